@@ -1,0 +1,43 @@
+# Each target makes its own .venv and installs what it needs into it; nothing else has to be set up.
+# Everything runs against the installed wheel, never against the source folder.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+SOURCES := pyproject.toml README.md $(shell find src -name '*.py' -o -name 'py.typed')
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/.wheel
+	$(BIN)/tallytree demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) dist build
+
+$(VENV)/.created:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+# The wheel is rebuilt when a source changes, its dependencies are resolved again only when they change.
+$(VENV)/.wheel: $(VENV)/.created $(SOURCES)
+	rm -rf dist
+	$(PIP) wheel --no-deps --wheel-dir dist .
+	$(PIP) install dist/*.whl
+	$(PIP) install --no-deps --force-reinstall dist/*.whl
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.wheel
+	$(PIP) install "$$(ls dist/*.whl)[dev]"
+	touch $@
