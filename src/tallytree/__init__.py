@@ -1,0 +1,63 @@
+"""Differentially private counts over a public hierarchy: consistent non-negative integers at every level.
+
+Heavy parts are imported when they are first used, so that `import tallytree` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tallytree import counts, engines, sizes, solvers
+    from tallytree.budget import Budget, BudgetExceeded
+    from tallytree.hierarchy import Hierarchy
+    from tallytree.product import Product
+    from tallytree.publish import release_counts, release_flows, release_group_sizes
+    from tallytree.release import Release
+
+_HOME = {
+    "Budget": "tallytree.budget",
+    "BudgetExceeded": "tallytree.budget",
+    "Hierarchy": "tallytree.hierarchy",
+    "Product": "tallytree.product",
+    "Release": "tallytree.release",
+    "release_counts": "tallytree.publish",
+    "release_flows": "tallytree.publish",
+    "release_group_sizes": "tallytree.publish",
+}
+_PACKAGES = ("counts", "engines", "sizes", "solvers")
+
+__all__ = [
+    "Budget",
+    "BudgetExceeded",
+    "Hierarchy",
+    "Product",
+    "Release",
+    "counts",
+    "engines",
+    "release_counts",
+    "release_flows",
+    "release_group_sizes",
+    "sizes",
+    "solvers",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    elif name in _PACKAGES:
+        value = importlib.import_module(f"tallytree.{name}")
+    elif name == "__version__":
+        value = importlib.import_module("importlib.metadata").version("tallytree")
+    else:
+        raise AttributeError(f"module 'tallytree' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return [*__all__, "__version__"]

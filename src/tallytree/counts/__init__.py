@@ -1,0 +1,6 @@
+"""Mechanisms for counts: one file each, chosen with `mechanism=`."""
+
+from tallytree.counts.mechanism import CountsMechanism, LevelCounts
+from tallytree.counts.top_down import TopDown
+
+__all__ = ["CountsMechanism", "LevelCounts", "TopDown"]

@@ -1,0 +1,45 @@
+"""Small operations on flat arrays that both sides of the house share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+
+
+def offsets_of(lengths: IntArray) -> IntArray:
+    """Where runs of the given lengths begin, and where the last one ends: int64 (n + 1,)."""
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def concatenate_ranges(starts: IntArray, lengths: IntArray) -> tuple[IntArray, IntArray]:
+    """start, start+1, … start+length−1 for every pair, one after the other; and the offsets where they begin."""
+    offsets = offsets_of(lengths)
+    return np.arange(offsets[-1], dtype=np.int64) + np.repeat(starts - offsets[:-1], lengths), offsets
+
+
+def sum_by_key(keys: IntArray, values: IntArray) -> tuple[IntArray, IntArray]:
+    """The distinct keys, ascending, and the sum of the values of each."""
+    if len(keys) == 0:
+        return keys, values
+    if (keys[1:] < keys[:-1]).any():
+        order = np.argsort(keys, kind="stable")
+        keys, values = keys[order], values[order]
+    starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    return keys[starts], np.add.reduceat(values, starts)
+
+
+def chunks(lengths: IntArray, at_once: int) -> Iterator[slice]:
+    """Slices of consecutive items whose lengths add up to at most `at_once` (one item at least)."""
+    ends = np.cumsum(lengths)
+    start = 0
+    while start < len(ends):
+        done = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, done + at_once, side="right")))
+        yield slice(start, stop)
+        start = stop

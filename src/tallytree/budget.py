@@ -1,0 +1,126 @@
+"""The privacy budget, exactly: what may be spent, and how it is shared out over levels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational, Real
+from typing import Literal
+
+BudgetKind = Literal["pure", "approximate", "zcdp"]
+BudgetSplit = str | Mapping[str, Real] | None
+
+
+class BudgetExceeded(RuntimeError):  # noqa: N818  (a fixed public name)
+    """Something would spend more privacy budget than was granted; nothing was drawn."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """A privacy budget: pure ε, approximate (ε, δ), or zero-concentrated ρ.
+
+    Numbers are kept as exact rationals. A float means the decimal number that is written: `Budget(epsilon=0.1)` is 1/10.
+
+    Attributes:
+        epsilon: ε > 0, or None for a zCDP budget.
+        delta: δ in (0, 1) for approximate differential privacy, else None.
+        rho: ρ > 0 for zero-concentrated differential privacy, else None.
+
+    Raises:
+        ValueError: not exactly one of ε and ρ, δ beside ρ, or a number that is NaN, infinite or out of range.
+        TypeError: something that is not a number.
+
+    Example:
+        >>> import tallytree as tt
+        >>> tt.Budget(epsilon=1, delta=1e-8)
+        Budget(epsilon=1.0, delta=1e-08)
+    """
+
+    epsilon: Fraction | None
+    delta: Fraction | None
+    rho: Fraction | None
+
+    def __init__(self, *, epsilon: Real | None = None, delta: Real | None = None, rho: Real | None = None) -> None:
+        if (epsilon is None) == (rho is None):
+            raise ValueError(
+                f"budget: give either epsilon (with or without delta) or rho, not epsilon={epsilon!r} and rho={rho!r}"
+            )
+        if rho is not None and delta is not None:
+            raise ValueError(f"delta: {delta!r} has no place beside rho; a zCDP budget is rho alone")
+        object.__setattr__(self, "epsilon", None if epsilon is None else _positive(epsilon, "epsilon"))
+        object.__setattr__(self, "rho", None if rho is None else _positive(rho, "rho"))
+        object.__setattr__(self, "delta", None if delta is None else _positive(delta, "delta"))
+        if self.delta is not None and self.delta >= 1:
+            raise ValueError(f"delta: {delta!r} must lie strictly between 0 and 1 (for instance 1e-8)")
+
+    def __repr__(self) -> str:
+        """The numbers that were given."""
+        given = ((name, getattr(self, name)) for name in ("epsilon", "delta", "rho"))
+        return f"Budget({', '.join(f'{name}={float(value)!r}' for name, value in given if value is not None)})"
+
+    @property
+    def kind(self) -> BudgetKind:
+        """Which definition of differential privacy the budget is in."""
+        if self.rho is not None:
+            return "zcdp"
+        return "pure" if self.delta is None else "approximate"
+
+
+def exact(value: object, argument: str) -> Fraction:
+    """The number as a rational; a float is the decimal number that its shortest form writes.
+
+    Raises:
+        ValueError: NaN or infinite.
+        TypeError: not a real number (a bool is none).
+    """
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+        raise TypeError(f"{argument}: {value!r} must be a number")
+    if isinstance(value, Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    if not math.isfinite(value):
+        raise ValueError(f"{argument}: {value!r} must be finite")
+    return Fraction(value) if isinstance(value, Decimal) else Fraction(repr(float(value)))
+
+
+def _positive(value: object, argument: str) -> Fraction:
+    number = exact(value, argument)
+    if number <= 0:
+        raise ValueError(f"{argument}: {value!r} must be greater than 0")
+    return number
+
+
+def shares(budget_split: BudgetSplit, measured: Sequence[str]) -> dict[str, Fraction]:
+    """Each measured level's share of the budget; the shares add up to exactly 1.
+
+    Args:
+        budget_split: None or `"even"` for equal shares, or positive weights for exactly the measured levels.
+        measured: the names of the levels that are measured.
+
+    Raises:
+        ValueError: weights that miss a level, name another one, or are not positive.
+        TypeError: neither a name nor a mapping, or a weight that is not a number.
+    """
+    if budget_split is None or budget_split == "even":
+        return {level: Fraction(1, len(measured)) for level in measured}
+    if isinstance(budget_split, str):
+        raise ValueError(f'budget_split: {budget_split!r} is not known; give "even" or weights by level name')
+    if not isinstance(budget_split, Mapping):
+        raise TypeError(f'budget_split: {budget_split!r} must be "even" or a mapping from level names to weights')
+    for level in measured:
+        if level not in budget_split:
+            raise ValueError(
+                f"budget_split: no weight for the level {level!r}; the measured levels are {_list(measured)}"
+            )
+    for level in budget_split:
+        if level not in measured:
+            raise ValueError(f"budget_split: {level!r} is not measured; the measured levels are {_list(measured)}")
+    weights = {level: _positive(budget_split[level], f"budget_split[{level!r}]") for level in measured}
+    total = sum(weights.values())
+    return {level: weight / total for level, weight in weights.items()}
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,92 @@
+"""`TopDown`: measure and project level by level, from the root down (InfTDA, Boninsegna and Silvestri 2025)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from tallytree.arrays import IntArray, chunks
+from tallytree.counts.mechanism import LevelCounts, statistics_of_counts, whole_level
+from tallytree.hierarchy import Tree
+from tallytree.measurements import Measures, Statistic
+from tallytree.solvers.simplex import chebyshev_families, euclidean_families
+
+Projection = Literal["chebyshev", "euclidean"]
+
+_PROJECTIONS: dict[Projection, Callable[[IntArray, IntArray, IntArray], IntArray]] = {
+    "chebyshev": chebyshev_families,
+    "euclidean": euclidean_families,
+}
+
+CELLS_AT_ONCE = 4_000_000
+"""Families are measured and projected in chunks of about this many children, which bounds the memory of a step."""
+
+
+@dataclass(frozen=True)
+class TopDown:
+    """Release counts level by level: the children of every non-zero node are measured and projected on its count.
+
+    The children's released counts are the integers x ≥ 0 with Σx = the parent's count that are nearest to the noisy
+    measurements. A node released as 0 is not looked into: everything below it is 0 and is not measured, which keeps
+    sparse data sparse. Pruning depends on released counts only, so it costs no privacy.
+
+    Args:
+        projection: `"chebyshev"` minimises the largest change (IntOpt: Boninsegna and Silvestri 2025, Algorithms 1-4);
+            `"euclidean"` minimises the sum of squared changes. Both are the exact integer optimum.
+
+    Raises:
+        ValueError: an unknown projection.
+    """
+
+    projection: Projection = "chebyshev"
+
+    def __post_init__(self) -> None:
+        """Check the option."""
+        if self.projection not in get_args(Projection):
+            raise ValueError(f'projection: {self.projection!r} is not known; choose "chebyshev" or "euclidean"')
+
+    def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
+        """The levels to be measured, root first, and what is measured there."""
+        return statistics_of_counts(tree, total_is_public=total_is_public)
+
+    def release_counts(self, tree: Tree, total: int | None, measurer: Measures) -> list[LevelCounts]:
+        """Counts per level, root first."""
+        root = np.zeros(1, dtype=np.int64)
+        if total is None:
+            # The only constraint on a measured root is that it is not negative.
+            total = max(0, int(measurer.measure(tree.levels[0], root, "total").values[0]))
+        above = LevelCounts(root, np.array([total], dtype=np.int64))
+        released = [above]
+        for depth in range(1, len(tree.levels)):
+            above = self._descend(tree, depth, _positive(above), measurer)
+            released.append(whole_level(tree, depth, above) if tree.enumerated else above)
+        if not tree.enumerated:
+            released[0] = _positive(released[0])
+        return released
+
+    def _descend(self, tree: Tree, depth: int, above: LevelCounts, measurer: Measures) -> LevelCounts:
+        """The non-zero nodes of the level, from the non-zero nodes of the level above."""
+        if tree.only_children(depth):
+            return LevelCounts(tree.children(depth - 1, above.nodes)[0], above.counts)
+        parts = [
+            self._project(tree, depth, LevelCounts(above.nodes[chunk], above.counts[chunk]), measurer)
+            for chunk in chunks(tree.child_counts(depth - 1, above.nodes), CELLS_AT_ONCE)
+        ]
+        if not parts:
+            return above
+        return LevelCounts(
+            np.concatenate([part.nodes for part in parts]), np.concatenate([part.counts for part in parts])
+        )
+
+    def _project(self, tree: Tree, depth: int, parents: LevelCounts, measurer: Measures) -> LevelCounts:
+        children, families = tree.children(depth - 1, parents.nodes)
+        noisy = measurer.measure(tree.levels[depth], children, "counts").values
+        return _positive(LevelCounts(children, _PROJECTIONS[self.projection](noisy, families, parents.counts)))
+
+
+def _positive(level: LevelCounts) -> LevelCounts:
+    kept = level.counts > 0
+    return LevelCounts(level.nodes[kept], level.counts[kept])

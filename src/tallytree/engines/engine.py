@@ -1,0 +1,57 @@
+"""What an engine is: it turns private tables into true statistics, and checks their schema without reading a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from tallytree.tabulate.records import LeafKey
+from tallytree.tabulate.statistics import LeafCounts, LeafGroups
+
+OnUnknown = Literal["error", "drop"]
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Tabulates records; implemented by `Local`. Every engine returns the same statistics for the same records."""
+
+    def check_counts(self, table: Any, keys: Sequence[LeafKey], *, count: str | None, argument: str) -> None:
+        """Raise what `count_records` would raise for the columns and their types; no row is read."""
+
+    def check_group_sizes(self, table: Any, key: LeafKey, *, group: str, argument: str) -> None:
+        """Raise what `group_sizes` would raise for the columns and their types; no row is read."""
+
+    def check_group_rows(self, table: Any, key: LeafKey, *, size: str, groups: str, argument: str) -> None:
+        """Raise what `group_rows` would raise for the columns and their types; no row is read."""
+
+    def count_records(
+        self, table: Any, keys: Sequence[LeafKey], *, count: str | None, on_unknown: OnUnknown, argument: str
+    ) -> LeafCounts:
+        """The number of records of every combination of leaves that has any."""
+
+    def group_sizes(
+        self,
+        table: Any,
+        key: LeafKey,
+        *,
+        group: str,
+        smallest: int,
+        largest: int,
+        on_unknown: OnUnknown,
+        argument: str,
+    ) -> LeafGroups:
+        """The number of groups of every (leaf, size), from one row per entity; sizes clamped."""
+
+    def group_rows(
+        self,
+        table: Any,
+        key: LeafKey,
+        *,
+        size: str,
+        groups: str,
+        smallest: int,
+        largest: int,
+        on_unknown: OnUnknown,
+        argument: str,
+    ) -> LeafGroups:
+        """The number of groups of every (leaf, size), from (leaf, size, groups) rows; sizes clamped."""

@@ -1,0 +1,248 @@
+"""The public tree: levels root first, nodes numbered 0 … n−1 within their level.
+
+`Tree` is all that mechanisms know of the public side: questions answered for whole arrays of nodes at once. `Hierarchy`
+holds such a tree in arrays; `tallytree.product.Product` crosses several without ever materialising the cross.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from tallytree.arrays import IntArray, concatenate_ranges
+from tallytree.tables import read_public, text_column
+
+ROOT = "all"
+"""The name of a root that was added above the supplied levels."""
+
+RESERVED = ("count", "size", "groups", "value", "values", "std_dev", "ci_lower", "ci_upper")
+"""Columns of the published tables, which a level may therefore not be named."""
+
+
+class Tree(Protocol):
+    """A public tree, level by level; implemented by `Hierarchy` and `Product`.
+
+    `depth` counts levels from 0, the root. Node numbers are int64 and unique within their level.
+    """
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Names of the levels, root first."""
+
+    @property
+    def enumerated(self) -> bool:
+        """Whether a published table lists every node, zeros included (otherwise the non-zero ones)."""
+
+    def size(self, depth: int) -> int:
+        """How many nodes the level has."""
+
+    def children(self, depth: int, nodes: IntArray) -> tuple[IntArray, IntArray]:
+        """The children of `nodes`, family after family, at `depth` + 1; and the offsets where families begin."""
+
+    def child_counts(self, depth: int, nodes: IntArray) -> IntArray:
+        """How many children each of `nodes` has."""
+
+    def parents(self, depth: int, nodes: IntArray) -> IntArray:
+        """The parent, at `depth` − 1, of each of `nodes`."""
+
+    def only_children(self, depth: int) -> bool:
+        """Whether no node of the level has a sibling, so that the level repeats the one above."""
+
+    def path_columns(self, depth: int) -> tuple[str, ...]:
+        """Names of the columns that say which node a row is about."""
+
+    def path_table(self, depth: int, nodes: IntArray) -> pa.Table:
+        """The path of each of `nodes`: one row per node, one string column per name of `path_columns`."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Hierarchy:
+    """A public tree from a table of its leaves, held as flat arrays per level.
+
+    The children of a node are numbered one after the other, so a family is a slice. Siblings keep the order in which
+    they first appear in the table of leaves: the hierarchy's own order, in which every published table is written.
+
+    Attributes:
+        levels: names, root first; the first is `"all"` where a root was added.
+        columns: the supplied level names; an added root has no column.
+        labels: per level, the nodes' own labels (a node is known by its whole path, so labels may repeat).
+        parent: per level, int64 (n,), the parent's number in the level above (empty for the root).
+        first_child: per level but the last, int64 (n + 1,): node i's children are first_child[i] … first_child[i+1] − 1.
+    """
+
+    levels: tuple[str, ...]
+    columns: tuple[str, ...]
+    labels: tuple[pa.Array, ...]
+    parent: tuple[IntArray, ...]
+    first_child: tuple[IntArray, ...]
+
+    @classmethod
+    def from_table(cls, table: Any, levels: Sequence[str]) -> Hierarchy:
+        """Build the tree from a table with one row per leaf.
+
+        Args:
+            table: a path or glob (Parquet, CSV), a pandas, polars or pyarrow table, or a DuckDB relation; one row per
+                leaf, with the columns named in `levels`, holding text or integers.
+            levels: the columns, top level first. Where the first has more than one value, a root `"all"` is added.
+
+        Raises:
+            ValueError: no rows, a missing column, a null key, a leaf listed twice, a level named twice or like a
+                column of the published tables.
+            TypeError: a key column holds neither text nor integers, or `table` is not a table.
+
+        Example:
+            >>> import pyarrow as pa, tallytree as tt
+            >>> areas = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]})
+            >>> tt.Hierarchy.from_table(areas, levels=["state", "county"])
+            Hierarchy(all: 1, state: 2, county: 3)
+        """
+        names = check_level_names(levels, "levels")
+        rows = read_public(table, names, "hierarchy")
+        if rows.num_rows == 0:
+            raise ValueError("hierarchy: the table of leaves is empty; give one row per leaf")
+        texts = [text_column(rows, name, "hierarchy") for name in names]
+        labels: list[pa.Array] = []
+        parents: list[IntArray] = []
+        node_of_row = np.zeros(rows.num_rows, dtype=np.int64)
+        for text in texts:
+            labels_here, parent_here, node_of_row = _number_level(text, node_of_row)
+            labels.append(labels_here)
+            parents.append(parent_here)
+        _refuse_repeated_leaves(texts, names, node_of_row, len(parents[-1]))
+        root_added = len(parents[0]) > 1
+        if root_added:
+            if any(name.casefold() == ROOT for name in names):
+                raise ValueError(
+                    f"levels: {ROOT!r} is the name of the root that is added above several top nodes; rename the level"
+                )
+            labels.insert(0, pa.array([ROOT], pa.large_string()))
+            parents.insert(0, np.empty(0, dtype=np.int64))
+        else:
+            parents[0] = np.empty(0, dtype=np.int64)
+        sizes = [len(label) for label in labels]
+        first_child = tuple(
+            np.searchsorted(below, np.arange(n + 1)).astype(np.int64)
+            for n, below in zip(sizes[:-1], parents[1:], strict=True)
+        )
+        return cls((ROOT, *names) if root_added else names, names, tuple(labels), tuple(parents), first_child)
+
+    def __repr__(self) -> str:
+        """The levels with their numbers of nodes."""
+        return f"Hierarchy({describe_levels(self)})"
+
+    @property
+    def enumerated(self) -> bool:
+        """Published tables list every node."""
+        return True
+
+    @property
+    def root_added(self) -> bool:
+        """Whether the root is the added `"all"`, which has no column."""
+        return len(self.columns) < len(self.levels)
+
+    @property
+    def n_leaves(self) -> int:
+        """How many leaves the tree has."""
+        return len(self.labels[-1])
+
+    def size(self, depth: int) -> int:
+        """How many nodes the level has."""
+        return len(self.labels[depth])
+
+    def children(self, depth: int, nodes: IntArray) -> tuple[IntArray, IntArray]:
+        """The children of `nodes`, family after family, and the offsets where families begin."""
+        starts = self.first_child[depth][nodes]
+        return concatenate_ranges(starts, self.first_child[depth][nodes + 1] - starts)
+
+    def child_counts(self, depth: int, nodes: IntArray) -> IntArray:
+        """How many children each of `nodes` has."""
+        return self.first_child[depth][nodes + 1] - self.first_child[depth][nodes]
+
+    def parents(self, depth: int, nodes: IntArray) -> IntArray:
+        """The parent of each of `nodes`."""
+        return self.parent[depth][nodes]
+
+    def only_children(self, depth: int) -> bool:
+        """Whether no node of the level has a sibling."""
+        return depth > 0 and self.size(depth) == self.size(depth - 1)
+
+    def path_columns(self, depth: int) -> tuple[str, ...]:
+        """The supplied levels down to this one."""
+        return self.columns[: depth + (0 if self.root_added else 1)]
+
+    def path_table(self, depth: int, nodes: IntArray) -> pa.Table:
+        """The path of each of `nodes`, one string column per supplied level."""
+        columns: list[pa.Array] = []
+        here = nodes
+        for level in range(depth, -1, -1):
+            if not (level == 0 and self.root_added):
+                columns.append(self.labels[level].take(pa.array(here)))
+            if level:
+                here = self.parent[level][here]
+        return pa.table(dict(zip(self.path_columns(depth), reversed(columns), strict=True)))
+
+    def leaf_table(self) -> pa.Table:
+        """The paths of all leaves in the hierarchy's order: row i is leaf i."""
+        depth = len(self.levels) - 1
+        return self.path_table(depth, np.arange(self.size(depth), dtype=np.int64))
+
+
+def describe_levels(tree: Tree) -> str:
+    """The levels with their numbers of nodes, for a `repr`."""
+    return ", ".join(f"{name}: {tree.size(depth)}" for depth, name in enumerate(tree.levels))
+
+
+def check_level_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
+    """The names as a tuple, once they can be columns and file names beside each other.
+
+    Raises:
+        TypeError: not a sequence of strings.
+        ValueError: none, empty, repeated (capitals do not count), too long, or a column of the published tables.
+    """
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"{argument}: {names!r} must be a list of column names, top level first")
+    if not names:
+        raise ValueError(f"{argument}: at least one column name is needed, top level first")
+    seen: set[str] = set()
+    for name in names:
+        if name == "" or len(name.encode()) > 200:
+            raise ValueError(f"{argument}: {name!r} must have between 1 and 200 bytes")
+        if name.casefold() in seen:
+            raise ValueError(
+                f"{argument}: {name!r} is named twice (capitals do not count); give each level its own name"
+            )
+        if name.casefold() in RESERVED:
+            raise ValueError(f"{argument}: {name!r} is a column of the published tables; rename the level")
+        seen.add(name.casefold())
+    return tuple(names)
+
+
+def _number_level(text: pa.Array, parent_of_row: IntArray) -> tuple[pa.Array, IntArray, IntArray]:
+    """Number the nodes of one level: by parent, then by first appearance.
+
+    Returns their labels, their parents, and each row's node.
+    """
+    encoded = text.dictionary_encode()
+    label_of_row = encoded.indices.to_numpy().astype(np.int64)
+    key = parent_of_row * len(encoded.dictionary) + label_of_row
+    _, first_row, inverse = np.unique(key, return_index=True, return_inverse=True)
+    order = np.lexsort((first_row, parent_of_row[first_row]))
+    number = np.empty_like(order)
+    number[order] = np.arange(len(order))
+    rows = first_row[order]
+    return text.take(pa.array(rows)), parent_of_row[rows], number[inverse].astype(np.int64)
+
+
+def _refuse_repeated_leaves(
+    texts: list[pa.Array], names: tuple[str, ...], leaf_of_row: IntArray, n_leaves: int
+) -> None:
+    if n_leaves == len(leaf_of_row):
+        return
+    repeated = int(np.flatnonzero(np.bincount(leaf_of_row, minlength=n_leaves) > 1)[0])
+    row = int(np.flatnonzero(leaf_of_row == repeated)[0])
+    path = ", ".join(f"{name}={text[row].as_py()!r}" for name, text in zip(names, texts, strict=True))
+    raise ValueError(f"hierarchy: the leaf {path} is listed twice; list every leaf once")

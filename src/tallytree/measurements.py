@@ -1,0 +1,75 @@
+"""Noisy measurements: all that crosses the firewall from the private side to the mechanisms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal, Protocol
+
+from tallytree.arrays import IntArray
+
+Distribution = Literal["discrete_laplace", "discrete_gaussian"]
+Statistic = Literal["counts", "total", "histogram", "tail_counts", "sorted_sizes"]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The distribution of the integer noise in a cell.
+
+    Attributes:
+        distribution: discrete Laplace, P(k) ∝ exp(−|k| / scale), or discrete Gaussian, P(k) ∝ exp(−k² / (2 scale²)).
+        scale: its parameter, exactly.
+    """
+
+    distribution: Distribution
+    scale: Fraction
+
+    @cached_property
+    def variance(self) -> float:
+        """The variance of the discrete distribution, which is a little below that of its continuous cousin."""
+        scale = float(self.scale)
+        if self.distribution == "discrete_laplace":
+            return 1 / (2 * math.sinh(0.5 / scale) ** 2) if scale > 1e-3 else 0.0
+        if scale > 5:  # the sum below differs from scale² by less than exp(−2π²·25)
+            return scale * scale
+        masses = [math.exp(-k * k / (2 * scale * scale)) for k in range(1, 100)]
+        return 2 * sum(k * k * mass for k, mass in enumerate(masses, 1)) / (1 + 2 * sum(masses))
+
+    @property
+    def std_dev(self) -> float:
+        """The standard deviation of the noise."""
+        return math.sqrt(self.variance)
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """Noisy values of one statistic at some nodes of one level.
+
+    Attributes:
+        level: the level's name.
+        statistic: what was measured.
+        nodes: int64 (n,), node numbers.
+        values: int64 (cells,), the true value plus noise, node after node.
+        offsets: int64 (n + 1,), node i's cells are values[offsets[i] : offsets[i + 1]].
+        noise: the distribution of the noise in every cell.
+    """
+
+    level: str
+    statistic: Statistic
+    nodes: IntArray
+    values: IntArray
+    offsets: IntArray
+    noise: Noise
+
+
+class Measures(Protocol):
+    """The only door to the private statistics; a mechanism gets one of these and public facts, nothing else."""
+
+    def measure(self, level: str, nodes: IntArray, statistic: Statistic) -> Measurement:
+        """Noisy values of `statistic` at `nodes` (int64 (n,)) of `level`.
+
+        Raises:
+            BudgetExceeded: the level was not planned for, or for another statistic.
+        """

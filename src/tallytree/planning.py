@@ -1,0 +1,182 @@
+"""From arguments to a planned job: everything is checked here, before any private data is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, is_dataclass
+from itertools import zip_longest
+from typing import Any
+
+from tallytree.budget import Budget, BudgetSplit
+from tallytree.counts import CountsMechanism, TopDown
+from tallytree.engines.engine import Engine
+from tallytree.engines.local import Local
+from tallytree.hierarchy import Hierarchy
+from tallytree.jobs import CountsJob, GroupSizesJob
+from tallytree.measurements import Statistic
+from tallytree.privacy.accounting import NoisePlan, plan_noise
+from tallytree.privacy.sensitivity import sensitivity
+from tallytree.product import Product
+from tallytree.sizes import Matching, SizesMechanism
+from tallytree.tabulate.records import LeafKey
+from tallytree.terms import Terms, checked_terms, integer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The arguments that every kind of release shares, as they were given; see `tallytree.release_counts`."""
+
+    neighboring: str
+    max_contributions: int = 1
+    mechanism: CountsMechanism | SizesMechanism | None = None
+    budget_split: BudgetSplit = None
+    accounting: str | None = None
+    on_unknown: str = "error"
+    seed: int | None = None
+    noise: str = "keyed"
+    engine: Engine | None = None
+    progress: bool = False
+
+    def terms(self) -> Terms:
+        """Those that say what is protected, validated."""
+        return checked_terms(self.neighboring, self.max_contributions, self.on_unknown, self.noise, self.seed)
+
+    def plan(self, budget: Budget, statistics: dict[str, Statistic], terms: Terms) -> NoisePlan:
+        """The noise of every measured level, with the sensitivity of what is measured there."""
+        bounds = {
+            level: (statistic, sensitivity(statistic, terms.neighboring, terms.max_contributions))
+            for level, statistic in statistics.items()
+        }
+        return plan_noise(budget, bounds, self.budget_split, self.accounting)
+
+
+def counts_job(
+    records: Any,
+    hierarchy: Hierarchy | Product,
+    budget: Budget,
+    options: Options,
+    *,
+    count: str | None = None,
+    argument: str = "records",
+    statistic: str = "counts",
+) -> CountsJob:
+    """Plan a release of counts; see `tallytree.release_counts`."""
+    if not isinstance(hierarchy, Hierarchy | Product):
+        raise TypeError(f"hierarchy: {type(hierarchy).__name__} must be a tallytree.Hierarchy or a tallytree.Product")
+    terms = options.terms()
+    mechanism = TopDown() if options.mechanism is None else options.mechanism
+    if not (isinstance(mechanism, CountsMechanism) and is_dataclass(mechanism)):
+        raise TypeError(f"mechanism: {mechanism!r} must be one of tallytree.counts, for instance TopDown()")
+    statistics = mechanism.statistics(hierarchy, total_is_public=terms.total_is_public)
+    return CountsJob(
+        records=records,
+        tree=hierarchy,
+        keys=_keys(hierarchy),
+        count=_column(count, "count"),
+        mechanism=mechanism,
+        plan=options.plan(budget, statistics, terms),
+        terms=terms,
+        engine=options.engine or Local(),
+        argument=argument,
+        statistic=statistic,
+        progress=options.progress,
+    )
+
+
+def flows_job(
+    trips: Any,
+    budget: Budget,
+    options: Options,
+    *,
+    origins: Hierarchy,
+    destinations: Hierarchy,
+    origin: Sequence[str],
+    destination: Sequence[str],
+    tree: str = "destination",
+    count: str | None = None,
+) -> CountsJob:
+    """Plan a release of flows; see `tallytree.release_flows`."""
+    if tree not in ("destination", "origin"):
+        raise ValueError(f'tree: {tree!r} is not known; choose "destination" or "origin"')
+    columns = {"origin": origin, "destination": destination}
+    for name, names in columns.items():
+        if isinstance(names, str) or not isinstance(names, Sequence):
+            raise TypeError(f"{name}: {names!r} must be a list of column names, top level first")
+    first, second = ("destination", "origin") if tree == "destination" else ("origin", "destination")
+    order = list(_alternately(first, len(columns[first]), second, len(columns[second])))
+    product = Product({"origin": origins, "destination": destinations}, order=order, columns=columns)
+    return counts_job(trips, product, budget, options, count=count, argument="trips", statistic="flows")
+
+
+def group_sizes_job(
+    records: Any,
+    hierarchy: Hierarchy,
+    budget: Budget,
+    options: Options,
+    *,
+    group: str | None = None,
+    size: str | None = None,
+    groups: str | None = None,
+    public_groups: Any = None,
+    max_group_size: int = 10_000,
+    min_group_size: int = 0,
+) -> GroupSizesJob:
+    """Plan a release of group sizes; see `tallytree.release_group_sizes`."""
+    if not isinstance(hierarchy, Hierarchy):
+        raise TypeError(f"hierarchy: {type(hierarchy).__name__} must be a tallytree.Hierarchy")
+    _check_kind_of_rows(group, size, groups, public_groups)
+    largest = integer(max_group_size, "max_group_size", least=1, most=2**31 - 2)
+    smallest = integer(min_group_size, "min_group_size", least=0)
+    if smallest >= largest:
+        raise ValueError(f"min_group_size: {smallest} must be less than max_group_size, which is {largest}")
+    terms = options.terms()
+    mechanism = Matching() if options.mechanism is None else options.mechanism
+    if not (isinstance(mechanism, SizesMechanism) and is_dataclass(mechanism)):
+        raise TypeError(f"mechanism: {mechanism!r} must be one of tallytree.sizes, for instance Matching()")
+    return GroupSizesJob(
+        records=records,
+        key=LeafKey(hierarchy, hierarchy.columns),
+        group=_column(group, "group"),
+        size=_column(size, "size"),
+        groups=_column(groups, "groups"),
+        public_groups=public_groups,
+        smallest=smallest,
+        largest=largest,
+        mechanism=mechanism,
+        plan=options.plan(budget, mechanism.statistics(hierarchy), terms),
+        terms=terms,
+        engine=options.engine or Local(),
+        progress=options.progress,
+    )
+
+
+def _check_kind_of_rows(group: str | None, size: str | None, groups: str | None, public_groups: Any) -> None:
+    if (group is None) == (size is None) or (size is None) != (groups is None):
+        raise ValueError(
+            f"group: give either group={group!r} for one row per entity, or both size={size!r} and groups={groups!r} "
+            "for (leaf, size, groups) rows"
+        )
+    if group is not None and public_groups is None:
+        raise ValueError(
+            "public_groups: entity rows do not show groups without members; give the public table of groups per leaf"
+        )
+    if group is None and public_groups is not None:
+        raise ValueError("public_groups: (leaf, size, groups) rows state every group already; leave it out")
+
+
+def _keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:
+    if isinstance(tree, Hierarchy):
+        return (LeafKey(tree, tree.columns),)
+    return tuple(LeafKey(attribute.hierarchy, attribute.columns) for attribute in tree.attributes)
+
+
+def _alternately(first: str, n_first: int, second: str, n_second: int) -> Iterator[str]:
+    """The two names in turn, each as often as it has columns; the rest alone."""
+    for pair in zip_longest([first] * n_first, [second] * n_second):
+        yield from (name for name in pair if name is not None)
+
+
+def _column(name: str | None, argument: str) -> str | None:
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"{argument}: {name!r} must be the name of a column")
+    return name

@@ -1,0 +1,212 @@
+"""The cross of several hierarchies, refined one attribute at a time: origin/destination trees and their like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tallytree.arrays import IntArray, concatenate_ranges
+from tallytree.hierarchy import ROOT, Hierarchy, check_level_names, describe_levels
+
+MOST_CELLS = 2**62
+"""Node numbers are 64-bit; a bit is kept free so that arithmetic on them cannot wrap."""
+
+
+class Product:
+    """The cross of several hierarchies; a tree that is never materialised.
+
+    A node is one node of each attribute's hierarchy. Its number is their mixed-radix combination, the first attribute
+    most significant. The root crosses everything with everything; each step of `order` then refines one attribute by
+    one supplied level. Origin/destination trees (Boninsegna and Silvestri 2025, section 3) are products of two
+    hierarchies in alternating order.
+
+    Args:
+        hierarchies: name of each attribute and its hierarchy.
+        order: the attribute refined at each step; each attribute as often as it has columns.
+        columns: per attribute, the names of its columns, top first; `"<attribute>_<level>"` by default. The column of
+            a top level with a single value may be left out.
+
+    Raises:
+        ValueError: an order that names an attribute too often, too rarely or that does not exist; column names that
+            repeat; more cells than 64-bit numbers can address.
+        TypeError: something that is not a `Hierarchy`.
+
+    Example:
+        >>> import pyarrow as pa, tallytree as tt
+        >>> towns = tt.Hierarchy.from_table(pa.table({"town": ["A", "B"]}), levels=["town"])
+        >>> tt.Product({"origin": towns, "destination": towns}, order=["destination", "origin"])
+        Product(all: 1, destination_town: 2, origin_town: 4)
+    """
+
+    def __init__(
+        self,
+        hierarchies: Mapping[str, Hierarchy],
+        order: Sequence[str],
+        columns: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        if not hierarchies:
+            raise ValueError("hierarchies: a product needs at least one hierarchy")
+        self.attributes = tuple(_attribute(name, hierarchies[name], (columns or {}).get(name)) for name in hierarchies)
+        position = {attribute.name: i for i, attribute in enumerate(self.attributes)}
+        _check_order(order, self.attributes)
+        self._refined_attribute = tuple(position[name] for name in order)
+        for name in columns or {}:
+            if name not in position:
+                raise ValueError(f"columns: {name!r} is not an attribute; the attributes are {', '.join(position)}")
+        refined = np.zeros((len(order) + 1, len(self.attributes)), dtype=np.int64)
+        for step, attribute in enumerate(self._refined_attribute):
+            refined[step + 1] = refined[step]
+            refined[step + 1, attribute] += 1
+        self._refined = refined
+        names = [
+            self.attributes[attribute].columns[refined[step, attribute]]
+            for step, attribute in enumerate(self._refined_attribute)
+        ]
+        self.levels = (ROOT, *check_level_names(names, "columns"))
+        if ROOT in (name.casefold() for name in names):
+            raise ValueError(f"columns: {ROOT!r} is the name of the root of a product; rename the column")
+        if self.size(len(order)) >= MOST_CELLS:
+            raise ValueError(f"hierarchies: {self.size(len(order))} cells are more than 64 bits number; drop a level")
+
+    def __repr__(self) -> str:
+        """The levels with their numbers of nodes."""
+        return f"Product({describe_levels(self)})"
+
+    @property
+    def enumerated(self) -> bool:
+        """Published tables list the non-zero nodes only."""
+        return False
+
+    def size(self, depth: int) -> int:
+        """How many nodes the level has (a Python integer, which cannot wrap)."""
+        size = 1
+        for attribute, refined in zip(self.attributes, self._refined[depth], strict=True):
+            size *= attribute.size(int(refined))
+        return size
+
+    def children(self, depth: int, nodes: IntArray) -> tuple[IntArray, IntArray]:
+        """The children of `nodes`, family after family, and the offsets where families begin."""
+        stride, radix, refined = self._step(depth)
+        attribute = self.attributes[self._refined_attribute[depth]]
+        rest, below = np.divmod(nodes, stride)
+        above, part = np.divmod(rest, radix)
+        first_child = attribute.first_child(refined)
+        counts = first_child[part + 1] - first_child[part]
+        parts, offsets = concatenate_ranges(first_child[part], counts)
+        radix_below = attribute.size(refined + 1)
+        return (np.repeat(above * radix_below, counts) + parts) * stride + np.repeat(below, counts), offsets
+
+    def child_counts(self, depth: int, nodes: IntArray) -> IntArray:
+        """How many children each of `nodes` has."""
+        stride, radix, refined = self._step(depth)
+        first_child = self.attributes[self._refined_attribute[depth]].first_child(refined)
+        part = (nodes // stride) % radix
+        return first_child[part + 1] - first_child[part]
+
+    def parents(self, depth: int, nodes: IntArray) -> IntArray:
+        """The parent of each of `nodes`."""
+        stride, radix, refined = self._step(depth - 1)
+        attribute = self.attributes[self._refined_attribute[depth - 1]]
+        rest, below = np.divmod(nodes, stride)
+        above, part = np.divmod(rest, attribute.size(refined + 1))
+        return (above * radix + attribute.parents(refined + 1, part)) * stride + below
+
+    def only_children(self, depth: int) -> bool:
+        """Whether no node of the level has a sibling."""
+        return depth > 0 and self.size(depth) == self.size(depth - 1)
+
+    def path_columns(self, depth: int) -> tuple[str, ...]:
+        """The columns refined down to this level, attribute by attribute, top first."""
+        return tuple(
+            column
+            for attribute, refined in zip(self.attributes, self._refined[depth], strict=True)
+            for column in attribute.columns[:refined]
+        )
+
+    def path_table(self, depth: int, nodes: IntArray) -> pa.Table:
+        """The path of each of `nodes`, one string column per refined column."""
+        columns: list[pa.Array] = []
+        rest = nodes
+        for attribute, refined in zip(reversed(self.attributes), reversed(self._refined[depth]), strict=True):
+            rest, part = np.divmod(rest, attribute.size(int(refined)))
+            columns = attribute.path_arrays(int(refined), part) + columns
+        return pa.table(dict(zip(self.path_columns(depth), columns, strict=True)))
+
+    def leaf_numbers(self, parts: Sequence[IntArray]) -> IntArray:
+        """The leaf cell of each row of `parts`: per attribute, int64 leaf numbers of its own hierarchy."""
+        number = np.zeros(len(parts[0]), dtype=np.int64)
+        for attribute, part in zip(self.attributes, parts, strict=True):
+            number = number * attribute.hierarchy.n_leaves + part
+        return number
+
+    def _step(self, depth: int) -> tuple[int, int, int]:
+        """For the refinement below `depth`: stride and radix of the refined attribute, and how far it is refined."""
+        attribute = self._refined_attribute[depth]
+        sizes = [a.size(int(refined)) for a, refined in zip(self.attributes, self._refined[depth], strict=True)]
+        stride = int(np.prod(sizes[attribute + 1 :], dtype=np.int64))
+        return stride, sizes[attribute], int(self._refined[depth, attribute])
+
+
+@dataclass(frozen=True, eq=False)
+class _Attribute:
+    """One side of a product: its columns, refined in turn below a virtual root of one node."""
+
+    name: str
+    hierarchy: Hierarchy
+    columns: tuple[str, ...]
+
+    def size(self, refined: int) -> int:
+        return self.hierarchy.size(self._depth(refined)) if refined else 1
+
+    def first_child(self, refined: int) -> IntArray:
+        depth = self._depth(refined + 1)
+        # Where the first column is the hierarchy's own root, the virtual root has that one child.
+        return self.hierarchy.first_child[depth - 1] if depth else np.array([0, 1], dtype=np.int64)
+
+    def parents(self, refined: int, nodes: IntArray) -> IntArray:
+        depth = self._depth(refined)
+        return self.hierarchy.parent[depth][nodes] if depth else np.zeros(len(nodes), dtype=np.int64)
+
+    def path_arrays(self, refined: int, nodes: IntArray) -> list[pa.Array]:
+        if refined == 0:
+            return []
+        arrays = self.hierarchy.path_table(self._depth(refined), nodes).columns
+        return [array.combine_chunks() for array in arrays[len(arrays) - refined :]]
+
+    def _depth(self, refined: int) -> int:
+        """The level of the hierarchy reached after `refined` columns."""
+        return len(self.hierarchy.levels) - 1 - len(self.columns) + refined
+
+
+def _attribute(name: str, hierarchy: Hierarchy, columns: Sequence[str] | None) -> _Attribute:
+    if not isinstance(hierarchy, Hierarchy):
+        raise TypeError(f"hierarchies[{name!r}]: {type(hierarchy).__name__} is not a tallytree.Hierarchy")
+    if columns is None:
+        columns = tuple(f"{name}_{level}" for level in hierarchy.columns)
+    if isinstance(columns, str):
+        raise TypeError(f"{name}: {columns!r} must be a list of column names, top level first")
+    without_top = len(hierarchy.columns) - (0 if hierarchy.root_added else 1)
+    if len(columns) not in (len(hierarchy.columns), max(without_top, 1)):
+        raise ValueError(
+            f"{name}: {list(columns)} names {len(columns)} columns, but its hierarchy has the levels "
+            f"{', '.join(hierarchy.columns)}; name one column for each, top level first"
+        )
+    return _Attribute(name, hierarchy, tuple(columns))
+
+
+def _check_order(order: Sequence[str], attributes: tuple[_Attribute, ...]) -> None:
+    if isinstance(order, str):
+        raise TypeError(f"order: {order!r} must be a list of attribute names, one per refinement step")
+    names = [attribute.name for attribute in attributes]
+    for name in order:
+        if name not in names:
+            raise ValueError(f"order: {name!r} is not an attribute; the attributes are {', '.join(names)}")
+    for attribute in attributes:
+        steps, wanted = list(order).count(attribute.name), len(attribute.columns)
+        if steps != wanted:
+            raise ValueError(
+                f"order: {attribute.name!r} is refined {steps} times but has {wanted} columns; name it {wanted} times"
+            )

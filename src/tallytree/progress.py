@@ -1,0 +1,29 @@
+"""Progress at a terminal: which level is being measured, of how many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def level_progress(shown: bool, levels: Collection[str]) -> Iterator[Callable[[str], None]]:
+    """A callback to be told each level as it begins; draws a bar on standard error where `shown`."""
+    if not shown:
+        yield lambda level: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} levels"))
+    begun: set[str] = set()
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("measuring", total=len(levels))
+
+        def begin(level: str) -> None:
+            if level not in begun:
+                begun.add(level)
+                bars.update(task, description=f"measuring {level}", completed=len(begun) - 1)
+
+        yield begin
+        bars.update(task, completed=len(levels))

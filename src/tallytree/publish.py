@@ -1,0 +1,247 @@
+"""The main job: `release_counts`, `release_flows` and `release_group_sizes`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from tallytree.budget import Budget, BudgetSplit
+from tallytree.counts import CountsMechanism
+from tallytree.engines.engine import Engine
+from tallytree.hierarchy import Hierarchy
+from tallytree.planning import Options, counts_job, flows_job, group_sizes_job
+from tallytree.product import Product
+from tallytree.release import Release
+from tallytree.sizes import SizesMechanism
+
+
+def release_counts(
+    records: Any,
+    hierarchy: Hierarchy | Product,
+    budget: Budget,
+    *,
+    neighboring: str,
+    count: str | None = None,
+    max_contributions: int = 1,
+    mechanism: CountsMechanism | None = None,
+    budget_split: BudgetSplit = None,
+    accounting: str | None = None,
+    on_unknown: Literal["error", "drop"] = "error",
+    seed: int | None = None,
+    noise: Literal["keyed", "opendp"] = "keyed",
+    engine: Engine | None = None,
+    progress: bool = False,
+) -> Release:
+    """Publish how many records every node of a public hierarchy has.
+
+    The released counts are integers ≥ 0, and every node's count is the sum of its children's.
+
+    Args:
+        records: the private table: a path or glob (Parquet, CSV), a pandas, polars or pyarrow table, or a DuckDB
+            relation; with the columns of the hierarchy's levels (a single-valued top column may be missing).
+        hierarchy: the public tree; a leaf without records is measured all the same.
+        budget: what may be spent. Pure ε: discrete Laplace noise; with δ or ρ: discrete Gaussian noise.
+        neighboring: what is protected: `"add_remove"` (`"unbounded"`), a person's presence; or `"change_one"`
+            (`"bounded"`), the content of a person's record, with everyone having one (the total is then published).
+        count: a column with the number of records that each row stands for; by default each row is one.
+        max_contributions: the most records of one person; assumed, not enforced.
+        mechanism: how measurements become counts; `tallytree.counts.TopDown()` by default.
+        budget_split: `"even"` (the default), or a weight for each measured level.
+        accounting: for a budget with δ: `"zcdp"` (tight conversion, the default) or `"paper"`.
+        on_unknown: a record outside the hierarchy is an `"error"`, or is left out (`"drop"`; the total is then private).
+        seed: makes the noise reproducible, and the release **not private**; for tests and experiments.
+        noise: `"keyed"`, or `"opendp"` to draw from OpenDP (extra `tallytree[opendp]`).
+        engine: where records are tabulated; `tallytree.engines.Local()` by default.
+        progress: show a progress bar on standard error.
+
+    Returns:
+        The release; `release.table(level)` has one row per node, zeros included (per non-zero cell for a `Product`).
+
+    Raises:
+        ValueError, TypeError: an argument or the records are not usable; nothing was published.
+        BudgetExceeded: more than the budget would be spent; nothing was drawn.
+
+    Example:
+        >>> import pyarrow as pa, tallytree as tt
+        >>> areas = tt.Hierarchy.from_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}),
+        ...                                 levels=["state", "county"])
+        >>> people = pa.table({"state": ["A"] * 900 + ["B"] * 100, "county": ["y"] * 900 + ["x"] * 100})
+        >>> release = tt.release_counts(people, areas, tt.Budget(epsilon=1), neighboring="change_one")
+        >>> release.table("all")["count"].to_pylist()
+        [1000]
+    """
+    options = Options(
+        neighboring=neighboring,
+        max_contributions=max_contributions,
+        mechanism=mechanism,
+        budget_split=budget_split,
+        accounting=accounting,
+        on_unknown=on_unknown,
+        seed=seed,
+        noise=noise,
+        engine=engine,
+        progress=progress,
+    )
+    return counts_job(records, hierarchy, budget, options, count=count).run()
+
+
+def release_flows(
+    trips: Any,
+    *,
+    origins: Hierarchy,
+    destinations: Hierarchy,
+    origin: Sequence[str],
+    destination: Sequence[str],
+    budget: Budget,
+    neighboring: str,
+    tree: Literal["destination", "origin"] = "destination",
+    count: str | None = None,
+    max_contributions: int = 1,
+    mechanism: CountsMechanism | None = None,
+    budget_split: BudgetSplit = None,
+    accounting: str | None = None,
+    on_unknown: Literal["error", "drop"] = "error",
+    seed: int | None = None,
+    noise: Literal["keyed", "opendp"] = "keyed",
+    engine: Engine | None = None,
+    progress: bool = False,
+) -> Release:
+    """Publish how many trips go from every origin to every destination, at every level of both.
+
+    `release_counts` on the product of two hierarchies that refine in turn (Boninsegna and Silvestri 2025, section 3).
+    Where one side runs out of levels the other refines alone. Levels are named by the column they refine.
+
+    Args:
+        trips: the private table, one row per trip unless `count` says otherwise.
+        origins: the public hierarchy of origins.
+        destinations: the public hierarchy of destinations; it may be another one, of another depth.
+        origin: the columns of `trips` with the origin's path, top first, one per level of `origins`.
+        destination: the columns with the destination's path.
+        budget: what may be spent.
+        neighboring: `"add_remove"` or `"change_one"`; see `release_counts`.
+        tree: which side is refined first: `"destination"` for a destination tree, or `"origin"`.
+        count: a column with the number of trips that each row stands for.
+        max_contributions: the most trips of one person; assumed, not enforced.
+        mechanism: see `release_counts`; likewise the remaining arguments.
+        budget_split: see `release_counts`.
+        accounting: see `release_counts`.
+        on_unknown: see `release_counts`.
+        seed: see `release_counts`.
+        noise: see `release_counts`.
+        engine: see `release_counts`.
+        progress: see `release_counts`.
+
+    Returns:
+        The release; `release.table(level)` has one row per non-zero cell.
+
+    Raises:
+        ValueError, TypeError: an argument or the trips are not usable; nothing was published.
+        BudgetExceeded: more than the budget would be spent; nothing was drawn.
+    """
+    options = Options(
+        neighboring=neighboring,
+        max_contributions=max_contributions,
+        mechanism=mechanism,
+        budget_split=budget_split,
+        accounting=accounting,
+        on_unknown=on_unknown,
+        seed=seed,
+        noise=noise,
+        engine=engine,
+        progress=progress,
+    )
+    return flows_job(
+        trips,
+        budget,
+        options,
+        origins=origins,
+        destinations=destinations,
+        origin=origin,
+        destination=destination,
+        tree=tree,
+        count=count,
+    ).run()
+
+
+def release_group_sizes(
+    records: Any,
+    hierarchy: Hierarchy,
+    budget: Budget,
+    *,
+    neighboring: str,
+    group: str | None = None,
+    size: str | None = None,
+    groups: str | None = None,
+    public_groups: Any = None,
+    max_group_size: int = 10_000,
+    min_group_size: int = 0,
+    max_contributions: int = 1,
+    mechanism: SizesMechanism | None = None,
+    budget_split: BudgetSplit = None,
+    accounting: str | None = None,
+    on_unknown: Literal["error", "drop"] = "error",
+    seed: int | None = None,
+    noise: Literal["keyed", "opendp"] = "keyed",
+    engine: Engine | None = None,
+    progress: bool = False,
+) -> Release:
+    """Publish how many groups (households, taxis) of every node have 0, 1, 2, … members.
+
+    The released numbers are integers ≥ 0, every node's are the sums of its children's, and every node has its public
+    number of groups. Give either entity rows (`group` and `public_groups`) or (leaf, size, groups) rows (`size` and
+    `groups`), which state every group, those of size 0 included.
+
+    Args:
+        records: the private table, with the columns of the hierarchy's levels.
+        hierarchy: the public tree; every group lies in one leaf.
+        budget: what may be spent.
+        neighboring: `"add_remove"` or `"change_one"`: a member of a group comes or goes, or moves to another group. The
+            groups themselves are public.
+        group: for entity rows, the column that names an entity's group.
+        size: for (leaf, size, groups) rows, the column with the size.
+        groups: for (leaf, size, groups) rows, the column with the number of groups of that size in that leaf.
+        public_groups: for entity rows, the public table of all groups: the hierarchy's columns and `groups`, the number
+            of groups in a leaf. Groups without entities have size 0; a leaf that is not listed has no groups.
+        max_group_size: K; larger groups are set to it.
+        min_group_size: smaller groups are set to it.
+        max_contributions: the most records of one person; assumed, not enforced.
+        mechanism: how measurements become group sizes; `tallytree.sizes.Matching()` by default.
+        budget_split: see `release_counts`; likewise the remaining arguments.
+        accounting: see `release_counts`.
+        on_unknown: see `release_counts`.
+        seed: see `release_counts`.
+        noise: see `release_counts`.
+        engine: see `release_counts`.
+        progress: see `release_counts`.
+
+    Returns:
+        The release; `release.table(level)` has one row per (node, size) with groups.
+
+    Raises:
+        ValueError, TypeError: an argument or the records are not usable; nothing was published.
+        BudgetExceeded: more than the budget would be spent; nothing was drawn.
+    """
+    options = Options(
+        neighboring=neighboring,
+        max_contributions=max_contributions,
+        mechanism=mechanism,
+        budget_split=budget_split,
+        accounting=accounting,
+        on_unknown=on_unknown,
+        seed=seed,
+        noise=noise,
+        engine=engine,
+        progress=progress,
+    )
+    return group_sizes_job(
+        records,
+        hierarchy,
+        budget,
+        options,
+        group=group,
+        size=size,
+        groups=groups,
+        public_groups=public_groups,
+        max_group_size=max_group_size,
+        min_group_size=min_group_size,
+    ).run()

@@ -1,0 +1,302 @@
+"""`Release`: the published tables, the noisy measurements behind them and the privacy statement; saved and loaded whole.
+
+A release on disk is a folder (format version 1):
+
+    release.json                 statement, spec, software versions, and rows and checksum of every file; written last
+    tables/LEVEL.parquet         the published numbers (and LEVEL.csv when asked)
+    measurements/LEVEL.parquet   the noisy measurements, enough to post-process again
+
+It is written to a temporary sibling folder that is renamed when whole, so what carries the name is never half-made.
+Rows are in the hierarchy's own order, and Parquet files carry no column statistics.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from tallytree.arrays import IntArray
+from tallytree.hierarchy import Tree
+
+FORMAT_VERSION = 1
+MANIFEST = "release.json"
+ROWS_AT_ONCE = 1_000_000
+
+
+class LevelTable(Protocol):
+    """One table of a release, readable in slices."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has."""
+
+    def read(self, start: int, stop: int) -> pa.Table:
+        """Rows `start` … `stop` − 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTable:
+    """A table in memory whose rows are about nodes; the path columns are made when they are read.
+
+    Attributes:
+        tree: the public tree.
+        depth: the level.
+        nodes: int64 (n,), the node of each row.
+        columns: the other columns, n rows.
+    """
+
+    tree: Tree
+    depth: int
+    nodes: IntArray
+    columns: pa.Table
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has."""
+        return len(self.nodes)
+
+    def read(self, start: int, stop: int) -> pa.Table:
+        """Rows `start` … `stop` − 1."""
+        path = self.tree.path_table(self.depth, self.nodes[start:stop])
+        numbers = self.columns.slice(start, stop - start)
+        return pa.table(
+            {name: table.column(name) for table in (path, numbers) for name in table.column_names}
+        )
+
+
+@dataclass(frozen=True)
+class FileTable:
+    """A table of a saved release.
+
+    Attributes:
+        path: its Parquet file.
+        num_rows: how many rows it has.
+    """
+
+    path: Path
+    num_rows: int
+
+    def read(self, start: int, stop: int) -> pa.Table:
+        """Rows `start` … `stop` − 1; only the row groups that hold them are read."""
+        with pa.parquet.ParquetFile(self.path) as file:
+            ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)])
+            first, last = np.searchsorted(ends, [start, stop - 1], side="right")
+            rows = file.read_row_groups(range(first, min(last + 1, len(ends))))
+        return rows.slice(start - (int(ends[first - 1]) if first else 0), stop - start)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Release:
+    """A differentially private release: consistent tables, noisy measurements and the privacy statement.
+
+    Attributes:
+        statement: the privacy statement, JSON-able; its keys are documented in `docs/statement.md`.
+        spec: what was asked for, JSON-able, without any private table.
+    """
+
+    statement: Mapping[str, Any]
+    spec: Mapping[str, Any]
+    _tables: Mapping[str, LevelTable]
+    _measurements: Mapping[str, LevelTable]
+
+    def __repr__(self) -> str:
+        """The levels with their numbers of published rows."""
+        rows = ", ".join(f"{level}: {table.num_rows} rows" for level, table in self._tables.items())
+        return f"Release({rows})"
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Names of the levels, root first."""
+        return tuple(self._tables)
+
+    def table(self, level: str) -> pa.Table:
+        """The published numbers of a level.
+
+        Path columns (strings), then `count`; or, for group sizes, `size` and `groups`, one row per (node, size) with
+        groups; int64. Counts list every node of a hierarchy, and the non-zero cells of flows. Rows are in the
+        hierarchy's own order.
+
+        Raises:
+            ValueError: an unknown level.
+        """
+        return _whole(_level(self._tables, level, self.levels))
+
+    def to_pandas(self, level: str) -> Any:
+        """`table(level)` as a pandas data frame (needs pandas)."""
+        return self.table(level).to_pandas()
+
+    def measurements(self, level: str) -> pa.Table:
+        """The noisy measurements of a level, before any post-processing, with the standard deviation of their noise.
+
+        Path columns, then `value` (counts) or `values: list<int64>` (group sizes, one row per node; the statement says
+        what they measure), then `std_dev`. A level that was not measured has no rows.
+
+        Raises:
+            ValueError: an unknown level.
+        """
+        return _whole(_level(self._measurements, level, self.levels))
+
+    def save(self, folder: str | os.PathLike[str], *, csv: bool = False) -> Path:
+        """Write the release as a folder, all or nothing.
+
+        Args:
+            folder: where to; it must not exist yet.
+            csv: write every published table as CSV too.
+
+        Returns:
+            The folder's path.
+
+        Raises:
+            FileExistsError: the folder exists.
+            OSError: the disk is full, or the place cannot be written to; nothing is left behind.
+        """
+        target = refuse_existing(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
+        try:
+            self._write(building, csv=csv)
+            building.chmod(0o755)
+            refuse_existing(target)
+            building.rename(target)
+            _flush(target.parent)
+        except BaseException:
+            shutil.rmtree(building, ignore_errors=True)
+            raise
+        return target
+
+    def _write(self, folder: Path, *, csv: bool) -> None:
+        files: dict[str, dict[str, Any]] = {}
+        for kind, tables in (("tables", self._tables), ("measurements", self._measurements)):
+            (folder / kind).mkdir()
+            for level, table in tables.items():
+                for write, suffix in ((_write_parquet, "parquet"), (_write_csv, "csv")):
+                    if suffix == "csv" and not (csv and kind == "tables"):
+                        continue
+                    name = f"{kind}/{file_stem(level)}.{suffix}"
+                    write(table, folder / name)
+                    files[name] = {"level": level, "rows": table.num_rows, "sha256": _sha256(folder / name)}
+            _flush(folder / kind)
+        manifest = {
+            "format_version": FORMAT_VERSION,
+            "levels": list(self.levels),
+            "statement": self.statement,
+            "spec": self.spec,
+            "files": files,
+        }
+        text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
+        with (folder / MANIFEST).open("w", encoding="utf-8") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        _flush(folder)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Release:
+        """Open a saved release; every file is checked against its checksum.
+
+        Raises:
+            ValueError: not a whole release, of another format version, or changed since it was written.
+        """
+        place = Path(folder)
+        try:
+            manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise ValueError(f"folder: {str(place)!r} is not a whole release; it has no readable {MANIFEST}") from None
+        version = manifest.get("format_version") if isinstance(manifest, dict) else None
+        if version != FORMAT_VERSION:
+            raise ValueError(f"folder: {str(place)!r} has format version {version!r}; this tallytree reads {FORMAT_VERSION}")
+        for name, facts in manifest["files"].items():
+            if not (place / name).is_file() or _sha256(place / name) != facts["sha256"]:
+                raise ValueError(f"folder: {str(place / name)!r} is missing or was changed; take a fresh copy of the release")
+
+        def tables(kind: str) -> dict[str, LevelTable]:
+            return {
+                level: FileTable(place / name, manifest["files"][name]["rows"])
+                for level in manifest["levels"]
+                for name in (f"{kind}/{file_stem(level)}.parquet",)
+            }
+
+        return cls(manifest["statement"], manifest["spec"], tables("tables"), tables("measurements"))
+
+
+def refuse_existing(folder: str | os.PathLike[str]) -> Path:
+    """The folder as an absolute path, if nothing is there yet.
+
+    Raises:
+        FileExistsError: something is.
+    """
+    path = Path(os.path.abspath(folder))  # noqa: PTH100  (resolve() would follow a dangling link)
+    if os.path.lexists(path):
+        raise FileExistsError(f"folder: {str(path)!r} exists; a release never overwrites, so choose another or move it away")
+    return path
+
+
+def file_stem(level: str) -> str:
+    """A level's name as a file name: percent-encoded where a file system could mind (letters of any script stay)."""
+    stem = "".join(c if c.isalnum() or c in "_- " else f"%{c.encode().hex().upper()}" for c in level)
+    if len(stem.encode()) > 150:  # file systems allow 255 bytes, and the suffix and a temporary prefix need some
+        stem = f"{stem.encode()[:100].decode(errors='ignore')}-{hashlib.sha256(level.encode()).hexdigest()[:32]}"
+    return stem
+
+
+def _level(tables: Mapping[str, LevelTable], level: str, levels: tuple[str, ...]) -> LevelTable:
+    if level not in tables:
+        raise ValueError(f"level: {level!r} is not one of the release's levels {', '.join(levels)}")
+    return tables[level]
+
+
+def _whole(table: LevelTable) -> pa.Table:
+    return table.read(0, table.num_rows)
+
+
+def _slices(table: LevelTable) -> Iterator[pa.Table]:
+    for start in range(0, max(table.num_rows, 1), ROWS_AT_ONCE):
+        yield table.read(start, min(start + ROWS_AT_ONCE, table.num_rows))
+
+
+def _write_parquet(table: LevelTable, path: Path) -> None:
+    slices = _slices(table)
+    first = next(slices)
+    with pa.parquet.ParquetWriter(path, first.schema, write_statistics=False, compression="zstd") as writer:
+        writer.write_table(first)
+        for rows in slices:
+            writer.write_table(rows)
+    _flush(path)
+
+
+def _write_csv(table: LevelTable, path: Path) -> None:
+    slices = _slices(table)
+    first = next(slices)
+    with pa.csv.CSVWriter(path, first.schema) as writer:
+        writer.write_table(first)
+        for rows in slices:
+            writer.write_table(rows)
+    _flush(path)
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file or folder is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+

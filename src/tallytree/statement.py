@@ -1,0 +1,130 @@
+"""The privacy statement: what a release protects, how, and what it spent. Keys are documented in `docs/statement.md`."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from importlib import metadata
+from typing import Any
+
+from tallytree.budget import Budget
+from tallytree.privacy.accounting import LevelPlan, NoisePlan
+from tallytree.terms import Terms
+
+_LIMITS = (
+    "The guarantee covers the released tables and measurements; the running time of the program, and whether it "
+    "refused its input, are outside it.",
+    "Noise is derived from a secret key by a cipher, so the guarantee is computational.",
+    "That nobody has more records than max_contributions is assumed, not enforced.",
+    "Published errors and intervals, where given, cover the privacy noise only, not errors in the records.",
+)
+
+
+def privacy_statement(
+    *,
+    statistic: str,
+    levels: Sequence[str],
+    plan: NoisePlan,
+    terms: Terms,
+    mechanism: Any,
+    invariants: Sequence[str],
+    notes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Everything a reader needs to judge the protection, JSON-able.
+
+    Args:
+        statistic: `"counts"`, `"flows"` or `"group_sizes"`.
+        levels: all levels, root first.
+        plan: how the measured levels were measured.
+        terms: what one neighbouring change is.
+        mechanism: the mechanism, whose dataclass fields are its options.
+        invariants: facts that are published exactly.
+        notes: sentences about this statistic.
+    """
+    private = terms.seed is None
+    return {
+        "private": private,
+        "guarantee": _guarantee(plan, terms) if private else _NOT_PRIVATE,
+        "statistic": statistic,
+        "unit_of_protection": _unit(terms),
+        "neighboring": terms.neighboring,
+        "max_contributions": terms.max_contributions,
+        "invariants": list(invariants),
+        "on_unknown": terms.on_unknown,
+        "budget": _amounts(_granted(plan.budget)),
+        "spent": _amounts(plan.spent) if private else dict.fromkeys(plan.spent, "infinity"),
+        "accounting": plan.accounting or "exact",
+        "mechanism": mechanism_spec(mechanism),
+        "noise_source": terms.noise,
+        "seeded": not private,
+        "levels": [_level(level, plan.levels.get(level)) for level in levels],
+        "notes": [*notes, *_LIMITS],
+        "software": _software(terms),
+    }
+
+
+_NOT_PRIVATE = (
+    "NOT PRIVATE: the noise was drawn from a seed, so whoever knows or guesses the seed can remove it (epsilon is "
+    "infinite). For tests and experiments only."
+)
+
+
+def mechanism_spec(mechanism: Any) -> dict[str, Any]:
+    """A mechanism's name and options, as a spec gives them."""
+    options = {field.name: getattr(mechanism, field.name) for field in dataclasses.fields(mechanism)}
+    plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in options.items()}
+    return {"name": type(mechanism).__name__, "options": plain}
+
+
+def _guarantee(plan: NoisePlan, terms: Terms) -> str:
+    change = "adding or removing" if terms.neighboring == "add_remove" else "replacing"
+    spent = {name: f"{float(amount):.6g}" for name, amount in plan.spent.items()}
+    if plan.budget.kind == "pure":
+        kind = f"epsilon = {spent['epsilon']} (pure differential privacy)"
+    elif plan.budget.kind == "zcdp":
+        kind = f"rho = {spent['rho']} (zero-concentrated differential privacy)"
+    else:
+        kind = f"epsilon = {spent['epsilon']}, delta = {spent['delta']} (approximate differential privacy)"
+    return f"{kind} for {change} {_unit(terms)}, given the invariants."
+
+
+def _unit(terms: Terms) -> str:
+    if terms.max_contributions == 1:
+        return "one person with one record"
+    return f"one person with at most {terms.max_contributions} records"
+
+
+def _granted(budget: Budget) -> dict[str, Fraction]:
+    amounts = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": budget.rho}
+    return {name: amount for name, amount in amounts.items() if amount is not None}
+
+
+def _amounts(exact: Mapping[str, Fraction]) -> dict[str, float]:
+    return {name: float(amount) for name, amount in exact.items()}
+
+
+def _level(level: str, plan: LevelPlan | None) -> dict[str, Any]:
+    if plan is None:
+        return {"level": level, "measured": False}
+    cost = "epsilon" if plan.noise.distribution == "discrete_laplace" else "rho"
+    return {
+        "level": level,
+        "measured": True,
+        "statistic": plan.statistic,
+        "share": float(plan.share),
+        "sensitivity": {"l1": plan.sensitivity.l1, "l2": plan.sensitivity.l2},
+        "noise": {
+            "distribution": plan.noise.distribution,
+            "scale": float(plan.noise.scale),
+            "scale_exact": str(plan.noise.scale),
+            "std_dev": plan.noise.std_dev,
+        },
+        "spent": {cost: float(plan.cost)},
+    }
+
+
+def _software(terms: Terms) -> dict[str, str]:
+    packages = ["tallytree", "numpy", "numba", "duckdb", "pyarrow", "opendp" if terms.noise == "opendp" else "cryptography"]
+    return {"python": platform.python_version()} | {package: metadata.version(package) for package in packages}

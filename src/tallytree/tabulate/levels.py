@@ -1,0 +1,165 @@
+"""True statistics of every level, summed up from the leaves. Private: only a `Measurer` may hold them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from tallytree.arrays import IntArray, offsets_of, sum_by_key
+from tallytree.hierarchy import Hierarchy, Tree
+from tallytree.kernels import kernel
+from tallytree.measurements import Statistic
+
+
+class CountLevels:
+    """Counts of every node that has records; the others are 0.
+
+    Args:
+        tree: the public tree.
+        leaves: int64 (n,), leaf numbers, distinct.
+        counts: int64 (n,), records of each.
+    """
+
+    def __init__(self, tree: Tree, leaves: IntArray, counts: IntArray) -> None:
+        order = np.argsort(leaves, kind="stable")
+        nodes, here = leaves[order], counts[order]
+        by_level = [(nodes, here)]
+        for depth in range(len(tree.levels) - 1, 0, -1):
+            nodes, here = sum_by_key(tree.parents(depth, nodes), here)
+            by_level.append((nodes, here))
+        self._levels = dict(zip(tree.levels, reversed(by_level), strict=True))
+        self._root = tree.levels[0]
+        self._leaf_level = tree.levels[-1]
+
+    def __repr__(self) -> str:
+        """Nothing of the counts."""
+        return "CountLevels(<private>)"
+
+    @property
+    def total(self) -> int:
+        """The number of records in all (private unless the total is invariant)."""
+        return int(self._levels[self._root][1].sum())
+
+    def digest(self) -> bytes:
+        """A digest of all counts, for the derivation of the noise key; never published."""
+        return _digest(*self._levels[self._leaf_level])
+
+    def cells(self, level: str, nodes: IntArray, statistic: Statistic) -> tuple[IntArray, IntArray, IntArray]:
+        """The count of each of `nodes`: one cell a node, numbered like it."""
+        if statistic not in ("counts", "total"):
+            raise ValueError(f"statistic: {statistic!r} is not a count")
+        present, counts = self._levels[level]
+        values = np.zeros(len(nodes), dtype=np.int64)
+        if len(present):
+            place = np.minimum(np.searchsorted(present, nodes), len(present) - 1)
+            found = present[place] == nodes
+            values[found] = counts[place[found]]
+        return values, np.arange(len(nodes) + 1, dtype=np.int64), nodes
+
+
+class SizeLevels:
+    """Group sizes of every node as runs (size, number of groups).
+
+    Args:
+        hierarchy: the public tree.
+        leaves: int64 (n,), leaf of each run.
+        sizes: int64 (n,), within [smallest, largest].
+        groups: int64 (n,), number of groups of that size in that leaf, > 0.
+        groups_per_node: per level, int64, the public number of groups of each node.
+        smallest: the least size.
+        largest: K, the greatest size.
+    """
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        leaves: IntArray,
+        sizes: IntArray,
+        groups: IntArray,
+        groups_per_node: Sequence[IntArray],
+        smallest: int,
+        largest: int,
+    ) -> None:
+        self._smallest, self._largest = smallest, largest
+        width = largest + 1
+        keys, groups = sum_by_key(leaves * width + sizes, groups)
+        runs = []
+        for depth in range(len(hierarchy.levels) - 1, -1, -1):
+            nodes, sizes = np.divmod(keys, width)
+            offsets = np.searchsorted(nodes, np.arange(hierarchy.size(depth) + 1)).astype(np.int64)
+            runs.append((offsets, sizes, groups))
+            if depth:
+                keys, groups = sum_by_key(hierarchy.parents(depth, nodes) * width + sizes, groups)
+        self._runs = dict(zip(hierarchy.levels, reversed(runs), strict=True))
+        self._leaf_level = hierarchy.levels[-1]
+        self._first_group = {
+            level: offsets_of(count) for level, count in zip(hierarchy.levels, groups_per_node, strict=True)
+        }
+
+    def __repr__(self) -> str:
+        """Nothing of the sizes."""
+        return "SizeLevels(<private>)"
+
+    def digest(self) -> bytes:
+        """A digest of all sizes, for the derivation of the noise key; never published."""
+        return _digest(*self._runs[self._leaf_level])
+
+    def cells(self, level: str, nodes: IntArray, statistic: Statistic) -> tuple[IntArray, IntArray, IntArray]:
+        """The statistic of each of `nodes`, cell by cell.
+
+        * `"tail_counts"`: groups of size ≥ s for s = smallest + 1 … largest.
+        * `"histogram"`: groups of size s for s = smallest … largest.
+        * `"sorted_sizes"`: the sizes of the node's groups, ascending.
+        """
+        offsets, sizes, groups = self._runs[level]
+        if statistic == "sorted_sizes":
+            first = self._first_group[level]
+            starts, lengths = first[nodes], first[nodes + 1] - first[nodes]
+            ends = offsets_of(lengths)
+            values = np.empty(ends[-1], dtype=np.int64)
+            _fill_sorted_sizes(offsets, sizes, groups, nodes, ends, values)
+            return values, ends, np.arange(ends[-1], dtype=np.int64) + np.repeat(starts - ends[:-1], lengths)
+        if statistic not in ("tail_counts", "histogram"):
+            raise ValueError(f"statistic: {statistic!r} is not a statistic of group sizes")
+        tails = statistic == "tail_counts"
+        width = self._largest - self._smallest + (0 if tails else 1)
+        table = np.zeros((len(nodes), width), dtype=np.int64)
+        _fill_histogram(offsets, sizes, groups, nodes, self._smallest + (1 if tails else 0), table)
+        if tails:
+            table = np.cumsum(table[:, ::-1], axis=1)[:, ::-1]
+        numbers = nodes[:, None] * width + np.arange(width)
+        return np.ascontiguousarray(table).reshape(-1), np.arange(len(nodes) + 1) * width, numbers.reshape(-1)
+
+
+def _digest(*arrays: IntArray) -> bytes:
+    digest = hashlib.blake2b(digest_size=32)
+    for array in arrays:
+        digest.update(len(array).to_bytes(8, "little"))
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.digest()
+
+
+@kernel
+def _fill_histogram(
+    offsets: IntArray, sizes: IntArray, groups: IntArray, nodes: IntArray, first_size: int, table: IntArray
+) -> None:
+    # Each run is written once; runs below the first size measured have no cell.
+    for row in range(nodes.shape[0]):
+        for run in range(offsets[nodes[row]], offsets[nodes[row] + 1]):
+            if sizes[run] >= first_size:
+                table[row, sizes[run] - first_size] += groups[run]
+
+
+@kernel
+def _fill_sorted_sizes(
+    offsets: IntArray, sizes: IntArray, groups: IntArray, nodes: IntArray, ends: IntArray, values: IntArray
+) -> None:
+    # Runs are ascending in size, so writing them one after the other is sorted; they fill the node's cells exactly.
+    for row in range(nodes.shape[0]):
+        place = ends[row]
+        for run in range(offsets[nodes[row]], offsets[nodes[row] + 1]):
+            for _ in range(groups[run]):
+                values[place] = sizes[run]
+                place += 1

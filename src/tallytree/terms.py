@@ -1,0 +1,80 @@
+"""The arguments that every kind of release shares, checked before any private data is touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+from tallytree.privacy.sensitivity import Neighboring, neighboring_relation
+
+OnUnknown = Literal["error", "drop"]
+NoiseName = Literal["keyed", "opendp"]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is protected, and how a run behaves.
+
+    Attributes:
+        neighboring: the neighbouring relation.
+        max_contributions: m, the most records of one person.
+        on_unknown: what is done with a record outside the hierarchy.
+        noise: where the noise comes from.
+        seed: makes the noise reproducible, and the release not private; None for a real release.
+    """
+
+    neighboring: Neighboring
+    max_contributions: int
+    on_unknown: OnUnknown
+    noise: NoiseName
+    seed: int | None
+
+    @property
+    def total_is_public(self) -> bool:
+        """Whether no neighbouring change can alter the number of records counted.
+
+        Replacing one person leaves it as it is only where everyone has exactly one record, all of which count: with up
+        to m records, or with records dropped for lying outside the hierarchy, a replacement can change it.
+        """
+        return self.neighboring == "change_one" and self.max_contributions == 1 and self.on_unknown == "error"
+
+
+def checked_terms(neighboring: str, max_contributions: int, on_unknown: str, noise: str, seed: int | None) -> Terms:
+    """The terms, validated.
+
+    Raises:
+        ValueError: a value that is out of range or not known.
+        TypeError: a value of the wrong kind.
+    """
+    if on_unknown not in get_args(OnUnknown):
+        raise ValueError(f'on_unknown: {on_unknown!r} is not known; choose "error" or "drop"')
+    if noise not in get_args(NoiseName):
+        raise ValueError(f'noise: {noise!r} is not known; choose "keyed" or "opendp"')
+    if seed is not None:
+        integer(seed, "seed")
+        if noise == "opendp":
+            raise ValueError('seed: OpenDP draws from the operating system and takes no seed; use noise="keyed"')
+    return Terms(
+        neighboring_relation(neighboring),
+        integer(max_contributions, "max_contributions", least=1, most=10**6),
+        cast(OnUnknown, on_unknown),
+        cast(NoiseName, noise),
+        seed,
+    )
+
+
+def integer(value: Any, argument: str, *, least: int | None = None, most: int | None = None) -> int:
+    """The value, if it is an integer within bounds.
+
+    Raises:
+        TypeError: not an integer (a bool is none).
+        ValueError: out of bounds.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{argument}: {value!r} must be an integer")
+    number = int(value)
+    if least is not None and number < least:
+        raise ValueError(f"{argument}: {number} must be at least {least}")
+    if most is not None and number > most:
+        raise ValueError(f"{argument}: {number} must be at most {most}")
+    return number

@@ -1,0 +1,109 @@
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tallytree as tt
+
+WIDE = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B"], "c": ["x", "y", "x"]}), ["s", "c"])
+DEEP = tt.Hierarchy.from_table(
+    pa.table({"country": ["N"] * 3, "p": ["1", "1", "2"], "t": ["i", "j", "k"]}), ["country", "p", "t"]
+)
+
+
+def descend(product):
+    nodes = np.zeros(1, dtype=np.int64)
+    for depth in range(len(product.levels)):
+        yield depth, nodes
+        if depth + 1 < len(product.levels):
+            nodes, _ = product.children(depth, nodes)
+
+
+def test_a_destination_tree_refines_in_turn_and_the_longer_side_alone():
+    product = tt.Product({"origin": WIDE, "destination": DEEP}, order=["destination", "origin"] * 2 + ["destination"])
+    assert product.levels == (
+        "all",
+        "destination_country",
+        "origin_s",
+        "destination_p",
+        "origin_c",
+        "destination_t",
+    )
+    assert [product.size(depth) for depth in range(6)] == [1, 1, 2, 4, 6, 9]
+    assert product.only_children(1)
+
+
+def test_a_single_valued_top_column_may_be_left_out():
+    product = tt.Product({"o": DEEP}, order=["o", "o"], columns={"o": ["p", "t"]})
+    assert product.levels == ("all", "p", "t")
+    assert product.path_table(2, np.arange(3)).to_pydict() == {"p": ["1", "1", "2"], "t": ["i", "j", "k"]}
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.permutations(["o"] * 2 + ["d"] * 3))
+def test_in_any_order_the_descent_meets_every_cell_once(order):
+    product = tt.Product({"o": WIDE, "d": DEEP}, order=order)
+    for depth, nodes in descend(product):
+        assert sorted(nodes.tolist()) == list(range(product.size(depth)))
+        paths = product.path_table(depth, nodes).to_pylist()
+        assert len({tuple(path.values()) for path in paths}) == product.size(depth) or depth == 0
+        if depth:
+            above = product.parents(depth, nodes)
+            columns = product.path_columns(depth - 1)
+            parents = product.path_table(depth - 1, above).to_pylist()
+            assert [{c: path[c] for c in columns} for path in paths] == parents or not columns
+
+
+def test_leaves_are_numbered_by_their_parts():
+    product = tt.Product({"o": WIDE, "d": DEEP}, order=["o", "d", "o", "d", "d"])
+    pairs = list(itertools.product(range(3), range(3)))
+    numbers = product.leaf_numbers([np.array([o for o, _ in pairs]), np.array([d for _, d in pairs])])
+    table = product.path_table(5, numbers)
+    assert table.column("o_c").to_pylist() == [["x", "y", "x"][o] for o, _ in pairs]
+    assert table.column("d_t").to_pylist() == [["i", "j", "k"][d] for _, d in pairs]
+
+
+def test_a_hundred_thousand_million_cells_take_no_memory():
+    n = 400_000
+    sections = tt.Hierarchy.from_table(pa.table({"section": [str(i) for i in range(n)]}), ["section"])
+    product = tt.Product({"o": sections, "d": sections}, order=["d", "o"])
+    assert product.size(2) == n * n
+    last = np.array([n * n - 1])
+    assert product.path_table(2, last).to_pylist() == [{"o_section": str(n - 1), "d_section": str(n - 1)}]
+
+
+@pytest.mark.parametrize(
+    ("order", "columns", "message"),
+    [
+        (["o", "d", "d", "d"], None, "'o' is refined 1 times but has 2 columns"),
+        (["o", "o", "o", "d", "d", "d"], None, "'o' is refined 3 times"),
+        (["o", "x"], None, "'x' is not an attribute; the attributes are o, d"),
+        (["o", "o", "d", "d", "d"], {"o": ["a"]}, "o: \\['a'\\] names 1 columns, but its hierarchy has the levels s, c"),
+        (["o", "o", "d", "d", "d"], {"o": ["a", "b"], "d": ["a", "q", "r"]}, "'a' is named twice"),
+        (["o", "o", "d", "d", "d"], {"o": ["all", "b"]}, "'all' is the name of the root"),
+        (["o", "o", "d", "d", "d"], {"x": ["a", "b"]}, "columns: 'x' is not an attribute"),
+    ],
+)
+def test_an_order_or_columns_that_do_not_fit_are_refused(order, columns, message):
+    with pytest.raises(ValueError, match=message):
+        tt.Product({"o": WIDE, "d": DEEP}, order=order, columns=columns)
+
+
+def test_what_is_no_hierarchy_is_refused():
+    with pytest.raises(TypeError, match="str is not a tallytree.Hierarchy"):
+        tt.Product({"o": "WIDE"}, order=["o"])
+    with pytest.raises(ValueError, match="at least one hierarchy"):
+        tt.Product({}, order=[])
+    with pytest.raises(TypeError, match="must be a list of attribute names"):
+        tt.Product({"o": WIDE}, order="oo")
+    with pytest.raises(TypeError, match="must be a list of column names"):
+        tt.Product({"o": WIDE}, order=["o", "o"], columns={"o": "ab"})
+
+
+def test_more_cells_than_64_bits_number_are_refused():
+    many = tt.Hierarchy.from_table(pa.table({"i": [str(i) for i in range(100_000)]}), ["i"])
+    with pytest.raises(ValueError, match="more than 64 bits number"):
+        tt.Product(dict.fromkeys("abcd", many), order=list("abcd"))
