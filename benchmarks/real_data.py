@@ -85,10 +85,12 @@ def taxi_matching(data: Path, runs: int) -> None:
                 neighboring="add_remove",
                 max_group_size=largest,
             )
-            distances.append([
-                earth_movers_distance(release.to_pandas(level).assign(all="all"), rows, path)
-                for level, path in zip(release.levels, (["all"], ["half"], ["half", "neighbourhood"]), strict=True)
-            ])
+            distances.append(
+                [
+                    earth_movers_distance(release.to_pandas(level).assign(all="all"), rows, path)
+                    for level, path in zip(release.levels, (["all"], ["half"], ["half", "neighbourhood"]), strict=True)
+                ]
+            )
         figures = " | ".join(mean_and_error(column) for column in np.transpose(distances))
         print(f"| {largest:,} | {figures} |")
     print("| published | 10,547 | 5,431.5 | 1,601.8 |")
@@ -96,7 +98,9 @@ def taxi_matching(data: Path, runs: int) -> None:
 
 def flows(name: str, data: Path, reference: Path, runs: int) -> None:
     """Boninsegna and Silvestri 2025, Figures 4 and 5: maximum absolute error and false discovery rate."""
-    print(f"\n## {name}, destination tree, delta = 1e-8, the paper's conversion: TopDown(chebyshev) / published InfTDA\n")
+    print(
+        f"\n## {name}, destination tree, delta = 1e-8, the paper's conversion: TopDown(chebyshev) / published InfTDA\n"
+    )
     print("| epsilon | level | max error | published | ratio | false discoveries % | published % |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     published = pd.read_csv(reference / "inftda_published.csv")

@@ -64,7 +64,11 @@ def test_shares_add_up_to_exactly_one(weights):
     levels = [f"l{i}" for i in range(len(weights))]
     split = shares(dict(zip(levels, weights, strict=True)), levels)
     assert sum(split.values()) == 1
-    assert all(split[a] * wb == split[b] * wa for a, wa in zip(levels, weights, strict=True) for b, wb in zip(levels, weights, strict=True))
+    assert all(
+        split[a] * wb == split[b] * wa
+        for a, wa in zip(levels, weights, strict=True)
+        for b, wb in zip(levels, weights, strict=True)
+    )
 
 
 def test_the_even_split():

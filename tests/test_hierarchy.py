@@ -53,7 +53,8 @@ def test_children_and_parents_are_inverse():
 def test_a_chain_of_single_children_and_a_family_of_thousands():
     n = 5_000
     tree = tt.Hierarchy.from_table(
-        pa.table({"a": ["r"] * n, "b": ["s"] * n, "c": [str(i) for i in range(n)], "d": ["t"] * n}), ["a", "b", "c", "d"]
+        pa.table({"a": ["r"] * n, "b": ["s"] * n, "c": [str(i) for i in range(n)], "d": ["t"] * n}),
+        ["a", "b", "c", "d"],
     )
     assert [tree.size(depth) for depth in range(4)] == [1, 1, n, n]
     assert [tree.only_children(depth) for depth in range(4)] == [False, True, False, True]

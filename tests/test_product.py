@@ -81,7 +81,11 @@ def test_a_hundred_thousand_million_cells_take_no_memory():
         (["o", "d", "d", "d"], None, "'o' is refined 1 times but has 2 columns"),
         (["o", "o", "o", "d", "d", "d"], None, "'o' is refined 3 times"),
         (["o", "x"], None, "'x' is not an attribute; the attributes are o, d"),
-        (["o", "o", "d", "d", "d"], {"o": ["a"]}, "o: \\['a'\\] names 1 columns, but its hierarchy has the levels s, c"),
+        (
+            ["o", "o", "d", "d", "d"],
+            {"o": ["a"]},
+            "o: \\['a'\\] names 1 columns, but its hierarchy has the levels s, c",
+        ),
         (["o", "o", "d", "d", "d"], {"o": ["a", "b"], "d": ["a", "q", "r"]}, "'a' is named twice"),
         (["o", "o", "d", "d", "d"], {"o": ["all", "b"]}, "'all' is the name of the root"),
         (["o", "o", "d", "d", "d"], {"x": ["a", "b"]}, "columns: 'x' is not an attribute"),

@@ -64,9 +64,7 @@ def counts_job(
     if not isinstance(hierarchy, Hierarchy | Product):
         raise TypeError(f"hierarchy: {type(hierarchy).__name__} must be a tallytree.Hierarchy or a tallytree.Product")
     terms = options.terms()
-    mechanism = TopDown() if options.mechanism is None else options.mechanism
-    if not (isinstance(mechanism, CountsMechanism) and is_dataclass(mechanism)):
-        raise TypeError(f"mechanism: {mechanism!r} must be one of tallytree.counts, for instance TopDown()")
+    mechanism = _counts_mechanism(options.mechanism)
     statistics = mechanism.statistics(hierarchy, total_is_public=terms.total_is_public)
     return CountsJob(
         records=records,
@@ -76,7 +74,7 @@ def counts_job(
         mechanism=mechanism,
         plan=options.plan(budget, statistics, terms),
         terms=terms,
-        engine=options.engine or Local(),
+        engine=_engine(options.engine),
         argument=argument,
         statistic=statistic,
         progress=options.progress,
@@ -130,9 +128,7 @@ def group_sizes_job(
     if smallest >= largest:
         raise ValueError(f"min_group_size: {smallest} must be less than max_group_size, which is {largest}")
     terms = options.terms()
-    mechanism = Matching() if options.mechanism is None else options.mechanism
-    if not (isinstance(mechanism, SizesMechanism) and is_dataclass(mechanism)):
-        raise TypeError(f"mechanism: {mechanism!r} must be one of tallytree.sizes, for instance Matching()")
+    mechanism = _sizes_mechanism(options.mechanism)
     return GroupSizesJob(
         records=records,
         key=LeafKey(hierarchy, hierarchy.columns),
@@ -145,9 +141,33 @@ def group_sizes_job(
         mechanism=mechanism,
         plan=options.plan(budget, mechanism.statistics(hierarchy), terms),
         terms=terms,
-        engine=options.engine or Local(),
+        engine=_engine(options.engine),
         progress=options.progress,
     )
+
+
+def _counts_mechanism(given: Any) -> CountsMechanism:
+    if given is None:
+        return TopDown()
+    if not isinstance(given, CountsMechanism) or not is_dataclass(type(given)):
+        raise TypeError(f"mechanism: {given!r} must be one of tallytree.counts, for instance TopDown()")
+    return given
+
+
+def _sizes_mechanism(given: Any) -> SizesMechanism:
+    if given is None:
+        return Matching()
+    if not isinstance(given, SizesMechanism) or not is_dataclass(type(given)):
+        raise TypeError(f"mechanism: {given!r} must be one of tallytree.sizes, for instance Matching()")
+    return given
+
+
+def _engine(given: Any) -> Engine:
+    if given is None:
+        return Local()
+    if not isinstance(given, Engine):
+        raise TypeError(f"engine: {given!r} must be one of tallytree.engines, for instance Local()")
+    return given
 
 
 def _check_kind_of_rows(group: str | None, size: str | None, groups: str | None, public_groups: Any) -> None:

@@ -71,9 +71,7 @@ class NodeTable:
         """Rows `start` … `stop` − 1."""
         path = self.tree.path_table(self.depth, self.nodes[start:stop])
         numbers = self.columns.slice(start, stop - start)
-        return pa.table(
-            {name: table.column(name) for table in (path, numbers) for name in table.column_names}
-        )
+        return pa.table({name: table.column(name) for table in (path, numbers) for name in table.column_names})
 
 
 @dataclass(frozen=True)
@@ -216,10 +214,14 @@ class Release:
             raise ValueError(f"folder: {str(place)!r} is not a whole release; it has no readable {MANIFEST}") from None
         version = manifest.get("format_version") if isinstance(manifest, dict) else None
         if version != FORMAT_VERSION:
-            raise ValueError(f"folder: {str(place)!r} has format version {version!r}; this tallytree reads {FORMAT_VERSION}")
+            raise ValueError(
+                f"folder: {str(place)!r} has format version {version!r}; this tallytree reads {FORMAT_VERSION}"
+            )
         for name, facts in manifest["files"].items():
             if not (place / name).is_file() or _sha256(place / name) != facts["sha256"]:
-                raise ValueError(f"folder: {str(place / name)!r} is missing or was changed; take a fresh copy of the release")
+                raise ValueError(
+                    f"folder: {str(place / name)!r} is missing or was changed; take a fresh copy of the release"
+                )
 
         def tables(kind: str) -> dict[str, LevelTable]:
             return {
@@ -239,7 +241,9 @@ def refuse_existing(folder: str | os.PathLike[str]) -> Path:
     """
     path = Path(os.path.abspath(folder))  # noqa: PTH100  (resolve() would follow a dangling link)
     if os.path.lexists(path):
-        raise FileExistsError(f"folder: {str(path)!r} exists; a release never overwrites, so choose another or move it away")
+        raise FileExistsError(
+            f"folder: {str(path)!r} exists; a release never overwrites, so choose another or move it away"
+        )
     return path
 
 
@@ -298,5 +302,3 @@ def _flush(path: Path) -> None:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-

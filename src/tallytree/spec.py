@@ -21,11 +21,12 @@ from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 
 import yaml
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -39,7 +40,7 @@ from pydantic_core import ErrorDetails
 
 from tallytree import counts, sizes
 from tallytree.budget import Budget
-from tallytree.engines import Engine, Local
+from tallytree.engines import Local
 from tallytree.hierarchy import Hierarchy
 from tallytree.jobs import CountsJob, GroupSizesJob
 from tallytree.planning import Options, counts_job, flows_job, group_sizes_job
@@ -94,12 +95,19 @@ class Document:
 
     def error(self, path: KeyPath, message: str) -> SpecError:
         """An error at a key; the line is that of the nearest enclosing key that is there."""
-        dotted = ".".join(str(part) for part in path if isinstance(part, str))
+        return SpecError(f"{self.place(path)}: {message}")
+
+    def place(self, path: KeyPath) -> str:
+        """File, line and dotted key."""
         near = path
         while near and near not in self.lines:
             near = near[:-1]
-        place = f"{self.name}, line {self.lines[near]}" if near else self.name
-        return SpecError(f"{place}, {dotted}: {message}" if dotted else f"{place}: {message}")
+        return _place(self.name, self.lines[near] if near else None, path)
+
+
+def _place(name: str, line: int | None, path: KeyPath) -> str:
+    dotted = ".".join(part for part in path if isinstance(part, str))
+    return ", ".join([name, *([] if line is None else [f"line {line}"]), *([dotted] if dotted else [])])
 
 
 def read_document(path: str | os.PathLike[str]) -> Document:
@@ -183,7 +191,7 @@ class _Reader:
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
             return [self._entry(item, item, (*path, i)) for i, item in enumerate(node.value)]
-        return self._scalar(node, path)
+        return self._scalar(cast(yaml.ScalarNode, node), path)
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         data: dict[str, Any] = {}
@@ -225,7 +233,7 @@ class _Reader:
         return str(node.value)
 
     def _error(self, node: yaml.Node, path: KeyPath, message: str) -> SpecError:
-        return Document(self._name, {}, {path: _line(node)} if path else {}).error(path, message)
+        return SpecError(f"{_place(self._name, _line(node), path)}: {message}")
 
 
 def _article(kind: str) -> str:
@@ -233,11 +241,7 @@ def _article(kind: str) -> str:
 
 
 def _quote(text: str) -> str:
-    return f"put it in quotes: {_quoted(text)}"
-
-
-def _quoted(text: str) -> str:
-    return f'"{text}"'
+    return f'put it in quotes: "{text}"'
 
 
 # --- Scalars --------------------------------------------------------------------------------------------------------
@@ -248,7 +252,7 @@ _NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.[\d_]*)?|\.\d[\d_]*)([eE][-+]?\d+)?")
 def _shown(value: object) -> str:
     """A value as a message shows it."""
     if isinstance(value, Plain):
-        return value.text or "nothing"
+        return value.text
     if isinstance(value, list):
         return "a list"
     return "a mapping" if isinstance(value, dict) else repr(value)
@@ -259,15 +263,17 @@ def _text(value: object) -> str:
         if value == "":
             raise ValueError("'' is empty; give some text or leave the key out")
         return value
+    if isinstance(value, Plain) and value.text == "":
+        raise ValueError("an item of the list is empty; fill it in or take it out")
     if isinstance(value, Plain):
         raise ValueError(f"{_shown(value)} is read as {_article(value.kind)}; {_quote(value.text)}")
     raise ValueError(f"{_shown(value)} is given where text is wanted")
 
 
-def _texts(value: object) -> tuple[str, ...]:
+def _list(value: object) -> list[object]:
     if not isinstance(value, list):
         raise ValueError(f"{_shown(value)} must be a list, such as [{value if isinstance(value, str) else 'name'}]")
-    return tuple(_text(item) for item in value)
+    return value
 
 
 def _number(value: object) -> Fraction:
@@ -320,14 +326,21 @@ def _split_kind(value: object) -> str:
     return "weights" if isinstance(value, dict) else "name"
 
 
+def _split_name(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f'{_shown(value)} must be "even", or a mapping from level names to weights')
+    return value
+
+
 Text = Annotated[str, PlainValidator(_text)]
-Texts = Annotated[tuple[str, ...], PlainValidator(_texts)]
+Texts = Annotated[tuple[Text, ...], BeforeValidator(_list)]
 Whole = Annotated[int, PlainValidator(_whole)]
 Positive = Annotated[Fraction, PlainValidator(_positive)]
 Probability = Annotated[Fraction, PlainValidator(_probability)]
 Option = Annotated[Any, PlainValidator(_option)]
 Split = Annotated[
-    Annotated[Text, Tag("name")] | Annotated[dict[str, Positive], Tag("weights")], Discriminator(_split_kind)
+    Annotated[str, PlainValidator(_split_name), Tag("name")] | Annotated[dict[str, Positive], Tag("weights")],
+    Discriminator(_split_kind),
 ]
 
 
@@ -341,8 +354,8 @@ class _Model(BaseModel):
 class HierarchySpec(_Model):
     """A public hierarchy."""
 
-    path: Text = Field(description="the table of leaves: path or glob of Parquet or CSV files")
-    levels: Texts = Field(description="its columns, top level first")
+    path: Text = Field(description="give the path or glob of the table of leaves (Parquet, CSV)")
+    levels: Texts = Field(description="list its columns, top level first: levels: [state, county]")
 
 
 class BudgetSpec(_Model):
@@ -364,8 +377,8 @@ class BudgetSpec(_Model):
 class MechanismSpec(_Model):
     """How measurements become published numbers."""
 
-    name: Text = Field(description="one of tallytree.counts or tallytree.sizes, such as TopDown or Matching")
-    options: dict[str, Option] = Field({}, description="its options by name")
+    name: Text = Field(description="name one, such as TopDown for counts or Matching for group sizes")
+    options: dict[str, Option] = Field({}, description="give its options by name: options: {projection: euclidean}")
 
 
 class EngineSpec(_Model):
@@ -380,22 +393,23 @@ class Spec(_Model, ABC):
     """What every kind of release shares; see `tallytree.release_counts` for the meaning of the keys."""
 
     statistic: str
-    budget: BudgetSpec = Field(description="give epsilon (with or without delta), or rho: budget: {epsilon: 1.0}")
+    budget: BudgetSpec = Field(description="give epsilon (with or without delta) or rho: budget: {epsilon: 1.0}")
     neighboring: Text = Field(description="choose what is protected: add_remove or change_one")
     max_contributions: Whole = Field(1, description="the most records of one person")
-    mechanism: MechanismSpec | None = Field(None, description="name and options: mechanism: {name: TopDown}")
+    mechanism: MechanismSpec | None = Field(
+        None, description="give its name, and options if any: mechanism: {name: TopDown}"
+    )
     budget_split: Split | None = Field(None, description="even, or a weight for each measured level")
     accounting: Text | None = Field(None, description="zcdp or paper; for a budget with delta")
     on_unknown: Text = Field("error", description="error, or drop records outside the hierarchy")
-    seed: Whole | None = Field(
-        None, description="for experiments: reproducible noise, and a release that is not private"
-    )
+    seed: Whole | None = Field(None, description="for experiments: reproducible noise, a release that is not private")
     noise: Text = Field("keyed", description="keyed or opendp")
-    engine: EngineSpec | None = Field(None, description="memory_limit, threads and temp_directory")
+    engine: EngineSpec | None = Field(
+        None, description="give memory_limit, threads or temp_directory: engine: {threads: 2}"
+    )
 
     tables: ClassVar[tuple[str, ...]]
     """The keys whose values are tables' paths."""
-    hierarchies: ClassVar[tuple[str, ...]] = ("hierarchy",)
     mechanisms: ClassVar[tuple[Any, type]] = (counts, counts.CountsMechanism)
     """The package of the mechanisms, and what they are."""
 
@@ -462,8 +476,7 @@ class Spec(_Model, ABC):
 
     def _budget(self) -> Budget:
         given = {name: value for name, value in self.budget if value is not None}
-        with self._naming_lines(**{name: ("budget", name) for name in given}):
-            return Budget(**given)
+        return Budget(**given)
 
     def _build_hierarchy(self, key: str) -> Hierarchy:
         wanted: HierarchySpec = getattr(self, key)
@@ -473,19 +486,19 @@ class Spec(_Model, ABC):
     def _build_mechanism(self, wanted: MechanismSpec) -> Any:
         known = known_mechanisms(*self.mechanisms)
         if wanted.name not in known:
-            raise self._document.error(("mechanism", "name"), _unknown(wanted.name, known, "mechanism"))
+            raise self._document.error(
+                ("mechanism", "name"), _unknown(wanted.name, known, f"mechanism for {self.statistic}")
+            )
         options = [field.name for field in dataclasses.fields(known[wanted.name]) if field.init]
         for option in wanted.options:
             if option not in options:
                 message = _unknown(option, options, f"option of {wanted.name}")
                 raise self._document.error(("mechanism", "options", option), message)
-        with self._naming_lines(**{option: ("mechanism", "options", option) for option in options}):
-            return known[wanted.name](**wanted.options)
+        return known[wanted.name](**wanted.options)
 
-    def _build_engine(self, wanted: EngineSpec) -> Engine:
-        with self._naming_lines(**{key: ("engine", key) for key in EngineSpec.model_fields}):
-            folder = None if wanted.temp_directory is None else self._folder / wanted.temp_directory
-            return Local(memory_limit=wanted.memory_limit, threads=wanted.threads, temp_directory=folder)
+    def _build_engine(self, wanted: EngineSpec) -> Local:
+        folder = None if wanted.temp_directory is None else self._folder / wanted.temp_directory
+        return Local(memory_limit=wanted.memory_limit, threads=wanted.threads, temp_directory=folder)
 
     @property
     def _folder(self) -> Path:
@@ -512,20 +525,25 @@ class Spec(_Model, ABC):
             # Only the library's own errors begin so; what others say may quote a record, and is left alone.
             if type(error) not in (ValueError, TypeError) or argument is None:
                 raise
-            path = keys.get(argument[0], (argument[0],))
-            if path not in self._document.lines:
-                raise SpecError(f"{self._document.name}: {error}") from error
-            located = self._document.error(path, "")
-            rest = str(error)[argument.end() :].removeprefix(":")
-            raise SpecError(f"{str(located).removesuffix(': ')}{':' if rest[0] == ' ' else ''}{rest}") from error
+            path = keys.get(argument[0]) or self._key_of(argument[0])
+            rest = str(error)[argument.end() :]
+            located = f"{self._document.name}: {error}" if path is None else f"{self._document.place(path)}{rest}"
+            raise SpecError(located) from error
+
+    def _key_of(self, argument: str) -> KeyPath | None:
+        """Where an argument of the library is written in this spec."""
+        homes: list[KeyPath] = [(), ("budget",), ("mechanism", "options"), ("engine",)]
+        return next(((*home, argument) for home in homes if (*home, argument) in self._document.lines), None)
 
 
 class CountsSpec(Spec):
     """The spec of `tallytree.release_counts`."""
 
     statistic: Literal["counts"]
-    records: Text = Field(description="the private table: path or glob of Parquet or CSV files")
-    hierarchy: HierarchySpec = Field(description="the public tree: hierarchy: {path: areas.parquet, levels: [state]}")
+    records: Text = Field(description="give the path or glob of the private table (Parquet, CSV)")
+    hierarchy: HierarchySpec = Field(
+        description="give the public tree: hierarchy: {path: areas.parquet, levels: [state]}"
+    )
     count: Text | None = Field(None, description="the column with the number of records of a row")
 
     tables = ("records",)
@@ -542,18 +560,19 @@ class FlowsSpec(Spec):
     """The spec of `tallytree.release_flows`."""
 
     statistic: Literal["flows"]
-    trips: Text = Field(description="the private table: path or glob of Parquet or CSV files")
-    origins: HierarchySpec = Field(description="the public tree: origins: {path: areas.parquet, levels: [state]}")
+    trips: Text = Field(description="give the path or glob of the private table (Parquet, CSV)")
+    origins: HierarchySpec = Field(description="give the public tree: origins: {path: areas.parquet, levels: [state]}")
     destinations: HierarchySpec = Field(
-        description="the public tree: destinations: {path: areas.parquet, levels: [state]}"
+        description="give the public tree: destinations: {path: areas.parquet, levels: [state]}"
     )
-    origin: Texts = Field(description="the columns of trips with the origin, top first: origin: [home_state]")
-    destination: Texts = Field(description="the columns of trips with the destination, top first")
+    origin: Texts = Field(description="list the columns of trips with the origin, top first: origin: [home_state]")
+    destination: Texts = Field(
+        description="list the columns of trips with the destination, top first: destination: [work_state]"
+    )
     tree: Text = Field("destination", description="destination or origin, whichever is refined first")
     count: Text | None = Field(None, description="the column with the number of trips of a row")
 
     tables = ("trips",)
-    hierarchies = ("origins", "destinations")
 
     def job(self, *, progress: bool = False) -> CountsJob:
         """See `Spec.job`."""
@@ -576,8 +595,10 @@ class GroupSizesSpec(Spec):
     """The spec of `tallytree.release_group_sizes`."""
 
     statistic: Literal["group_sizes"]
-    records: Text = Field(description="the private table: path or glob of Parquet or CSV files")
-    hierarchy: HierarchySpec = Field(description="the public tree: hierarchy: {path: areas.parquet, levels: [state]}")
+    records: Text = Field(description="give the path or glob of the private table (Parquet, CSV)")
+    hierarchy: HierarchySpec = Field(
+        description="give the public tree: hierarchy: {path: areas.parquet, levels: [state]}"
+    )
     group: Text | None = Field(None, description="for entity rows: the column that names an entity's group")
     size: Text | None = Field(None, description="for (leaf, size, groups) rows: the column with the size")
     groups: Text | None = Field(None, description="for (leaf, size, groups) rows: the column with the number of groups")
@@ -658,7 +679,10 @@ def require_writable(target: Path) -> None:
         OSError: it could not.
     """
     above = next(folder for folder in target.parents if os.path.lexists(folder))
-    tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".partial", dir=above).cleanup()
+    try:
+        tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".partial", dir=above).cleanup()
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror}; {target.name!r} cannot be made there", str(above)) from None
 
 
 # --- From pydantic's findings to messages ---------------------------------------------------------------------------
@@ -673,14 +697,16 @@ _WANTED = {
 
 def _explained(document: Document, model: type[Spec], errors: Sequence[ErrorDetails]) -> SpecError:
     """One error for all findings: the first one whole, unknown keys before what may be missing because of them."""
-    found: list[tuple[int, int, SpecError]] = []
+    found: list[tuple[int, int, str, str]] = []
     for error in errors:
-        path = _path_in(document, error["loc"], missing=error["type"] == "missing")
-        order = {"extra_forbidden": 0, "missing": 2}.get(error["type"], 1)
-        found.append((order, document.lines.get(path, 0), document.error(path, _finding(document, model, path, error))))
-    found.sort(key=lambda entry: entry[:2])
-    more = len(found) - 1
-    return SpecError(f"{found[0][2]}{f' (and {more} more)' if more else ''}")
+        kind = error["type"]
+        path = _path_in(document, error["loc"], missing=kind == "missing")
+        rank = {"extra_forbidden": 0, "missing": 2}.get(kind, 1)
+        message = _finding(model, path, error, given=path in document.lines)
+        found.append((rank, document.lines.get(path, 0), str(document.error(path, message)), str(path[-1])))
+    (_, _, first, _), *others = sorted(found)
+    more = sum(not first.endswith(f"did you mean {key}?") for _, _, _, key in others)
+    return SpecError(f"{first} (and {more} more)" if more else first)
 
 
 def _path_in(document: Document, loc: Sequence[str | int], *, missing: bool) -> KeyPath:
@@ -692,13 +718,12 @@ def _path_in(document: Document, loc: Sequence[str | int], *, missing: bool) -> 
     return path
 
 
-def _finding(document: Document, model: type[Spec], path: KeyPath, error: ErrorDetails) -> str:
+def _finding(model: type[Spec], path: KeyPath, error: ErrorDetails, *, given: bool) -> str:
     kind = error["type"]
     if kind == "extra_forbidden":
         return _unknown_key(model, path)
     if kind == "missing":
-        what = "has no value" if path in document.lines else "is missing"
-        return f"{what}; {_description(model, path)}"
+        return f"{'has no value' if given else 'is missing'}; {_description(model, path)}"
     if kind == "value_error":
         return str(error["ctx"]["error"])
     if kind in _WANTED:
@@ -739,8 +764,12 @@ def _unknown_key(model: type[Spec], path: KeyPath) -> str:
             return f"unknown key; did you mean {inner[0]}?"
         statistic = next((name for name, other in SPECS.items() if key in other.model_fields), None)
         if statistic:
-            return f"is a key for {statistic}, not for {model.model_fields['statistic'].annotation.__args__[0]}"
+            return f"is a key for {statistic}, not for {_statistic(model)}"
     return f"unknown key; the keys here are {', '.join(known)}"
+
+
+def _statistic(model: type[Spec]) -> str:
+    return next(name for name, known in SPECS.items() if known is model)
 
 
 def _unknown(name: str, known: Sequence[str] | Mapping[str, Any], what: str) -> str:

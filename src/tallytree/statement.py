@@ -126,5 +126,12 @@ def _level(level: str, plan: LevelPlan | None) -> dict[str, Any]:
 
 
 def _software(terms: Terms) -> dict[str, str]:
-    packages = ["tallytree", "numpy", "numba", "duckdb", "pyarrow", "opendp" if terms.noise == "opendp" else "cryptography"]
+    packages = [
+        "tallytree",
+        "numpy",
+        "numba",
+        "duckdb",
+        "pyarrow",
+        "opendp" if terms.noise == "opendp" else "cryptography",
+    ]
     return {"python": platform.python_version()} | {package: metadata.version(package) for package in packages}

@@ -155,14 +155,15 @@ def _schema_of_file(path: str, file_format: FileFormat, argument: str) -> pa.Sch
         if file_format == "parquet":
             return pa.parquet.read_schema(path).remove_metadata()
         return pa.schema([(name, pa.string()) for name in _csv_header(path)])
-    except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error, StopIteration):
+    except (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error, StopIteration):
         pass
-    raise ValueError(f"{argument}: {path!r} cannot be read as {file_format}; is it whole, with a header in UTF-8?")
+    raise ValueError(f"{argument}: {path!r} cannot be read as {file_format}; is it whole, and does it have a header?")
 
 
 def _csv_header(path: str) -> list[str]:
     opened = gzip.open if path.lower().endswith(".gz") else open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
+    # Rows that come with the header's block are no concern of this: what is not UTF-8 in them is replaced.
+    with opened(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as lines:
         return next(row for row in csv.reader(lines) if row)
 
 

@@ -1,9 +1,9 @@
 import importlib.util
 import math
 import sys
+from collections import defaultdict
 from decimal import Decimal
 from fractions import Fraction
-from itertools import product
 
 import mpmath
 import numba
@@ -31,6 +31,7 @@ KEY = key_from_seed(2020)
 DRAWS = 400_000
 SCALES = [Fraction(3, 10), Fraction(1), Fraction(3), Fraction(41, 2), Fraction(1000)]
 LARGEST = 2**40
+ROUNDING = 1e-15
 GOLDEN = {
     "discrete_laplace": [0, 1, 7, -1, 0, -1, -5, 2, -1, -2, 11, -4],
     "discrete_gaussian": [1, 6, 1, 0, -5, 2, 0, 2, -2, 0, -7, -1],
@@ -240,44 +241,6 @@ def test_bernoulli_accepts_exactly_its_share_of_the_words(fraction):
     assert words_read(redrawn, 3) == 3
 
 
-@pytest.mark.parametrize("fraction", [(0, 1), (1, 1), (1, 2), (2, 3), (1, 10), (2**40 - 1, 2**40)])
-def test_bernoulli_exp_has_exactly_the_probability_of_the_series(fraction):
-    """Enumerated: every class of words with its exact weight, both ends of it, up to runs of 6 trials."""
-    g = Fraction(*fraction)
-    unit = (2**63 - 1) // fraction[1]
-    heads, tails = (0, unit * fraction[0] - 1), (unit * fraction[0], unit * fraction[1] - 1)
-    limits = [int(limit) for limit in noise._FACTORIAL_LIMITS]
-    probability = Fraction(0)
-    for run in range(1, 7):
-        share = Fraction(1, math.factorial(run)) - Fraction(1, math.factorial(run + 1))
-        for coins in product([coin for coin in (True, False) if (g if coin else 1 - g) > 0], repeat=run):
-            weight = share * math.prod(g if coin else 1 - g for coin in coins)
-            answers = {
-                noise._exp_bernoulli(stream_of(first, *((heads if coin else tails)[end] for coin in coins)), *fraction)
-                for first in (limits[run + 1], limits[run] - 1)
-                for end in (0, 1)
-            }
-            assert len(answers) == 1
-            probability += weight * answers.pop()
-    # What runs of 7 and more add, is at most 1/7!.
-    with mpmath.workdps(40):
-        exact = mpmath.exp(-mpmath.mpf(g.numerator) / g.denominator)
-        lower = mpmath.mpf(probability.numerator) / probability.denominator
-        assert lower <= exact <= lower + mpmath.mpf(1) / math.factorial(7)
-
-
-@pytest.mark.parametrize(
-    ("magnitude", "p", "q"),
-    [(0, 1, 1), (1, 1, 1), (2, 1, 1), (3, 1, 1), (4, 1, 1), (0, 3, 10), (1, 3, 10), (7, 5, 2), (3, 41, 2), (60, 41, 2)],
-)
-def test_a_proposal_is_kept_with_the_probability_that_makes_it_gaussian(magnitude, p, q):
-    """n = 100,000, fixed key: a probability of 0.6 that is wrong by 0.01 is seen with a power above 0.98."""
-    stream = open_streams(KEY)
-    kept = sum(noise._gaussian_kept(stream, magnitude, p, q) for _ in range(100_000))
-    probability = math.exp(-((magnitude * q / p - 1) ** 2) / 2)
-    assert stats.binomtest(kept, 100_000, probability).pvalue > 1e-4
-
-
 @pytest.mark.parametrize(("p", "q"), [(1, 1), (1, 1000), (LARGEST, 1), (LARGEST, LARGEST - 1), (LARGEST - 1, 1099)])
 def test_an_absurd_proposal_is_rejected_at_once(p, q):
     largest = p * 2**22 // q
@@ -333,6 +296,95 @@ def interpreted(monkeypatch):
     module.next_word = lambda words: Word(int.from_bytes(words.cipher.update(bytes(8)), "little"))
     module._FACTORIAL_LIMITS = [int(limit) for limit in module._FACTORIAL_LIMITS]
     return module
+
+
+def law(module, sampler, *arguments, cutoff=Fraction(1, 10**6)):
+    """The probability of each answer in one round of a sampler, to a float's precision, and of what was cut off.
+
+    Every path through its random choices is walked, down to a probability of `cutoff`. A second uniform draw means
+    that the round starts again: that is the answer "again".
+    """
+    answers, cut, pending = defaultdict(Fraction), Fraction(0), [[]]
+
+    class Path:
+        def __init__(self, choices):
+            self.choices, self.walked, self.weight, self.rounds = choices, 0, Fraction(1), 0
+
+    class Ended(Exception):  # noqa: N818
+        pass
+
+    def choose(path, options):
+        if path.walked == len(path.choices):
+            pending.extend([*path.choices, other] for other in range(1, len(options)))
+            path.choices.append(0)
+        answer, probability = options[path.choices[path.walked]]
+        path.walked += 1
+        path.weight *= probability
+        if answer is None or path.weight < cutoff:
+            raise Ended(None)
+        return answer
+
+    def coin(path, heads):
+        return choose(path, [(answer, share) for answer, share in ((True, heads), (False, 1 - heads)) if share > 0])
+
+    def uniform(path, bound):
+        path.rounds += 1
+        if path.rounds == 2:
+            raise Ended("again")
+        return choose(path, [(answer, Fraction(1, bound)) for answer in range(bound)])
+
+    runs = [(n, Fraction(1, math.factorial(n)) - Fraction(1, math.factorial(n + 1))) for n in range(1, 10)]
+    runs.append((None, Fraction(1, math.factorial(10))))
+    module._uniform = uniform
+    module._factorial_run = lambda path: choose(path, runs)
+    module._bernoulli = lambda path, numerator, denominator: coin(path, Fraction(numerator, denominator))
+    if sampler != "_exp_bernoulli":  # its own law has a test of its own
+        module._exp_bernoulli = lambda path, numerator, denominator: coin(
+            path, Fraction(math.exp(-Fraction(numerator, denominator)))
+        )
+    while pending:
+        path = Path(pending.pop())
+        try:
+            answer = getattr(module, sampler)(path, *arguments)
+        except Ended as end:
+            (answer,) = end.args
+        if answer is None:
+            cut += path.weight
+        else:
+            answers[answer] += path.weight
+    assert sum(answers.values()) + cut == 1
+    return answers, cut
+
+
+@pytest.mark.parametrize("fraction", [(0, 1), (1, 1), (1, 2), (2, 3), (1, 10), (LARGEST - 1, LARGEST)])
+def test_bernoulli_exp_has_exactly_its_probability(interpreted, fraction):
+    answers, cut = law(interpreted, "_exp_bernoulli", *fraction)
+    assert cut < 1e-4
+    assert answers[True] - ROUNDING <= math.exp(-fraction[0] / fraction[1]) <= answers[True] + cut + ROUNDING
+
+
+@pytest.mark.parametrize(
+    ("magnitude", "p", "q"),
+    [(0, 1, 1), (1, 1, 1), (2, 1, 1), (3, 1, 1), (0, 3, 10), (7, 5, 2), (3, 41, 2), (40, 41, 2), (45, 41, 2)],
+)
+def test_a_proposal_is_kept_with_exactly_the_probability_that_makes_it_gaussian(interpreted, magnitude, p, q):
+    answers, cut = law(interpreted, "_gaussian_kept", magnitude, p, q)
+    assert cut < 1e-4
+    x = magnitude * q / p - 1
+    assert answers[True] - ROUNDING <= math.exp(-x * x / 2) <= answers[True] + cut + ROUNDING
+
+
+@pytest.mark.parametrize(("p", "q"), [(1, 1), (3, 1), (2, 3), (3, 2)])
+def test_a_round_of_the_laplace_sampler_has_exactly_the_laplace_probabilities(interpreted, p, q):
+    answers, cut = law(interpreted, "_laplace", p, q)
+    again = answers.pop("again")
+    assert cut < 1e-3
+    ratio = math.exp(-q / p)
+    for k in range(-3, 4):
+        mass = (1 - ratio) / (1 + ratio) * ratio ** abs(k)
+        assert answers[k] - ROUNDING <= mass * (1 - again)
+        assert mass * (1 - again - cut) <= answers[k] + cut + ROUNDING
+    assert all(answers[k] == answers[-k] for k in answers)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Generators of synthetic data sets, each with its distributions in its docstring."""

@@ -22,7 +22,7 @@ from typing import Literal, cast, get_args
 
 from tallytree.budget import Budget, BudgetExceeded, BudgetSplit, shares
 from tallytree.measurements import Noise, Statistic
-from tallytree.privacy.noise import representable
+from tallytree.privacy.noise import LARGEST_SCALE, SMALLEST_SCALE, representable
 from tallytree.privacy.sensitivity import Sensitivity
 
 Accounting = Literal["zcdp", "paper"]
@@ -104,12 +104,22 @@ def privacy_cost(sensitivity: Sensitivity, noise: Noise) -> Fraction:
 
 def laplace_for(sensitivity: Sensitivity, epsilon: Fraction) -> Noise:
     """The discrete Laplace noise that spends at most `epsilon`; its scale is rounded up."""
-    return Noise("discrete_laplace", representable(sensitivity.l1 / epsilon))
+    return Noise("discrete_laplace", _scale_up(sensitivity.l1 / epsilon))
 
 
 def gaussian_for(sensitivity: Sensitivity, rho: Fraction) -> Noise:
     """The discrete Gaussian noise that spends at most `rho`; its parameter is rounded up."""
-    return Noise("discrete_gaussian", representable(_root_up(sensitivity.l2_squared / (2 * rho))))
+    return Noise("discrete_gaussian", _scale_up(_root_up(sensitivity.l2_squared / (2 * rho))))
+
+
+def _scale_up(scale: Fraction) -> Fraction:
+    """The least scale that the samplers draw exactly and that is not below `scale`."""
+    if scale > LARGEST_SCALE:
+        raise ValueError(
+            f"budget: it asks for noise of scale {float(scale):.3g} at a level, more than the {float(LARGEST_SCALE):.0e} "
+            "that is drawn; grant more, or measure fewer levels"
+        )
+    return representable(max(scale, SMALLEST_SCALE))
 
 
 def composable_budget(budget: Budget, accounting: Accounting | None) -> Fraction:

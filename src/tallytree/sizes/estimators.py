@@ -11,27 +11,14 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tallytree.arrays import IntArray, offsets_of
 from tallytree.measurements import Measurement, Statistic
 from tallytree.solvers import isotonic, simplex
 from tallytree.solvers.isotonic import Norm
+from tallytree.solvers.matching import NodeRuns
 
-FloatArray = npt.NDArray[np.float64]
 EstimatorName = Literal["cumulative", "sorted", "naive"]
-
-
-class RunRows(NamedTuple):
-    """Estimated group sizes of several nodes; node i has the runs `offsets[i]:offsets[i + 1]`, sizes ascending.
-
-    `size` and `groups` are int64, `variance` float64: that of one group's size.
-    """
-
-    offsets: IntArray
-    size: IntArray
-    groups: IntArray
-    variance: FloatArray
 
 
 class Bounds(NamedTuple):
@@ -54,10 +41,10 @@ class Estimator:
 
     statistic: Statistic
     cells: Callable[[Bounds], IntArray]
-    estimate: Callable[[Measurement, Bounds, Norm], RunRows]
+    estimate: Callable[[Measurement, Bounds, Norm], NodeRuns]
 
 
-def _cumulative(measured: Measurement, bounds: Bounds, norm: Norm) -> RunRows:
+def _cumulative(measured: Measurement, bounds: Bounds, norm: Norm) -> NodeRuns:
     """Isotonic regression of the cumulative histogram c_s = G − T_(s+1) (section 4.3).
 
     The difference of two noisy cells, spread over the groups that are estimated to have that size, gives the variance
@@ -78,25 +65,27 @@ def _cumulative(measured: Measurement, bounds: Bounds, norm: Norm) -> RunRows:
     return _kept(offsets, size, jump, 2 * measured.noise.variance)
 
 
-def _sorted(measured: Measurement, bounds: Bounds, norm: Norm) -> RunRows:
+def _sorted(measured: Measurement, bounds: Bounds, norm: Norm) -> NodeRuns:
     """Isotonic regression of the sorted sizes (section 4.2); a block's variance is Var(noise) / |block| (5.1.1)."""
     fit = isotonic.fit_row_runs(
         measured.values, measured.offsets, norm=norm, lower=bounds.smallest, upper=bounds.largest
     )
-    return RunRows(fit.offsets, fit.value, fit.length, measured.noise.variance / fit.length)
+    return NodeRuns(fit.offsets, fit.value, fit.length, measured.noise.variance / fit.length)
 
 
-def _naive(measured: Measurement, bounds: Bounds, norm: Norm) -> RunRows:
+def _naive(measured: Measurement, bounds: Bounds, norm: Norm) -> NodeRuns:
     """Projection of the noisy histogram on {H ≥ 0, ΣH = G} in integers (section 4.1); `norm` has no part in it."""
     histogram = simplex.euclidean_families(measured.values, measured.offsets, bounds.groups)
     size = bounds.smallest + _ordinals(np.ones(len(histogram), dtype=np.int64), measured.offsets)
     return _kept(measured.offsets, size, histogram, measured.noise.variance)
 
 
-def _kept(offsets: IntArray, size: IntArray, groups: IntArray, variance_of_groups: float) -> RunRows:
+def _kept(offsets: IntArray, size: IntArray, groups: IntArray, variance_of_groups: float) -> NodeRuns:
     """The runs that have groups; the variance of a cell's count is spread over the groups in it."""
     kept = groups > 0
-    return RunRows(offsets_of(kept)[offsets], size[kept], groups[kept], variance_of_groups / groups[kept])
+    return NodeRuns(
+        offsets_of(kept.astype(np.int64))[offsets], size[kept], groups[kept], variance_of_groups / groups[kept]
+    )
 
 
 def _ordinals(length: IntArray, offsets: IntArray) -> IntArray:

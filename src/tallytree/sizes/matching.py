@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
 from tallytree.arrays import chunks
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
-from tallytree.sizes.estimators import ESTIMATORS, Bounds, EstimatorName, RunRows
+from tallytree.sizes.estimators import ESTIMATORS, Bounds, EstimatorName
 from tallytree.sizes.mechanism import LevelSizes, SizesDomain, sum_over_tree
 from tallytree.solvers.isotonic import Norm
-from tallytree.solvers.matching import match_families
+from tallytree.solvers.matching import NodeRuns, match_families
 
 Merge = Literal["weighted", "average"]
 
@@ -73,12 +73,11 @@ class Matching:
             if hierarchy.only_children(depth):
                 continue  # every node is its parent, and has its parent's runs
             below = self._estimate(domain, depth, measurer)
-            merged = match_families(runs, hierarchy.first_child[depth - 1], below, merge=self.merge)
-            runs = RunRows(*merged)
+            runs = match_families(runs, hierarchy.first_child[depth - 1], below, merge=self.merge)
         leaves = np.repeat(np.arange(hierarchy.n_leaves), np.diff(runs.offsets))
         return sum_over_tree(hierarchy, LevelSizes(leaves, runs.size, runs.groups), domain.largest)
 
-    def _estimate(self, domain: SizesDomain, depth: int, measurer: Measures) -> RunRows:
+    def _estimate(self, domain: SizesDomain, depth: int, measurer: Measures) -> NodeRuns:
         level = domain.hierarchy.levels[depth]
         estimator = ESTIMATORS[self._estimators(domain.hierarchy)[level]]
         groups = domain.groups[depth]
@@ -95,7 +94,7 @@ class Matching:
     def _estimators(self, hierarchy: Hierarchy) -> dict[str, EstimatorName]:
         """The estimator of every level."""
         if isinstance(self.estimator, str):
-            return dict.fromkeys(hierarchy.levels, cast(EstimatorName, self.estimator))
+            return dict.fromkeys(hierarchy.levels, self.estimator)
         for level in hierarchy.levels:
             if level not in self.estimator:
                 raise ValueError(f"estimator: none is given for the level {level!r}; name one for every level")
@@ -105,11 +104,11 @@ class Matching:
         return dict(self.estimator)
 
 
-def _joined(parts: Sequence[RunRows]) -> RunRows:
+def _joined(parts: Sequence[NodeRuns]) -> NodeRuns:
     """The rows of all parts, one after the other."""
     begins = np.cumsum([0, *(len(part.size) for part in parts)])
     offsets = [part.offsets[:-1] + begin for part, begin in zip(parts, begins[:-1], strict=True)]
-    return RunRows(
+    return NodeRuns(
         np.concatenate([*offsets, begins[-1:]]),
         np.concatenate([part.size for part in parts]),
         np.concatenate([part.groups for part in parts]),

@@ -14,10 +14,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tallytree.arrays import IntArray
 from tallytree.kernels import kernel
-from tallytree.solvers.isotonic import check_integers, check_offsets
+from tallytree.solvers.checks import check_integers, check_offsets
 
-IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 Merge = Literal["weighted", "average"]
 

@@ -204,9 +204,9 @@ def _is_text_or_integer(kind: pa.DataType) -> bool:
 
 
 def _is_identity(kind: pa.DataType) -> bool:
-    # Not floats: NaN, −0 and rounding make them poor identities.
+    # Not floats: rounding, −0 and NaN make them poor identities.
     types = pa.types
-    exact = types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind) or types.is_boolean(kind)
+    exact = types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind)
     binary = types.is_binary(kind) or types.is_large_binary(kind)
     uuid = isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid"
     return _is_text_or_integer(kind) or bool(exact or binary or uuid) or is_narrow_decimal(kind)

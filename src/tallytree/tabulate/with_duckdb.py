@@ -69,7 +69,11 @@ class Session:
         raise refusal
 
 
-def _refusal(error: Exception, argument: str) -> Exception:
+def _refusal(error: Exception, argument: str) -> BaseException:
+    if isinstance(error, duckdb.InterruptException) or (
+        isinstance(error, RuntimeError) and str(error) == "Query interrupted"  # what DuckDB makes of Ctrl-C
+    ):
+        return KeyboardInterrupt()
     if isinstance(error, duckdb.OutOfMemoryException | MemoryError):
         return MemoryError(
             f"{argument}: memory ran out while the records were grouped; give tt.engines.Local a larger memory_limit, "

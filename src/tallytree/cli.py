@@ -1,0 +1,279 @@
+"""The command line: `tallytree release`, `check` and `demo`.
+
+Results go to standard output; warnings, progress and errors to standard error. An error that the library means to show
+is one line, `error: …`, and exit code 1; of any other only the type is shown, since its message may quote a record.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+app = typer.Typer(
+    name="tallytree",
+    help="Differentially private counts over a public hierarchy, consistent at every level.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # they would print local variables, which are private data
+    rich_markup_mode=None,
+)
+
+SpecFile = Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="The spec; its keys are in docs/spec.md.")]
+
+_OURS = re.compile(r"[a-z_]+(: |\[| \()")
+"""How the library's own messages begin: with the name of an argument."""
+
+
+def main() -> None:
+    """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A label that the terminal cannot show must not make a paid release fail.
+            stream.reconfigure(errors="backslashreplace")
+    # Leave by way of an exception when terminated, so that temporary folders with private rows are removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        app(prog_name="tallytree")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"tallytree {version('tallytree')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _global_options(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", envvar="TALLYTREE_DEBUG", hidden=True)] = False,
+) -> None:
+    context.obj = debug
+
+
+@app.command()
+def release(
+    context: typer.Context,
+    spec: SpecFile,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to make; it must not exist yet.")],
+    csv: Annotated[bool, typer.Option("--csv", help="Write every table as CSV too.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="No progress and no summary; warnings and invariants are still shown.")
+    ] = False,
+) -> None:
+    """Release what SPEC.yaml asks for; spends its budget."""
+    with _errors_in_one_line(debug=context.obj):
+        from tallytree.spec import load_spec
+
+        loaded = load_spec(spec)
+        _warn_of_seed(loaded.seed)
+        released = loaded.release(out, csv=csv, progress=not quiet and sys.stderr.isatty())
+        if quiet:
+            _show_invariants(_console(stderr=True), released.statement)
+        else:
+            console = _console()
+            _show_levels(console, released.statement, _published_rows(out))
+            _show_terms(console, released.statement)
+            _line(console, f"Release: {out}")
+
+
+@app.command()
+def check(context: typer.Context, spec: SpecFile) -> None:
+    """Show what SPEC.yaml would measure; spends nothing.
+
+    Everything is validated, but no private row is read.
+    """
+    with _errors_in_one_line(debug=context.obj):
+        from tallytree.spec import load_spec
+
+        loaded = load_spec(spec)
+        statement = loaded.check()._statement()
+        _warn_of_seed(loaded.seed)
+        console = _console()
+        _show_levels(console, statement)
+        _show_terms(console, statement)
+        _line(console, f"{spec} is ready to be released. No private row was read, nothing was spent.")
+
+
+@app.command()
+def demo(
+    context: typer.Context,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="The folder to make, or an earlier demo to replace.")
+    ] = Path("tallytree-demo"),
+) -> None:
+    """Make a small data set and release it.
+
+    Households by size and commutes, as synthetic data; the published numbers are compared with the true ones.
+    """
+    with _errors_in_one_line(debug=context.obj):
+        from tallytree.demo import make_demo
+
+        console = _console()
+        make_demo(out, console, progress=sys.stderr.isatty())
+
+
+@contextmanager
+def _errors_in_one_line(*, debug: bool) -> Iterator[None]:
+    """Turn exceptions into `error: …` on standard error and an exit code."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        raise typer.Exit(130) from None
+    except BrokenPipeError:
+        raise  # whoever reads our output has seen enough; typer knows what to do
+    except Exception as error:  # noqa: BLE001 (the last line of defence)
+        if debug:
+            typer.echo(traceback.format_exc(), err=True, nl=False)
+        typer.secho(f"error: {_in_one_line(_message(error))}", fg=typer.colors.RED, err=True)
+        raise typer.Exit(1) from None
+
+
+def _message(error: Exception) -> str:
+    """What may be shown of an error: all of those that the library raises on purpose, the type of others."""
+    from tallytree.budget import BudgetExceeded
+    from tallytree.spec import SpecError
+
+    if isinstance(error, SpecError | BudgetExceeded | ImportError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+    # Not subclasses of them, which are other libraries'.
+    if type(error) in (ValueError, TypeError, MemoryError) and _OURS.match(str(error)):
+        return str(error)
+    return (
+        f"{type(error).__name__}, which was not expected; its message is withheld because it may quote a record. "
+        "Run `tallytree --debug …` to see it, and please report it without private values"
+    )
+
+
+def _in_one_line(message: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
+
+
+def _console(*, stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = 120  # a pipe or a file has no width of its own
+    return console
+
+
+def _line(console: Console, text: str, style: str = "") -> None:
+    """A line that is not broken where a path or a sentence would be cut."""
+    console.print(text, style=style or None, soft_wrap=True)
+
+
+def _warn_of_seed(seed: int | None) -> None:
+    if seed is not None:
+        _line(
+            _console(stderr=True),
+            f"WARNING: NOT PRIVATE. The noise is drawn from seed {seed}, so it can be removed; for experiments only.",
+            "bold red",
+        )
+
+
+def fitted_table(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> RenderableType:
+    """A table, numbers on the right; where the console is too narrow for whole cells, a paragraph for each row."""
+    from rich import box
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    columns = list(zip(*rows, strict=True))
+    widths = [
+        max(cell_len(text) for text in (*heading.split(), *cells))
+        for heading, cells in zip(headings, columns, strict=True)
+    ]
+    if sum(widths) + 2 * (len(widths) - 1) > console.width:
+        paragraphs = []
+        for name, *cells in rows:
+            facts = (f"{heading} {cell}" for heading, cell in zip(headings[1:], cells, strict=True) if cell)
+            paragraphs.append(f"{name}: {', '.join(facts)}")
+        return Text("\n".join(paragraphs))
+    for heading, column, width in zip(headings, columns, widths, strict=True):
+        numeric = any(cell[:1].isdigit() for cell in column)
+        table.add_column(heading, justify="right" if numeric else "left", min_width=width, vertical="bottom")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _show_levels(console: Console, statement: Mapping[str, Any], published: Mapping[str, int] | None = None) -> None:
+    """How every level is measured, and how many rows were published."""
+    headings = ["level", "measured", "share", "sensitivity", "scale", "std dev"]
+    rows = [[_printable(level["level"]), *_measurement(level)] for level in statement["levels"]]
+    if published is not None:
+        headings.insert(1, "rows")
+        for row, level in zip(rows, statement["levels"], strict=True):
+            row.insert(1, f"{published[level['level']]:,}")
+    console.print(fitted_table(console, headings, rows))
+    distributions = {level["noise"]["distribution"]: None for level in statement["levels"] if level["measured"]}
+    _line(console, f"Noise: {', '.join(distributions).replace('_', ' ') or 'none'}.")
+
+
+def _measurement(level: Mapping[str, Any]) -> list[str]:
+    if not level["measured"]:
+        return ["no", "", "", "", ""]
+    noise, sensitivity = level["noise"], level["sensitivity"]
+    norm = "l1" if noise["distribution"] == "discrete_laplace" else "l2"
+    return [
+        level["statistic"],
+        f"{level['share']:.4g}",
+        f"{norm.upper()} {sensitivity[norm]:.4g}",
+        f"{noise['scale']:.6g}",
+        f"{noise['std_dev']:.6g}",
+    ]
+
+
+def _show_terms(console: Console, statement: Mapping[str, Any]) -> None:
+    _show_invariants(console, statement)
+    spent = ", ".join(f"{name} {_amount(amount)}" for name, amount in statement["spent"].items())
+    granted = ", ".join(f"{name} {_amount(amount)}" for name, amount in statement["budget"].items())
+    _line(
+        console,
+        f"Spends {spent} of {granted} ({statement['mechanism']['name']}, accounting: {statement['accounting']}).",
+    )
+    _line(console, f"Guarantee: {statement['guarantee']}")
+
+
+def _amount(amount: float | str) -> str:
+    return amount if isinstance(amount, str) else f"{amount:.6g}"
+
+
+def _show_invariants(console: Console, statement: Mapping[str, Any]) -> None:
+    _line(console, "PUBLISHED EXACTLY, not protected (invariants):", "bold yellow")
+    for fact in statement["invariants"]:
+        _line(console, f"  * {fact}", "yellow")
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _published_rows(folder: Path) -> dict[str, int]:
+    """Rows of the published table of every level, as the saved release says."""
+    files = json.loads((folder / "release.json").read_text(encoding="utf-8"))["files"]
+    return {facts["level"]: facts["rows"] for name, facts in files.items() if name.startswith("tables/")}

@@ -1,0 +1,87 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tallytree.measurements import Measurement, Noise
+from tallytree.sizes.estimators import ESTIMATORS, Bounds
+from tallytree.solvers import isotonic
+
+NOISE = Noise("discrete_laplace", Fraction(3))
+
+
+def measurement(statistic, rows):
+    offsets = np.cumsum([0, *map(len, rows)])
+    values = np.array([value for row in rows for value in row], dtype=np.int64)
+    return Measurement("level", statistic, np.arange(len(rows)), values, offsets, NOISE)
+
+
+def runs_of(estimate, node):
+    cut = slice(estimate.offsets[node], estimate.offsets[node + 1])
+    return list(zip(estimate.size[cut].tolist(), estimate.groups[cut].tolist(), strict=True))
+
+
+def test_without_noise_each_estimator_gives_the_histogram_back():
+    # A node with 5 groups of sizes 0, 2, 2, 3, 4 (K = 4), and one with 2 groups of size 1.
+    bounds = Bounds(np.array([5, 2]), 0, 4)
+    exact = {
+        "cumulative": [[4, 4, 2, 1], [2, 0, 0, 0]],
+        "sorted": [[0, 2, 2, 3, 4], [1, 1]],
+        "naive": [[1, 0, 2, 1, 1], [0, 2, 0, 0, 0]],
+    }
+    for name, rows in exact.items():
+        estimator = ESTIMATORS[name]
+        assert estimator.cells(bounds).tolist() == [len(row) for row in rows]
+        estimate = estimator.estimate(measurement(estimator.statistic, rows), bounds, 1)
+        assert runs_of(estimate, 0) == [(0, 1), (2, 2), (3, 1), (4, 1)]
+        assert runs_of(estimate, 1) == [(1, 2)]
+
+
+def test_variances_are_kuos():
+    variance = NOISE.variance
+    bounds = Bounds(np.array([5]), 0, 4)
+    cumulative = ESTIMATORS["cumulative"].estimate(measurement("tail_counts", [[4, 4, 2, 1]]), bounds, 1)
+    assert cumulative.variance.tolist() == pytest.approx([2 * variance, variance, 2 * variance, 2 * variance])
+    by_size = ESTIMATORS["sorted"].estimate(measurement("sorted_sizes", [[0, 3, 1, 3, 4]]), bounds, 2)
+    assert runs_of(by_size, 0) == [(0, 1), (2, 2), (3, 1), (4, 1)]
+    assert by_size.variance.tolist() == pytest.approx([variance, variance / 2, variance, variance])
+
+
+rows = st.lists(st.lists(st.integers(-20, 40), min_size=4, max_size=4), min_size=1, max_size=4)
+
+
+@settings(deadline=None, max_examples=100)
+@given(rows, st.data(), st.sampled_from([1, 2]))
+def test_the_cumulative_estimate_is_the_isotonic_fit_cell_by_cell(tails, data, norm):
+    groups = np.array(data.draw(st.lists(st.integers(0, 15), min_size=len(tails), max_size=len(tails))))
+    smallest = data.draw(st.integers(0, 2))
+    bounds = Bounds(groups, smallest, smallest + 4)
+    estimate = ESTIMATORS["cumulative"].estimate(measurement("tail_counts", tails), bounds, norm)
+    for node, row in enumerate(tails):
+        fit = isotonic.fit(groups[node] - np.array(row), norm=norm, lower=0, upper=int(groups[node]))
+        cumulative = [*np.floor(fit + 0.5).astype(int), groups[node]]
+        histogram = np.diff(cumulative, prepend=0)
+        expected = [(smallest + s, int(h)) for s, h in enumerate(histogram) if h]
+        assert runs_of(estimate, node) == expected
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.sampled_from(list(ESTIMATORS)), rows, st.data(), st.sampled_from([1, 2]))
+def test_whatever_the_noise_groups_are_kept_and_sizes_are_in_range(name, values, data, norm):
+    width = {"cumulative": 4, "naive": 4, "sorted": 4}[name]
+    groups = np.array(data.draw(st.lists(st.integers(0, 15), min_size=len(values), max_size=len(values))))
+    if name == "sorted":
+        values = [data.draw(st.lists(st.integers(-20, 40), min_size=g, max_size=g)) for g in groups.tolist()]
+    smallest, largest = 1, 1 + (width if name == "cumulative" else width - 1)
+    bounds = Bounds(groups, smallest, largest)
+    estimator = ESTIMATORS[name]
+    estimate = estimator.estimate(measurement(estimator.statistic, values), bounds, norm)
+    for node in range(len(groups)):
+        cut = slice(estimate.offsets[node], estimate.offsets[node + 1])
+        assert estimate.groups[cut].sum() == groups[node]
+        assert (np.diff(estimate.size[cut]) >= 0).all()
+    assert ((estimate.size >= smallest) & (estimate.size <= largest)).all()
+    assert (estimate.groups > 0).all()
+    assert (estimate.variance > 0).all()

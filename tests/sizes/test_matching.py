@@ -1,0 +1,103 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tallytree as tt
+from tallytree.measure import Measurer
+from tallytree.privacy.accounting import plan_noise
+from tallytree.privacy.sensitivity import sensitivity
+from tallytree.privacy.sources import KeyedNoise
+from tallytree.sizes import SizesDomain, matching
+from tallytree.tabulate.levels import SizeLevels
+
+ESTIMATORS = ["cumulative", "sorted", "naive", {"all": "sorted", "state": "cumulative", "county": "naive"}]
+
+
+@pytest.fixture(scope="module")
+def towns():
+    """Four states, of one to thirty counties."""
+    counties = [(str(s), f"{s}-{c}") for s, n in enumerate([1, 30, 2, 7]) for c in range(n)]
+    return tt.Hierarchy.from_table(
+        pa.table({"state": [s for s, _ in counties], "county": [c for _, c in counties]}), ["state", "county"]
+    )
+
+
+def release(tree, mechanism, largest=50, epsilon=3, key=bytes(32)):
+    random = np.random.default_rng(3)
+    leaves = random.integers(0, tree.n_leaves - 1, 3_000)  # the last leaf has no groups
+    sizes = np.minimum(random.geometric(0.2, 3_000) - 1, largest)
+    domain = SizesDomain.from_leaves(tree, np.bincount(leaves, minlength=tree.n_leaves), 0, largest)
+    true = SizeLevels(tree, leaves, sizes, np.ones(3_000, np.int64), domain.groups, 0, largest)
+    bounds = {level: (s, sensitivity(s, "add_remove")) for level, s in mechanism.statistics(tree).items()}
+    plan = plan_noise(tt.Budget(epsilon=epsilon), bounds)
+    return mechanism.release_sizes(domain, Measurer(true, plan, KeyedNoise(key))), domain, (leaves, sizes)
+
+
+@pytest.mark.parametrize("merge", ["weighted", "average"])
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_groups_are_kept_and_children_add_up_to_their_parent(towns, estimator, norm, merge):
+    levels, domain, _ = release(towns, tt.sizes.Matching(estimator=estimator, norm=norm, merge=merge))
+    tables = []
+    for depth, level in enumerate(levels):
+        assert (level.groups > 0).all()
+        assert ((level.sizes >= 0) & (level.sizes <= 50)).all()
+        table = np.zeros((towns.size(depth), 51), dtype=np.int64)
+        np.add.at(table, (level.nodes, level.sizes), level.groups)
+        assert np.array_equal(table.sum(axis=1), domain.groups[depth])
+        assert len(np.unique(level.nodes * 51 + level.sizes)) == len(level.nodes)
+        tables.append(table)
+    for depth in (1, 2):
+        assert np.array_equal(np.add.reduceat(tables[depth], towns.first_child[depth - 1][:-1]), tables[depth - 1])
+
+
+def test_with_next_to_no_noise_the_truth_comes_back(towns):
+    levels, _, (leaves, sizes) = release(towns, tt.sizes.Matching(), epsilon=300)
+    found = {
+        (int(n), int(s)): int(g) for n, s, g in zip(levels[2].nodes, levels[2].sizes, levels[2].groups, strict=True)
+    }
+    keys, counts = np.unique(leaves * 51 + sizes, return_counts=True)
+    assert found == {(int(k // 51), int(k % 51)): int(c) for k, c in zip(keys, counts, strict=True)}
+
+
+def test_the_release_does_not_depend_on_how_nodes_are_chunked(towns, monkeypatch):
+    whole = release(towns, tt.sizes.Matching())[0]
+    monkeypatch.setattr(matching, "CELLS_AT_ONCE", 120)
+    parts = release(towns, tt.sizes.Matching())[0]
+    for a, b in zip(whole, parts, strict=True):
+        assert np.array_equal(np.stack([a.nodes, a.sizes, a.groups]), np.stack([b.nodes, b.sizes, b.groups]))
+
+
+def test_levels_that_repeat_the_one_above_are_not_measured():
+    tree = tt.Hierarchy.from_table(
+        pa.table({"country": ["N"] * 2, "again": ["N"] * 2, "c": ["x", "y"], "only": ["o"] * 2}),
+        ["country", "again", "c", "only"],
+    )
+    assert tt.sizes.Matching().statistics(tree) == {"country": "tail_counts", "c": "tail_counts"}
+    levels, domain, _ = release(tree, tt.sizes.Matching())
+    assert [int(level.groups.sum()) for level in levels] == [3_000] * 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"estimator": "median"}, "estimator: 'median' is not known; choose one of cumulative, sorted, naive"),
+        ({"estimator": {"all": "median"}}, "estimator: 'median' is not known"),
+        ({"norm": 3}, "norm: 3 must be 1 or 2"),
+        ({"norm": True}, "norm: True must be 1 or 2"),
+        ({"merge": "best"}, "merge: 'best' is not known"),
+    ],
+)
+def test_an_unknown_option_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        tt.sizes.Matching(**options)
+
+
+def test_estimators_must_be_named_for_every_level_and_no_other(towns):
+    with pytest.raises(ValueError, match="none is given for the level 'state'"):
+        tt.sizes.Matching(estimator={"all": "sorted"}).statistics(towns)
+    names = dict.fromkeys(["all", "state", "county", "town"], "sorted")
+    with pytest.raises(ValueError, match="'town' is not a level; the levels are all, state, county"):
+        tt.sizes.Matching(estimator=names).statistics(towns)
+    with pytest.raises(TypeError, match="must be a name, or a mapping"):
+        tt.sizes.Matching(estimator=["sorted"])

@@ -1,0 +1,418 @@
+"""The main job end to end, for both statistics: what is released, what is stated, and what is refused."""
+
+import json
+import logging
+import subprocess
+import sys
+import tempfile
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import tallytree as tt
+
+PEOPLE = pa.table({"state": ["A"] * 60 + ["B"] * 40, "county": ["x"] * 50 + ["y"] * 10 + ["x"] * 40})
+HOUSEHOLDS = pd.DataFrame(
+    {
+        "state": ["A"] * 6 + ["B"] * 3,
+        "county": ["x"] * 5 + ["y"] + ["x"] * 3,
+        "household": [1, 1, 1, 2, 2, 3, 4, 5, 5],
+    }
+)
+PUBLIC = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"], "groups": [4, 1, 2]})
+EXACT = tt.Budget(epsilon=10_000)
+
+
+def counts(areas, **changes):
+    arguments = {"budget": tt.Budget(epsilon=1), "neighboring": "change_one"} | changes
+    return tt.release_counts(arguments.pop("records", PEOPLE), areas, **arguments)
+
+
+def group_sizes(areas, **changes):
+    arguments = {
+        "records": HOUSEHOLDS,
+        "budget": tt.Budget(epsilon=1),
+        "neighboring": "add_remove",
+        "group": "household",
+        "public_groups": PUBLIC,
+        "max_group_size": 20,
+    } | changes
+    return tt.release_group_sizes(arguments.pop("records"), areas, **arguments)
+
+
+def flows(areas, **changes):
+    trips = pa.table(
+        {
+            "o_state": ["A", "A", "B"] * 20,
+            "o_county": ["x", "y", "x"] * 20,
+            "d_state": ["B", "A", "A"] * 20,
+            "d_county": ["x", "z", "x"] * 20,
+        }
+    )
+    arguments = {
+        "trips": trips,
+        "origins": areas,
+        "destinations": areas,
+        "origin": ["o_state", "o_county"],
+        "destination": ["d_state", "d_county"],
+        "budget": tt.Budget(epsilon=1, delta=1e-8),
+        "neighboring": "change_one",
+    } | changes
+    return tt.release_flows(arguments.pop("trips"), **arguments)
+
+
+def test_counts_at_every_level_with_next_to_no_noise(areas):
+    release = counts(areas, budget=EXACT)
+    assert release.levels == ("all", "state", "county")
+    assert release.table("all").to_pydict() == {"count": [100]}
+    assert release.table("state").to_pydict() == {"state": ["A", "B"], "count": [60, 40]}
+    assert release.table("county").to_pydict() == {
+        "state": ["A", "A", "A", "B"],
+        "county": ["x", "y", "z", "x"],
+        "count": [50, 10, 0, 40],
+    }
+    assert release.table("county").schema.types == [pa.large_string(), pa.large_string(), pa.int64()]
+    assert release.to_pandas("state")["count"].tolist() == [60, 40]
+
+
+def test_flows_list_non_zero_cells_with_one_column_per_level(areas):
+    release = flows(areas, budget=EXACT)
+    assert release.levels == ("all", "d_state", "o_state", "d_county", "o_county")
+    assert release.table("o_state").to_pydict() == {
+        "o_state": ["A", "B", "A"],
+        "d_state": ["A", "A", "B"],
+        "count": [20, 20, 20],
+    }
+    leaves = {tuple(row.values()) for row in release.table("o_county").to_pylist()}
+    assert leaves == {("A", "x", "B", "x", 20), ("A", "y", "A", "z", 20), ("B", "x", "A", "x", 20)}
+    assert flows(areas, tree="origin").levels == ("all", "o_state", "d_state", "o_county", "d_county")
+
+
+def test_origins_and_destinations_may_be_of_different_depth(areas):
+    towns = tt.Hierarchy.from_table(pa.table({"town": ["x", "z", "q"]}), ["town"])
+    release = flows(areas, destinations=towns, destination=["d_county"], budget=EXACT)
+    assert release.levels == ("all", "d_county", "o_state", "o_county")
+    assert release.table("o_county")["count"].to_pylist() == [20, 20, 20]
+
+
+def test_group_sizes_count_empty_groups_too(areas):
+    release = group_sizes(areas, budget=EXACT)
+    assert release.table("county").to_pydict() == {
+        "state": ["A", "A", "A", "A", "B", "B"],
+        "county": ["x", "x", "x", "y", "x", "x"],
+        "size": [0, 2, 3, 1, 1, 2],
+        "groups": [2, 1, 1, 1, 1, 1],
+    }
+    assert release.table("all").to_pydict() == {"size": [0, 1, 2, 3], "groups": [2, 2, 2, 1]}
+
+
+def test_sizes_are_clamped_into_the_stated_range(areas):
+    release = group_sizes(areas, budget=EXACT, max_group_size=2, min_group_size=1)
+    assert release.table("all").to_pydict() == {"size": [1, 2], "groups": [4, 3]}
+    assert any("only member is not protected" in note for note in release.statement["notes"])
+
+
+def test_group_rows_state_every_group(areas):
+    rows = pa.table({"state": ["A", "B"], "county": ["x", "x"], "n": [0, 30], "households": [5, 7]})
+    release = group_sizes(
+        areas, records=rows, group=None, public_groups=None, size="n", groups="households", budget=EXACT
+    )
+    assert release.table("all").to_pydict() == {"size": [0, 20], "groups": [5, 7]}
+    assert release.table("state").to_pydict() == {"state": ["A", "B"], "size": [0, 20], "groups": [5, 7]}
+
+
+def test_measurements_are_the_noisy_values_with_their_standard_deviation(areas):
+    release = counts(areas, budget=tt.Budget(epsilon=2))
+    measured = release.measurements("county").to_pydict()
+    assert list(measured) == ["state", "county", "value", "std_dev"]
+    # Half of epsilon 2 on L1 sensitivity 2: scale 2, variance 2q/(1-q)² with q = exp(-1/2).
+    q = np.exp(-0.5)
+    assert measured["std_dev"] == pytest.approx([np.sqrt(2 * q) / (1 - q)] * len(measured["value"]))
+    assert release.measurements("all").num_rows == 0
+    sizes = group_sizes(areas).measurements("state")
+    assert sizes.schema.field("values").type == pa.list_(pa.int64())
+    assert [len(values) for values in sizes["values"].to_pylist()] == [20, 20]
+
+
+def test_the_statement_says_what_is_protected_and_what_it_cost(areas):
+    statement = counts(areas, budget=tt.Budget(epsilon=1)).statement
+    assert statement["private"] is True
+    assert statement["neighboring"] == "change_one"
+    assert statement["unit_of_protection"] == "one person with one record"
+    assert statement["invariants"] == ["the hierarchy", "the total number of records, published exactly"]
+    assert statement["budget"] == statement["spent"] == {"epsilon": 1.0}
+    assert [level["measured"] for level in statement["levels"]] == [False, True, True]
+    noise = statement["levels"][1]["noise"]
+    assert (noise["distribution"], noise["scale_exact"]) == ("discrete_laplace", "4")
+    assert statement["levels"][1]["sensitivity"]["l1"] == 2
+    assert json.loads(json.dumps(statement, allow_nan=False)) == statement
+    assert {"tallytree", "python", "numpy"} <= set(statement["software"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "total_is_public"),
+    [
+        ({}, True),
+        ({"neighboring": "bounded"}, True),
+        ({"neighboring": "add_remove"}, False),
+        ({"max_contributions": 2}, False),
+        ({"on_unknown": "drop"}, False),
+    ],
+)
+def test_the_total_is_published_only_where_no_change_can_alter_it(areas, changes, total_is_public):
+    statement = counts(areas, **changes).statement
+    assert statement["levels"][0]["measured"] is not total_is_public
+    assert ("the total number of records, published exactly" in statement["invariants"]) is total_is_public
+
+
+def exact_scale(release, level):
+    (entry,) = [entry for entry in release.statement["levels"] if entry["level"] == level]
+    return Fraction(entry["noise"]["scale_exact"])
+
+
+def test_scales_follow_the_sensitivity_table_and_the_split(areas):
+    # change_one, m = 3: counts have L1 6, the total 3; epsilon 1 over three levels.
+    release = counts(areas, max_contributions=3)
+    assert [exact_scale(release, level) for level in release.levels] == [9, 18, 18]
+    split = counts(areas, budget_split={"state": 1, "county": 3})
+    assert [exact_scale(split, level) for level in ("state", "county")] == [8, Fraction(8, 3)]
+    # add_remove: tail counts 1, sorted sizes 1, histogram 2; epsilon 1 over three levels.
+    mechanism = tt.sizes.Matching(estimator={"all": "cumulative", "state": "sorted", "county": "naive"})
+    sizes = group_sizes(areas, mechanism=mechanism)
+    assert [exact_scale(sizes, level) for level in sizes.levels] == [3, 3, 6]
+    # A zCDP budget: sigma² = L2²/(2 rho) = 2/(2 · 1/4) = 4.
+    gaussian = counts(areas, budget=tt.Budget(rho=0.5))
+    assert exact_scale(gaussian, "state") == 2
+
+
+def test_no_release_repeats_the_noise_of_another(areas):
+    values = [
+        tuple(counts(areas, budget=tt.Budget(epsilon=0.01)).measurements("county")["value"].to_pylist())
+        for _ in range(3)
+    ]
+    assert len(set(values)) == 3
+
+
+def test_a_seed_repeats_the_release_and_says_that_it_is_not_private(areas):
+    first, second, other = (counts(areas, seed=seed, budget=tt.Budget(epsilon=0.1)) for seed in (5, 5, 6))
+    assert first.measurements("county").equals(second.measurements("county"))
+    assert not first.measurements("county").equals(other.measurements("county"))
+    assert first.statement["private"] is False
+    assert first.statement["guarantee"].startswith("NOT PRIVATE")
+    assert first.statement["spent"] == {"epsilon": "infinity"}
+
+
+def test_seeded_noise_changes_with_the_data_and_with_the_scale(areas):
+    def noise(records, epsilon):
+        release = counts(areas, records=records, seed=5, budget=tt.Budget(epsilon=epsilon))
+        true = tt.release_counts(records, areas, EXACT, neighboring="change_one").to_pandas("state")["count"]
+        return (release.measurements("state").to_pandas()["value"] - true).tolist()
+
+    assert noise(PEOPLE, 0.1) == noise(PEOPLE, 0.1)
+    assert noise(PEOPLE, 0.1) != noise(PEOPLE.slice(1), 0.1)
+    assert noise(PEOPLE, 0.1) != noise(PEOPLE, 0.11)
+
+
+def test_noise_can_come_from_opendp(areas):
+    pytest.importorskip("opendp")
+    release = counts(areas, noise="opendp", budget=tt.Budget(epsilon=0.1))
+    assert release.statement["noise_source"] == "opendp"
+    assert "opendp" in release.statement["software"]
+    assert release.measurements("state")["value"].to_pylist() != [60, 40]
+    gaussian = group_sizes(areas, noise="opendp", budget=tt.Budget(rho=0.1))
+    assert gaussian.statement["levels"][0]["noise"]["distribution"] == "discrete_gaussian"
+
+
+MECHANISMS = [
+    (counts, tt.counts.TopDown()),
+    (counts, tt.counts.TopDown(projection="euclidean")),
+    (flows, tt.counts.TopDown()),
+    (group_sizes, tt.sizes.Matching()),
+    (group_sizes, tt.sizes.Matching(estimator="sorted", norm=2)),
+    (group_sizes, tt.sizes.Matching(estimator="naive", merge="average")),
+]
+BUDGETS = [tt.Budget(epsilon=0.05), tt.Budget(epsilon=1, delta=1e-6), tt.Budget(rho=0.3)]
+
+
+@pytest.mark.parametrize("neighboring", ["add_remove", "change_one"])
+@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
+@pytest.mark.parametrize(("publish", "mechanism"), MECHANISMS)
+def test_every_mechanism_conforms(areas, publish, mechanism, budget, neighboring):
+    release = publish(areas, mechanism=mechanism, budget=budget, neighboring=neighboring)
+    statement = release.statement
+    number = "groups" if publish is group_sizes else "count"
+    tables = [release.to_pandas(level) for level in release.levels]
+    for above, here in zip(tables, tables[1:], strict=False):
+        assert (here[number] >= 0).all()
+        assert here[number].dtype == np.int64
+        shared = [column for column in above.columns if column != number]
+        if shared:
+            summed = here.groupby(shared)[number].sum()
+            expected = above.set_index(shared)[number]
+            assert summed[summed > 0].to_dict() == expected[expected > 0].to_dict()
+        else:
+            assert here[number].sum() == above[number].sum()
+    assert statement["mechanism"]["name"] == type(mechanism).__name__
+    for name, amount in statement["budget"].items():
+        assert statement["spent"][name] <= amount
+    expected = "discrete_laplace" if budget.kind == "pure" else "discrete_gaussian"
+    assert {level["noise"]["distribution"] for level in statement["levels"] if level["measured"]} == {expected}
+
+
+def test_a_single_valued_top_column_may_be_missing_in_the_records():
+    table = pa.table({"country": ["N"] * 2, "state": ["A", "B"]})
+    areas = tt.Hierarchy.from_table(table, ["country", "state"])
+    release = counts(areas, records=pa.table({"state": ["A", "A", "B"]}), budget=EXACT)
+    assert release.table("state").to_pydict() == {"country": ["N", "N"], "state": ["A", "B"], "count": [2, 1]}
+
+
+def test_records_outside_the_hierarchy_are_an_error_or_dropped(areas):
+    records = pa.concat_tables([PEOPLE, pa.table({"state": ["C"], "county": ["x"]})])
+    with pytest.raises(ValueError, match="records: .*'C'"):
+        counts(areas, records=records)
+    assert counts(areas, records=records, on_unknown="drop", budget=EXACT).table("all")["count"].to_pylist() == [100]
+
+
+def test_no_records_at_all_is_a_release_like_any_other(areas):
+    release = counts(areas, records=PEOPLE.slice(0, 0), neighboring="add_remove")
+    assert release.table("county").num_rows == 4
+
+
+BAD_COUNTS = [
+    ({"neighboring": "both"}, ValueError, "neighboring: 'both' is not known"),
+    ({"max_contributions": 0}, ValueError, "max_contributions: 0 must be at least 1"),
+    ({"max_contributions": 1.5}, TypeError, "max_contributions: 1.5 must be an integer"),
+    ({"on_unknown": "ignore"}, ValueError, "on_unknown: 'ignore' is not known"),
+    ({"noise": "numpy"}, ValueError, "noise: 'numpy' is not known"),
+    ({"noise": "opendp", "seed": 1}, ValueError, "seed: OpenDP"),
+    ({"seed": "1"}, TypeError, "seed: '1' must be an integer"),
+    ({"accounting": "zcdp"}, ValueError, "needs no conversion"),
+    ({"budget": 1.0}, TypeError, "budget: 1.0 must be a tallytree.Budget"),
+    ({"budget_split": {"state": 1}}, ValueError, "no weight for the level 'county'"),
+    ({"mechanism": tt.sizes.Matching()}, TypeError, "must be one of tallytree.counts"),
+    ({"mechanism": "TopDown"}, TypeError, "must be one of tallytree.counts"),
+    ({"count": 3}, TypeError, "count: 3 must be the name of a column"),
+    ({"count": "n"}, ValueError, "column 'n' is missing"),
+    ({"records": 42}, TypeError, "records: int is not a table"),
+    ({"engine": "duckdb"}, TypeError, "engine: 'duckdb' must be one of tallytree.engines"),
+]
+
+
+@pytest.mark.parametrize(("changes", "error", "message"), BAD_COUNTS)
+def test_a_bad_argument_of_counts_is_named(areas, changes, error, message):
+    with pytest.raises(error, match=message):
+        counts(areas, **changes)
+
+
+BAD_SIZES = [
+    ({"group": None}, ValueError, "group: give either"),
+    ({"size": "n"}, ValueError, "group: give either"),
+    ({"public_groups": None}, ValueError, "public_groups: entity rows do not show groups without members"),
+    ({"group": None, "size": "n", "groups": "h"}, ValueError, "public_groups: .* leave it out"),
+    ({"max_group_size": 0}, ValueError, "max_group_size: 0 must be at least 1"),
+    ({"max_group_size": True}, TypeError, "max_group_size: True must be an integer"),
+    ({"min_group_size": -1}, ValueError, "min_group_size: -1 must be at least 0"),
+    ({"min_group_size": 20}, ValueError, "min_group_size: 20 must be less than max_group_size, which is 20"),
+    ({"mechanism": tt.counts.TopDown()}, TypeError, "must be one of tallytree.sizes"),
+    ({"public_groups": PUBLIC.slice(1)}, ValueError, "public_groups: the records hold more groups than it says .*'A'"),
+]
+
+
+@pytest.mark.parametrize(("changes", "error", "message"), BAD_SIZES)
+def test_a_bad_argument_of_group_sizes_is_named(areas, changes, error, message):
+    with pytest.raises(error, match=message):
+        group_sizes(areas, **changes)
+
+
+def test_a_bad_argument_of_flows_is_named(areas):
+    with pytest.raises(ValueError, match="tree: 'both' is not known"):
+        flows(areas, tree="both")
+    with pytest.raises(TypeError, match="origin: 'o_state' must be a list of column names"):
+        flows(areas, origin="o_state")
+    with pytest.raises(ValueError, match="names 1 columns, but its hierarchy has the levels state, county"):
+        flows(areas, origin=["o_county"])
+    with pytest.raises(ValueError, match="trips: column 'nowhere' is missing"):
+        flows(areas, origin=["o_state", "nowhere"])
+    with pytest.raises(TypeError, match="hierarchy: str must be"):
+        tt.release_counts(PEOPLE, "areas", EXACT, neighboring="change_one")
+
+
+def test_the_neighbouring_relation_has_no_default(areas):
+    with pytest.raises(TypeError, match="neighboring"):
+        tt.release_counts(PEOPLE, areas, EXACT)
+
+
+def test_a_refused_release_draws_no_noise(areas, monkeypatch):
+    def drawn(*arguments):
+        raise AssertionError("noise was drawn")
+
+    monkeypatch.setattr("tallytree.privacy.sources.KeyedNoise.draw", drawn)
+    for changes, error, _ in BAD_COUNTS:
+        with pytest.raises(error):
+            counts(areas, **changes)
+    for changes, error, _ in BAD_SIZES:
+        with pytest.raises(error):
+            group_sizes(areas, **changes)
+    with pytest.raises(AssertionError, match="noise was drawn"):
+        counts(areas)
+
+
+def test_planted_counts_are_in_no_output_log_or_file(areas, tmp_path, monkeypatch, caplog, capfd):
+    planted = {"x": 7_654_321_987, "y": 8_765_432_198, "z": 9_876_543_219}
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    records = pa.table({"state": ["A"] * 3, "county": list(planted), "n": list(planted.values())})
+    with caplog.at_level(logging.DEBUG):
+        release = counts(areas, records=records, count="n", neighboring="add_remove", budget=tt.Budget(epsilon=0.001))
+        release.save(tmp_path / "out", csv=True)
+        sized = group_sizes(
+            areas, records=records.append_column("size", pa.array([1, 2, 3])), group=None, public_groups=None,
+            size="n", groups="size", max_group_size=10_000,
+        )  # fmt: skip
+        sized.save(tmp_path / "sizes", csv=True)
+    secrets = [*planted.values(), sum(planted.values())]
+    texts = [caplog.text, repr(release), json.dumps(release.statement), json.dumps(release.spec), *capfd.readouterr()]
+    for path in [*tmp_path.rglob("*")]:
+        if path.is_file():
+            content = path.read_bytes()
+            texts.append(content.decode("latin-1"))
+            if path.suffix == ".parquet":
+                texts.append(pd.read_parquet(path).to_csv())
+            for secret in secrets:
+                assert secret.to_bytes(8, "little") not in content
+    assert len(texts) > 20
+    for secret in secrets:
+        assert not any(str(secret) in text for text in texts)
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_public_names():
+    assert set(tt.__all__) == {
+        "Budget",
+        "BudgetExceeded",
+        "Hierarchy",
+        "Product",
+        "Release",
+        "counts",
+        "engines",
+        "release_counts",
+        "release_flows",
+        "release_group_sizes",
+        "sizes",
+        "solvers",
+    }
+    assert all(getattr(tt, name) is not None for name in tt.__all__)
+    assert tt.__version__
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        tt.nothing  # noqa: B018
+
+
+def test_importing_tallytree_loads_nothing_heavy():
+    heavy = "{'numba', 'pyarrow', 'duckdb', 'pandas', 'numpy', 'pydantic', 'typer'}"
+    script = f"import sys, tallytree; print(sorted({heavy} & set(sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
