@@ -98,9 +98,7 @@ def taxi_matching(data: Path, runs: int) -> None:
 
 def flows(name: str, data: Path, reference: Path, runs: int) -> None:
     """Boninsegna and Silvestri 2025, Figures 4 and 5: maximum absolute error and false discovery rate."""
-    print(
-        f"\n## {name}, destination tree, delta = 1e-8, the paper's conversion: TopDown(chebyshev) / published InfTDA\n"
-    )
+    print(f"\n## {name}, destination tree, delta = 1e-8, paper accounting: ours / published\n")
     print("| epsilon | level | max error | published | ratio | false discoveries % | published % |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     published = pd.read_csv(reference / "inftda_published.csv")

@@ -50,7 +50,7 @@ def test_numbers_that_are_no_budget_are_refused(numbers, message):
 
 @pytest.mark.parametrize("number", ["1", True, [1], 1j, np.bool_(True)])
 def test_what_is_no_number_is_refused(number):
-    with pytest.raises(TypeError, match="epsilon: .* must be a number"):
+    with pytest.raises(TypeError, match=r"epsilon: .* must be a number"):
         tt.Budget(epsilon=number)
 
 

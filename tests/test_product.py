@@ -97,7 +97,7 @@ def test_an_order_or_columns_that_do_not_fit_are_refused(order, columns, message
 
 
 def test_what_is_no_hierarchy_is_refused():
-    with pytest.raises(TypeError, match="str is not a tallytree.Hierarchy"):
+    with pytest.raises(TypeError, match=r"str is not a tallytree\.Hierarchy"):
         tt.Product({"o": "WIDE"}, order=["o"])
     with pytest.raises(ValueError, match="at least one hierarchy"):
         tt.Product({}, order=[])

@@ -136,11 +136,11 @@ def test_what_is_not_a_whole_release_is_not_loaded(release, tmp_path):
     manifest = json.loads((folder / "release.json").read_text())
     changed = shutil.copytree(folder, tmp_path / "changed")
     (changed / "tables/state.parquet").write_bytes(b"other")
-    with pytest.raises(ValueError, match="state.parquet' is missing or was changed"):
+    with pytest.raises(ValueError, match=r"state\.parquet' is missing or was changed"):
         tt.Release.load(changed)
     missing = shutil.copytree(folder, tmp_path / "missing")
     (missing / "measurements/all.parquet").unlink()
-    with pytest.raises(ValueError, match="all.parquet' is missing or was changed"):
+    with pytest.raises(ValueError, match=r"all\.parquet' is missing or was changed"):
         tt.Release.load(missing)
     future = shutil.copytree(folder, tmp_path / "future")
     (future / "release.json").write_text(json.dumps(manifest | {"format_version": 99}))

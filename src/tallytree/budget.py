@@ -22,7 +22,7 @@ class BudgetExceeded(RuntimeError):  # noqa: N818  (a fixed public name)
 class Budget:
     """A privacy budget: pure ε, approximate (ε, δ), or zero-concentrated ρ.
 
-    Numbers are kept as exact rationals. A float means the decimal number that is written: `Budget(epsilon=0.1)` is 1/10.
+    Numbers are kept as exact rationals. A float is the decimal number that is written: `Budget(epsilon=0.1)` is 1/10.
 
     Attributes:
         epsilon: ε > 0, or None for a zCDP budget.

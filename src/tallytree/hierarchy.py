@@ -71,7 +71,7 @@ class Hierarchy:
         columns: the supplied level names; an added root has no column.
         labels: per level, the nodes' own labels (a node is known by its whole path, so labels may repeat).
         parent: per level, int64 (n,), the parent's number in the level above (empty for the root).
-        first_child: per level but the last, int64 (n + 1,): node i's children are first_child[i] … first_child[i+1] − 1.
+        first_child: per level but the last, int64 (n + 1,): node i's children are first_child[i] … first_child[i+1]−1.
     """
 
     levels: tuple[str, ...]

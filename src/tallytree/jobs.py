@@ -1,8 +1,8 @@
 """A release as a job: planned and checked without opening private data, then run once.
 
-`publish` makes a job and runs it; `tallytree check` only makes it. The order of `run` is what keeps noise safe: the true
-statistics are complete before the noise key exists, and the key is bound to a digest of them and to the job's spec, so
-the same noise never meets different statistics.
+`publish` makes a job and runs it; `tallytree check` only makes it. The order of `run` is what keeps noise safe: the
+true statistics are complete before the noise key exists, and the key is bound to a digest of them and to the job's
+spec, so the same noise never meets different statistics.
 """
 
 from __future__ import annotations
@@ -265,8 +265,8 @@ class GroupSizesJob:
         ]
         if self.smallest >= 1:
             notes.append(
-                "min_group_size is at least 1, so it is published that every listed group has a member: the presence of a "
-                "group's only member is not protected."
+                "min_group_size is at least 1, so it is published that every listed group has a member: the presence "
+                "of a group's only member is not protected."
             )
         return notes
 

@@ -48,7 +48,7 @@ def release_counts(
         mechanism: how measurements become counts; `tallytree.counts.TopDown()` by default.
         budget_split: `"even"` (the default), or a weight for each measured level.
         accounting: for a budget with δ: `"zcdp"` (tight conversion, the default) or `"paper"`.
-        on_unknown: a record outside the hierarchy is an `"error"`, or is left out (`"drop"`; the total is then private).
+        on_unknown: a record outside the hierarchy is an `"error"` or left out (`"drop"`; the total is private then).
         seed: makes the noise reproducible, and the release **not private**; for tests and experiments.
         noise: `"keyed"`, or `"opendp"` to draw from OpenDP (extra `tallytree[opendp]`).
         engine: where records are tabulated; `tallytree.engines.Local()` by default.

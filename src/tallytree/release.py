@@ -1,4 +1,4 @@
-"""`Release`: the published tables, the noisy measurements behind them and the privacy statement; saved and loaded whole.
+"""`Release`: published tables, the noisy measurements behind them and the privacy statement; saved and loaded whole.
 
 A release on disk is a folder (format version 1):
 

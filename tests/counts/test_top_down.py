@@ -54,9 +54,8 @@ def one_by_one(tree, total, door, projection):
                 noisy = np.array([constraint])
             else:
                 noisy = door.measure(tree.levels[depth], children, "counts").values
-            for child, count in zip(children.tolist(), project(noisy, constraint).tolist(), strict=True):
-                if count:
-                    here[child] = count
+            released = zip(children.tolist(), project(noisy, constraint).tolist(), strict=True)
+            here |= {child: count for child, count in released if count}
         levels.append(here)
     return levels
 

@@ -151,7 +151,7 @@ def test_an_accounting_that_does_not_go_with_the_budget_is_refused(budget, accou
 
 
 def test_a_budget_of_the_wrong_kind_is_refused():
-    with pytest.raises(TypeError, match="budget: 1.0 must be a tallytree.Budget"):
+    with pytest.raises(TypeError, match=r"budget: 1\.0 must be a tallytree.Budget"):
         plan_noise(1.0, LEVELS)
 
 

@@ -74,7 +74,7 @@ def test_levels_that_repeat_the_one_above_are_not_measured():
         ["country", "again", "c", "only"],
     )
     assert tt.sizes.Matching().statistics(tree) == {"country": "tail_counts", "c": "tail_counts"}
-    levels, domain, _ = release(tree, tt.sizes.Matching())
+    levels, _domain, _ = release(tree, tt.sizes.Matching())
     assert [int(level.groups.sum()) for level in levels] == [3_000] * 4
 
 

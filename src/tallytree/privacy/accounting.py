@@ -2,7 +2,8 @@
 
 Levels compose by adding up; the nodes of one level share one bound, because `sensitivity` is that of the whole level.
 
-* Discrete Laplace with scale b on a statistic of L1 sensitivity Δ costs ε = Δ/b (Ghosh, Roughgarden, Sundararajan 2012).
+* Discrete Laplace with scale b on a statistic of L1 sensitivity Δ costs ε = Δ/b (Ghosh, Roughgarden and
+  Sundararajan 2012).
 * Discrete Gaussian with parameter σ on a statistic of L2 sensitivity Δ costs ρ = Δ²/(2σ²) in zero-concentrated
   differential privacy (Canonne, Kamath, Steinke 2020, Theorem 14).
 * An (ε, δ) budget is turned into ρ, by one of two conversions:
@@ -116,8 +117,8 @@ def _scale_up(scale: Fraction) -> Fraction:
     """The least scale that the samplers draw exactly and that is not below `scale`."""
     if scale > LARGEST_SCALE:
         raise ValueError(
-            f"budget: it asks for noise of scale {float(scale):.3g} at a level, more than the {float(LARGEST_SCALE):.0e} "
-            "that is drawn; grant more, or measure fewer levels"
+            f"budget: it asks for noise of scale {float(scale):.3g} at a level, more than the "
+            f"{float(LARGEST_SCALE):.0e} that is drawn; grant more, or measure fewer levels"
         )
     return representable(max(scale, SMALLEST_SCALE))
 
@@ -172,8 +173,8 @@ def _accounting_for(budget: Budget, accounting: str | None) -> Accounting | None
         return "zcdp" if budget.kind == "approximate" else None
     if budget.kind != "approximate":
         raise ValueError(
-            f"accounting: {accounting!r} converts between (epsilon, delta) and rho, but {budget!r} needs no conversion; "
-            "leave it out"
+            f"accounting: {accounting!r} converts between (epsilon, delta) and rho, but {budget!r} needs no "
+            "conversion; leave it out"
         )
     if accounting not in get_args(Accounting):
         raise ValueError(f'accounting: {accounting!r} is not known; choose "zcdp" (tight) or "paper"')
@@ -217,7 +218,7 @@ def _offset(order: Decimal, ln_inverse_delta: Decimal) -> Decimal:
 
 
 def _best_order(epsilon: float, ln_inverse_delta: float) -> Decimal:
-    """The order α that gives the largest ρ, to float precision: every α is valid, so nothing hangs on it but a little."""
+    """The order α that gives the largest ρ, to float precision; every α is valid, so little hangs on it."""
 
     def negative_rho(log_order_minus_1: float) -> float:
         excess = math.exp(log_order_minus_1)

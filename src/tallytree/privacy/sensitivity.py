@@ -96,6 +96,7 @@ def neighboring_relation(name: str) -> Neighboring:
     """
     if name not in ALIASES:
         raise ValueError(
-            f'neighboring: {name!r} is not known; choose "add_remove" (alias "unbounded") or "change_one" (alias "bounded")'
+            f'neighboring: {name!r} is not known; choose "add_remove" (alias "unbounded") or '
+            '"change_one" (alias "bounded")'
         )
     return ALIASES[name]

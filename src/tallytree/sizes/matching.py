@@ -30,8 +30,8 @@ class Matching:
     pair gets one size, and the leaves' sizes are published and added up. All is done on runs of equal groups.
 
     Args:
-        estimator: `"cumulative"` (accurate for small sizes; measures tail counts), `"sorted"` (accurate for large sizes)
-            or `"naive"` (for comparison only); one for all levels, or a mapping from every level's name to one.
+        estimator: `"cumulative"` (accurate for small sizes; measures tail counts), `"sorted"` (accurate for large
+            sizes) or `"naive"` (for comparison only); one for all levels, or a mapping from every level's name to one.
         norm: 1 or 2, of the isotonic regression of `"cumulative"` and `"sorted"`.
         merge: `"weighted"` by the inverse of the estimated variances, or plain `"average"`.
 
