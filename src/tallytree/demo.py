@@ -188,14 +188,14 @@ def _why_not_ours(path: Path) -> str | None:
         return "is not a folder made by an earlier demo"
     if marker.is_symlink() or not marker.is_file():
         return f"exists and was not made by `tallytree demo` (it has no {MARKER})"
-    title, *checksums = marker.read_text(encoding="utf-8", errors="replace").splitlines()
+    title, _, checksums = marker.read_text(encoding="utf-8", errors="replace").partition("\n")
     if title != MARKER_TITLE:
         return f"exists, and its {MARKER} was not written by `tallytree demo`"
     added = sorted(entry.name for entry in path.iterdir() if entry.name not in _ENTRIES)
     if added:
         return f"is an earlier demo, but {added[0]!r} was added to it"
     for name in _SPECS:
-        if (path / name).is_file() and _checksum_line((path / name).read_bytes(), name) not in checksums:
+        if (path / name).is_file() and _checksum_line((path / name).read_bytes(), name) not in checksums.splitlines():
             return f"is an earlier demo, but {name} was edited"
     return None
 

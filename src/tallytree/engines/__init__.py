@@ -1,5 +1,6 @@
 """Where the work on the records runs: the same names in each engine."""
 
+from tallytree.engines.engine import Engine
 from tallytree.engines.local import Local
 
-__all__ = ["Local"]
+__all__ = ["Engine", "Local"]

@@ -1,0 +1,248 @@
+"""Every benchmark, as ratios against a named peer on the same machine (`make bench`).
+
+    python benchmarks/run.py [--data ../shared/data]
+
+Absolute times differ from machine to machine; ratios and peak memory are what to compare. `inf-tda` needs old versions
+of OpenDP and pandas, so it runs in a virtual environment of its own (made on first use), as a whole, on the same
+non-zero cells. Without the papers' data sets, data of the same shape are generated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import textwrap
+import time
+import venv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import tallytree as tt
+from tallytree.engines.local import Local
+from tallytree.measure import Measurer
+from tallytree.planning import Options, flows_job, group_sizes_job
+from tallytree.privacy import noise
+from tallytree.privacy.sources import KeyedNoise, OpenDPNoise
+from tallytree.sizes import SizesDomain
+from tallytree.tabulate.levels import SizeLevels
+
+HERE = Path(__file__).resolve().parent
+PEER_VENV = HERE.parent / ".venv-inf-tda"
+LEVELS = [f"level{i}" for i in range(1, 5)]
+SIDES = {side: [f"{side}_{level}" for level in LEVELS] for side in ("origin", "destination")}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
+    parser.add_argument("--only-matching", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.only_matching:
+        print(json.dumps(matching(arguments.data)))
+        return
+    print("## Noise: draws per second, one thread, against OpenDP\n")
+    print("| distribution | scale | tallytree | OpenDP | ratio |\n| --- | --- | --- | --- | --- |")
+    for row in noise_rates():
+        print(row)
+    print("\n## InfTDA on od_random_complete (epsilon 1, delta 1e-8), against inf-tda 0.1 as a whole\n")
+    print("| what | seconds | inf-tda / it |\n| --- | --- | --- |")
+    for row in top_down(arguments.data):
+        print(row)
+    print("\n## Matching on taxi, K = 100,000, three levels (epsilon 1), in a process of its own\n")
+    command = [sys.executable, str(Path(__file__).resolve()), "--only-matching", "--data", str(arguments.data)]
+    facts = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    print("| what | figure |\n| --- | --- |")
+    for name, figure in facts.items():
+        print(f"| {name} | {figure} |")
+    print("\n## Start-up, against `import pandas`\n\n| what | seconds | ratio |\n| --- | --- | --- |")
+    for row in start_up():
+        print(row)
+
+
+def best(action: Callable[[], Any], times: int = 3) -> float:
+    """The least of several wall times, in seconds."""
+    durations = []
+    for _ in range(times):
+        begin = time.perf_counter()
+        action()
+        durations.append(time.perf_counter() - begin)
+    return min(durations)
+
+
+def noise_rates() -> list[str]:
+    key = noise_key()
+    rows = []
+    for name, ours, theirs in (
+        ("discrete Laplace", noise.discrete_laplace, noise.opendp_laplace),
+        ("discrete Gaussian", noise.discrete_gaussian, noise.opendp_gaussian),
+    ):
+        for scale in (3, 100, 10_000):
+            ours(scale, 10, key)
+            rate = 1_000_000 / best(lambda: ours(scale, 1_000_000, key))  # noqa: B023
+            peer = 50_000 / best(lambda: theirs(scale, 50_000))  # noqa: B023
+            rows.append(f"| {name} | {scale:,} | {rate:,.0f} | {peer:,.0f} | {rate / peer:.1f} |")
+    return rows
+
+
+class Replay:
+    """Noise drawn beforehand, so that drawing it is not timed."""
+
+    def __init__(self) -> None:
+        self.inner: KeyedNoise | None = KeyedNoise(noise_key())
+        self.drawn: dict[tuple[Any, ...], np.ndarray] = {}
+
+    def draw(self, distribution: Any, address: tuple[str | int, ...], cells: np.ndarray) -> np.ndarray:
+        where = (*address, len(cells), int(cells[0]) if len(cells) else -1)
+        if where not in self.drawn:
+            self.drawn[where] = self.inner.draw(distribution, address, cells)
+        return self.drawn[where].copy()
+
+
+def top_down(data: Path) -> list[str]:
+    trips, areas = flows_data(data)
+    options = Options(neighboring="change_one", accounting="paper")
+    job = flows_job(
+        trips,
+        tt.Budget(epsilon=1, delta=1e-8),
+        options,
+        origins=areas,
+        destinations=areas,
+        **SIDES,
+        count="count",
+    )
+    true = job._tabulate()
+    replay = Replay()
+
+    def mechanism(source: Any) -> None:
+        job.mechanism.release_counts(job.tree, true.total, Measurer(true, job.plan, source))
+
+    mechanism(replay)  # compiles, and draws the noise
+    seconds = {
+        "TopDown, noise excluded": best(lambda: mechanism(replay), 5),
+        "TopDown with keyed noise": best(lambda: mechanism(KeyedNoise(noise_key())), 5),
+        "TopDown with OpenDP's noise": best(lambda: mechanism(OpenDPNoise()), 1),
+        "release_flows as a whole, records in memory": best(job.run, 5),
+    }
+    peer = peer_seconds(trips)
+    rows = [f"| {name} | {took:.3f} | {peer / took:,.0f} |" for name, took in seconds.items()]
+    return [*rows, f"| inf-tda 0.1 | {peer:.2f} | 1 |"]
+
+
+def peer_seconds(trips: pd.DataFrame) -> float:
+    """inf-tda 0.1 as a whole on the non-zero cells, in its own virtual environment."""
+    python = PEER_VENV / "bin" / "python"
+    if not python.exists():
+        venv.create(PEER_VENV, with_pip=True)
+        install = [python, "-m", "pip", "install", "--quiet", "inf-tda==0.1", "opendp<0.13", "pandas<2.3", "pyarrow"]
+        subprocess.run(install, check=True)
+    file = PEER_VENV / "trips.parquet"
+    trips.to_parquet(file)
+    # Its own index order: destination and origin in turn, one level after the other.
+    order = [SIDES[side][depth] for depth in range(4) for side in ("destination", "origin")]
+    script = textwrap.dedent(
+        f"""
+        import time, pandas
+        from InfTDA.mechanism import inf_tda
+        data = pandas.read_parquet({str(file)!r}).set_index({order!r})["count"]
+        begin = time.perf_counter()
+        inf_tda(data, (1.0, 1e-8), 1, "bounded", True)
+        print(time.perf_counter() - begin)
+        """
+    )
+    printed = subprocess.run([python, "-W", "ignore", "-c", script], check=True, capture_output=True, text=True).stdout
+    file.unlink()
+    return float(printed)
+
+
+def matching(data: Path) -> dict[str, str]:
+    rows, areas = taxi_data(data)
+    job = group_sizes_job(
+        rows,
+        areas,
+        tt.Budget(epsilon=1),
+        Options(neighboring="add_remove", engine=Local()),
+        size="size",
+        groups="groups",
+        max_group_size=100_000,
+    )
+    leaves, sizes, groups = job._tabulate()
+    per_leaf = np.zeros(areas.n_leaves, dtype=np.int64)
+    np.add.at(per_leaf, leaves, groups)
+    domain = SizesDomain.from_leaves(areas, per_leaf, 0, 100_000)
+    true = SizeLevels(areas, leaves, sizes, groups, domain.groups, 0, 100_000)
+    replay = Replay()
+
+    def mechanism() -> None:
+        job.mechanism.release_sizes(domain, Measurer(true, job.plan, replay))
+
+    mechanism()
+    replay.inner = None
+    without_noise = best(mechanism)
+    whole = best(job.run)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {
+        "Matching, noise excluded, after compilation": f"{without_noise:.2f} s",
+        "release_group_sizes as a whole (3.1 million noisy cells)": f"{whole:.2f} s",
+        "peak memory of the whole process": f"{peak:,.0f} MiB",
+    }
+
+
+def start_up() -> list[str]:
+    def seconds(*command: str) -> float:
+        return best(lambda: subprocess.run(command, check=True, capture_output=True))
+
+    peer = seconds(sys.executable, "-c", "import pandas")
+    tallytree = str(Path(sys.executable).with_name("tallytree"))
+    folder = HERE.parent / ".venv-inf-tda" / "demo"
+    subprocess.run([tallytree, "demo", "--out", str(folder)], check=True, capture_output=True)
+    timed = {
+        "import tallytree": seconds(sys.executable, "-c", "import tallytree"),
+        "tallytree --help": seconds(tallytree, "--help"),
+        "tallytree demo (compiled before)": seconds(tallytree, "demo", "--out", str(folder)),
+    }
+    return [f"| {name} | {took:.2f} | {took / peer:.1f} |" for name, took in timed.items()]
+
+
+def flows_data(data: Path) -> tuple[pd.DataFrame, tt.Hierarchy]:
+    """The random complete data set of Boninsegna and Silvestri 2025, or one of its shape."""
+    if (data / "od_random_complete.parquet").exists():
+        areas = tt.Hierarchy.from_table(data / "od_random_areas.parquet", LEVELS)
+        return pd.read_parquet(data / "od_random_complete.parquet"), areas
+    random = np.random.default_rng(0)
+    codes = np.zeros((435, 4), dtype=np.int64)
+    for depth, width in enumerate((145, 34, 6, 1)):
+        codes[:, depth] = np.arange(435) // width
+    table = pd.DataFrame(codes.astype(str), columns=LEVELS)
+    pairs = table.add_prefix("origin_").merge(table.add_prefix("destination_"), how="cross")
+    pairs["count"] = np.minimum(np.ceil(random.pareto(1.2, len(pairs)) * 3) + 1, 1000).astype(np.int64)
+    return pairs, tt.Hierarchy.from_table(table, LEVELS)
+
+
+def taxi_data(data: Path) -> tuple[pd.DataFrame, tt.Hierarchy]:
+    """Manhattan taxis of Kuo et al. 2018, or groups of about their number and sizes."""
+    path = ["half", "neighbourhood"]
+    if (data / "taxi_2013_manhattan.parquet").exists():
+        rows = pd.read_parquet(data / "taxi_2013_manhattan.parquet")
+    else:
+        random = np.random.default_rng(0)
+        n = 360_872
+        rows = pd.DataFrame({"neighbourhood": random.integers(0, 28, n), "size": random.geometric(1 / 363, n)})
+        rows["half"] = rows["neighbourhood"] % 2
+        rows = rows.groupby([*path, "size"], as_index=False).size().rename(columns={"size": "groups"})
+        rows.columns = [*path, "size", "groups"]
+    return rows, tt.Hierarchy.from_table(rows[path].drop_duplicates(), path)
+
+
+def noise_key() -> bytes:
+    return bytes(range(32))
+
+
+if __name__ == "__main__":
+    main()
