@@ -12,7 +12,7 @@ demo: $(VENV)/.wheel
 	$(BIN)/tallytree demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto
+	TALLYTREE_TEST_INSTALLED=1 $(BIN)/python -m pytest -n auto
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

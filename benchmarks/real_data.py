@@ -13,8 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import tallytree as tt
+from tallytree.evaluate.metrics import earth_movers_distance, false_discovery_rate, max_absolute_error
 
 EPSILONS = (0.1, 1, 10)
 DELTA = 1e-8
@@ -48,7 +51,7 @@ def root_estimators(data: Path, runs: int) -> None:
         root = tt.Hierarchy.from_table(pd.DataFrame({"all": ["all"]}), levels=["all"])
         mechanism = tt.sizes.Matching(estimator=estimator, norm=2 if estimator == "sorted" else 1)
         distances = [
-            earth_movers_distance(
+            mean_distance(
                 tt.release_group_sizes(
                     rows,
                     root,
@@ -58,9 +61,8 @@ def root_estimators(data: Path, runs: int) -> None:
                     neighboring="add_remove",
                     max_group_size=100_000,
                     mechanism=mechanism,
-                ).to_pandas("all"),
+                ).table("all"),
                 rows,
-                ["all"],
             )
             for _ in range(runs)
         ]
@@ -71,8 +73,9 @@ def taxi_matching(data: Path, runs: int) -> None:
     """Kuo et al. 2018, Table 4: three levels, epsilon 1 in all."""
     print("\n## taxi, three levels, Matching cumulative, epsilon = 1 in all: mean earth mover's distance per node\n")
     print("| K | all | half | neighbourhood |\n| --- | --- | --- | --- |")
-    rows = pd.read_parquet(data / "taxi_2013_manhattan.parquet").assign(all="all")
-    areas = tt.Hierarchy.from_table(rows[["half", "neighbourhood"]].drop_duplicates(), ["half", "neighbourhood"])
+    rows = pq.read_table(data / "taxi_2013_manhattan.parquet")
+    path = ["half", "neighbourhood"]
+    areas = tt.Hierarchy.from_table(rows.group_by(path).aggregate([]), path)
     for largest in (20_000, 100_000):
         distances = []
         for _ in range(runs):
@@ -85,12 +88,7 @@ def taxi_matching(data: Path, runs: int) -> None:
                 neighboring="add_remove",
                 max_group_size=largest,
             )
-            distances.append(
-                [
-                    earth_movers_distance(release.to_pandas(level).assign(all="all"), rows, path)
-                    for level, path in zip(release.levels, (["all"], ["half"], ["half", "neighbourhood"]), strict=True)
-                ]
-            )
+            distances.append([mean_distance(release.table(level), rows) for level in release.levels])
         figures = " | ".join(mean_and_error(column) for column in np.transpose(distances))
         print(f"| {largest:,} | {figures} |")
     print("| published | 10,547 | 5,431.5 | 1,601.8 |")
@@ -105,7 +103,7 @@ def flows(name: str, data: Path, reference: Path, runs: int) -> None:
     published = published[(published.dataset == name) & (published.mechanism == "InfTDA")]
     areas = tt.Hierarchy.from_table(data / "od_random_areas.parquet", [f"level{i}" for i in range(1, 5)])
     origin, destination = ([f"{side}_level{i}" for i in range(1, 5)] for side in ("origin", "destination"))
-    trips = pd.read_parquet(data / f"od_{name}.parquet")
+    trips = pq.read_table(data / f"od_{name}.parquet")
     for epsilon in EPSILONS:
         errors = []
         for _ in range(runs):
@@ -128,50 +126,27 @@ def flows(name: str, data: Path, reference: Path, runs: int) -> None:
             ratio = means[depth, 0] / figure.max_abs_error_mean if figure.max_abs_error_mean else np.nan
             ratios.append(ratio)
             print(
-                f"| {epsilon} | {depth} {level} | {means[depth, 0]:.1f} | {figure.max_abs_error_mean:.1f} | {ratio:.2f} "
-                f"| {means[depth, 1]:.1f} | {figure.false_discovery_pct:.1f} |"
+                f"| {epsilon} | {depth} {level} | {means[depth, 0]:.1f} | {figure.max_abs_error_mean:.1f} "
+                f"| {ratio:.2f} | {means[depth, 1]:.1f} | {figure.false_discovery_pct:.1f} |"
             )
         print(f"| {epsilon} | mean over levels 1-8 | | | {np.nanmean(ratios):.3f} | | |")
 
 
-def count_errors(release: tt.Release, level: str, trips: pd.DataFrame) -> tuple[float, float]:
+def count_errors(release: tt.Release, level: str, trips: pa.Table) -> tuple[float, float]:
     """Maximum absolute error, and the share of released cells that have no trips, in percent."""
-    released = release.to_pandas(level)
-    path = [column for column in released.columns if column != "count"]
-    if not path:
-        return float(abs(released["count"].sum() - trips["count"].sum())), 0.0
-    both = pd.concat([released.set_index(path)["count"], true_counts(trips, tuple(path))], axis=1).fillna(0)
-    both.columns = ["released", "true"]
-    false = ((both.released > 0) & (both.true == 0)).sum()
-    return float((both.released - both.true).abs().max()), 100 * false / max(1, (both.released > 0).sum())
+    released = release.table(level)
+    return max_absolute_error(released, trips), 100 * false_discovery_rate(released, trips)
 
 
-_true_counts: dict[tuple[int, tuple[str, ...]], pd.Series] = {}
-
-
-def true_counts(trips: pd.DataFrame, path: tuple[str, ...]) -> pd.Series:
-    key = (id(trips), path)
-    if key not in _true_counts:
-        _true_counts[key] = trips.groupby(list(path))["count"].sum()
-    return _true_counts[key]
-
-
-def earth_movers_distance(released: pd.DataFrame, true: pd.DataFrame, path: list[str]) -> float:
-    """Mean over the nodes of the sum over sizes of |difference of the cumulative histograms| (Kuo et al., Lemma 1)."""
-    signed = pd.concat([released.assign(sign=1), true.assign(sign=-1)])
-    signed["groups"] = signed["groups"] * signed["sign"]
-    histogram = signed.groupby([*path, "size"], as_index=False)["groups"].sum().sort_values([*path, "size"])
-    histogram["excess"] = histogram.groupby(path)["groups"].cumsum()
-    width = histogram.groupby(path)["size"].shift(-1) - histogram["size"]
-    distance = (histogram["excess"].abs() * width.fillna(0)).groupby([histogram[column] for column in path]).sum()
-    return float(distance.mean())
+def mean_distance(released: pa.Table, true: pa.Table) -> float:
+    return float(earth_movers_distance(released, true).mean())
 
 
 @functools.cache
-def groups_at_root(name: str, data: Path) -> pd.DataFrame:
+def groups_at_root(name: str, data: Path) -> pa.Table:
     file = "taxi_2013_manhattan.parquet" if name == "taxi" else "hawaiian_2010_blocks_nation.parquet"
-    rows = pd.read_parquet(data / file).groupby("size", as_index=False)["groups"].sum()
-    return rows.assign(all="all")
+    rows = pq.read_table(data / file, columns=["size", "groups"])
+    return rows.append_column("all", pa.array(["all"] * rows.num_rows))
 
 
 def mean_and_error(values: list[float]) -> str:

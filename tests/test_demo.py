@@ -9,10 +9,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import tallytree as tt
-from tallytree import demo
 from tallytree.cli import app
 from tallytree.datasets.commutes import commutes
 from tallytree.datasets.households import households
+from tallytree.demo import make as demo
 from tallytree.spec import load_spec
 
 FILES = {".tallytree-demo", "data", "households.yaml", "commutes.yaml", "households-release", "commutes-release"}
@@ -198,7 +198,7 @@ def test_what_is_not_an_untouched_demo_is_never_replaced(tmp_path, quick, make, 
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("where", ["_release", "commute_errors", "_swap"])
+@pytest.mark.parametrize("where", ["_release", "commute_errors", "swap"])
 def test_an_interrupted_demo_leaves_the_old_one_as_it_was(tmp_path, quick, monkeypatch, where):
     assert run(tmp_path / "demo").exit_code == 0
     before = contents(tmp_path)

@@ -7,20 +7,21 @@ is one line, `error: …`, and exit code 1; of any other only the type is shown,
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tallytree.terminal import fitted_table, open_console, printable, show_line
+
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
 
 app = typer.Typer(
     name="tallytree",
@@ -81,19 +82,19 @@ def release(
     ] = False,
 ) -> None:
     """Release what SPEC.yaml asks for; spends its budget."""
-    with _errors_in_one_line(debug=context.obj):
+    with _errors_in_oneshow_line(debug=context.obj):
         from tallytree.spec import load_spec
 
         loaded = load_spec(spec)
         _warn_of_seed(loaded.seed)
         released = loaded.release(out, csv=csv, progress=not quiet and sys.stderr.isatty())
         if quiet:
-            _show_invariants(_console(stderr=True), released.statement)
+            _show_invariants(open_console(stderr=True), released.statement)
         else:
-            console = _console()
+            console = open_console()
             _show_levels(console, released.statement, _published_rows(out))
             _show_terms(console, released.statement)
-            _line(console, f"Release: {out}")
+            show_line(console, f"Release: {out}")
 
 
 @app.command()
@@ -102,16 +103,16 @@ def check(context: typer.Context, spec: SpecFile) -> None:
 
     Everything is validated, but no private row is read.
     """
-    with _errors_in_one_line(debug=context.obj):
+    with _errors_in_oneshow_line(debug=context.obj):
         from tallytree.spec import load_spec
 
         loaded = load_spec(spec)
-        statement = loaded.check()._statement()
+        statement = loaded.check().statement()
         _warn_of_seed(loaded.seed)
-        console = _console()
+        console = open_console()
         _show_levels(console, statement)
         _show_terms(console, statement)
-        _line(console, f"{spec} is ready to be released. No private row was read, nothing was spent.")
+        show_line(console, f"{spec} is ready to be released. No private row was read, nothing was spent.")
 
 
 @app.command()
@@ -125,15 +126,15 @@ def demo(
 
     Households by size and commutes, as synthetic data; the published numbers are compared with the true ones.
     """
-    with _errors_in_one_line(debug=context.obj):
+    with _errors_in_oneshow_line(debug=context.obj):
         from tallytree.demo import make_demo
 
-        console = _console()
+        console = open_console()
         make_demo(out, console, progress=sys.stderr.isatty())
 
 
 @contextmanager
-def _errors_in_one_line(*, debug: bool) -> Iterator[None]:
+def _errors_in_oneshow_line(*, debug: bool) -> Iterator[None]:
     """Turn exceptions into `error: …` on standard error and an exit code."""
     try:
         yield
@@ -145,7 +146,7 @@ def _errors_in_one_line(*, debug: bool) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 (the last line of defence)
         if debug:
             typer.echo(traceback.format_exc(), err=True, nl=False)
-        typer.secho(f"error: {_in_one_line(_message(error))}", fg=typer.colors.RED, err=True)
+        typer.secho(f"error: {_in_oneshow_line(_message(error))}", fg=typer.colors.RED, err=True)
         raise typer.Exit(1) from None
 
 
@@ -167,71 +168,30 @@ def _message(error: Exception) -> str:
     )
 
 
-def _in_one_line(message: str) -> str:
+def _in_oneshow_line(message: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
-
-
-def _console(*, stderr: bool = False) -> Console:
-    from rich.console import Console
-
-    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = 120  # a pipe or a file has no width of its own
-    return console
-
-
-def _line(console: Console, text: str, style: str = "") -> None:
-    """A line that is not broken where a path or a sentence would be cut."""
-    console.print(text, style=style or None, soft_wrap=True)
 
 
 def _warn_of_seed(seed: int | None) -> None:
     if seed is not None:
-        _line(
-            _console(stderr=True),
+        show_line(
+            open_console(stderr=True),
             f"WARNING: NOT PRIVATE. The noise is drawn from seed {seed}, so it can be removed; for experiments only.",
             "bold red",
         )
 
 
-def fitted_table(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> RenderableType:
-    """A table, numbers on the right; where the console is too narrow for whole cells, a paragraph for each row."""
-    from rich import box
-    from rich.cells import cell_len
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    columns = list(zip(*rows, strict=True))
-    widths = [
-        max(cell_len(text) for text in (*heading.split(), *cells))
-        for heading, cells in zip(headings, columns, strict=True)
-    ]
-    if sum(widths) + 2 * (len(widths) - 1) > console.width:
-        paragraphs = []
-        for name, *cells in rows:
-            facts = (f"{heading} {cell}" for heading, cell in zip(headings[1:], cells, strict=True) if cell)
-            paragraphs.append(f"{name}: {', '.join(facts)}")
-        return Text("\n".join(paragraphs))
-    for heading, column, width in zip(headings, columns, widths, strict=True):
-        numeric = any(cell[:1].isdigit() for cell in column)
-        table.add_column(heading, justify="right" if numeric else "left", min_width=width, vertical="bottom")
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
 def _show_levels(console: Console, statement: Mapping[str, Any], published: Mapping[str, int] | None = None) -> None:
     """How every level is measured, and how many rows were published."""
     headings = ["level", "measured", "share", "sensitivity", "scale", "std dev"]
-    rows = [[_printable(level["level"]), *_measurement(level)] for level in statement["levels"]]
+    rows = [[printable(level["level"]), *_measurement(level)] for level in statement["levels"]]
     if published is not None:
         headings.insert(1, "rows")
         for row, level in zip(rows, statement["levels"], strict=True):
             row.insert(1, f"{published[level['level']]:,}")
     console.print(fitted_table(console, headings, rows))
     distributions = {level["noise"]["distribution"]: None for level in statement["levels"] if level["measured"]}
-    _line(console, f"Noise: {', '.join(distributions).replace('_', ' ') or 'none'}.")
+    show_line(console, f"Noise: {', '.join(distributions).replace('_', ' ') or 'none'}.")
 
 
 def _measurement(level: Mapping[str, Any]) -> list[str]:
@@ -252,11 +212,11 @@ def _show_terms(console: Console, statement: Mapping[str, Any]) -> None:
     _show_invariants(console, statement)
     spent = ", ".join(f"{name} {_amount(amount)}" for name, amount in statement["spent"].items())
     granted = ", ".join(f"{name} {_amount(amount)}" for name, amount in statement["budget"].items())
-    _line(
+    show_line(
         console,
         f"Spends {spent} of {granted} ({statement['mechanism']['name']}, accounting: {statement['accounting']}).",
     )
-    _line(console, f"Guarantee: {statement['guarantee']}")
+    show_line(console, f"Guarantee: {statement['guarantee']}")
 
 
 def _amount(amount: float | str) -> str:
@@ -264,13 +224,9 @@ def _amount(amount: float | str) -> str:
 
 
 def _show_invariants(console: Console, statement: Mapping[str, Any]) -> None:
-    _line(console, "PUBLISHED EXACTLY, not protected (invariants):", "bold yellow")
+    show_line(console, "PUBLISHED EXACTLY, not protected (invariants):", "bold yellow")
     for fact in statement["invariants"]:
-        _line(console, f"  * {fact}", "yellow")
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+        show_line(console, f"  * {fact}", "yellow")
 
 
 def _published_rows(folder: Path) -> dict[str, int]:

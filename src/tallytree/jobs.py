@@ -74,14 +74,13 @@ class CountsJob:
 
     def run(self) -> Release:
         """Tabulate, measure, reconcile; the budget is spent here."""
-        spec = {
+        spec: dict[str, Any] = {
             "statistic": self.statistic,
-            self.argument: _table_name(self.records),
             "tree": repr(self.tree),
             "columns": [list(key.columns) for key in self.keys],
             "count": self.count,
         }
-        statement = self._statement()
+        statement = self.statement()
         true = self._tabulate()
         total = true.total if self.terms.total_is_public else None
         with level_progress(self.progress, self.plan.levels) as on_measure:
@@ -92,9 +91,11 @@ class CountsJob:
             level: NodeTable(self.tree, depth, released.nodes, pa.table({"count": released.counts}))
             for depth, (level, released) in enumerate(zip(self.tree.levels, levels, strict=True))
         }
+        spec[self.argument] = _table_name(self.records)
         return Release(statement, spec, tables, _measurement_tables(self.tree, measurer.taken, "value"))
 
-    def _statement(self) -> dict[str, Any]:
+    def statement(self) -> dict[str, Any]:
+        """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
         invariants = ["the hierarchy"]
         if self.terms.total_is_public:
             invariants.append("the total number of records, published exactly")
@@ -166,19 +167,17 @@ class GroupSizesJob:
 
     def run(self) -> Release:
         """Tabulate, measure, reconcile; the budget is spent here."""
-        spec = {
+        spec: dict[str, Any] = {
             "statistic": "group_sizes",
-            "records": _table_name(self.records),
             "tree": repr(self.hierarchy),
             "columns": list(self.key.columns),
             "group": self.group,
             "size": self.size,
             "groups": self.groups,
-            "public_groups": _table_name(self.public_groups),
             "min_group_size": self.smallest,
             "max_group_size": self.largest,
         }
-        statement = self._statement()
+        statement = self.statement()
         leaves, sizes, groups = self._tabulate()
         groups_per_leaf = np.zeros(self.hierarchy.n_leaves, dtype=np.int64)
         np.add.at(groups_per_leaf, leaves, groups)
@@ -194,9 +193,11 @@ class GroupSizesJob:
             )
             for depth, (level, released) in enumerate(zip(self.hierarchy.levels, levels, strict=True))
         }
+        spec |= {"records": _table_name(self.records), "public_groups": _table_name(self.public_groups)}
         return Release(statement, spec, tables, _measurement_tables(self.hierarchy, measurer.taken, "values"))
 
-    def _statement(self) -> dict[str, Any]:
+    def statement(self) -> dict[str, Any]:
+        """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
         return privacy_statement(
             statistic="group_sizes",
             levels=self.hierarchy.levels,

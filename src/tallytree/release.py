@@ -247,6 +247,22 @@ def refuse_existing(folder: str | os.PathLike[str]) -> Path:
     return path
 
 
+def require_writable(target: Path) -> None:
+    """Try whether a folder could be made, without leaving a trace.
+
+    Args:
+        target: the folder, an absolute path; the folders above it need not exist yet.
+
+    Raises:
+        OSError: it could not.
+    """
+    above = next(folder for folder in target.parents if os.path.lexists(folder))
+    try:
+        tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".partial", dir=above).cleanup()
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror}; {target.name!r} cannot be made there", str(above)) from None
+
+
 def file_stem(level: str) -> str:
     """A level's name as a file name: percent-encoded where a file system could mind (letters of any script stay)."""
     stem = "".join(c if c.isalnum() or c in "_- " else f"%{c.encode().hex().upper()}" for c in level)

@@ -1,0 +1,1 @@
+"""How far released tables are from true ones."""

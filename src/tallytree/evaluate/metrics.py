@@ -1,0 +1,85 @@
+"""Errors of released tables against true ones. They need the truth, so of real data only its owner can compute them.
+
+Tables are as `Release.table` gives them: path columns, then `count`, or `size` and `groups`. Rows may be in any order,
+and repeated rows add up; a path (or size) that has no row has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tallytree.arrays import IntArray, sum_by_key
+
+NUMBERS = ("count", "size", "groups", "std_dev", "ci_lower", "ci_upper")
+"""Columns that are not part of a row's path."""
+
+
+def absolute_errors(released: pa.Table, true: pa.Table) -> IntArray:
+    """|released − true| of every node that has a row in either table: int64 (nodes,)."""
+    first, second = _counts(released, true)
+    errors: IntArray = np.abs(first - second)
+    return errors
+
+
+def max_absolute_error(released: pa.Table, true: pa.Table) -> int:
+    """The greatest |released − true| over all nodes (Boninsegna and Silvestri 2025, equation 2)."""
+    return int(absolute_errors(released, true).max(initial=0))
+
+
+def false_discovery_rate(released: pa.Table, true: pa.Table) -> float:
+    """The share of the nodes released as positive that have no records: in [0, 1], 0 where none is released."""
+    counts = _counts(released, true)
+    positive = counts[0] > 0
+    return float((counts[1][positive] == 0).mean()) if positive.any() else 0.0
+
+
+def earth_movers_distance(released: pa.Table, true: pa.Table) -> IntArray:
+    """Members to be added to or taken out of groups to turn one table into the other, node by node: int64 (nodes,).
+
+    Σ_s |T_s − T'_s|, with T_s the number of groups of size ≥ s ≥ 1 (Kuo et al. 2018, Lemma 1): where both have the same
+    number of groups this is the distance of their cumulative histograms. Groups of size 0 do not matter.
+    """
+    tables = (released, true)
+    nodes, n_nodes = _number_paths(tables)
+    sizes = [table["size"].to_numpy().astype(np.int64) for table in tables]
+    groups = [table["groups"].to_numpy().astype(np.int64) for table in tables]
+    width = max((int(size.max(initial=0)) for size in sizes), default=0) + 1
+    # Largest size first within each node: the running sum of the differences is then that of the tail counts.
+    keys = np.concatenate([node * width + (width - 1 - size) for node, size in zip(nodes, sizes, strict=True)])
+    keys, differences = sum_by_key(keys, np.concatenate([groups[0], -groups[1]]))
+    node, reversed_size = np.divmod(keys, width)
+    size = width - 1 - reversed_size
+    first = np.searchsorted(node, np.arange(n_nodes))
+    running = np.cumsum(differences)
+    tail = running - np.repeat(running[first] - differences[first], np.diff(np.append(first, len(node))))
+    next_size = np.append(size[1:], 0)
+    next_size[np.append(first[1:], len(node)) - 1] = 0
+    return np.add.reduceat(np.abs(tail) * (size - next_size), first) if n_nodes else np.empty(0, dtype=np.int64)
+
+
+def _counts(released: pa.Table, true: pa.Table) -> tuple[IntArray, IntArray]:
+    nodes, n_nodes = _number_paths((released, true))
+    counts = [np.zeros(n_nodes, dtype=np.int64) for _ in range(2)]
+    for total, table, node in zip(counts, (released, true), nodes, strict=True):
+        np.add.at(total, node, table["count"].to_numpy().astype(np.int64))
+    return counts[0], counts[1]
+
+
+def _number_paths(tables: Sequence[pa.Table]) -> tuple[list[npt.NDArray[np.int64]], int]:
+    """Number the paths that occur in any of the tables, alike in all; and how many there are."""
+    path = [column for column in tables[0].column_names if column not in NUMBERS]
+    for table in tables:
+        missing = [column for column in path if column not in table.column_names]
+        if missing:
+            raise ValueError(f"true: column {missing[0]!r} is missing; both tables need the path columns {path}")
+    rows = [table.num_rows for table in tables]
+    number = np.zeros(sum(rows), dtype=np.int64)
+    for column in path:
+        chunks = [chunk for table in tables for chunk in table[column].cast(pa.large_string()).chunks]
+        labels = pa.chunked_array(chunks, pa.large_string()).combine_chunks().dictionary_encode()
+        _, number = np.unique(number * len(labels.dictionary) + labels.indices.to_numpy(), return_inverse=True)
+    return np.split(number, np.cumsum(rows)[:-1]), int(number.max(initial=-1)) + 1

@@ -1,0 +1,27 @@
+"""The YAML spec of a release: its keys are the arguments' names, and every message names file, line and key.
+
+`load_spec` validates all that can be validated without opening a table; `Spec.check` reads the public tables and the
+private ones' schemas; `Spec.release` spends the budget. The keys are documented in `docs/spec.md`.
+"""
+
+from tallytree.spec.base import Spec, known_mechanisms
+from tallytree.spec.document import SpecError, read_document
+from tallytree.spec.load import load_spec
+from tallytree.spec.sections import BudgetSpec, EngineSpec, HierarchySpec, MechanismSpec
+from tallytree.spec.statistics import SPECS, CountsSpec, FlowsSpec, GroupSizesSpec
+
+__all__ = [
+    "SPECS",
+    "BudgetSpec",
+    "CountsSpec",
+    "EngineSpec",
+    "FlowsSpec",
+    "GroupSizesSpec",
+    "HierarchySpec",
+    "MechanismSpec",
+    "Spec",
+    "SpecError",
+    "known_mechanisms",
+    "load_spec",
+    "read_document",
+]

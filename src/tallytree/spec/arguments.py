@@ -1,0 +1,39 @@
+"""From the library's errors, which begin with an argument's name, to the file, line and key of that argument."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tallytree.spec.document import Document, KeyPath, SpecError
+
+_ARGUMENT = re.compile(r"[a-z_]+(?=: |\[| \()")
+"""How the library's own messages begin: the argument, then its value or its remedy."""
+
+_HOMES: tuple[KeyPath, ...] = ((), ("budget",), ("mechanism", "options"), ("engine",))
+"""Where arguments are written."""
+
+
+@contextmanager
+def naming_lines(document: Document, **keys: KeyPath) -> Iterator[None]:
+    """Errors that begin with an argument's name also name the spec and the line of its key.
+
+    Args:
+        document: the spec.
+        **keys: where arguments are written that are in none of the usual places.
+    """
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        argument = _ARGUMENT.match(str(error))
+        # Only the library's own errors begin so; what others say may quote a record, and is left alone.
+        if type(error) not in (ValueError, TypeError) or argument is None:
+            raise
+        path = keys.get(argument[0]) or _key_of(document, argument[0])
+        rest = str(error)[argument.end() :]
+        raise SpecError(f"{document.name}: {error}" if path is None else f"{document.place(path)}{rest}") from error
+
+
+def _key_of(document: Document, argument: str) -> KeyPath | None:
+    return next(((*home, argument) for home in _HOMES if (*home, argument) in document.lines), None)

@@ -1,0 +1,136 @@
+"""Scalars: kept as they are written, with what YAML takes them for, until a key decides how to read them.
+
+YAML 1.1 reads `1e-8` as text, `0500` as octal and `no` as false. Here numbers are read exactly (0.1 is 1/10), and names
+must be text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, PlainValidator, TypeAdapter
+
+from tallytree.spec.wording import article
+
+NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.[\d_]*)?|\.\d[\d_]*)([eE][-+]?\d+)?")
+
+_LARGEST_EXPONENT = 400
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A scalar that YAML does not read as text, as it is written.
+
+    Attributes:
+        text: as written.
+        kind: what YAML takes it for.
+    """
+
+    text: str
+    kind: Literal["number", "boolean", "date", "empty value"]
+
+    def where_text_is_wanted(self) -> str:
+        """What is wrong, and the remedy."""
+        return f'{self.text} is read as {article(self.kind)}; put it in quotes: "{self.text}"'
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it."""
+    if isinstance(value, Plain):
+        return value.text
+    if isinstance(value, list):
+        return "a list"
+    return "a mapping" if isinstance(value, dict) else repr(value)
+
+
+def _text(value: object) -> str:
+    match value:
+        case "":
+            raise ValueError("'' is empty; give some text or leave the key out")
+        case str():
+            return value
+        case Plain(text=""):
+            raise ValueError("an item of the list is empty; fill it in or take it out")
+        case Plain():
+            raise ValueError(value.where_text_is_wanted())
+    raise ValueError(f"{shown(value)} is given where text is wanted")
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise ValueError(f"{shown(value)} must be a list, such as [{value if isinstance(value, str) else 'name'}]")
+    return value
+
+
+def _number(value: object) -> Fraction:
+    """A number exactly as written, quoted or not."""
+    text = value.text if isinstance(value, Plain) else value
+    if not isinstance(text, str) or not NUMBER.fullmatch(text.strip()):
+        raise ValueError(f"{shown(value)} must be a number")
+    try:
+        number = Decimal(text.strip().replace("_", ""))
+    except InvalidOperation:  # an exponent that not even Decimal can hold
+        number = None
+    if number is None or len(text) > _LARGEST_EXPONENT or abs(number.adjusted()) > _LARGEST_EXPONENT:
+        raise ValueError(f"{text[:40]} is out of range")
+    return Fraction(number)
+
+
+def _positive(value: object) -> Fraction:
+    number = _number(value)
+    if number <= 0:
+        raise ValueError(f"{shown(value)} must be greater than 0")
+    return number
+
+
+def _probability(value: object) -> Fraction:
+    number = _positive(value)
+    if number >= 1:
+        raise ValueError(f"{shown(value)} must lie strictly between 0 and 1 (for instance 1e-8)")
+    return number
+
+
+def _whole(value: object) -> int:
+    number = _number(value)
+    if number.denominator != 1:
+        raise ValueError(f"{shown(value)} must be an integer")
+    return int(number)
+
+
+def _option(value: object) -> Any:
+    """A mechanism's option; its own type decides what is right."""
+    if isinstance(value, dict):
+        return {key: _option(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_option(item) for item in value]
+    if isinstance(value, Plain) and value.kind == "number":
+        number = _number(value)
+        return int(number) if number.denominator == 1 else float(number)
+    if isinstance(value, Plain) and value.kind == "boolean":
+        return value.text.lower() in ("yes", "true", "on")
+    return _text(value)
+
+
+Text = Annotated[str, PlainValidator(_text)]
+Texts = Annotated[tuple[Text, ...], BeforeValidator(_list)]
+Whole = Annotated[int, PlainValidator(_whole)]
+Positive = Annotated[Fraction, PlainValidator(_positive)]
+Probability = Annotated[Fraction, PlainValidator(_probability)]
+Option = Annotated[Any, PlainValidator(_option)]
+
+_WEIGHTS = TypeAdapter(dict[str, Positive])
+
+
+def _split(value: object) -> str | dict[str, Fraction]:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return _WEIGHTS.validate_python(value)  # a finding in it is found at its key
+    raise ValueError(f'{shown(value)} must be "even", or a mapping from level names to weights')
+
+
+Split = Annotated[str | dict[str, Fraction], PlainValidator(_split)]

@@ -1,0 +1,109 @@
+"""The spec of each statistic."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from tallytree import sizes
+from tallytree.jobs import CountsJob, GroupSizesJob
+from tallytree.planning import counts_job, flows_job, group_sizes_job
+from tallytree.spec.arguments import naming_lines
+from tallytree.spec.base import Spec
+from tallytree.spec.scalars import Text, Texts, Whole
+from tallytree.spec.sections import HierarchySpec
+
+
+class CountsSpec(Spec):
+    """The spec of `tallytree.release_counts`."""
+
+    statistic: Literal["counts"]
+    records: Text = Field(description="give the path or glob of the private table (Parquet, CSV)")
+    hierarchy: HierarchySpec = Field(
+        description="give the public tree: hierarchy: {path: areas.parquet, levels: [state]}"
+    )
+    count: Text | None = Field(None, description="the column with the number of records of a row")
+
+    tables = ("records",)
+
+    def job(self, *, progress: bool = False) -> CountsJob:
+        """See `Spec.job`."""
+        hierarchy = self._build_hierarchy("hierarchy")
+        with naming_lines(self._document):
+            records = self._path(self.records)
+            return counts_job(records, hierarchy, self._budget(), self._options(progress), count=self.count)
+
+
+class FlowsSpec(Spec):
+    """The spec of `tallytree.release_flows`."""
+
+    statistic: Literal["flows"]
+    trips: Text = Field(description="give the path or glob of the private table (Parquet, CSV)")
+    origins: HierarchySpec = Field(description="give the public tree: origins: {path: areas.parquet, levels: [state]}")
+    destinations: HierarchySpec = Field(
+        description="give the public tree: destinations: {path: areas.parquet, levels: [state]}"
+    )
+    origin: Texts = Field(description="list the columns of trips with the origin, top first: origin: [home_state]")
+    destination: Texts = Field(
+        description="list the columns of trips with the destination, top first: destination: [work_state]"
+    )
+    tree: Text = Field("destination", description="destination or origin, whichever is refined first")
+    count: Text | None = Field(None, description="the column with the number of trips of a row")
+
+    tables = ("trips",)
+
+    def job(self, *, progress: bool = False) -> CountsJob:
+        """See `Spec.job`."""
+        origins, destinations = self._build_hierarchy("origins"), self._build_hierarchy("destinations")
+        with naming_lines(self._document):
+            return flows_job(
+                self._path(self.trips),
+                self._budget(),
+                self._options(progress),
+                origins=origins,
+                destinations=destinations,
+                origin=self.origin,
+                destination=self.destination,
+                tree=self.tree,
+                count=self.count,
+            )
+
+
+class GroupSizesSpec(Spec):
+    """The spec of `tallytree.release_group_sizes`."""
+
+    statistic: Literal["group_sizes"]
+    records: Text = Field(description="give the path or glob of the private table (Parquet, CSV)")
+    hierarchy: HierarchySpec = Field(
+        description="give the public tree: hierarchy: {path: areas.parquet, levels: [state]}"
+    )
+    group: Text | None = Field(None, description="for entity rows: the column that names an entity's group")
+    size: Text | None = Field(None, description="for (leaf, size, groups) rows: the column with the size")
+    groups: Text | None = Field(None, description="for (leaf, size, groups) rows: the column with the number of groups")
+    public_groups: Text | None = Field(None, description="for entity rows: the public table of groups per leaf")
+    max_group_size: Whole = Field(10_000, description="larger groups are set to it")
+    min_group_size: Whole = Field(0, description="smaller groups are set to it")
+
+    tables = ("records", "public_groups")
+    mechanisms = (sizes, sizes.SizesMechanism)
+
+    def job(self, *, progress: bool = False) -> GroupSizesJob:
+        """See `Spec.job`."""
+        hierarchy = self._build_hierarchy("hierarchy")
+        with naming_lines(self._document):
+            return group_sizes_job(
+                self._path(self.records),
+                hierarchy,
+                self._budget(),
+                self._options(progress),
+                group=self.group,
+                size=self.size,
+                groups=self.groups,
+                public_groups=None if self.public_groups is None else self._path(self.public_groups),
+                max_group_size=self.max_group_size,
+                min_group_size=self.min_group_size,
+            )
+
+
+SPECS: dict[str, type[Spec]] = {"counts": CountsSpec, "flows": FlowsSpec, "group_sizes": GroupSizesSpec}

@@ -1,0 +1,30 @@
+"""Phrases that several messages share."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def article(noun: str) -> str:
+    """The noun with a or an."""
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
+
+
+def alternatives(names: Iterable[str]) -> str:
+    """`x, y or z`."""
+    *most, last = names
+    return f"{', '.join(most)} or {last}"
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """What was probably meant."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
+
+
+def unknown(name: str, known: Iterable[str], what: str) -> str:
+    """That the name is none of those known, with the closest of them."""
+    known = list(known)
+    near = closest(name, known)
+    guess = f"did you mean {near}? " if near else ""
+    return f"{name!r} is not {article(what)}; {guess}known: {', '.join(known) or 'none'}"

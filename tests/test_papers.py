@@ -1,0 +1,104 @@
+"""Published figures, on the papers' own data sets where they lie beside the repository (seeded: they do not vary)."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tallytree as tt
+from tallytree.evaluate.metrics import earth_movers_distance, false_discovery_rate, max_absolute_error
+
+pytestmark = pytest.mark.shared_data
+SEEDS = range(5)
+
+
+@pytest.mark.parametrize(
+    ("data", "estimator", "norm", "published"),
+    [
+        ("taxi_2013_manhattan", "cumulative", 1, 2_819.8),
+        ("taxi_2013_manhattan", "sorted", 2, 11_227.6),
+        ("hawaiian_2010_blocks_nation", "cumulative", 1, 254.0),
+    ],
+)
+def test_kuo_table_3_one_node(shared_data, data, estimator, norm, published):
+    rows = pq.read_table(shared_data / f"{data}.parquet", columns=["size", "groups"])
+    rows = rows.append_column("nation", pa.array(["N"] * rows.num_rows))
+    nation = tt.Hierarchy.from_table(pa.table({"nation": ["N"]}), ["nation"])
+    distances = [
+        earth_movers_distance(
+            tt.release_group_sizes(
+                rows,
+                nation,
+                tt.Budget(epsilon=1),
+                size="size",
+                groups="groups",
+                neighboring="add_remove",
+                max_group_size=100_000,
+                mechanism=tt.sizes.Matching(estimator=estimator, norm=norm),
+                seed=seed,
+            ).table("nation"),
+            rows,
+        ).mean()
+        for seed in SEEDS
+    ]
+    assert np.mean(distances) == pytest.approx(published, rel=0.1)
+
+
+def test_the_prototypes_matching_on_three_levels_of_taxis(shared_data):
+    rows = pq.read_table(shared_data / "taxi_2013_manhattan.parquet")
+    path = ["half", "neighbourhood"]
+    areas = tt.Hierarchy.from_table(rows.group_by(path, use_threads=False).aggregate([]), path)
+    distances = []
+    for seed in SEEDS:
+        release = tt.release_group_sizes(
+            rows,
+            areas,
+            tt.Budget(epsilon=1),
+            size="size",
+            groups="groups",
+            neighboring="add_remove",
+            max_group_size=20_000,
+            seed=seed,
+        )
+        distances.append([earth_movers_distance(release.table(level), rows).mean() for level in release.levels])
+    assert np.mean(distances, axis=0) == pytest.approx([10_000, 6_000, 2_350], rel=0.1)
+
+
+def test_inftda_at_the_full_budget_has_less_error_than_was_published_at_half_of_it(shared_data):
+    reference = Path(shared_data).parent / "reference" / "inftda_published.csv"
+    with reference.open(encoding="utf-8") as file:
+        published = {
+            int(row["level"]): row
+            for row in csv.DictReader(file)
+            if (row["dataset"], row["mechanism"], float(row["epsilon"])) == ("random_sparse", "InfTDA", 1.0)
+        }
+    areas = tt.Hierarchy.from_table(shared_data / "od_random_areas.parquet", [f"level{i}" for i in range(1, 5)])
+    trips = pq.read_table(shared_data / "od_random_sparse.parquet")
+    errors = []
+    for seed in range(20):
+        release = tt.release_flows(
+            trips,
+            origins=areas,
+            destinations=areas,
+            origin=[f"origin_level{i}" for i in range(1, 5)],
+            destination=[f"destination_level{i}" for i in range(1, 5)],
+            count="count",
+            budget=tt.Budget(epsilon=1, delta=1e-8),
+            neighboring="change_one",
+            accounting="paper",
+            seed=seed,
+        )
+        errors.append(
+            [
+                (max_absolute_error(release.table(level), trips), false_discovery_rate(release.table(level), trips))
+                for level in release.levels
+            ]
+        )
+    means = np.mean(errors, axis=0)
+    assert means[0].tolist() == [0, 0]
+    ratios = [means[depth, 0] / float(published[depth]["max_abs_error_mean"]) for depth in range(2, 9)]
+    assert np.mean(ratios) == pytest.approx(np.sqrt(0.5), rel=0.1)
+    assert 100 * means[8, 1] <= float(published[8]["false_discovery_pct"])

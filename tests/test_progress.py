@@ -1,0 +1,12 @@
+from tallytree.progress import level_progress
+
+
+def test_progress_is_drawn_on_standard_error_only_where_asked_for(capfd):
+    for shown in (False, True):
+        with level_progress(shown, ["state", "county"]) as begin:
+            begin("state")
+            begin("county")
+            begin("county")
+        out, error = capfd.readouterr()
+        assert out == ""
+        assert bool(error) is shown
