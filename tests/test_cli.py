@@ -230,10 +230,10 @@ def test_check_shows_how_every_level_would_be_measured(folder):
         "Noise: discrete laplace.\n"
         "PUBLISHED EXACTLY, not protected (invariants):\n"
         "  * the hierarchy\n"
-        "  * the total number of records, published exactly\n"
+        "  * the total number of records\n"
         "Spends epsilon 1 of epsilon 1 (TopDown, accounting: exact).\n"
-        "Guarantee: epsilon = 1 (pure differential privacy) for replacing one person with one record, given the "
-        "invariants.\n"
+        "Guarantee: epsilon = 1 (pure differential privacy) for replacing one person, who has one record, given "
+        "the invariants.\n"
         "counts.yaml is ready to be released. No private row was read, nothing was spent.\n"
     )
 

@@ -70,6 +70,61 @@ def test_opendp_noise_is_not_drawn_twice_for_a_cell():
         measurer.measure("s", np.array([1, 1]), "counts")
 
 
+@pytest.mark.parametrize("nodes", [[3], [-1], [0, 2**40]])
+def test_nodes_that_the_level_does_not_have_are_refused_before_anything_is_read(nodes):
+    domain = SizesDomain.from_leaves(AREAS, np.array([1, 0, 0]), 0, 4)
+    true = SizeLevels(AREAS, np.array([0]), np.array([1]), np.array([1]), domain.groups, 0, 4)
+    for measurer, statistic in (
+        (counts_measurer(KeyedNoise(KEY)), "counts"),
+        (Measurer(true, plan({"c": "tail_counts"}), KeyedNoise(KEY)), "tail_counts"),
+    ):
+        with pytest.raises(ValueError, match="nodes: .* must lie between 0 and 2"):  # noqa: RUF043
+            measurer.measure("c", np.array(nodes), statistic)
+        assert measurer.taken == ()
+    with pytest.raises(TypeError, match="must be a flat array of integers"):
+        counts_measurer(KeyedNoise(KEY)).measure("c", np.array([0.5]), "counts")
+
+
+def test_an_array_that_listens_hears_nothing():
+    heard = []
+
+    class Listener(np.ndarray):
+        def __array_ufunc__(self, *arguments, **options):
+            heard.append(arguments)
+            return NotImplemented
+
+        def __array_function__(self, *arguments, **options):
+            heard.append(arguments)
+            return NotImplemented
+
+    nodes = np.arange(3).view(Listener)
+    measured = counts_measurer(NoNoise()).measure("c", nodes, "counts")
+    assert measured.values.tolist() == [7, 0, 5]
+    assert heard == []
+
+
+def test_a_name_that_lies_about_itself_gets_what_was_planned():
+    class Liar(str):
+        __slots__ = ()
+
+        def __ne__(self, other):
+            return False
+
+        __eq__ = str.__eq__
+        __hash__ = str.__hash__
+
+    with pytest.raises(tt.BudgetExceeded, match="is not in the plan"):
+        counts_measurer(NoNoise()).measure("c", np.arange(3), Liar("histogram"))
+
+
+def test_nodes_changed_after_they_were_measured_change_nothing():
+    measurer = counts_measurer(NoNoise())
+    nodes = np.arange(3)
+    measurer.measure("c", nodes, "counts")
+    nodes[:] = 1
+    assert measurer.taken[0].nodes.tolist() == [0, 1, 2]
+
+
 def test_levels_and_keys_have_noise_of_their_own():
     same = CountLevels(AREAS, np.array([0]), np.array([1]))
     wide = plan({"s": "counts", "c": "counts"}, tt.Budget(epsilon=0.01))
@@ -133,7 +188,7 @@ def test_a_cell_has_the_same_number_however_nodes_are_chunked():
 
 
 def test_an_unknown_statistic_is_refused():
-    with pytest.raises(ValueError, match="'mean' is not a count"):
+    with pytest.raises(ValueError, match="'mean' is not the count of the level 's'"):
         CountLevels(AREAS, np.array([0]), np.array([1])).cells("s", np.array([0]), "mean")
     domain = SizesDomain.from_leaves(AREAS, np.array([1, 0, 0]), 0, 4)
     true = SizeLevels(AREAS, np.array([0]), np.array([1]), np.array([1]), domain.groups, 0, 4)

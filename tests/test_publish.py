@@ -6,14 +6,17 @@ import logging
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import tallytree as tt
+from tallytree import planning
 
 PEOPLE = pa.table({"state": ["A"] * 60 + ["B"] * 40, "county": ["x"] * 50 + ["y"] * 10 + ["x"] * 40})
 HOUSEHOLDS = pd.DataFrame(
@@ -142,8 +145,8 @@ def test_the_statement_says_what_is_protected_and_what_it_cost(areas):
     statement = counts(areas, budget=tt.Budget(epsilon=1)).statement
     assert statement["private"] is True
     assert statement["neighboring"] == "change_one"
-    assert statement["unit_of_protection"] == "one person with one record"
-    assert statement["invariants"] == ["the hierarchy", "the total number of records, published exactly"]
+    assert statement["unit_of_protection"] == "one person, who has one record"
+    assert statement["invariants"] == ["the hierarchy", "the total number of records"]
     assert statement["budget"] == statement["spent"] == {"epsilon": 1.0}
     assert [level["measured"] for level in statement["levels"]] == [False, True, True]
     noise = statement["levels"][1]["noise"]
@@ -166,7 +169,7 @@ def test_the_statement_says_what_is_protected_and_what_it_cost(areas):
 def test_the_total_is_published_only_where_no_change_can_alter_it(areas, changes, total_is_public):
     statement = counts(areas, **changes).statement
     assert statement["levels"][0]["measured"] is not total_is_public
-    assert ("the total number of records, published exactly" in statement["invariants"]) is total_is_public
+    assert ("the total number of records" in statement["invariants"]) is total_is_public
 
 
 def exact_scale(release, level):
@@ -217,11 +220,99 @@ def test_seeded_noise_changes_with_the_data_and_with_the_scale(areas):
     assert noise(PEOPLE, 0.1) != noise(PEOPLE, 0.11)
 
 
+@dataclass(frozen=True)
+class TotalEverywhere(tt.counts.TopDown):
+    """A mechanism that would have a level of many nodes measured with the sensitivity of one cell."""
+
+    def statistics(self, tree, *, total_is_public):
+        return {"county": "total"}
+
+
+@dataclass(frozen=True)
+class Elsewhere(tt.sizes.Matching):
+    """A mechanism that wants a statistic, or a level, that its kind of release does not have."""
+
+    wanted: tuple = ("county", "counts")
+
+    def statistics(self, hierarchy):
+        return dict([self.wanted])
+
+
+def test_a_mechanism_is_given_only_what_its_sensitivity_holds_for(areas):
+    with pytest.raises(ValueError, match=r"TotalEverywhere wants 'total' measured at 'county'; .* there is counts"):
+        counts(areas, mechanism=TotalEverywhere())
+    with pytest.raises(
+        ValueError, match=r"Elsewhere wants 'counts' measured at 'county'; .* histogram or sorted_sizes"
+    ):
+        group_sizes(areas, mechanism=Elsewhere())
+    with pytest.raises(ValueError, match=r"Elsewhere wants 'histogram' measured at 'town'; .* there is nothing"):
+        group_sizes(areas, mechanism=Elsewhere(wanted=("town", "histogram")))
+
+
+def test_amounts_are_shown_rounded_up(areas):
+    third = counts(areas, budget=tt.Budget(epsilon=Fraction(1, 3))).statement
+    assert third["guarantee"].startswith("epsilon = 0.333334 ")
+    assert Fraction(repr(third["spent"]["epsilon"])) >= Fraction(1, 3)
+    assert counts(areas, budget=tt.Budget(epsilon=0.3)).statement["spent"] == {"epsilon": 0.3}
+    assert counts(areas, budget=tt.Budget(epsilon=1.0000004)).statement["guarantee"].startswith("epsilon = 1.00001 ")
+
+
+def test_sentences_fit_the_release(areas):
+    keyed, seeded = counts(areas).statement, counts(areas, seed=1).statement
+    assert any("secret key" in note for note in keyed["notes"])
+    assert not any("secret key" in note for note in seeded["notes"])
+    assert {level["spent"]["epsilon"] for level in seeded["levels"] if level["measured"]} == {"infinity"}
+    assert "one person, who has one trip" in flows(areas).statement["guarantee"]
+    many = group_sizes(areas, max_contributions=4).statement
+    assert many["unit_of_protection"] == "one person, who has at most 4 memberships of groups"
+    floor = group_sizes(areas, min_group_size=2).statement["invariants"]
+    assert "no group has fewer than 2 members (smaller ones are set to that)" in floor
+    counted = counts(areas, records=PEOPLE.append_column("n", pa.array([2] * 100)), count="n").statement
+    assert "Each row stands for as many records as its column 'n' says." in counted["notes"]
+
+
+def test_a_spec_names_a_file_without_the_publishers_folders(areas, tmp_path):
+    pa.parquet.write_table(PEOPLE, tmp_path / "people.parquet")
+    assert counts(areas, records=tmp_path / "people.parquet").spec["records"] == "people.parquet"
+    assert counts(areas).spec["records"] == "<Table>"
+
+
+def test_a_file_that_several_paths_lead_to_is_counted_once(areas, tmp_path):
+    folder = tmp_path / "people"
+    (folder / "_temporary").mkdir(parents=True)
+    (folder / ".hidden").mkdir()
+    for place in (folder, folder / "_temporary", folder / ".hidden"):
+        pa.parquet.write_table(PEOPLE, place / "part.parquet")
+    (folder / "again.parquet").symlink_to(folder / "part.parquet")
+    for path in (folder, folder / "*.parquet", folder / "**" / "**" / "part.parquet"):
+        exact = counts(areas, records=str(path), budget=EXACT)
+        assert exact.table("all")["count"].to_pylist() == [100 if "**" not in str(path) else 200]
+
+
+@pytest.mark.parametrize("marker", ["_delta_log/0.json", "metadata/v1.metadata.json", ".hoodie/x"])
+def test_a_table_with_a_log_is_refused(areas, tmp_path, marker):
+    (tmp_path / marker).parent.mkdir()
+    (tmp_path / marker).write_text("{}")
+    pa.parquet.write_table(PEOPLE, tmp_path / "part.parquet")
+    with pytest.raises(ValueError, match="records: .* is a table with a log"):  # noqa: RUF043
+        counts(areas, records=tmp_path)
+
+
+def test_a_job_shows_nothing_of_its_records(areas):
+    job = planning.counts_job(PEOPLE, areas, tt.Budget(epsilon=1), planning.Options(neighboring="change_one"))
+    assert '"x"' not in repr(job)
+    assert len(repr(job)) < 200
+
+
 def test_noise_can_come_from_opendp(areas):
     pytest.importorskip("opendp")
     release = counts(areas, noise="opendp", budget=tt.Budget(epsilon=0.1))
     assert release.statement["noise_source"] == "opendp"
     assert "opendp" in release.statement["software"]
+    assert any("drawn by OpenDP" in note for note in release.statement["notes"])
+    tenth = counts(areas, noise="opendp", budget=tt.Budget(epsilon=0.7))
+    scale = exact_scale(tenth, "state")
+    assert Fraction(float(scale)) == scale >= Fraction(40, 7)
     assert release.measurements("state")["value"].to_pylist() != [60, 40]
     gaussian = group_sizes(areas, noise="opendp", budget=tt.Budget(rho=0.1))
     assert gaussian.statement["levels"][0]["noise"]["distribution"] == "discrete_gaussian"

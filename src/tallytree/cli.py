@@ -220,7 +220,9 @@ def _show_terms(console: Console, statement: Mapping[str, Any]) -> None:
 
 
 def _amount(amount: float | str) -> str:
-    return amount if isinstance(amount, str) else f"{amount:.6g}"
+    from tallytree.statement import shown_up
+
+    return amount if isinstance(amount, str) else shown_up(amount)
 
 
 def _show_invariants(console: Console, statement: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ MOST_LIST_CELLS = 2**30
 """A list array of Arrow addresses its cells with 32 bits."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CountsJob:
     """A planned release of counts.
 
@@ -81,10 +82,11 @@ class CountsJob:
             "count": self.count,
         }
         statement = self.statement()
+        asked = _canonical(spec, statement)
         true = self._tabulate()
         total = true.total if self.terms.total_is_public else None
         with level_progress(self.progress, self.plan.levels) as on_measure:
-            source = _noise_source(self.terms, spec, statement, true.digest())
+            source = _noise_source(self.terms, asked, true.digest())
             measurer = Measurer(true, self.plan, source, on_measure)
             levels = self.mechanism.release_counts(self.tree, total, measurer)
         tables = {
@@ -98,7 +100,8 @@ class CountsJob:
         """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
         invariants = ["the hierarchy"]
         if self.terms.total_is_public:
-            invariants.append("the total number of records, published exactly")
+            invariants.append("the total number of records")
+        counted = f"Each row stands for as many records as its column {self.count!r} says."
         return privacy_statement(
             statistic=self.statistic,
             levels=self.tree.levels,
@@ -106,6 +109,7 @@ class CountsJob:
             terms=self.terms,
             mechanism=self.mechanism,
             invariants=invariants,
+            notes=[] if self.count is None else [counted],
         )
 
     def _tabulate(self) -> CountLevels:
@@ -116,7 +120,7 @@ class CountsJob:
         return CountLevels(self.tree, leaves, true.counts)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GroupSizesJob:
     """A planned release of group sizes.
 
@@ -178,13 +182,14 @@ class GroupSizesJob:
             "max_group_size": self.largest,
         }
         statement = self.statement()
+        asked = _canonical(spec, statement)
         leaves, sizes, groups = self._tabulate()
         groups_per_leaf = np.zeros(self.hierarchy.n_leaves, dtype=np.int64)
         np.add.at(groups_per_leaf, leaves, groups)
         domain = SizesDomain.from_leaves(self.hierarchy, groups_per_leaf, self.smallest, self.largest)
         true = SizeLevels(self.hierarchy, leaves, sizes, groups, domain.groups, self.smallest, self.largest)
         with level_progress(self.progress, self.plan.levels) as on_measure:
-            source = _noise_source(self.terms, spec, statement, true.digest())
+            source = _noise_source(self.terms, asked, true.digest())
             measurer = Measurer(true, self.plan, source, on_measure)
             levels = self.mechanism.release_sizes(domain, measurer)
         tables = {
@@ -198,13 +203,16 @@ class GroupSizesJob:
 
     def statement(self) -> dict[str, Any]:
         """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
+        invariants = ["the hierarchy", "the number of groups in every leaf (that a group exists, and where)"]
+        if self.smallest:
+            invariants.append(f"no group has fewer than {self.smallest} members (smaller ones are set to that)")
         return privacy_statement(
             statistic="group_sizes",
             levels=self.hierarchy.levels,
             plan=self.plan,
             terms=self.terms,
             mechanism=self.mechanism,
-            invariants=["the hierarchy", "the number of groups in every leaf, published exactly"],
+            invariants=invariants,
             notes=self._notes(),
         )
 
@@ -264,20 +272,24 @@ class GroupSizesJob:
             f"histogram: groups of size s, for s = {self.smallest} … {self.largest}; "
             "sorted_sizes: the sizes of a node's groups, ascending.",
         ]
-        if self.smallest >= 1:
+        if self.smallest == 1:
             notes.append(
-                "min_group_size is at least 1, so it is published that every listed group has a member: the presence "
-                "of a group's only member is not protected."
+                "It is published that every group has a member, so the presence of a group's only member is not "
+                "protected."
             )
         return notes
 
 
-def _noise_source(terms: Terms, spec: Mapping[str, Any], statement: Mapping[str, Any], digest: bytes) -> NoiseSource:
+def _canonical(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
+    """All that was asked for and how it is measured, as one text; fails before anything is spent if it cannot be."""
+    return json.dumps([spec, statement], sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def _noise_source(terms: Terms, asked: str, digest: bytes) -> NoiseSource:
     """Noise that belongs to these statistics, measured in this way, in this run, and to nothing else."""
     if terms.noise == "opendp":
         return OpenDPNoise()
     release_key = entropy.fresh_key() if terms.seed is None else entropy.key_from_seed(terms.seed)
-    asked = json.dumps([spec, statement], sort_keys=True, ensure_ascii=False)
     return KeyedNoise(entropy.derive(release_key, "noise", digest.hex(), asked))
 
 
@@ -307,7 +319,7 @@ def _measured_arrays(measurement: Measurement, column: str) -> Iterator[pa.Array
 
 
 def _table_name(table: Any) -> str | None:
-    """How a spec names a table: a path as it was given, anything in memory by its type."""
+    """How a spec names a table: a file without the publisher's folders, anything in memory by its type."""
     if table is None:
         return None
-    return os.fspath(table) if isinstance(table, str | os.PathLike) else f"<{type(table).__name__}>"
+    return Path(table).name if isinstance(table, str | os.PathLike) else f"<{type(table).__name__}>"

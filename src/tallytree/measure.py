@@ -20,6 +20,9 @@ logger = logging.getLogger(__name__)
 class TrueStatistics(Protocol):
     """Private statistics of every node, cell by cell."""
 
+    def size(self, level: str) -> int:
+        """How many nodes the level has (public)."""
+
     def cells(self, level: str, nodes: IntArray, statistic: Statistic) -> tuple[IntArray, IntArray, IntArray]:
         """True values of `nodes`, the offsets where each node's begin, and the cells' numbers within the level."""
 
@@ -55,14 +58,20 @@ class Measurer:
     def measure(self, level: str, nodes: IntArray, statistic: Statistic) -> Measurement:
         """Noisy values of `statistic` at `nodes` (int64 (n,), distinct) of `level`.
 
+        Whoever asks is not trusted: only the plan's own names and a checked copy of `nodes` meet the true values.
+
         Raises:
-            BudgetExceeded: the plan has no such measurement; no noise is drawn.
+            BudgetExceeded: the plan has no such measurement.
+            ValueError: nodes that the level does not have.
+            TypeError: nodes that are not integers.
         """
-        planned = self._plan.levels.get(level)
-        if planned is None or planned.statistic != statistic:
+        planned = self._plan.levels.get(str(level))
+        if planned is None or str(statistic) != planned.statistic:
             raise BudgetExceeded(
                 f"measure: {statistic!r} at level {level!r} is not in the plan, so no budget is set aside for it"
             )
+        level, statistic = planned.level, planned.statistic
+        nodes = _checked_nodes(nodes, self._statistics.size(level))
         self._on_measure(level)
         true, offsets, cells = self._statistics.cells(level, nodes, statistic)
         noise = self._source.draw(planned.noise, (level, statistic), cells)
@@ -72,3 +81,15 @@ class Measurer:
         measurement = Measurement(level, statistic, nodes, noisy, offsets, planned.noise)
         self._taken.append(measurement)
         return measurement
+
+
+def _checked_nodes(nodes: IntArray, size: int) -> IntArray:
+    """A read-only copy of the nodes, once they are nodes of the level."""
+    copy = np.array(nodes, copy=True, subok=False)
+    if copy.ndim != 1 or (copy.size and copy.dtype.kind not in "iu"):
+        raise TypeError(f"nodes: an array of {copy.dtype} with shape {copy.shape} must be a flat array of integers")
+    copy = copy.astype(np.int64)
+    if copy.size and (copy.min() < 0 or copy.max() >= size):
+        raise ValueError(f"nodes: {int(copy.min())} … {int(copy.max())} must lie between 0 and {size - 1}")
+    copy.flags.writeable = False
+    return copy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, is_dataclass
 from itertools import zip_longest
 from typing import Any
@@ -15,11 +15,16 @@ from tallytree.hierarchy import Hierarchy
 from tallytree.jobs import CountsJob, GroupSizesJob
 from tallytree.measurements import Statistic
 from tallytree.privacy.accounting import NoisePlan, plan_noise
+from tallytree.privacy.scales import next_float, representable
 from tallytree.privacy.sensitivity import sensitivity
 from tallytree.product import Product
 from tallytree.sizes import Matching, SizesMechanism
 from tallytree.tabulate.records import LeafKey
 from tallytree.terms import Terms, checked_terms, integer
+
+ROOT_STATISTICS: frozenset[Statistic] = frozenset(("total",))
+COUNTS_STATISTICS: frozenset[Statistic] = frozenset(("counts",))
+SIZES_STATISTICS: frozenset[Statistic] = frozenset(("tail_counts", "histogram", "sorted_sizes"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,13 +46,14 @@ class Options:
         """Those that say what is protected, validated."""
         return checked_terms(self.neighboring, self.max_contributions, self.on_unknown, self.noise, self.seed)
 
-    def plan(self, budget: Budget, statistics: dict[str, Statistic], terms: Terms) -> NoisePlan:
+    def plan(self, budget: Budget, statistics: Mapping[str, Statistic], terms: Terms) -> NoisePlan:
         """The noise of every measured level, with the sensitivity of what is measured there."""
+        grid = next_float if terms.noise == "opendp" else representable
         bounds = {
             level: (statistic, sensitivity(statistic, terms.neighboring, terms.max_contributions))
             for level, statistic in statistics.items()
         }
-        return plan_noise(budget, bounds, self.budget_split, self.accounting)
+        return plan_noise(budget, bounds, self.budget_split, self.accounting, grid)
 
 
 def counts_job(
@@ -66,6 +72,8 @@ def counts_job(
     terms = options.terms()
     mechanism = _counts_mechanism(options.mechanism)
     statistics = mechanism.statistics(hierarchy, total_is_public=terms.total_is_public)
+    root, *below = hierarchy.levels
+    _check_statistics(mechanism, statistics, {root: ROOT_STATISTICS} | dict.fromkeys(below, COUNTS_STATISTICS))
     return CountsJob(
         records=records,
         tree=hierarchy,
@@ -129,6 +137,8 @@ def group_sizes_job(
         raise ValueError(f"min_group_size: {smallest} must be less than max_group_size, which is {largest}")
     terms = options.terms()
     mechanism = _sizes_mechanism(options.mechanism)
+    statistics = mechanism.statistics(hierarchy)
+    _check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, SIZES_STATISTICS))
     return GroupSizesJob(
         records=records,
         key=LeafKey(hierarchy, hierarchy.columns),
@@ -139,7 +149,7 @@ def group_sizes_job(
         smallest=smallest,
         largest=largest,
         mechanism=mechanism,
-        plan=options.plan(budget, mechanism.statistics(hierarchy), terms),
+        plan=options.plan(budget, statistics, terms),
         terms=terms,
         engine=_engine(options.engine),
         progress=options.progress,
@@ -160,6 +170,16 @@ def _sizes_mechanism(given: Any) -> SizesMechanism:
     if not isinstance(given, SizesMechanism) or not is_dataclass(type(given)):
         raise TypeError(f"mechanism: {given!r} must be one of tallytree.sizes, for instance Matching()")
     return given
+
+
+def _check_statistics(mechanism: Any, wanted: Mapping[str, Statistic], allowed: Mapping[str, Set[Statistic]]) -> None:
+    """Refuse a mechanism that wants something measured where its sensitivity would not hold."""
+    for level, statistic in wanted.items():
+        if statistic not in allowed.get(level, ()):
+            raise ValueError(
+                f"mechanism: {type(mechanism).__name__} wants {statistic!r} measured at {level!r}; "
+                f"what can be measured there is {' or '.join(sorted(allowed.get(level, ()))) or 'nothing'}"
+            )
 
 
 def _engine(given: Any) -> Engine:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import platform
 from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 from importlib import metadata
 from typing import Any
@@ -16,10 +18,14 @@ from tallytree.terms import Terms
 _LIMITS = (
     "The guarantee covers the released tables and measurements; the running time of the program, and whether it "
     "refused its input, are outside it.",
-    "Noise is derived from a secret key by a cipher, so the guarantee is computational.",
+    "Another release about the same people adds to what is spent; the budgets of all of them add up.",
     "That nobody has more records than max_contributions is assumed, not enforced.",
     "Published errors and intervals, where given, cover the privacy noise only, not errors in the records.",
 )
+_SOURCES = {
+    "keyed": "Noise is derived from a secret key, fresh for this release, by a cipher; the guarantee is computational.",
+    "opendp": "Noise is drawn by OpenDP from the operating system's entropy.",
+}
 
 
 def privacy_statement(
@@ -46,9 +52,9 @@ def privacy_statement(
     private = terms.seed is None
     return {
         "private": private,
-        "guarantee": _guarantee(plan, terms) if private else _NOT_PRIVATE,
+        "guarantee": _guarantee(plan, terms, _unit(statistic, terms)) if private else _NOT_PRIVATE,
         "statistic": statistic,
-        "unit_of_protection": _unit(terms),
+        "unit_of_protection": _unit(statistic, terms),
         "neighboring": terms.neighboring,
         "max_contributions": terms.max_contributions,
         "invariants": list(invariants),
@@ -59,8 +65,8 @@ def privacy_statement(
         "mechanism": mechanism_spec(mechanism),
         "noise_source": terms.noise,
         "seeded": not private,
-        "levels": [_level(level, plan.levels.get(level)) for level in levels],
-        "notes": [*notes, *_LIMITS],
+        "levels": [_level(level, plan.levels.get(level), private=private) for level in levels],
+        "notes": [*notes, *((_SOURCES[terms.noise], *_LIMITS) if private else (_NOT_PRIVATE,))],
         "software": _software(terms),
     }
 
@@ -78,22 +84,32 @@ def mechanism_spec(mechanism: Any) -> dict[str, Any]:
     return {"name": type(mechanism).__name__, "options": plain}
 
 
-def _guarantee(plan: NoisePlan, terms: Terms) -> str:
+def _guarantee(plan: NoisePlan, terms: Terms, unit: str) -> str:
     change = "adding or removing" if terms.neighboring == "add_remove" else "replacing"
-    spent = {name: f"{float(amount):.6g}" for name, amount in plan.spent.items()}
+    spent = {name: shown_up(amount) for name, amount in plan.spent.items()}
     if plan.budget.kind == "pure":
         kind = f"epsilon = {spent['epsilon']} (pure differential privacy)"
     elif plan.budget.kind == "zcdp":
         kind = f"rho = {spent['rho']} (zero-concentrated differential privacy)"
     else:
         kind = f"epsilon = {spent['epsilon']}, delta = {spent['delta']} (approximate differential privacy)"
-    return f"{kind} for {change} {_unit(terms)}, given the invariants."
+    return f"{kind} for {change} {unit}, given the invariants."
 
 
-def _unit(terms: Terms) -> str:
+def _unit(statistic: str, terms: Terms) -> str:
+    what = {"flows": "trip", "group_sizes": "membership of a group"}.get(statistic, "record")
     if terms.max_contributions == 1:
-        return "one person with one record"
-    return f"one person with at most {terms.max_contributions} records"
+        return f"one person, who has one {what}"
+    plural = {"flows": "trips", "group_sizes": "memberships of groups"}.get(statistic, "records")
+    return f"one person, who has at most {terms.max_contributions} {plural}"
+
+
+def shown_up(amount: Fraction | float) -> str:
+    """An amount of privacy loss in six digits, rounded up: what is shown is never less than what was spent."""
+    exact = amount if isinstance(amount, Fraction) else Fraction(repr(amount))
+    with localcontext(Context(prec=60)):
+        digits = Decimal(exact.numerator) / Decimal(exact.denominator)
+    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(digits)):.6g}"
 
 
 def _granted(budget: Budget) -> dict[str, Fraction]:
@@ -102,10 +118,16 @@ def _granted(budget: Budget) -> dict[str, Fraction]:
 
 
 def _amounts(exact: Mapping[str, Fraction]) -> dict[str, float]:
-    return {name: float(amount) for name, amount in exact.items()}
+    return {name: _float_up(amount) for name, amount in exact.items()}
 
 
-def _level(level: str, plan: LevelPlan | None) -> dict[str, Any]:
+def _float_up(amount: Fraction) -> float:
+    """The least float that, as the decimal number it is written as, is not below the amount."""
+    nearest = float(amount)
+    return nearest if Fraction(repr(nearest)) >= amount else math.nextafter(nearest, math.inf)
+
+
+def _level(level: str, plan: LevelPlan | None, *, private: bool) -> dict[str, Any]:
     if plan is None:
         return {"level": level, "measured": False}
     cost = "epsilon" if plan.noise.distribution == "discrete_laplace" else "rho"
@@ -121,17 +143,10 @@ def _level(level: str, plan: LevelPlan | None) -> dict[str, Any]:
             "scale_exact": str(plan.noise.scale),
             "std_dev": plan.noise.std_dev,
         },
-        "spent": {cost: float(plan.cost)},
+        "spent": {cost: _float_up(plan.cost) if private else "infinity"},
     }
 
 
 def _software(terms: Terms) -> dict[str, str]:
-    packages = [
-        "tallytree",
-        "numpy",
-        "numba",
-        "duckdb",
-        "pyarrow",
-        "opendp" if terms.noise == "opendp" else "cryptography",
-    ]
+    packages = ["tallytree", "numpy", "numba", "duckdb", "pyarrow", *(["opendp"] if terms.noise == "opendp" else [])]
     return {"python": platform.python_version()} | {package: metadata.version(package) for package in packages}

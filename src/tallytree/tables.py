@@ -32,6 +32,10 @@ _CSV_BLOCK = 1 << 23
 """Bytes of CSV parsed at once; no row may be longer."""
 
 
+TABLE_FORMATS = ("_delta_log", "metadata/*.metadata.json", ".hoodie")
+"""What gives away a Delta Lake, Iceberg or Hudi table."""
+
+
 @dataclass(frozen=True)
 class Files:
     """The files of one table, not opened yet."""
@@ -89,13 +93,38 @@ def locate(table: Any, argument: str) -> Source:
 def _files(path: str, argument: str) -> Files:
     matches = [path] if Path(path).exists() else sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
     if len(matches) == 1 and Path(matches[0]).is_dir():
-        matches = sorted(str(file) for file in Path(matches[0]).rglob("*.parquet"))
+        matches = _in_folder(Path(matches[0]), argument)
+    matches = _without_repeats(matches)
     if not matches:
         raise ValueError(f"{argument}: no file at {path!r}; give the path or glob of Parquet or CSV files")
     formats = {_format_of(name) for name in matches}
     if len(formats) != 1 or None in formats:
         raise ValueError(f"{argument}: {path!r} must name .parquet files, or .csv (.csv.gz) files, and not both")
     return Files(tuple(matches), formats.pop() or "parquet")
+
+
+def _in_folder(folder: Path, argument: str) -> list[str]:
+    """The Parquet files of a folder, as Spark and Arrow see it: what begins with `_` or `.` is not data."""
+    for marker in TABLE_FORMATS:
+        if any(folder.glob(marker)):
+            raise ValueError(
+                f"{argument}: {str(folder)!r} is a table with a log ({marker}), some of whose files may be out of "
+                "date; export its current rows to Parquet"
+            )
+    files = (file.relative_to(folder) for file in folder.rglob("*.parquet"))
+    return sorted(str(folder / file) for file in files if not any(part[0] in "_." for part in file.parts))
+
+
+def _without_repeats(paths: list[str]) -> list[str]:
+    """Each file once, however many ways lead to it: a record that is read twice is protected half as well."""
+    seen: set[tuple[int, int]] = set()
+    kept = []
+    for path in paths:
+        status = Path(path).stat()
+        if (status.st_dev, status.st_ino) not in seen:
+            seen.add((status.st_dev, status.st_ino))
+            kept.append(path)
+    return kept
 
 
 def _format_of(name: str) -> FileFormat | None:

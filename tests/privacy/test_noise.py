@@ -15,7 +15,7 @@ from numba.core.registry import CPUDispatcher
 from scipy import stats
 
 from tallytree import kernels
-from tallytree.privacy import entropy, noise
+from tallytree.privacy import entropy, noise, scales
 from tallytree.privacy.entropy import derive, key_from_seed, open_streams
 from tallytree.privacy.noise import (
     discrete_gaussian,
@@ -24,8 +24,8 @@ from tallytree.privacy.noise import (
     laplace_at,
     opendp_gaussian,
     opendp_laplace,
-    representable,
 )
+from tallytree.privacy.scales import next_float, representable
 
 KEY = key_from_seed(2020)
 DRAWS = 400_000
@@ -519,7 +519,7 @@ def test_a_thousand_scales_are_rounded_up_a_little():
 @pytest.mark.parametrize("largest", [12, 13, 17])
 def test_the_scale_used_is_the_smallest_that_fits(monkeypatch, largest):
     """Against the list of all fractions, with a bound small enough to have one."""
-    monkeypatch.setattr(noise, "_LARGEST_PART", largest)
+    monkeypatch.setattr(scales, "LARGEST_PART", largest)
     fractions = sorted({Fraction(p, q) for p in range(1, largest + 1) for q in range(1, largest + 1)})
     rng = np.random.default_rng(largest)
     between = [Fraction(x) for x in np.exp(rng.uniform(-math.log(largest), math.log(largest), 500))]
@@ -547,7 +547,7 @@ def test_opendps_scale_is_the_next_float_that_is_not_smaller(monkeypatch, oracle
 
     monkeypatch.setattr(dp.m, maker, spy)
     oracle(scale, 1)
-    assert Fraction(math.nextafter(used[0], 0)) < representable(scale) <= Fraction(used[0])
+    assert Fraction(math.nextafter(used[0], 0)) < Fraction(scale) <= Fraction(used[0]) == next_float(scale)
 
 
 def test_opendp_draws_afresh_across_its_chunks(monkeypatch):

@@ -26,7 +26,9 @@ _MEMORY = re.compile(r"\d+(\.\d+)?\s*([KMGT]i?)?B", re.IGNORECASE)
 class Local:
     """Tabulates on this machine; larger than memory is no obstacle, since DuckDB spills to disk.
 
-    Spilled rows lie in a folder of its own (mode 0700) that is removed at the end and after an error.
+    Spilled rows lie in a folder of its own (mode 0700) that is removed at the end and after an error. A process that is
+    killed (or terminated, where nothing turns that into an exception, as the command line does) cannot remove it: look
+    for `tallytree-*` in `temp_directory`.
 
     Attributes:
         memory_limit: for the grouping, e.g. `"4GB"`; by default 80 % of the machine's memory.

@@ -23,10 +23,13 @@ from typing import Literal, cast, get_args
 
 from tallytree.budget import Budget, BudgetExceeded, BudgetSplit, shares
 from tallytree.measurements import Noise, Statistic
-from tallytree.privacy.noise import LARGEST_SCALE, SMALLEST_SCALE, representable
+from tallytree.privacy.scales import LARGEST_SCALE, SMALLEST_SCALE, representable
 from tallytree.privacy.sensitivity import Sensitivity
 
 Accounting = Literal["zcdp", "paper"]
+
+Grid = Callable[[Fraction], Fraction]
+"""Rounds a scale up to one that a noise source draws: `scales.representable` or `scales.next_float`."""
 
 _DIGITS = 60
 _MARGIN = Decimal(10) ** -40
@@ -103,24 +106,24 @@ def privacy_cost(sensitivity: Sensitivity, noise: Noise) -> Fraction:
     return sensitivity.l2_squared / (2 * noise.scale**2)
 
 
-def laplace_for(sensitivity: Sensitivity, epsilon: Fraction) -> Noise:
+def laplace_for(sensitivity: Sensitivity, epsilon: Fraction, grid: Grid = representable) -> Noise:
     """The discrete Laplace noise that spends at most `epsilon`; its scale is rounded up."""
-    return Noise("discrete_laplace", _scale_up(sensitivity.l1 / epsilon))
+    return Noise("discrete_laplace", _scale_up(sensitivity.l1 / epsilon, grid))
 
 
-def gaussian_for(sensitivity: Sensitivity, rho: Fraction) -> Noise:
+def gaussian_for(sensitivity: Sensitivity, rho: Fraction, grid: Grid = representable) -> Noise:
     """The discrete Gaussian noise that spends at most `rho`; its parameter is rounded up."""
-    return Noise("discrete_gaussian", _scale_up(_root_up(sensitivity.l2_squared / (2 * rho))))
+    return Noise("discrete_gaussian", _scale_up(_root_up(sensitivity.l2_squared / (2 * rho)), grid))
 
 
-def _scale_up(scale: Fraction) -> Fraction:
-    """The least scale that the samplers draw exactly and that is not below `scale`."""
+def _scale_up(scale: Fraction, grid: Grid) -> Fraction:
+    """The least scale on the grid that is not below `scale`."""
     if scale > LARGEST_SCALE:
         raise ValueError(
             f"budget: it asks for noise of scale {float(scale):.3g} at a level, more than the "
             f"{float(LARGEST_SCALE):.0e} that is drawn; grant more, or measure fewer levels"
         )
-    return representable(max(scale, SMALLEST_SCALE))
+    return grid(max(scale, SMALLEST_SCALE))
 
 
 def composable_budget(budget: Budget, accounting: Accounting | None) -> Fraction:
@@ -139,6 +142,7 @@ def plan_noise(
     statistics: Mapping[str, tuple[Statistic, Sensitivity]],
     budget_split: BudgetSplit = None,
     accounting: str | None = None,
+    grid: Grid = representable,
 ) -> NoisePlan:
     """How much noise every measured level gets.
 
@@ -147,6 +151,7 @@ def plan_noise(
         statistics: for each measured level, root first, what is measured there and its sensitivity.
         budget_split: see `tallytree.budget.shares`; shares are of ε, or of ρ.
         accounting: `"zcdp"` (the default) or `"paper"`, for a budget with δ only.
+        grid: rounds a scale up to one that the noise source draws.
 
     Raises:
         ValueError: an accounting that does not go with the budget, or a split that does not fit the levels.
@@ -162,7 +167,7 @@ def plan_noise(
         budget,
         method,
         {
-            level: LevelPlan(level, statistic, split[level], bound, noise_for(bound, granted * split[level]))
+            level: LevelPlan(level, statistic, split[level], bound, noise_for(bound, granted * split[level], grid))
             for level, (statistic, bound) in statistics.items()
         },
     )

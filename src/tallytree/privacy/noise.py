@@ -8,10 +8,7 @@ The running time depends on the values drawn and is outside the privacy guarante
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
-from fractions import Fraction
-from math import factorial, inf, nextafter
-from numbers import Rational
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -19,12 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from tallytree.kernels import kernel
 from tallytree.privacy.entropy import Stream, derive, next_word, open_streams, seek
+from tallytree.privacy.scales import Number, next_float, representable
 
-Number = int | float | Decimal | Fraction
 Integers = NDArray[np.int64]
-
-SMALLEST_SCALE = Fraction(1, 1000)
-LARGEST_SCALE = Fraction(10**9)
 
 # Why nothing overflows int64. A scale is p/q with 0 < p, q <= 2^40.
 #   _uniform       draw < 2^63 as the word loses its lowest bit; unit * bound <= 2^63 - 1 by the floor in unit
@@ -32,7 +26,6 @@ LARGEST_SCALE = Fraction(10**9)
 #   _laplace       2p <= 2^41; turns < 2^22, so digit + p * turns < p * (1 + turns) <= 2^62 and so is |Y| <= that / q
 #   _gaussian_kept |Y| * q <= digit + p * turns < 2^62, and p <= 2^40, so their difference fits; the loops over `whole`
 #                  count to less than 2^62 and multiply nothing
-_LARGEST_PART = 2**40
 _TURNS_BITS = 22
 _LARGEST_WORD = 2**63 - 1
 
@@ -126,23 +119,10 @@ def gaussian_at(sigma: Number, key: bytes, address: tuple[str | int, ...], cells
     return _draw(_gaussian_cells, "sigma", sigma, key, address, cells)
 
 
-def representable(scale: Number) -> Fraction:
-    """Round a scale (or sigma) up to the one that the samplers use, which is the one to publish.
-
-    It is the smallest p/q >= scale with p, q <= 2^40: at most 2^-30 too large, relatively, and exact for every simple
-    fraction.
-
-    Raises:
-        TypeError: `scale` is not an int, float, Decimal or Fraction.
-        ValueError: `scale` is not finite, or outside [0.001, 10^9].
-    """
-    return _representable("scale", scale)
-
-
 def opendp_laplace(scale: Number, size: int) -> Integers:
     """Draw discrete Laplace noise from OpenDP: the distribution of `discrete_laplace`, with OpenDP's own randomness.
 
-    OpenDP takes its scale as a float: the smallest that is not below `representable(scale)`.
+    OpenDP takes its scale as a float: the smallest that is not below `scale`.
 
     Returns:
         int64, shape (size,), different at every call.
@@ -158,7 +138,7 @@ def opendp_laplace(scale: Number, size: int) -> Integers:
 def opendp_gaussian(sigma: Number, size: int) -> Integers:
     """Draw discrete Gaussian noise from OpenDP: the distribution of `discrete_gaussian`, with OpenDP's own randomness.
 
-    OpenDP takes its sigma as a float: the smallest that is not below `representable(sigma)`.
+    OpenDP takes its sigma as a float: the smallest that is not below `sigma`.
 
     Returns:
         int64, shape (size,), different at every call.
@@ -179,7 +159,7 @@ def _draw(
     address: tuple[str | int, ...],
     cells: ArrayLike,
 ) -> Integers:
-    used = _representable(argument, scale)
+    used = representable(scale, argument)
     if not isinstance(address, tuple):
         raise TypeError(f"address must be a tuple of str and int, got {address!r}; write ({address!r},)")
     # The distribution is part of the stream's address: the same noise at two scales would give the count away.
@@ -320,37 +300,6 @@ def _uniform_below(stream: Stream, bound: int) -> int:
             return int(draw)
 
 
-def _representable(argument: str, scale: Number) -> Fraction:
-    exact = _as_fraction(argument, scale)
-    if not SMALLEST_SCALE <= exact <= LARGEST_SCALE:
-        raise ValueError(
-            f"{argument} must lie between {float(SMALLEST_SCALE)} and {float(LARGEST_SCALE):.0e}, got {scale}; "
-            "change the budget or the unit that is counted"
-        )
-    # Numerators up to the bound are denominators up to bound/scale, so one Farey sequence holds the candidates.
-    largest_denominator = min(_LARGEST_PART, int(_LARGEST_PART / exact))
-    nearest = exact.limit_denominator(largest_denominator)
-    if nearest >= exact:
-        return nearest
-    # The next Farey fraction is nearest + 1/(its denominator · denominator), where they are inverse modulo `modulus`.
-    modulus = nearest.denominator
-    inverse = pow(-nearest.numerator, -1, modulus)
-    denominator = inverse + (largest_denominator - inverse) // modulus * modulus
-    return nearest + Fraction(1, modulus * denominator)
-
-
-def _as_fraction(argument: str, scale: Number) -> Fraction:
-    if isinstance(scale, (bool, np.bool_)) or not isinstance(scale, (Rational, float, Decimal)):
-        raise TypeError(f"{argument} must be an int, float, Decimal or Fraction, got {scale!r}")
-    try:
-        exact = Fraction(scale)
-    except (ValueError, OverflowError):
-        exact = Fraction(0)
-    if exact <= 0:
-        raise ValueError(f"{argument} must be positive and finite, got {scale}; noise without a scale is no noise")
-    return Fraction(int(exact.numerator), int(exact.denominator))  # a NumPy integer's parts would overflow
-
-
 def _checked_size(size: int) -> int:
     if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
         raise TypeError(f"size must be an int, got {size!r}; give the number of cells")
@@ -376,15 +325,14 @@ def _checked_cells(cells: ArrayLike) -> Integers:
 
 def _opendp(argument: str, scale: Number, size: int, make: str, metric: Callable[[Any], Any]) -> Integers:
     count = _checked_size(size)
-    used = _representable(argument, scale)
-    rounded_up = float(used) if Fraction(float(used)) >= used else nextafter(float(used), inf)
+    used = float(next_float(scale, argument))
     try:
         import opendp.prelude as dp
     except ModuleNotFoundError:
         raise ModuleNotFoundError("OpenDP is not installed: pip install tallytree[opendp]") from None
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T="i64")), metric(dp)
-    measurement = getattr(dp.m, make)(*space, rounded_up)
+    measurement = getattr(dp.m, make)(*space, used)
     noise = np.empty(count, np.int64)
     for start in range(0, count, _OPENDP_CHUNK):
         part = noise[start : start + _OPENDP_CHUNK]

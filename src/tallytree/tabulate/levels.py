@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -30,8 +30,8 @@ class CountLevels:
             nodes, here = sum_by_key(tree.parents(depth, nodes), here)
             by_level.append((nodes, here))
         self._levels = dict(zip(tree.levels, reversed(by_level), strict=True))
+        self._sizes = {level: tree.size(depth) for depth, level in enumerate(tree.levels)}
         self._root = tree.levels[0]
-        self._leaf_level = tree.levels[-1]
 
     def __repr__(self) -> str:
         """Nothing of the counts."""
@@ -43,13 +43,17 @@ class CountLevels:
         return int(self._levels[self._root][1].sum())
 
     def digest(self) -> bytes:
-        """A digest of all counts, for the derivation of the noise key; never published."""
-        return _digest(*self._levels[self._leaf_level])
+        """A digest of the counts of every level, for the derivation of the noise key; never published."""
+        return _digest(array for level in self._levels.values() for array in level)
+
+    def size(self, level: str) -> int:
+        """How many nodes the level has."""
+        return self._sizes[level]
 
     def cells(self, level: str, nodes: IntArray, statistic: Statistic) -> tuple[IntArray, IntArray, IntArray]:
         """The count of each of `nodes`: one cell a node, numbered like it."""
-        if statistic not in ("counts", "total"):
-            raise ValueError(f"statistic: {statistic!r} is not a count")
+        if statistic != ("total" if level == self._root else "counts"):
+            raise ValueError(f"statistic: {statistic!r} is not the count of the level {level!r}")
         present, counts = self._levels[level]
         values = np.zeros(len(nodes), dtype=np.int64)
         if len(present):
@@ -93,7 +97,6 @@ class SizeLevels:
             if depth:
                 keys, groups = sum_by_key(hierarchy.parents(depth, nodes) * width + sizes, groups)
         self._runs = dict(zip(hierarchy.levels, reversed(runs), strict=True))
-        self._leaf_level = hierarchy.levels[-1]
         self._first_group = {
             level: offsets_of(count) for level, count in zip(hierarchy.levels, groups_per_node, strict=True)
         }
@@ -103,8 +106,12 @@ class SizeLevels:
         return "SizeLevels(<private>)"
 
     def digest(self) -> bytes:
-        """A digest of all sizes, for the derivation of the noise key; never published."""
-        return _digest(*self._runs[self._leaf_level])
+        """A digest of the sizes of every level, for the derivation of the noise key; never published."""
+        return _digest(array for level in self._runs.values() for array in level)
+
+    def size(self, level: str) -> int:
+        """How many nodes the level has."""
+        return len(self._first_group[level]) - 1
 
     def cells(self, level: str, nodes: IntArray, statistic: Statistic) -> tuple[IntArray, IntArray, IntArray]:
         """The statistic of each of `nodes`, cell by cell.
@@ -133,7 +140,7 @@ class SizeLevels:
         return np.ascontiguousarray(table).reshape(-1), np.arange(len(nodes) + 1) * width, numbers.reshape(-1)
 
 
-def _digest(*arrays: IntArray) -> bytes:
+def _digest(arrays: Iterable[IntArray]) -> bytes:
     digest = hashlib.blake2b(digest_size=32)
     for array in arrays:
         digest.update(len(array).to_bytes(8, "little"))
