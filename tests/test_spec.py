@@ -162,6 +162,26 @@ def test_paths_and_globs_are_relative_to_the_specs_folder_whatever_its_name(fold
     load_spec(write(odd, COUNTS.replace("people.parquet", "peop*.parquet"))).check()
 
 
+def test_the_ledger_is_beside_the_spec_unless_another_is_given(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    spec = load_spec(write(folder, GROUP_SIZES + "ledger: books.db\ndataset: people\n"))
+    account = spec.job().account
+    assert (account.ledger.path, account.posting.dataset) == (folder / "books.db", "people")
+    assert (account.posting.unit, account.posting.loss.epsilon) == ("membership", 1)
+    other = spec.recorded_in("other.db", "homes").job().account
+    assert (other.ledger.path, other.posting.dataset) == (tmp_path / "other.db", "homes")
+    assert spec.recorded_in().job().account.ledger.path == folder / "books.db"
+    assert load_spec(write(folder, GROUP_SIZES)).job().account is None
+
+
+def test_a_ledger_that_is_none_is_named_with_its_line_unless_it_was_given_elsewhere(folder):
+    spec = load_spec(write(folder, FLOWS + "ledger: areas.parquet\ndataset: trips\n"))
+    with pytest.raises(SpecError, match=r"line 9, ledger: '.*' is not a tallytree"):
+        spec.check()
+    with pytest.raises(SpecError, match=r"release.yaml: ledger: '.*' is not a tallytree ledger"):
+        spec.recorded_in(ledger=folder / "areas.parquet").check()
+
+
 def test_a_release_names_its_tables_as_the_spec_does(folder, tmp_path):
     spec = load_spec(write(folder, GROUP_SIZES))
     released = spec.release(tmp_path / "out")
@@ -331,6 +351,26 @@ MISTAKES = {
         "mechanism:",
         "seed: 1\nnoise: opendp\nmechanism:",
         ", line 11, seed: OpenDP draws from the operating system and takes no seed",
+    ),
+    "a data set without a ledger": (
+        "mechanism:",
+        "dataset: people\nmechanism:",
+        ", line 11, dataset: 'people' is a name in a ledger; give the ledger too, or leave it out",
+    ),
+    "a ledger without a data set": (
+        "mechanism:",
+        "ledger: books.db\nmechanism:",
+        ": dataset: the ledger 'books.db' keeps what is spent by data set; name the one",
+    ),
+    "a data set without a name": (
+        "mechanism:",
+        "ledger: books.db\ndataset: ' '\nmechanism:",
+        ", line 12, dataset: ' ' must be a name of 1 to 200 printable characters",
+    ),
+    "a seeded release for the ledger": (
+        "mechanism:",
+        "ledger: books.db\ndataset: people\nseed: 1\nmechanism:",
+        ", line 13, seed: 1 makes a release that is not private, so no ledger takes it",
     ),
     "a tab": (
         "  epsilon: 1",

@@ -1,4 +1,4 @@
-"""The command line: `tallytree release`, `check` and `demo`.
+"""The command line: `tallytree release`, `check`, `ledger`, `limit`, `demo` and `audit`.
 
 Results go to standard output; warnings, progress and errors to standard error. An error that the library means to show
 is one line, `error: …`, and exit code 1; of any other only the type is shown, since its message may quote a record.
@@ -23,6 +23,8 @@ from tallytree.terminal import fitted_table, open_console, printable, show_line
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tallytree.audit import AuditResult
+
 app = typer.Typer(
     name="tallytree",
     help="Differentially private counts over a public hierarchy, consistent at every level.",
@@ -33,6 +35,14 @@ app = typer.Typer(
 )
 
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="The spec; its keys are in docs/spec.md.")]
+LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger; see docs/ledger.md.")]
+LedgerOption = Annotated[
+    Path | None,
+    typer.Option("--ledger", metavar="LEDGER", help="Record it in this file, made if need be; goes before the spec's."),
+]
+DatasetOption = Annotated[
+    str | None, typer.Option("--dataset", metavar="NAME", help="The data set's name in the ledger.")
+]
 
 _OURS = re.compile(r"[a-z_]+(: |\[| \()")
 """How the library's own messages begin: with the name of an argument."""
@@ -76,6 +86,8 @@ def release(
     context: typer.Context,
     spec: SpecFile,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to make; it must not exist yet.")],
+    ledger: LedgerOption = None,
+    dataset: DatasetOption = None,
     csv: Annotated[bool, typer.Option("--csv", help="Write every table as CSV too.")] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="No progress and no summary; warnings and invariants are still shown.")
@@ -85,7 +97,7 @@ def release(
     with _errors_in_oneshow_line(debug=context.obj):
         from tallytree.spec import load_spec
 
-        loaded = load_spec(spec)
+        loaded = load_spec(spec).recorded_in(ledger, dataset)
         _warn_of_seed(loaded.seed)
         released = loaded.release(out, csv=csv, progress=not quiet and sys.stderr.isatty())
         if quiet:
@@ -94,11 +106,13 @@ def release(
             console = open_console()
             _show_levels(console, released.statement, _published_rows(out))
             _show_terms(console, released.statement)
+            if loaded.ledger_path is not None:
+                _show_account(console, loaded.ledger_path, released.statement["ledger"]["dataset"])
             show_line(console, f"Release: {out}")
 
 
 @app.command()
-def check(context: typer.Context, spec: SpecFile) -> None:
+def check(context: typer.Context, spec: SpecFile, ledger: LedgerOption = None, dataset: DatasetOption = None) -> None:
     """Show what SPEC.yaml would measure; spends nothing.
 
     Everything is validated, but no private row is read.
@@ -106,13 +120,77 @@ def check(context: typer.Context, spec: SpecFile) -> None:
     with _errors_in_oneshow_line(debug=context.obj):
         from tallytree.spec import load_spec
 
-        loaded = load_spec(spec)
-        statement = loaded.check().statement()
+        loaded = load_spec(spec).recorded_in(ledger, dataset)
+        job = loaded.check()
+        statement = job.statement()
         _warn_of_seed(loaded.seed)
         console = open_console()
         _show_levels(console, statement)
         _show_terms(console, statement)
+        if job.account is not None:
+            from tallytree.ledger_listing import account_line
+
+            show_line(console, account_line(job.account.check(), job.account.ledger.path))
         show_line(console, f"{spec} is ready to be released. No private row was read, nothing was spent.")
+
+
+@app.command("ledger")
+def show_ledger(
+    context: typer.Context,
+    ledger: LedgerFile,
+    dataset: DatasetOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with exact amounts.")] = False,
+) -> None:
+    """List what LEDGER has recorded: releases, what they spent, limits."""
+    with _errors_in_oneshow_line(debug=context.obj):
+        from tallytree.ledger_listing import ledger_json, show_listing
+        from tallytree.privacy.ledger import Ledger
+
+        opened = Ledger(ledger)
+        found = opened.datasets() if dataset is None else (opened.dataset(dataset),)
+        if as_json:
+            typer.echo(ledger_json(found))
+        else:
+            show_listing(open_console(), found)
+
+
+@app.command()
+def limit(
+    context: typer.Context,
+    ledger: LedgerFile,
+    dataset: Annotated[str, typer.Argument(metavar="NAME", help="The data set's name in the ledger.")],
+    epsilon: Annotated[str | None, typer.Option(metavar="NUMBER", help="ε, alone or with --delta.")] = None,
+    delta: Annotated[str | None, typer.Option(metavar="NUMBER", help="δ, beside --epsilon.")] = None,
+    rho: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="ρ, alone; it counts every kind of release.")
+    ] = None,
+    neighboring: Annotated[
+        str | None, typer.Option(metavar="RELATION", help="add_remove or change_one; for a data set that is new.")
+    ] = None,
+    max_contributions: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="The most records of one person; 1 for one that is new.")
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option(metavar="UNIT", help="record, trip or membership; else that of the first release.")
+    ] = None,
+) -> None:
+    """Set what all releases of a data set together may spend.
+
+    LEDGER is made where there is none. Releases that were recorded already count.
+    """
+    with _errors_in_oneshow_line(debug=context.obj):
+        from tallytree.budget import Budget
+        from tallytree.privacy.ledger import Ledger
+        from tallytree.spec.scalars import written_number
+
+        amounts: dict[str, Any] = {
+            name: written_number(text, name)
+            for name, text in (("epsilon", epsilon), ("delta", delta), ("rho", rho))
+            if text is not None
+        }
+        terms: dict[str, Any] = {"neighboring": neighboring, "max_contributions": max_contributions, "unit": unit}
+        Ledger(ledger).set_limit(dataset, Budget(**amounts), **terms)
+        _show_account(open_console(), ledger, dataset)
 
 
 @app.command()
@@ -131,6 +209,56 @@ def demo(
 
         console = open_console()
         make_demo(out, console, progress=sys.stderr.isatty())
+
+
+@app.command()
+def audit(
+    context: typer.Context,
+    mechanism: Annotated[
+        str | None, typer.Option("--mechanism", metavar="NAME", help="Audit this one only, for instance TopDown.")
+    ] = None,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="The privacy loss that is stated.")] = 1.0,
+    runs: Annotated[int, typer.Option("--runs", help="How often everything is measured under each input.")] = 50_000,
+) -> None:
+    """Look for privacy losses beyond what the mechanisms state.
+
+    Every mechanism is run many times on small neighbouring inputs; exit code 1 if any lost more than it stated. Reads
+    no data and takes minutes.
+    """
+    with _errors_in_oneshow_line(debug=context.obj):
+        from tallytree.audit.auditing import DEFAULT_CONFIDENCE
+        from tallytree.audit.library import library_cases
+        from tallytree.audit.progress import case_progress
+
+        cases = library_cases(epsilon, mechanism)
+        with case_progress(sys.stderr.isatty(), len(cases)) as begin:
+            rows = []
+            failed = 0
+            for case in cases:
+                begin(case.name)
+                result = case.run(runs=runs)
+                failed += not result.passed
+                rows.append([case.name, case.neighboring, str(case.max_contributions), *_audited(result)])
+        console = open_console()
+        headings = ["mechanism", "neighboring", "m", "stated", "at least", "exact", "verdict"]
+        console.print(fitted_table(console, headings, rows))
+        show_line(
+            console,
+            f"{len(cases) - failed} of {len(cases)} passed. Each lower bound is right with confidence "
+            f"{DEFAULT_CONFIDENCE}, from {runs:,} runs; where noise is Gaussian, ε is at δ = 1e-06. "
+            "docs/audit.md says what this shows.",
+        )
+    if failed:
+        raise typer.Exit(1)
+
+
+def _audited(result: AuditResult) -> list[str]:
+    """What was stated, what was found, what is exact, and the verdict."""
+    losses = [("ε", result.epsilon_stated, result.epsilon_lower, result.exact_epsilon)]
+    if result.rho_stated is not None and result.rho_lower is not None:
+        losses.append(("ρ", result.rho_stated, result.rho_lower, result.exact_rho))
+    columns = [[f"{name} {values[i]:.3g}" for name, *values in losses if values[i] is not None] for i in range(3)]
+    return [*(", ".join(column) for column in columns), "passed" if result.passed else "FAILED"]
 
 
 @contextmanager
@@ -170,6 +298,17 @@ def _message(error: Exception) -> str:
 
 def _in_oneshow_line(message: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
+
+
+def _show_account(console: Console, ledger: Path, dataset: str) -> None:
+    """What a data set has spent; what was done before stands even where this cannot be read."""
+    from tallytree.ledger_listing import account_line
+    from tallytree.privacy.ledger import Ledger
+
+    try:
+        show_line(console, account_line(Ledger(ledger).dataset(dataset), ledger))
+    except (OSError, ValueError) as error:
+        show_line(open_console(stderr=True), f"The ledger cannot be shown: {_in_oneshow_line(str(error))}", "yellow")
 
 
 def _warn_of_seed(seed: int | None) -> None:

@@ -2,7 +2,9 @@
 
 `publish` makes a job and runs it; `tallytree check` only makes it. The order of `run` is what keeps noise safe: the
 true statistics are complete before the noise key exists, and the key is bound to a digest of them and to the job's
-spec, so the same noise never meets different statistics.
+spec, so the same noise never meets different statistics. The ledger has the release before the key exists, too: after
+the statistics, so that records which are refused spend nothing, and before anything is drawn, so that nothing is drawn
+unrecorded.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from tallytree.measure import Measurer
 from tallytree.measurements import Measurement
 from tallytree.privacy import entropy
 from tallytree.privacy.accounting import NoisePlan
+from tallytree.privacy.ledger import Account
 from tallytree.privacy.sources import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.product import Product
 from tallytree.progress import level_progress
@@ -55,6 +58,7 @@ class CountsJob:
         argument: the name of `records` in messages.
         statistic: `"counts"` or `"flows"`.
         progress: whether to show progress.
+        account: where the release is recorded, if it is.
     """
 
     records: Any
@@ -68,9 +72,11 @@ class CountsJob:
     argument: str
     statistic: str
     progress: bool
+    account: Account | None = None
 
     def check(self) -> None:
-        """Check the records' schema, reading no row."""
+        """Check the records' schema, reading no row, and that the ledger has room."""
+        _check_room(self.account)
         self.engine.check_counts(self.records, self.keys, count=self.count, argument=self.argument)
 
     def run(self) -> Release:
@@ -83,10 +89,11 @@ class CountsJob:
         }
         statement = self.statement()
         asked = _canonical(spec, statement)
+        _check_room(self.account)
         true = self._tabulate()
         total = true.total if self.terms.total_is_public else None
         with level_progress(self.progress, self.plan.levels) as on_measure:
-            source = _noise_source(self.terms, asked, true.digest())
+            source = _paid_noise(self.account, self.terms, asked, true.digest())
             measurer = Measurer(true, self.plan, source, on_measure)
             levels = self.mechanism.release_counts(self.tree, total, measurer)
         tables = {
@@ -95,6 +102,11 @@ class CountsJob:
         }
         spec[self.argument] = _table_name(self.records)
         return Release(statement, spec, tables, _measurement_tables(self.tree, measurer.taken, "value"))
+
+    def finish(self) -> None:
+        """Note in the ledger that the release was handed over, or saved."""
+        if self.account is not None:
+            self.account.finish()
 
     def statement(self) -> dict[str, Any]:
         """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
@@ -110,6 +122,7 @@ class CountsJob:
             mechanism=self.mechanism,
             invariants=invariants,
             notes=[] if self.count is None else [counted],
+            dataset=_dataset(self.account),
         )
 
     def _tabulate(self) -> CountLevels:
@@ -138,6 +151,7 @@ class GroupSizesJob:
         terms: the shared arguments.
         engine: where records are tabulated.
         progress: whether to show progress.
+        account: where the release is recorded, if it is.
     """
 
     records: Any
@@ -153,6 +167,7 @@ class GroupSizesJob:
     terms: Terms
     engine: Engine
     progress: bool
+    account: Account | None = None
 
     @property
     def hierarchy(self) -> Hierarchy:
@@ -160,7 +175,8 @@ class GroupSizesJob:
         return self.key.hierarchy
 
     def check(self) -> None:
-        """Check the records' schema, reading no private row; the public groups are read whole."""
+        """Check the ledger's room and the records' schema, reading no private row; the public groups are read whole."""
+        _check_room(self.account)
         if self.group is not None:
             self.engine.check_group_sizes(self.records, self.key, group=self.group, argument="records")
             self._public_groups()
@@ -183,13 +199,14 @@ class GroupSizesJob:
         }
         statement = self.statement()
         asked = _canonical(spec, statement)
+        _check_room(self.account)
         leaves, sizes, groups = self._tabulate()
         groups_per_leaf = np.zeros(self.hierarchy.n_leaves, dtype=np.int64)
         np.add.at(groups_per_leaf, leaves, groups)
         domain = SizesDomain.from_leaves(self.hierarchy, groups_per_leaf, self.smallest, self.largest)
         true = SizeLevels(self.hierarchy, leaves, sizes, groups, domain.groups, self.smallest, self.largest)
         with level_progress(self.progress, self.plan.levels) as on_measure:
-            source = _noise_source(self.terms, asked, true.digest())
+            source = _paid_noise(self.account, self.terms, asked, true.digest())
             measurer = Measurer(true, self.plan, source, on_measure)
             levels = self.mechanism.release_sizes(domain, measurer)
         tables = {
@@ -200,6 +217,11 @@ class GroupSizesJob:
         }
         spec |= {"records": _table_name(self.records), "public_groups": _table_name(self.public_groups)}
         return Release(statement, spec, tables, _measurement_tables(self.hierarchy, measurer.taken, "values"))
+
+    def finish(self) -> None:
+        """Note in the ledger that the release was handed over, or saved."""
+        if self.account is not None:
+            self.account.finish()
 
     def statement(self) -> dict[str, Any]:
         """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
@@ -214,6 +236,7 @@ class GroupSizesJob:
             mechanism=self.mechanism,
             invariants=invariants,
             notes=self._notes(),
+            dataset=_dataset(self.account),
         )
 
     def _tabulate(self) -> tuple[IntArray, IntArray, IntArray]:
@@ -283,6 +306,23 @@ class GroupSizesJob:
 def _canonical(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
     """All that was asked for and how it is measured, as one text; fails before anything is spent if it cannot be."""
     return json.dumps([spec, statement], sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def _check_room(account: Account | None) -> None:
+    """Refuse what the ledger would not take, before a private row is read."""
+    if account is not None:
+        account.check()
+
+
+def _paid_noise(account: Account | None, terms: Terms, asked: str, digest: bytes) -> NoiseSource:
+    """Noise, once the ledger has the release on the disk: what can be refused was refused, and no key exists yet."""
+    if account is not None:
+        account.record()
+    return _noise_source(terms, asked, digest)
+
+
+def _dataset(account: Account | None) -> str | None:
+    return None if account is None else account.posting.dataset
 
 
 def _noise_source(terms: Terms, asked: str, digest: bytes) -> NoiseSource:

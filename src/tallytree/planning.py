@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, is_dataclass
 from itertools import zip_longest
@@ -15,12 +16,14 @@ from tallytree.hierarchy import Hierarchy
 from tallytree.jobs import CountsJob, GroupSizesJob
 from tallytree.measurements import Statistic
 from tallytree.privacy.accounting import NoisePlan, plan_noise
+from tallytree.privacy.ledger import Account, Ledger, checked_name
 from tallytree.privacy.scales import next_float, representable
 from tallytree.privacy.sensitivity import sensitivity
+from tallytree.privacy.spending import Loss, Posting
 from tallytree.product import Product
 from tallytree.sizes import Matching, SizesMechanism
 from tallytree.tabulate.records import LeafKey
-from tallytree.terms import Terms, checked_terms, integer
+from tallytree.terms import UNITS, Terms, checked_terms, integer
 
 ROOT_STATISTICS: frozenset[Statistic] = frozenset(("total",))
 COUNTS_STATISTICS: frozenset[Statistic] = frozenset(("counts",))
@@ -41,6 +44,8 @@ class Options:
     noise: str = "keyed"
     engine: Engine | None = None
     progress: bool = False
+    ledger: Ledger | str | os.PathLike[str] | None = None
+    dataset: str | None = None
 
     def terms(self) -> Terms:
         """Those that say what is protected, validated."""
@@ -54,6 +59,33 @@ class Options:
             for level, statistic in statistics.items()
         }
         return plan_noise(budget, bounds, self.budget_split, self.accounting, grid)
+
+    def account(self, statistic: str, mechanism: object, plan: NoisePlan, terms: Terms) -> Account | None:
+        """Where the release is recorded; the ledger is not opened yet."""
+        if self.ledger is None and self.dataset is None:
+            return None
+        if self.ledger is None:
+            raise ValueError(f"dataset: {self.dataset!r} is a name in a ledger; give the ledger too, or leave it out")
+        if self.dataset is None:
+            raise ValueError(
+                f"dataset: the ledger {_ledger(self.ledger).path.name!r} keeps what is spent by data set; name the one "
+                "that the records belong to, and keep to that name whenever its people are released again"
+            )
+        if terms.seed is not None:
+            raise ValueError(
+                f"seed: {terms.seed} makes a release that is not private, so no ledger takes it; leave the seed out to "
+                "publish, or the ledger to experiment"
+            )
+        posting = Posting(
+            dataset=checked_name(self.dataset),
+            statistic=statistic,
+            mechanism=type(mechanism).__name__,
+            neighboring=terms.neighboring,
+            max_contributions=terms.max_contributions,
+            unit=UNITS[statistic],
+            loss=Loss.of(plan),
+        )
+        return Account(_ledger(self.ledger), posting)
 
 
 def counts_job(
@@ -74,18 +106,20 @@ def counts_job(
     statistics = mechanism.statistics(hierarchy, total_is_public=terms.total_is_public)
     root, *below = hierarchy.levels
     _check_statistics(mechanism, statistics, {root: ROOT_STATISTICS} | dict.fromkeys(below, COUNTS_STATISTICS))
+    plan = options.plan(budget, statistics, terms)
     return CountsJob(
         records=records,
         tree=hierarchy,
         keys=_keys(hierarchy),
         count=_column(count, "count"),
         mechanism=mechanism,
-        plan=options.plan(budget, statistics, terms),
+        plan=plan,
         terms=terms,
         engine=_engine(options.engine),
         argument=argument,
         statistic=statistic,
         progress=options.progress,
+        account=options.account(statistic, mechanism, plan, terms),
     )
 
 
@@ -139,6 +173,7 @@ def group_sizes_job(
     mechanism = _sizes_mechanism(options.mechanism)
     statistics = mechanism.statistics(hierarchy)
     _check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, SIZES_STATISTICS))
+    plan = options.plan(budget, statistics, terms)
     return GroupSizesJob(
         records=records,
         key=LeafKey(hierarchy, hierarchy.columns),
@@ -149,10 +184,11 @@ def group_sizes_job(
         smallest=smallest,
         largest=largest,
         mechanism=mechanism,
-        plan=options.plan(budget, statistics, terms),
+        plan=plan,
         terms=terms,
         engine=_engine(options.engine),
         progress=options.progress,
+        account=options.account("group_sizes", mechanism, plan, terms),
     )
 
 
@@ -180,6 +216,10 @@ def _check_statistics(mechanism: Any, wanted: Mapping[str, Statistic], allowed: 
                 f"mechanism: {type(mechanism).__name__} wants {statistic!r} measured at {level!r}; "
                 f"what can be measured there is {' or '.join(sorted(allowed.get(level, ()))) or 'nothing'}"
             )
+
+
+def _ledger(given: Ledger | str | os.PathLike[str]) -> Ledger:
+    return given if isinstance(given, Ledger) else Ledger(given)
 
 
 def _engine(given: Any) -> Engine:

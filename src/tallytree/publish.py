@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -9,7 +10,9 @@ from tallytree.budget import Budget, BudgetSplit
 from tallytree.counts import CountsMechanism
 from tallytree.engines.engine import Engine
 from tallytree.hierarchy import Hierarchy
+from tallytree.jobs import CountsJob, GroupSizesJob
 from tallytree.planning import Options, counts_job, flows_job, group_sizes_job
+from tallytree.privacy.ledger import Ledger
 from tallytree.product import Product
 from tallytree.release import Release
 from tallytree.sizes import SizesMechanism
@@ -30,6 +33,8 @@ def release_counts(
     seed: int | None = None,
     noise: Literal["keyed", "opendp"] = "keyed",
     engine: Engine | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
     progress: bool = False,
 ) -> Release:
     """Publish how many records every node of a public hierarchy has.
@@ -47,11 +52,15 @@ def release_counts(
         max_contributions: the most records of one person; assumed, not enforced.
         mechanism: how measurements become counts; `tallytree.counts.TopDown()` by default.
         budget_split: `"even"` (the default), or a weight for each measured level.
-        accounting: for a budget with δ: `"zcdp"` (tight conversion, the default) or `"paper"`.
+        accounting: for a budget with δ: `"pld"` (privacy-loss distributions, the tightest; the default where it is
+            proven: `max_contributions=1`), `"zcdp"` (tight conversion of ρ, the default elsewhere) or `"paper"`.
         on_unknown: a record outside the hierarchy is an `"error"` or left out (`"drop"`; the total is private then).
         seed: makes the noise reproducible, and the release **not private**; for tests and experiments.
         noise: `"keyed"`, or `"opendp"` to draw from OpenDP (extra `tallytree[opendp]`).
         engine: where records are tabulated; `tallytree.engines.Local()` by default.
+        ledger: a file, or a `tallytree.privacy.ledger.Ledger`, in which the release is recorded before its noise is
+            drawn, and which refuses it where the data set's limit has no room. It is made where there is none.
+        dataset: the data set's name in the ledger; the same for all releases of the same people.
         progress: show a progress bar on standard error.
 
     Returns:
@@ -59,7 +68,8 @@ def release_counts(
 
     Raises:
         ValueError, TypeError: an argument or the records are not usable; nothing was published.
-        BudgetExceeded: more than the budget would be spent; nothing was drawn.
+        BudgetExceeded: more than the budget, or than the ledger has left, would be spent; nothing was drawn.
+        OSError: the ledger is locked or cannot be written; nothing was drawn.
 
     Example:
         >>> import pyarrow as pa, tallytree as tt
@@ -81,8 +91,10 @@ def release_counts(
         noise=noise,
         engine=engine,
         progress=progress,
+        ledger=ledger,
+        dataset=dataset,
     )
-    return counts_job(records, hierarchy, budget, options, count=count).run()
+    return _released(counts_job(records, hierarchy, budget, options, count=count))
 
 
 def release_flows(
@@ -104,6 +116,8 @@ def release_flows(
     seed: int | None = None,
     noise: Literal["keyed", "opendp"] = "keyed",
     engine: Engine | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
     progress: bool = False,
 ) -> Release:
     """Publish how many trips go from every origin to every destination, at every level of both.
@@ -129,6 +143,8 @@ def release_flows(
         seed: see `release_counts`.
         noise: see `release_counts`.
         engine: see `release_counts`.
+        ledger: see `release_counts`.
+        dataset: see `release_counts`.
         progress: see `release_counts`.
 
     Returns:
@@ -136,7 +152,8 @@ def release_flows(
 
     Raises:
         ValueError, TypeError: an argument or the trips are not usable; nothing was published.
-        BudgetExceeded: more than the budget would be spent; nothing was drawn.
+        BudgetExceeded: more than the budget, or than the ledger has left, would be spent; nothing was drawn.
+        OSError: the ledger is locked or cannot be written; nothing was drawn.
     """
     options = Options(
         neighboring=neighboring,
@@ -149,8 +166,10 @@ def release_flows(
         noise=noise,
         engine=engine,
         progress=progress,
+        ledger=ledger,
+        dataset=dataset,
     )
-    return flows_job(
+    job = flows_job(
         trips,
         budget,
         options,
@@ -160,7 +179,8 @@ def release_flows(
         destination=destination,
         tree=tree,
         count=count,
-    ).run()
+    )
+    return _released(job)
 
 
 def release_group_sizes(
@@ -183,6 +203,8 @@ def release_group_sizes(
     seed: int | None = None,
     noise: Literal["keyed", "opendp"] = "keyed",
     engine: Engine | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
     progress: bool = False,
 ) -> Release:
     """Publish how many groups (households, taxis) of every node have 0, 1, 2, … members.
@@ -212,6 +234,8 @@ def release_group_sizes(
         seed: see `release_counts`.
         noise: see `release_counts`.
         engine: see `release_counts`.
+        ledger: see `release_counts`.
+        dataset: see `release_counts`.
         progress: see `release_counts`.
 
     Returns:
@@ -219,7 +243,8 @@ def release_group_sizes(
 
     Raises:
         ValueError, TypeError: an argument or the records are not usable; nothing was published.
-        BudgetExceeded: more than the budget would be spent; nothing was drawn.
+        BudgetExceeded: more than the budget, or than the ledger has left, would be spent; nothing was drawn.
+        OSError: the ledger is locked or cannot be written; nothing was drawn.
     """
     options = Options(
         neighboring=neighboring,
@@ -232,8 +257,10 @@ def release_group_sizes(
         noise=noise,
         engine=engine,
         progress=progress,
+        ledger=ledger,
+        dataset=dataset,
     )
-    return group_sizes_job(
+    job = group_sizes_job(
         records,
         hierarchy,
         budget,
@@ -244,4 +271,11 @@ def release_group_sizes(
         public_groups=public_groups,
         max_group_size=max_group_size,
         min_group_size=min_group_size,
-    ).run()
+    )
+    return _released(job)
+
+
+def _released(job: CountsJob | GroupSizesJob) -> Release:
+    release = job.run()
+    job.finish()
+    return release

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import platform
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_CEILING, Context, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from importlib import metadata
 from typing import Any
@@ -37,6 +37,7 @@ def privacy_statement(
     mechanism: Any,
     invariants: Sequence[str],
     notes: Sequence[str] = (),
+    dataset: str | None = None,
 ) -> dict[str, Any]:
     """Everything a reader needs to judge the protection, JSON-able.
 
@@ -48,6 +49,7 @@ def privacy_statement(
         mechanism: the mechanism, whose dataclass fields are its options.
         invariants: facts that are published exactly.
         notes: sentences about this statistic.
+        dataset: the data set's name in the ledger that the release is recorded in, if it is.
     """
     private = terms.seed is None
     return {
@@ -64,10 +66,11 @@ def privacy_statement(
         "accounting": plan.accounting or "exact",
         "mechanism": mechanism_spec(mechanism),
         "noise_source": terms.noise,
+        "ledger": None if dataset is None else {"dataset": dataset, "recorded": True},
         "seeded": not private,
         "levels": [_level(level, plan.levels.get(level), private=private) for level in levels],
         "notes": [*notes, *((_SOURCES[terms.noise], *_LIMITS) if private else (_NOT_PRIVATE,))],
-        "software": _software(terms),
+        "software": _software(terms, plan),
     }
 
 
@@ -106,10 +109,19 @@ def _unit(statistic: str, terms: Terms) -> str:
 
 def shown_up(amount: Fraction | float) -> str:
     """An amount of privacy loss in six digits, rounded up: what is shown is never less than what was spent."""
+    return _shown(amount, ROUND_CEILING)
+
+
+def shown_down(amount: Fraction | float) -> str:
+    """An amount of privacy loss that is left, in six digits, rounded down."""
+    return _shown(amount, ROUND_FLOOR)
+
+
+def _shown(amount: Fraction | float, rounding: str) -> str:
     exact = amount if isinstance(amount, Fraction) else Fraction(repr(amount))
     with localcontext(Context(prec=60)):
         digits = Decimal(exact.numerator) / Decimal(exact.denominator)
-    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(digits)):.6g}"
+    return f"{float(Context(prec=6, rounding=rounding).create_decimal(digits)):.6g}"
 
 
 def _granted(budget: Budget) -> dict[str, Fraction]:
@@ -118,10 +130,10 @@ def _granted(budget: Budget) -> dict[str, Fraction]:
 
 
 def _amounts(exact: Mapping[str, Fraction]) -> dict[str, float]:
-    return {name: _float_up(amount) for name, amount in exact.items()}
+    return {name: float_up(amount) for name, amount in exact.items()}
 
 
-def _float_up(amount: Fraction) -> float:
+def float_up(amount: Fraction) -> float:
     """The least float that, as the decimal number it is written as, is not below the amount."""
     nearest = float(amount)
     return nearest if Fraction(repr(nearest)) >= amount else math.nextafter(nearest, math.inf)
@@ -143,10 +155,12 @@ def _level(level: str, plan: LevelPlan | None, *, private: bool) -> dict[str, An
             "scale_exact": str(plan.noise.scale),
             "std_dev": plan.noise.std_dev,
         },
-        "spent": {cost: _float_up(plan.cost) if private else "infinity"},
+        "spent": {cost: float_up(plan.cost) if private else "infinity"},
     }
 
 
-def _software(terms: Terms) -> dict[str, str]:
-    packages = ["tallytree", "numpy", "numba", "duckdb", "pyarrow", *(["opendp"] if terms.noise == "opendp" else [])]
+def _software(terms: Terms, plan: NoisePlan) -> dict[str, str]:
+    packages = ["tallytree", "numpy", "numba", "duckdb", "pyarrow"]
+    packages += ["opendp"] if terms.noise == "opendp" else []
+    packages += ["dp-accounting"] if plan.accounting == "pld" else []
     return {"python": platform.python_version()} | {package: metadata.version(package) for package in packages}

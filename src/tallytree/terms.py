@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Literal, cast, get_args
 
 from tallytree.privacy.sensitivity import Neighboring, neighboring_relation
 
 OnUnknown = Literal["error", "drop"]
 NoiseName = Literal["keyed", "opendp"]
+Unit = Literal["record", "trip", "membership"]
+
+UNITS: dict[str, Unit] = {"counts": "record", "flows": "trip", "group_sizes": "membership"}
+"""What a person has up to `max_contributions` of, by statistic."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +50,14 @@ def checked_terms(neighboring: str, max_contributions: int, on_unknown: str, noi
     Raises:
         ValueError: a value that is out of range or not known.
         TypeError: a value of the wrong kind.
+        ModuleNotFoundError: OpenDP is asked for and not installed.
     """
     if on_unknown not in get_args(OnUnknown):
         raise ValueError(f'on_unknown: {on_unknown!r} is not known; choose "error" or "drop"')
     if noise not in get_args(NoiseName):
         raise ValueError(f'noise: {noise!r} is not known; choose "keyed" or "opendp"')
+    if noise == "opendp" and find_spec("opendp") is None:  # found out before anything is recorded as spent
+        raise ModuleNotFoundError("OpenDP is not installed: pip install tallytree[opendp]")
     if seed is not None:
         integer(seed, "seed")
         if noise == "opendp":

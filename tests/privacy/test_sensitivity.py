@@ -1,6 +1,7 @@
 """The table is compared with brute force: every pair of small neighbouring data sets, every statistic, in full."""
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -67,6 +68,46 @@ def test_clamping_sizes_never_moves_them_further(statistic, relation, smallest):
     l1, l2_squared = worst(neighbours(3, 1, relation, most=K + 2), per_node(STATISTICS[statistic], smallest))
     assert l1 <= bound.l1
     assert l2_squared <= bound.l2_squared
+
+
+def patterns(pairs, statistic):
+    """By how much single cells move, over all pairs; largest first, without those that stay."""
+    differences = (statistic(after) - statistic(before) for before, after in pairs)
+    return {tuple(sorted((abs(int(d)) for d in difference if d), reverse=True)) for difference in differences}
+
+
+def part_of(pattern, whole):
+    return not Counter(pattern) - Counter(whole)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_cells_of_group_sizes_move_by_the_stated_patterns_or_parts_of_them(statistic, relation):
+    stated = sensitivity(statistic, relation).shifts
+    found = patterns(neighbours(3, 1, relation, most=K), per_node(STATISTICS[statistic]))
+    assert set(stated) <= found
+    assert all(any(part_of(pattern, whole) for whole in stated) for pattern in found)
+    clamped = patterns(neighbours(3, 1, relation, most=K + 2), per_node(STATISTICS[statistic], 1))
+    assert all(any(part_of(pattern, whole) for whole in stated) for pattern in clamped)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_cells_of_counts_move_by_the_stated_patterns_or_parts_of_them(relation):
+    families = np.array([[1, 1, 0, 0], [0, 0, 1, 1]])
+    for name, level in (("counts", np.eye(4, dtype=int)), ("counts", families), ("total", np.ones((1, 4), dtype=int))):
+        (stated,) = sensitivity(name, relation).shifts
+        found = patterns(neighbours(4, 1, relation, most=1), level.dot)
+        assert stated in found
+        assert all(part_of(pattern, stated) for pattern in found)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("statistic", [*STATISTICS, "counts", "total"])
+def test_patterns_attain_the_sensitivities_and_none_is_stated_for_several_records(statistic, relation):
+    bound = sensitivity(statistic, relation)
+    assert max(sum(pattern) for pattern in bound.shifts) == bound.l1
+    assert max(sum(shift**2 for shift in pattern) for pattern in bound.shifts) == bound.l2_squared
+    assert sensitivity(statistic, relation, 2).shifts == ()
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])

@@ -26,8 +26,25 @@ Proofs, for one level:
   vector in one place by 1 (sorting is a contraction in L1): L1 ≤ m, L2 ≤ m; replacing L1 ≤ 2m, and L2 ≤ √2·m: sorting
   is a contraction in L2 too, and before sorting one set of groups loses at most m and another gains at most m.
 
+**Shifts**: how single cells move, which is what composing privacy-loss distributions needs (`accounting.pld`). A
+pattern lists by how much cells move, up to sign and without those that stay. For m = 1 every neighbouring change moves
+a level by one of the patterns of the table, or by part of one (the other cells stay):
+
+* counts: a record that comes or goes moves its node by 1. Replacing moves two nodes by 1, or none where both records
+  lie in the same node, or one where one of the records is outside the hierarchy. The total: one cell by 1.
+* histogram: a move is two cells by 1. Replacing is loss(s) + gain(t) = e(s−1) − e(s) + e(t+1) − e(t): four cells by 1
+  where they do not meet; nothing where t = s − 1; −2 at s and 1 at both its neighbours where t = s; 2 at s − 1 and −1
+  at both its neighbours where t = s − 2. So there are two patterns, (1, 1, 1, 1) and (2, 1, 1), neither part of the
+  other.
+* tail counts: a loss moves one cell by −1, a gain one cell by 1; where it is the same cell, it stays.
+* sorted sizes: a loss turns the sorted vector v into v − e(i), with i the first of the groups of its size, and a gain
+  turns that into v − e(i) + e(j), with j the last of the groups of its size: two places by 1, or none where i = j.
+
+For m > 1, cells move by any split of m. That one cell by m is the worst of these is numerically plausible for discrete
+Gaussian noise, but not proven, so no pattern is stated.
+
 Clamping sizes into [min_group_size, max_group_size] is a contraction on sizes: it turns moves into smaller moves or
-none, and never increases any of these.
+none, and never increases any of these; a move by 1 stays or vanishes, so patterns turn into parts of themselves.
 """
 
 from __future__ import annotations
@@ -46,13 +63,16 @@ ALIASES: dict[str, Neighboring] = {
     "bounded": "change_one",
 }
 
-# statistic -> relation -> (L1 / m, (L2 / m)²)
-_PER_CONTRIBUTION: dict[Statistic, dict[Neighboring, tuple[int, int]]] = {
-    "counts": {"add_remove": (1, 1), "change_one": (2, 2)},
-    "total": {"add_remove": (1, 1), "change_one": (1, 1)},
-    "histogram": {"add_remove": (2, 2), "change_one": (4, 6)},
-    "tail_counts": {"add_remove": (1, 1), "change_one": (2, 2)},
-    "sorted_sizes": {"add_remove": (1, 1), "change_one": (2, 2)},
+Shifts = tuple[int, ...]
+"""By how much single cells move, largest first; cells that stay are left out."""
+
+# statistic -> relation -> (L1 / m, (L2 / m)², patterns of shifts where m = 1)
+_PER_CONTRIBUTION: dict[Statistic, dict[Neighboring, tuple[int, int, tuple[Shifts, ...]]]] = {
+    "counts": {"add_remove": (1, 1, ((1,),)), "change_one": (2, 2, ((1, 1),))},
+    "total": {"add_remove": (1, 1, ((1,),)), "change_one": (1, 1, ((1,),))},
+    "histogram": {"add_remove": (2, 2, ((1, 1),)), "change_one": (4, 6, ((2, 1, 1), (1, 1, 1, 1)))},
+    "tail_counts": {"add_remove": (1, 1, ((1,),)), "change_one": (2, 2, ((1, 1),))},
+    "sorted_sizes": {"add_remove": (1, 1, ((1,),)), "change_one": (2, 2, ((1, 1),))},
 }
 
 
@@ -63,10 +83,13 @@ class Sensitivity:
     Attributes:
         l1: in the sum of absolute differences.
         l2_squared: in the sum of squared differences (L2², an integer, so that nothing is rounded).
+        shifts: the patterns in which single cells move: every change moves them by one of these or by part of one.
+            Empty where they are not known.
     """
 
     l1: int
     l2_squared: int
+    shifts: tuple[Shifts, ...] = ()
 
     @property
     def l2(self) -> float:
@@ -84,8 +107,9 @@ def sensitivity(statistic: Statistic, neighboring: Neighboring, max_contribution
     """
     if statistic not in get_args(Statistic):
         raise ValueError(f"statistic: {statistic!r} has no known sensitivity")
-    l1, l2_squared = _PER_CONTRIBUTION[statistic][neighboring]
-    return Sensitivity(l1 * max_contributions, l2_squared * max_contributions**2)
+    l1, l2_squared, shifts = _PER_CONTRIBUTION[statistic][neighboring]
+    known = shifts if max_contributions == 1 else ()
+    return Sensitivity(l1 * max_contributions, l2_squared * max_contributions**2, known)
 
 
 def neighboring_relation(name: str) -> Neighboring:

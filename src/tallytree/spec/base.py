@@ -36,13 +36,15 @@ class Spec(Section, ABC):
         None, description="give its name, and options if any: mechanism: {name: TopDown}"
     )
     budget_split: Split | None = Field(None, description="even, or a weight for each measured level")
-    accounting: Text | None = Field(None, description="zcdp or paper; for a budget with delta")
+    accounting: Text | None = Field(None, description="pld, zcdp or paper; for a budget with delta")
     on_unknown: Text = Field("error", description="error, or drop records outside the hierarchy")
     seed: Whole | None = Field(None, description="for experiments: reproducible noise, a release that is not private")
     noise: Text = Field("keyed", description="keyed or opendp")
     engine: EngineSpec | None = Field(
         None, description="give memory_limit, threads or temp_directory: engine: {threads: 2}"
     )
+    ledger: Text | None = Field(None, description="give the path of the ledger that keeps what is spent")
+    dataset: Text | None = Field(None, description="give the data set's name in the ledger")
 
     tables: ClassVar[tuple[str, ...]]
     """The keys whose values are tables' paths."""
@@ -65,6 +67,25 @@ class Spec(Section, ABC):
             spec._options().terms()
         return spec
 
+    def recorded_in(self, ledger: str | os.PathLike[str] | None = None, dataset: str | None = None) -> Self:
+        """The spec with another ledger or data set; what is None stays.
+
+        Args:
+            ledger: a path, relative to the working directory.
+            dataset: the data set's name.
+        """
+        given = {"ledger": None if ledger is None else str(Path(ledger).absolute()), "dataset": dataset}
+        changes = {key: value for key, value in given.items() if value is not None}
+        spec = self.model_copy(update=changes)
+        lines = {path: line for path, line in self._document.lines.items() if path[0] not in changes}
+        spec._document = dataclasses.replace(self._document, lines=lines)
+        return spec
+
+    @property
+    def ledger_path(self) -> Path | None:
+        """Where the ledger is."""
+        return None if self.ledger is None else self._folder / self.ledger
+
     @abstractmethod
     def job(self, *, progress: bool = False) -> CountsJob | GroupSizesJob:
         """Plan the release: all arguments are validated and the public hierarchy is read, no private table is opened.
@@ -76,7 +97,9 @@ class Spec(Section, ABC):
         """
 
     def check(self) -> CountsJob | GroupSizesJob:
-        """Plan the release and check the private tables' schemas, reading no private row; nothing is spent.
+        """Plan the release, check the private tables' schemas and the ledger's room, reading no private row.
+
+        Nothing is spent or recorded.
 
         Raises:
             SpecError, BudgetExceeded, OSError: as for `job`, and where a schema does not fit.
@@ -97,9 +120,11 @@ class Spec(Section, ABC):
             progress: show a progress bar on standard error.
 
         Raises:
-            SpecError, BudgetExceeded: see `job`; also where the records do not fit. Nothing was published.
+            SpecError, BudgetExceeded: see `job`; also where the records do not fit, or the ledger has no room. Nothing
+                was published.
             FileExistsError: the folder exists; nothing was drawn.
-            OSError: the place cannot be written to (found out before anything is drawn), or the disk is full.
+            OSError: the place or the ledger cannot be written to (found out before anything is drawn), or the disk is
+                full.
         """
         require_writable(refuse_existing(folder))
         job = self.job(progress=progress)
@@ -108,6 +133,7 @@ class Spec(Section, ABC):
         named = {key: getattr(self, key) for key in self.tables}
         release = dataclasses.replace(release, spec={**release.spec, **named})
         release.save(folder, csv=csv)
+        job.finish()
         return release
 
     def _options(self, progress: bool = False) -> Options:
@@ -122,6 +148,8 @@ class Spec(Section, ABC):
             noise=self.noise,
             engine=None if self.engine is None else self._build_engine(self.engine),
             progress=progress,
+            ledger=self.ledger_path,
+            dataset=self.dataset,
         )
 
     def _budget(self) -> Budget:

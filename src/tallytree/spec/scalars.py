@@ -80,6 +80,18 @@ def _number(value: object) -> Fraction:
     return Fraction(number)
 
 
+def written_number(text: str, argument: str) -> Fraction:
+    """A number exactly as written, as an argument of that name.
+
+    Raises:
+        ValueError: not a number, or one too large or too long.
+    """
+    try:
+        return _number(text)
+    except ValueError as error:
+        raise ValueError(f"{argument}: {error}") from None
+
+
 def _positive(value: object) -> Fraction:
     number = _number(value)
     if number <= 0:

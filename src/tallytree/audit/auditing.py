@@ -1,0 +1,344 @@
+"""`audit`: run a mechanism many times on two neighbouring inputs, and bound its privacy loss from below."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tallytree.audit.bounds import clopper_pearson, epsilon_at_least, rho_at_least
+from tallytree.audit.events import Event, Objective, View, best_event
+from tallytree.audit.exact import exact_delta, exact_loss
+from tallytree.audit.inputs import Inputs, check_neighbors, counts_inputs, sizes_inputs
+from tallytree.audit.runs import draw_runs
+from tallytree.audit.views import Publisher, measured_view, published_view, publisher
+from tallytree.budget import Budget, BudgetSplit
+from tallytree.counts import CountsMechanism
+from tallytree.hierarchy import Hierarchy
+from tallytree.jobs import CountsJob, GroupSizesJob
+from tallytree.measure import TrueStatistics
+from tallytree.planning import Options, counts_job, group_sizes_job
+from tallytree.privacy import entropy
+from tallytree.privacy.accounting import NoisePlan, epsilon_from_rho
+from tallytree.privacy.sources import KeyedNoise, NoiseSource, OpenDPNoise
+from tallytree.product import Product
+from tallytree.sizes import SizesDomain, SizesMechanism
+from tallytree.terms import integer
+
+ZCDP_DELTA = Fraction(1, 10**6)
+"""The δ at which a budget in ρ is stated as an ε; the bound on ρ itself is the stronger test."""
+
+DEFAULT_RUNS = 50_000
+DEFAULT_RELEASES = 2_000
+DEFAULT_CONFIDENCE = 0.9999
+"""So high because a suite has many audits, and one false alarm among them is one too many."""
+LEAST_RUNS = 100
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What an audit found out about one mechanism on one pair of neighbouring inputs.
+
+    A bound that is above what is stated disproves the statement, at the given confidence. A bound below it proves
+    nothing beyond these two inputs and these events.
+
+    Attributes:
+        mechanism: what was audited.
+        neighboring: the neighbouring relation.
+        epsilon_stated: the ε that the budget grants.
+        delta: the δ that goes with it; 0 for a pure budget.
+        epsilon_lower: the loss ε is at least this.
+        exact_epsilon: the loss of the planned noise on these inputs, exactly; None where the noise is Gaussian.
+        rho_stated: what the plan says that it spends in ρ; None where the noise is Laplace.
+        rho_lower: the loss ρ is at least this; None where the noise is Laplace.
+        exact_rho: the loss of the planned noise on these inputs in ρ, exactly; None where the noise is Laplace.
+        exact_delta: the δ that the planned noise needs at ε on these inputs, rounded down; None where it is Laplace.
+        confidence: with at least this probability all lower bounds are right.
+        event: the event that showed the largest loss, in words.
+        runs: how often everything was measured, under each of the two inputs.
+        releases: how many of these runs the mechanism turned into a release.
+        passed: whether nothing contradicts what is stated.
+    """
+
+    mechanism: str
+    neighboring: str
+    epsilon_stated: float
+    delta: float
+    epsilon_lower: float
+    exact_epsilon: float | None
+    rho_stated: float | None
+    rho_lower: float | None
+    exact_rho: float | None
+    exact_delta: float | None
+    confidence: float
+    event: str
+    runs: int
+    releases: int
+    passed: bool
+
+    def __str__(self) -> str:
+        """The verdict and what it rests on."""
+        lines = [f"{self.mechanism}, {self.neighboring}: {'passed' if self.passed else 'FAILED'}"]
+        lines.append(_line("ε", self.epsilon_stated, self.epsilon_lower, self.exact_epsilon))
+        if self.exact_delta is not None:
+            lines.append(
+                f"  δ: stated {self.delta:.6g}, exactly {self.exact_delta:.6g} for the planned noise at this ε"
+            )
+        if self.rho_stated is not None and self.rho_lower is not None:
+            lines.append(_line("ρ", self.rho_stated, self.rho_lower, self.exact_rho))
+        lines.append(f"  confidence {self.confidence:.6g}, {self.runs:,} runs, {self.releases:,} releases")
+        lines.append(f"  best event: {self.event}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What `audit_subject` audits: a plan, two neighbouring inputs, and how a run is published.
+
+    Attributes:
+        name: in words.
+        neighboring: the neighbouring relation.
+        plan: the noise of every measured level, and the budget that is said to cover it.
+        before: the true statistics of the data.
+        after: those of its neighbour.
+        publisher: runs the mechanism; None to audit the measurements alone.
+    """
+
+    name: str
+    neighboring: str
+    plan: NoisePlan
+    before: TrueStatistics
+    after: TrueStatistics
+    publisher: Publisher | None = None
+
+
+def audit(
+    mechanism: CountsMechanism | SizesMechanism,
+    tree: Hierarchy | Product | SizesDomain,
+    data: Any,
+    neighbor: Any,
+    budget: Budget,
+    *,
+    neighboring: str,
+    max_contributions: int = 1,
+    budget_split: BudgetSplit = None,
+    accounting: str | None = None,
+    noise: str = "keyed",
+    runs: int = DEFAULT_RUNS,
+    releases: int = DEFAULT_RELEASES,
+    confidence: float = DEFAULT_CONFIDENCE,
+    seed: int | None = None,
+) -> AuditResult:
+    """Look for a privacy loss beyond what a release with these arguments states.
+
+    The release is planned as `release_counts`, `release_flows` or `release_group_sizes` would plan it. All that the
+    plan allows to be measured is drawn `runs` times under both inputs with fresh noise, and the mechanism, unchanged,
+    turns some of these runs into releases. Events are sought in the measurements, which see every draw, and in the
+    releases.
+
+    Args:
+        mechanism: of `tallytree.counts` or `tallytree.sizes`.
+        tree: for counts a `Hierarchy` or `Product`; for group sizes a `tallytree.sizes.SizesDomain`.
+        data: for counts the records of every leaf; for group sizes, for every leaf, the list of its groups' sizes.
+        neighbor: the neighbouring input, in the same form; group i of a leaf is the same group in both.
+        budget: what the release is said to spend.
+        neighboring: `"add_remove"` or `"change_one"`.
+        max_contributions: the most records of one person.
+        budget_split: see `tallytree.release_counts`.
+        accounting: see `tallytree.release_counts`.
+        noise: `"keyed"` or `"opendp"`.
+        runs: how often everything is measured under each input, at least 100.
+        releases: how many runs are turned into releases, at most all of them; at least 100, or 0 for none.
+        confidence: of the bounds, in (0, 1).
+        seed: makes the audit reproducible.
+
+    Raises:
+        ValueError: a value that is out of range, or inputs that are not neighbours.
+        TypeError: a value of the wrong kind.
+
+    Example:
+        >>> import pyarrow as pa, tallytree as tt
+        >>> from tallytree.audit import audit
+        >>> towns = tt.Hierarchy.from_table(pa.table({"town": ["x", "y"]}), ["town"])
+        >>> found = audit(tt.counts.TopDown(), towns, [3, 1], [3, 2], tt.Budget(epsilon=1), neighboring="add_remove",
+        ...               runs=2_000, seed=1)
+        >>> found.passed, found.exact_epsilon
+        (True, 1.0)
+    """
+    options = Options(
+        neighboring=neighboring,
+        max_contributions=max_contributions,
+        mechanism=mechanism,
+        budget_split=budget_split,
+        accounting=accounting,
+        noise=noise,
+    )
+    job, inputs = planned(tree, budget, options)
+    records = inputs.parse(data, "data"), inputs.parse(neighbor, "neighbor")
+    total_is_public = isinstance(job, CountsJob) and job.terms.total_is_public
+    check_neighbors(*records, job.terms.neighboring, job.terms.max_contributions, total_is_public=total_is_public)
+    total = int(records[0].sum()) if total_is_public else None
+    subject = Subject(
+        name=repr(mechanism),
+        neighboring=job.terms.neighboring,
+        plan=job.plan,
+        before=inputs.tabulate(records[0]),
+        after=inputs.tabulate(records[1]),
+        publisher=publisher(job, tree, total),
+    )
+    source: Callable[[bytes], NoiseSource] = KeyedNoise if noise == "keyed" else lambda key: OpenDPNoise()
+    return audit_subject(subject, source=source, runs=runs, releases=releases, confidence=confidence, seed=seed)
+
+
+def audit_subject(
+    subject: Subject,
+    *,
+    source: Callable[[bytes], NoiseSource] = KeyedNoise,
+    runs: int = DEFAULT_RUNS,
+    releases: int = DEFAULT_RELEASES,
+    confidence: float = DEFAULT_CONFIDENCE,
+    seed: int | None = None,
+) -> AuditResult:
+    """Audit any plan, statistics and noise source, which need not be the library's; see `audit`.
+
+    Args:
+        subject: what is audited.
+        source: makes the noise source of a 32-byte key; called once for each input, with different keys.
+        runs: see `audit`.
+        releases: see `audit`.
+        confidence: see `audit`.
+        seed: see `audit`.
+    """
+    runs = integer(runs, "runs", least=LEAST_RUNS)
+    published = min(integer(releases, "releases", least=0), runs)
+    if 0 < published < LEAST_RUNS:
+        raise ValueError(f"releases: {published} must be 0, or at least {LEAST_RUNS}")
+    alpha = 1 - _checked_confidence(confidence)
+    key = entropy.fresh_key() if seed is None else entropy.key_from_seed(seed)
+    before, after = (
+        draw_runs(statistics, subject.plan, source(entropy.derive(key, "audit", name)), runs)
+        for name, statistics in (("data", subject.before), ("neighbor", subject.after))
+    )
+    views = [measured_view(before, after, runs)]
+    if subject.publisher is not None and published:
+        views.append(published_view(subject.publisher, before, after, published))
+    stated = _Stated.of(subject.plan)
+    findings = _findings(views, stated.objectives, alpha)
+    exact = exact_loss(subject.plan, [(subject.before, subject.after)])
+    delta = None
+    if stated.rho is not None:
+        delta = exact_delta(subject.plan, subject.before, subject.after, float(stated.epsilon))
+    epsilon, rho = (max((loss for name, loss, _ in findings if name == kind), default=0.0) for kind in ("ε", "ρ"))
+    within = epsilon <= stated.epsilon and (stated.rho is None or rho <= stated.rho)
+    event = max(findings, key=lambda found: found[1] / stated.of_kind(found[0]), default=("", 0.0, None))[2]
+    return AuditResult(
+        mechanism=subject.name,
+        neighboring=subject.neighboring,
+        epsilon_stated=float(stated.epsilon),
+        delta=float(stated.delta),
+        epsilon_lower=epsilon,
+        exact_epsilon=float(exact) if stated.rho is None else None,
+        rho_stated=None if stated.rho is None else float(stated.rho),
+        rho_lower=None if stated.rho is None else rho,
+        exact_rho=None if stated.rho is None else float(exact),
+        exact_delta=delta,
+        confidence=float(confidence),
+        event="nothing was measured" if event is None else str(event),
+        runs=runs,
+        releases=published if len(views) > 1 else 0,
+        passed=within
+        and exact <= (stated.epsilon if stated.rho is None else stated.rho)
+        and (delta is None or delta <= stated.delta),
+    )
+
+
+def planned(
+    tree: Hierarchy | Product | SizesDomain, budget: Budget, options: Options
+) -> tuple[CountsJob | GroupSizesJob, Inputs]:
+    """The job of a release without records, and what its data sets look like."""
+    if isinstance(tree, SizesDomain):
+        job = group_sizes_job(
+            None,
+            tree.hierarchy,
+            budget,
+            options,
+            size="size",
+            groups="groups",
+            max_group_size=tree.largest,
+            min_group_size=tree.smallest,
+        )
+        return job, sizes_inputs(tree)
+    if not isinstance(tree, Hierarchy | Product):
+        raise TypeError(
+            f"tree: {type(tree).__name__} must be a tallytree.Hierarchy or Product for counts, or a "
+            "tallytree.sizes.SizesDomain for group sizes"
+        )
+    return counts_job(None, tree, budget, options), counts_inputs(tree)
+
+
+@dataclass(frozen=True)
+class _Stated:
+    """What a plan promises: ε at a δ, and the ρ that its sensitivities and scales add up to where noise is Gaussian."""
+
+    epsilon: Fraction
+    delta: Fraction
+    rho: Fraction | None
+
+    @classmethod
+    def of(cls, plan: NoisePlan) -> _Stated:
+        budget = plan.budget
+        if budget.epsilon is not None and budget.delta is None:
+            return cls(budget.epsilon, Fraction(0), None)
+        spent = sum((level.cost for level in plan.levels.values()), Fraction(0))
+        if budget.epsilon is not None and budget.delta is not None:
+            return cls(budget.epsilon, budget.delta, spent)
+        rho = budget.rho or spent
+        return cls(epsilon_from_rho(rho, ZCDP_DELTA, "zcdp"), ZCDP_DELTA, rho)
+
+    @property
+    def objectives(self) -> dict[str, Objective]:
+        epsilon: Objective = lambda p, q: epsilon_at_least(p, q, float(self.delta))  # noqa: E731
+        return {"ε": epsilon} if self.rho is None else {"ε": epsilon, "ρ": rho_at_least}
+
+    def of_kind(self, kind: str) -> float:
+        """What is stated, as a float, of ε or ρ (never 0, to divide by)."""
+        stated = self.epsilon if kind == "ε" or self.rho is None else self.rho
+        return float(stated) or math.ulp(0.0)
+
+
+def _findings(
+    views: list[View], objectives: Mapping[str, Objective], alpha: float
+) -> list[tuple[str, float, Event | None]]:
+    """For every view and objective the loss that is certain, all of them with probability 1 − alpha (Bonferroni).
+
+    Each event is chosen on the first quarter of the runs and counted on the others, with two Clopper-Pearson bounds.
+    """
+    share = alpha / (2 * len(views) * len(objectives))
+    findings: list[tuple[str, float, Event | None]] = []
+    for view in views:
+        chosen_on, counted_on = view.split()
+        for name, objective in objectives.items():
+            event = best_event(chosen_on, objective)
+            if event is not None:
+                more, fewer = event.counts(counted_on)
+                trials = len(counted_on.before)
+                low, high = clopper_pearson(more, trials, share)[0], clopper_pearson(fewer, trials, share)[1]
+                findings.append((name, float(objective(np.array(low), np.array(high))), event))
+    return findings
+
+
+def _line(symbol: str, stated: float, lower: float, exact: float | None) -> str:
+    exactly = "" if exact is None else f", exactly {exact:.6g} for the planned noise"
+    return f"  {symbol}: stated {stated:.6g}, at least {lower:.6g}{exactly}"
+
+
+def _checked_confidence(confidence: Any) -> float:
+    if isinstance(confidence, bool) or not isinstance(confidence, int | float):
+        raise TypeError(f"confidence: {confidence!r} must be a number")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence: {confidence!r} must lie strictly between 0 and 1, for instance 0.9999")
+    return float(confidence)

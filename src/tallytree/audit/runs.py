@@ -1,0 +1,87 @@
+"""Many runs at once: every noisy measurement that a plan allows, as one array of (runs, cells) per level.
+
+What a mechanism sees is part of this, whatever it asks for and in whatever order: a cell has one noisy value, which is
+what a `Measurer` with keyed noise answers however often it is asked. All that is published is computed from it. So the
+joint distribution of a run's cells, over all levels, is all that can tell two data sets apart, and a fault that shows
+in nothing less, such as noise that two cells share, is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tallytree.arrays import IntArray, concatenate_ranges
+from tallytree.budget import BudgetExceeded
+from tallytree.measure import TrueStatistics
+from tallytree.measurements import Measurement, Statistic
+from tallytree.privacy.accounting import LevelPlan, NoisePlan
+from tallytree.privacy.sources import NoiseSource
+
+
+@dataclass(frozen=True, eq=False)
+class LevelRuns:
+    """One level, measured whole in every run.
+
+    Attributes:
+        planned: what is measured, and with which noise.
+        true: int64 (cells,), without noise.
+        offsets: int64 (nodes + 1,), node i's cells are offsets[i] … offsets[i + 1] − 1.
+        noisy: int64 (runs, cells).
+    """
+
+    planned: LevelPlan
+    true: IntArray
+    offsets: IntArray
+    noisy: IntArray
+
+
+def draw_runs(statistics: TrueStatistics, plan: NoisePlan, source: NoiseSource, runs: int) -> dict[str, LevelRuns]:
+    """Measure everything in the plan `runs` times.
+
+    A run is in the high bits of a cell's number, at the same place for all levels: every run has noise of its own, and
+    a source that mistakes one node, or one level, for another does so in every run.
+    """
+    measured = {
+        level: statistics.cells(level, _all_nodes(statistics, level), planned.statistic)
+        for level, planned in plan.levels.items()
+    }
+    largest = max((int(numbers.max(initial=0)) for _, _, numbers in measured.values()), default=0)
+    stride = 1 << largest.bit_length()
+    runs_apart = np.arange(runs, dtype=np.int64)[:, None] * stride
+    drawn = {}
+    for level, (true, offsets, numbers) in measured.items():
+        planned = plan.levels[level]
+        cells = (runs_apart + numbers).reshape(-1)
+        noise = source.draw(planned.noise, (level, planned.statistic), cells).reshape(runs, len(numbers))
+        drawn[level] = LevelRuns(planned, true, offsets, noise + true)
+    return drawn
+
+
+class ReplayMeasurer:
+    """Answers a mechanism from one run's cells; it is to the mechanism what a `Measurer` is."""
+
+    def __init__(self, levels: Mapping[str, LevelRuns], run: int) -> None:
+        self._levels = levels
+        self._run = run
+
+    def measure(self, level: str, nodes: IntArray, statistic: Statistic) -> Measurement:
+        """This run's noisy values of `statistic` at `nodes` of `level`.
+
+        Raises:
+            BudgetExceeded: the plan has no such measurement.
+        """
+        drawn = self._levels.get(level)
+        if drawn is None or drawn.planned.statistic != statistic:
+            raise BudgetExceeded(
+                f"measure: {statistic!r} at level {level!r} is not in the plan, so no budget is set aside for it"
+            )
+        starts = drawn.offsets[nodes]
+        cells, offsets = concatenate_ranges(starts, drawn.offsets[nodes + 1] - starts)
+        return Measurement(level, statistic, nodes, drawn.noisy[self._run][cells], offsets, drawn.planned.noise)
+
+
+def _all_nodes(statistics: TrueStatistics, level: str) -> IntArray:
+    return np.arange(statistics.size(level), dtype=np.int64)

@@ -1,0 +1,30 @@
+"""What noise costs, and how much noise a budget asks for. Every rounding is towards more privacy.
+
+Levels compose, adaptively chosen ones too; the nodes of one level share one bound, because `sensitivity` is that of the
+whole level. How they compose depends on the budget:
+
+* pure ε: discrete Laplace noise, and the levels' ε add up (`calibration`);
+* ρ: discrete Gaussian noise, and the levels' ρ add up (`calibration`);
+* (ε, δ): discrete Gaussian noise, and either the privacy-loss distributions of the levels are composed (`pld`, tight),
+  or their ρ are added up and converted (`conversions`: `"zcdp"` or `"paper"`).
+
+`plan` brings these together. `docs/accounting.md` compares them.
+"""
+
+from tallytree.privacy.accounting.calibration import Grid, gaussian_for, laplace_for, privacy_cost
+from tallytree.privacy.accounting.conversions import epsilon_from_rho, rho_from_epsilon
+from tallytree.privacy.accounting.plan import Accounting, LevelPlan, NoisePlan, composable_budget, plan_noise
+
+__all__ = [
+    "Accounting",
+    "Grid",
+    "LevelPlan",
+    "NoisePlan",
+    "composable_budget",
+    "epsilon_from_rho",
+    "gaussian_for",
+    "laplace_for",
+    "plan_noise",
+    "privacy_cost",
+    "rho_from_epsilon",
+]

@@ -1,0 +1,214 @@
+"""How every level is measured within a budget. What holds is checked of the scales as they are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal, cast, get_args
+
+from tallytree.budget import Budget, BudgetExceeded, BudgetSplit, shares
+from tallytree.measurements import Noise, Statistic
+from tallytree.privacy.accounting import pld
+from tallytree.privacy.accounting.calibration import Grid, gaussian_for, laplace_for, privacy_cost
+from tallytree.privacy.accounting.conversions import epsilon_from_rho, rho_from_epsilon
+from tallytree.privacy.scales import representable
+from tallytree.privacy.sensitivity import Sensitivity
+
+Accounting = Literal["pld", "zcdp", "paper"]
+
+
+@dataclass(frozen=True)
+class LevelPlan:
+    """How one level is measured.
+
+    Attributes:
+        level: its name.
+        statistic: what is measured.
+        share: its share of the budget.
+        sensitivity: of the whole level, for one neighbouring change.
+        noise: the noise added to every cell.
+    """
+
+    level: str
+    statistic: Statistic
+    share: Fraction
+    sensitivity: Sensitivity
+    noise: Noise
+
+    @property
+    def cost(self) -> Fraction:
+        """What measuring the level spends, exactly: ε with Laplace noise, ρ with Gaussian noise."""
+        return privacy_cost(self.sensitivity, self.noise)
+
+
+@dataclass(frozen=True)
+class NoisePlan:
+    """How every measured level is measured, and what that spends of the budget.
+
+    Attributes:
+        budget: what was granted.
+        accounting: how (ε, δ) is accounted for; None for a pure budget or one of ρ.
+        levels: the measured levels by name, root first.
+    """
+
+    budget: Budget
+    accounting: Accounting | None
+    levels: Mapping[str, LevelPlan]
+
+    def __post_init__(self) -> None:
+        """Refuse to exist where more than the budget would be spent."""
+        epsilon, delta = self.budget.epsilon, self.budget.delta
+        if self.accounting == "pld" and epsilon is not None and delta is not None:
+            if not pld.implied(self._curves, epsilon, delta):
+                raise BudgetExceeded(f"budget: the levels would spend more than {self.budget!r}")
+            return
+        limit = composable_budget(self.budget, self.accounting)
+        if self._total_cost > limit:
+            raise BudgetExceeded(f"budget: the levels would spend {float(self._total_cost)} of {float(limit)}")
+
+    @property
+    def spent(self) -> dict[str, Fraction]:
+        """What the plan spends, in the budget's own terms (never more than it; scales are rounded up)."""
+        total = self._total_cost
+        if self.budget.kind == "pure":
+            return {"epsilon": total}
+        if self.budget.epsilon is None or self.budget.delta is None or self.accounting is None:
+            return {"rho": total}
+        if total == 0:
+            return {"epsilon": Fraction(0), "delta": Fraction(0), "rho": Fraction(0)}
+        if self.accounting == "pld":
+            epsilon = pld.epsilon_spent(self._curves, self.budget.epsilon, self.budget.delta)
+            return {"epsilon": epsilon, "delta": self.budget.delta, "rho": total}
+        # The plan's total is within the budget's rho, which implies the budget's epsilon: so the lesser holds.
+        epsilon = min(epsilon_from_rho(total, self.budget.delta, self.accounting), self.budget.epsilon)
+        return {"epsilon": epsilon, "delta": self.budget.delta, "rho": total}
+
+    @property
+    def _curves(self) -> pld.Curves:
+        return pld.curves((level.sensitivity, level.noise) for level in self.levels.values())
+
+    @property
+    def _total_cost(self) -> Fraction:
+        return sum((level.cost for level in self.levels.values()), Fraction(0))
+
+
+def composable_budget(budget: Budget, accounting: Accounting | None) -> Fraction:
+    """The budget in the terms in which levels add up: ε where it is pure, else ρ.
+
+    Raises:
+        ValueError: an accounting by which levels do not simply add up.
+    """
+    if budget.rho is not None:
+        return budget.rho
+    if budget.epsilon is None:
+        raise ValueError(f"budget: {budget!r} has neither epsilon nor rho")
+    if budget.delta is None:
+        return budget.epsilon
+    if accounting is None or accounting == "pld":
+        raise ValueError(f"accounting: {accounting!r} converts no (epsilon, delta) to a rho that adds up over levels")
+    return rho_from_epsilon(budget.epsilon, budget.delta, accounting)
+
+
+def plan_noise(
+    budget: Budget,
+    statistics: Mapping[str, tuple[Statistic, Sensitivity]],
+    budget_split: BudgetSplit = None,
+    accounting: str | None = None,
+    grid: Grid = representable,
+) -> NoisePlan:
+    """How much noise every measured level gets.
+
+    Args:
+        budget: what may be spent in all. Pure: discrete Laplace noise; with δ or ρ: discrete Gaussian noise.
+        statistics: for each measured level, root first, what is measured there and its sensitivity.
+        budget_split: see `tallytree.budget.shares`; shares are of ε, or of ρ.
+        accounting: `"pld"`, `"zcdp"` or `"paper"`, for a budget with δ only; by default `"pld"` where it is proven for
+            these levels and within reach of its arithmetic, else `"zcdp"`.
+        grid: rounds a scale up to one that the noise source draws.
+
+    Raises:
+        ValueError: an accounting that does not go with the budget or the levels, or a split that does not fit them.
+        TypeError: a budget that is not a `Budget`.
+    """
+    if not isinstance(budget, Budget):
+        raise TypeError(f"budget: {budget!r} must be a tallytree.Budget, for instance Budget(epsilon=1.0)")
+    split = shares(budget_split, list(statistics)) if statistics else {}
+    method = _accounting_for(budget, accounting, statistics, split)
+    noise_for = laplace_for if budget.kind == "pure" else gaussian_for
+    if method == "pld":
+        parts = tuple((bound, split[level]) for level, (_, bound) in statistics.items())
+        granted = _rho_by_pld(budget, parts, grid) if parts else Fraction(0)
+    else:
+        granted = composable_budget(budget, method)
+    return NoisePlan(
+        budget,
+        method,
+        {
+            level: LevelPlan(level, statistic, split[level], bound, noise_for(bound, granted * split[level], grid))
+            for level, (statistic, bound) in statistics.items()
+        },
+    )
+
+
+@lru_cache(maxsize=64)
+def _rho_by_pld(budget: Budget, parts: tuple[tuple[Sensitivity, Fraction], ...], grid: Grid) -> Fraction:
+    """The total ρ for which levels with these sensitivities and shares spend the budget, by their composition."""
+    epsilon, delta = cast(Fraction, budget.epsilon), cast(Fraction, budget.delta)
+
+    def mechanisms_at(rho: Fraction) -> pld.Curves:
+        return pld.curves((bound, gaussian_for(bound, rho * share, grid)) for bound, share in parts)
+
+    return pld.largest_rho(mechanisms_at, epsilon, delta, known=composable_budget(budget, "zcdp"))
+
+
+def _accounting_for(
+    budget: Budget,
+    accounting: str | None,
+    statistics: Mapping[str, tuple[Statistic, Sensitivity]],
+    split: Mapping[str, Fraction],
+) -> Accounting | None:
+    if accounting is not None and budget.kind != "approximate":
+        raise ValueError(
+            f"accounting: {accounting!r} is about (epsilon, delta), but {budget!r} needs no conversion; leave it out"
+        )
+    if accounting is not None and accounting not in get_args(Accounting):
+        raise ValueError(
+            f'accounting: {accounting!r} is not known; choose "pld" (tight), "zcdp" (tight for rho) or "paper"'
+        )
+    if budget.kind != "approximate":
+        return None
+    if accounting in ("zcdp", "paper"):
+        return cast(Accounting, accounting)
+    obstacle = _obstacle_to_pld(budget, statistics, split)
+    if obstacle is None:
+        return "pld"
+    if accounting is None:
+        return "zcdp"
+    raise ValueError(f'accounting: "pld" {obstacle}; choose "zcdp"')
+
+
+def _obstacle_to_pld(
+    budget: Budget, statistics: Mapping[str, tuple[Statistic, Sensitivity]], split: Mapping[str, Fraction]
+) -> str | None:
+    """Why the composition of privacy-loss distributions is not valid, or not within reach; None if it is both."""
+    if cast(Fraction, budget.delta) < pld.SMALLEST_DELTA:
+        return f"is computed in floats, which {budget!r} is too fine for: delta must be at least 1e-12"
+    for level, (statistic, bound) in statistics.items():
+        if not bound.shifts:
+            return (
+                "is proven for max_contributions=1 only: one record moves single cells by one, but that several move "
+                f"{level!r} most by piling up in one cell is not proven"
+            )
+        if len(bound.shifts) > 1:
+            return f"has no proof for {statistic!r} at {level!r}: of the ways its cells move, none is the worst"
+    rho = composable_budget(budget, "zcdp")
+    for level, (_, bound) in statistics.items():
+        scale = gaussian_for(bound, rho * split[level]).scale
+        if not pld.SMALLEST_SIGMA <= scale <= pld.LARGEST_SIGMA:
+            return (
+                f"is computed for noise of scale {float(pld.SMALLEST_SIGMA):g} to {float(pld.LARGEST_SIGMA):g}, "
+                f"but {level!r} needs about {float(scale):.3g}"
+            )
+    return None
