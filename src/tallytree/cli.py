@@ -82,7 +82,7 @@ def release(
     ] = False,
 ) -> None:
     """Release what SPEC.yaml asks for; spends its budget."""
-    with _errors_in_oneshow_line(debug=context.obj):
+    with _errors_in_one_line(debug=context.obj):
         from tallytree.spec import load_spec
 
         loaded = load_spec(spec)
@@ -103,7 +103,7 @@ def check(context: typer.Context, spec: SpecFile) -> None:
 
     Everything is validated, but no private row is read.
     """
-    with _errors_in_oneshow_line(debug=context.obj):
+    with _errors_in_one_line(debug=context.obj):
         from tallytree.spec import load_spec
 
         loaded = load_spec(spec)
@@ -126,7 +126,7 @@ def demo(
 
     Households by size and commutes, as synthetic data; the published numbers are compared with the true ones.
     """
-    with _errors_in_oneshow_line(debug=context.obj):
+    with _errors_in_one_line(debug=context.obj):
         from tallytree.demo import make_demo
 
         console = open_console()
@@ -134,7 +134,7 @@ def demo(
 
 
 @contextmanager
-def _errors_in_oneshow_line(*, debug: bool) -> Iterator[None]:
+def _errors_in_one_line(*, debug: bool) -> Iterator[None]:
     """Turn exceptions into `error: …` on standard error and an exit code."""
     try:
         yield
@@ -146,14 +146,13 @@ def _errors_in_oneshow_line(*, debug: bool) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 (the last line of defence)
         if debug:
             typer.echo(traceback.format_exc(), err=True, nl=False)
-        typer.secho(f"error: {_in_oneshow_line(_message(error))}", fg=typer.colors.RED, err=True)
+        typer.secho(f"error: {_in_one_line(_message(error))}", fg=typer.colors.RED, err=True)
         raise typer.Exit(1) from None
 
 
 def _message(error: Exception) -> str:
     """What may be shown of an error: all of those that the library raises on purpose, the type of others."""
-    from tallytree.budget import BudgetExceeded
-    from tallytree.spec import SpecError
+    from tallytree.errors import BudgetExceeded, SpecError
 
     if isinstance(error, SpecError | BudgetExceeded | ImportError):
         return str(error)
@@ -168,7 +167,7 @@ def _message(error: Exception) -> str:
     )
 
 
-def _in_oneshow_line(message: str) -> str:
+def _in_one_line(message: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
 
 
@@ -183,8 +182,8 @@ def _warn_of_seed(seed: int | None) -> None:
 
 def _show_levels(console: Console, statement: Mapping[str, Any], published: Mapping[str, int] | None = None) -> None:
     """How every level is measured, and how many rows were published."""
-    headings = ["level", "measured", "share", "sensitivity", "scale", "std dev"]
-    rows = [[printable(level["level"]), *_measurement(level)] for level in statement["levels"]]
+    headings = ["level", "nodes", "measured", "share", "sensitivity", "scale", "std dev"]
+    rows = [[printable(level["level"]), f"{level['nodes']:,}", *_measurement(level)] for level in statement["levels"]]
     if published is not None:
         headings.insert(1, "rows")
         for row, level in zip(rows, statement["levels"], strict=True):

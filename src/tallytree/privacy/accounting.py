@@ -21,7 +21,8 @@ from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Literal, cast, get_args
 
-from tallytree.budget import Budget, BudgetExceeded, BudgetSplit, shares
+from tallytree.budget import Budget, BudgetSplit, shares
+from tallytree.errors import BudgetExceeded
 from tallytree.measurements import Noise, Statistic
 from tallytree.privacy.scales import LARGEST_SCALE, SMALLEST_SCALE, representable
 from tallytree.privacy.sensitivity import Sensitivity
@@ -176,13 +177,13 @@ def plan_noise(
 def _accounting_for(budget: Budget, accounting: str | None) -> Accounting | None:
     if accounting is None:
         return "zcdp" if budget.kind == "approximate" else None
+    if accounting not in get_args(Accounting):
+        raise ValueError(f'accounting: {accounting!r} is not known; choose "zcdp" (tight) or "paper"')
     if budget.kind != "approximate":
         raise ValueError(
             f"accounting: {accounting!r} converts between (epsilon, delta) and rho, but {budget!r} needs no "
             "conversion; leave it out"
         )
-    if accounting not in get_args(Accounting):
-        raise ValueError(f'accounting: {accounting!r} is not known; choose "zcdp" (tight) or "paper"')
     return cast(Accounting, accounting)
 
 
