@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import tallytree as tt
 from tallytree.evaluate.metrics import earth_movers_distance, false_discovery_rate, max_absolute_error
 
+SHARED = Path(__file__).resolve().parents[2] / "shared"
 EPSILONS = (0.1, 1, 10)
 DELTA = 1e-8
 
@@ -26,8 +27,8 @@ DELTA = 1e-8
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--reference", type=Path, default=Path("../shared/reference"))
+    parser.add_argument("--data", type=Path, default=SHARED / "data")
+    parser.add_argument("--reference", type=Path, default=SHARED / "reference")
     arguments = parser.parse_args()
     root_estimators(arguments.data, arguments.runs)
     taxi_matching(arguments.data, arguments.runs)

@@ -57,7 +57,7 @@ def main() -> None:
         print(row)
     print("\n## Matching on taxi, K = 100,000, three levels (epsilon 1), in a process of its own\n")
     command = [sys.executable, str(Path(__file__).resolve()), "--only-matching", "--data", str(arguments.data)]
-    facts = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    facts = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     print("| what | figure |\n| --- | --- |")
     for name, figure in facts.items():
         print(f"| {name} | {figure} |")
@@ -235,8 +235,7 @@ def taxi_data(data: Path) -> tuple[pd.DataFrame, tt.Hierarchy]:
         n = 360_872
         rows = pd.DataFrame({"neighbourhood": random.integers(0, 28, n), "size": random.geometric(1 / 363, n)})
         rows["half"] = rows["neighbourhood"] % 2
-        rows = rows.groupby([*path, "size"], as_index=False).size().rename(columns={"size": "groups"})
-        rows.columns = [*path, "size", "groups"]
+        rows = rows.groupby([*path, "size"]).size().rename("groups").reset_index()
     return rows, tt.Hierarchy.from_table(rows[path].drop_duplicates(), path)
 
 

@@ -14,7 +14,7 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 def shared_data():
     """The papers' data sets, where they lie beside the repository."""
     if not SHARED.is_dir():
-        pytest.skip(f"the data sets are not at {SHARED}")
+        pytest.skip(f"the papers' data sets, which are optional, are not at {SHARED}")
     return SHARED
 
 

@@ -222,11 +222,11 @@ def test_check_shows_how_every_level_would_be_measured(folder):
     result = run("check", "counts.yaml")
     assert result.exit_code == 0
     assert result.stdout == (
-        "level   measured  share  sensitivity  scale  std dev\n"
-        "────────────────────────────────────────────────────\n"
-        "all     no                                          \n"
-        "state   counts      0.5  L1 2             4  5.64215\n"
-        "county  counts      0.5  L1 2             4  5.64215\n"
+        "level   nodes  measured  share  sensitivity  scale  std dev\n"
+        "───────────────────────────────────────────────────────────\n"
+        "all         1  no                                          \n"
+        "state       3  counts      0.5  L1 2             4  5.64215\n"
+        "county      6  counts      0.5  L1 2             4  5.64215\n"
         "Noise: discrete laplace.\n"
         "PUBLISHED EXACTLY, not protected (invariants):\n"
         "  * the hierarchy\n"
@@ -242,10 +242,10 @@ def test_on_a_narrow_terminal_nothing_is_cut(folder, monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     words = " ".join(run("check", "counts.yaml").stdout.split())
     assert (
-        "county: measured counts, share 0.5, sensitivity L1 2, scale 4, std dev 5.64215 Noise: discrete laplace."
+        "county: nodes 6, measured counts, share 0.5, sensitivity L1 2, scale 4, std dev 5.64215 Noise: discrete"
         in words
     )
-    assert "all: measured no state: measured" in words
+    assert "all: nodes 1, measured no state: nodes 3, measured" in words
 
 
 @pytest.mark.parametrize("statistic", SPECS)

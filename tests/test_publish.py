@@ -400,8 +400,8 @@ def test_a_bad_argument_of_counts_is_named(areas, changes, error, message):
 
 
 BAD_SIZES = [
-    ({"group": None}, ValueError, "group: give either"),
-    ({"size": "n"}, ValueError, "group: give either"),
+    ({"group": None}, ValueError, "group: name either the column group, .* or both size and groups"),
+    ({"size": "n"}, ValueError, "group: name either the column group, .* or both size and groups"),
     ({"public_groups": None}, ValueError, "public_groups: entity rows do not show groups without members"),
     ({"group": None, "size": "n", "groups": "h"}, ValueError, "public_groups: .* leave it out"),
     ({"max_group_size": 0}, ValueError, "max_group_size: 0 must be at least 1"),
@@ -419,6 +419,22 @@ def test_a_bad_argument_of_group_sizes_is_named(areas, changes, error, message):
         group_sizes(areas, **changes)
 
 
+def test_numbers_and_names_of_numpy_and_pandas_are_taken(areas):
+    first, second = (counts(areas, seed=seed).measurements("county") for seed in (7, np.int64(7)))
+    assert first.equals(second)
+    release = group_sizes(areas, mechanism=tt.sizes.Matching(norm=np.int64(2)))
+    assert json.loads(json.dumps(release.statement))["mechanism"]["options"]["norm"] == 2
+    table = PUBLIC.to_pandas()
+    assert tt.Hierarchy.from_table(table, levels=table.columns[:2]).levels == ("all", "state", "county")
+
+
+def test_a_missing_extra_is_named_before_anything_is_read(areas, monkeypatch):
+    monkeypatch.setitem(sys.modules, "opendp", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match=r'"opendp" needs OpenDP, .* pip install "tallytree\[opendp\]"'):
+        counts(areas, noise="opendp", records="nowhere.parquet")
+
+
 def test_a_bad_argument_of_flows_is_named(areas):
     with pytest.raises(ValueError, match="tree: 'both' is not known"):
         flows(areas, tree="both")
@@ -428,6 +444,10 @@ def test_a_bad_argument_of_flows_is_named(areas):
         flows(areas, origin=["o_county"])
     with pytest.raises(ValueError, match="trips: column 'nowhere' is missing"):
         flows(areas, origin=["o_state", "nowhere"])
+    with pytest.raises(TypeError, match=r"origins: str must be a tallytree\.Hierarchy"):
+        flows(areas, origins="areas")
+    with pytest.raises(ValueError, match="destination: 'o_state' is a column of origin too"):
+        flows(areas, destination=["o_state", "d_county"])
     with pytest.raises(TypeError, match="hierarchy: str must be"):
         tt.release_counts(PEOPLE, "areas", EXACT, neighboring="change_one")
 

@@ -148,6 +148,20 @@ def test_what_is_not_a_whole_release_is_not_loaded(release, tmp_path):
         tt.Release.load(future)
 
 
+def test_a_loaded_release_survives_a_change_of_directory(release, tmp_path, monkeypatch):
+    release.save(tmp_path / "out")
+    monkeypatch.chdir(tmp_path)
+    loaded = tt.Release.load("out")
+    monkeypatch.chdir("/")
+    assert loaded.table("state").equals(release.table("state"))
+
+
+def test_pandas_is_named_where_it_is_missing(release, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match="to_pandas needs pandas: pip install pandas"):
+        release.to_pandas("state")
+
+
 def test_an_unknown_level_is_named(release):
     with pytest.raises(ValueError, match="level: 'town' is not one of the release's levels all, state, county"):
         release.table("town")
@@ -165,6 +179,7 @@ def test_every_level_name_has_a_file_name_of_its_own(names):
         assert len(stem.encode()) <= 150
     assert release_module.file_stem("state") == "state"
     assert release_module.file_stem("..") == "%2E%2E"
+    assert release_module.file_stem("snow ☃") == "snow %E2%98%83"
 
 
 def test_a_level_name_that_is_no_file_name_is_saved_all_the_same(tmp_path):

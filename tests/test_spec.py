@@ -427,9 +427,15 @@ def test_a_mistake_that_shows_while_planning_is_found_inside_the_mechanisms_opti
     assert message.startswith(", line 12, mechanism.options.estimator: none is given for the level 'all'")
 
 
-def test_a_mistake_between_the_lines_names_the_file(folder):
+def test_a_mistake_between_two_keys_names_one_of_them(folder):
     message = refusal(write(folder, FLOWS.replace("d_county", "o_state")))
-    assert message.startswith(": columns: 'o_state' is named twice")
+    assert message.startswith(", line 6, destination: 'o_state' is a column of origin too")
+
+
+def test_a_saved_spec_tells_nothing_of_the_publishers_folders(folder, tmp_path):
+    people = folder / "people.parquet"
+    spec = load_spec(write(folder, COUNTS.replace("people.parquet", str(people))))
+    assert spec.release(tmp_path / "out").spec["records"] == "people.parquet"
 
 
 @pytest.mark.parametrize(

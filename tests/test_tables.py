@@ -118,3 +118,25 @@ def test_csv_is_refused_where_its_quotes_break_the_rule(text: str, block: int) -
             except pa.ArrowInvalid:
                 sound = False
     assert sound == bool(RFC_4180.fullmatch(text))
+
+
+def test_a_header_that_is_not_comma_separated_utf_8_is_told_apart(tmp_path):
+    (tmp_path / "semicolon.csv").write_text("state;county\nA;x\n")
+    (tmp_path / "latin.csv").write_bytes("région\nA\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="cells must be separated by commas"):
+        tables.read_public(tmp_path / "semicolon.csv", ["state"], "areas")
+    with pytest.raises(ValueError, match="the file is not UTF-8; convert it"):
+        tables.read_public(tmp_path / "latin.csv", ["région"], "areas")
+
+
+def test_a_folder_without_parquet_files_is_told_apart(tmp_path):
+    (tmp_path / "part.csv").write_text("state\nA\n")
+    with pytest.raises(ValueError, match=r"holds no \.parquet file; for CSV give '.*/\*\.csv'"):
+        tables.read_public(tmp_path, ["state"], "areas")
+
+
+def test_queries_and_columns_are_no_tables():
+    with pytest.raises(TypeError, match=r"a polars LazyFrame is a query, not a table; give \.collect\(\) of it"):
+        tables.read_public(pl.LazyFrame({"state": ["A"]}), ["state"], "areas")
+    with pytest.raises(TypeError, match="a Series is one column, not a table"):
+        tables.read_public(pl.Series([1]), ["state"], "areas")

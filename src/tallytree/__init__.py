@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tallytree import counts, engines, sizes, solvers
-    from tallytree.budget import Budget, BudgetExceeded
+    from tallytree.budget import Budget
+    from tallytree.errors import BudgetExceeded
     from tallytree.hierarchy import Hierarchy
     from tallytree.product import Product
     from tallytree.publish import release_counts, release_flows, release_group_sizes
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Budget": "tallytree.budget",
-    "BudgetExceeded": "tallytree.budget",
+    "BudgetExceeded": "tallytree.errors",
     "Hierarchy": "tallytree.hierarchy",
     "Product": "tallytree.product",
     "Release": "tallytree.release",

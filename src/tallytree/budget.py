@@ -14,10 +14,6 @@ BudgetKind = Literal["pure", "approximate", "zcdp"]
 BudgetSplit = str | Mapping[str, Real] | None
 
 
-class BudgetExceeded(RuntimeError):  # noqa: N818  (a fixed public name)
-    """Something would spend more privacy budget than was granted; nothing was drawn."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Budget:
     """A privacy budget: pure ε, approximate (ε, δ), or zero-concentrated ρ.
@@ -103,7 +99,7 @@ def shares(budget_split: BudgetSplit, measured: Sequence[str]) -> dict[str, Frac
         ValueError: weights that miss a level, name another one, or are not positive.
         TypeError: neither a name nor a mapping, or a weight that is not a number.
     """
-    if budget_split is None or budget_split == "even":
+    if budget_split is None or (isinstance(budget_split, str) and budget_split == "even"):
         return {level: Fraction(1, len(measured)) for level in measured}
     if isinstance(budget_split, str):
         raise ValueError(f'budget_split: {budget_split!r} is not known; give "even" or weights by level name')

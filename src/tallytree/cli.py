@@ -94,7 +94,7 @@ def release(
     ] = False,
 ) -> None:
     """Release what SPEC.yaml asks for; spends its budget."""
-    with _errors_in_oneshow_line(debug=context.obj):
+    with _errors_in_one_line(debug=context.obj):
         from tallytree.spec import load_spec
 
         loaded = load_spec(spec).recorded_in(ledger, dataset)
@@ -117,7 +117,7 @@ def check(context: typer.Context, spec: SpecFile, ledger: LedgerOption = None, d
 
     Everything is validated, but no private row is read.
     """
-    with _errors_in_oneshow_line(debug=context.obj):
+    with _errors_in_one_line(debug=context.obj):
         from tallytree.spec import load_spec
 
         loaded = load_spec(spec).recorded_in(ledger, dataset)
@@ -142,7 +142,7 @@ def show_ledger(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, with exact amounts.")] = False,
 ) -> None:
     """List what LEDGER has recorded: releases, what they spent, limits."""
-    with _errors_in_oneshow_line(debug=context.obj):
+    with _errors_in_one_line(debug=context.obj):
         from tallytree.ledger_listing import ledger_json, show_listing
         from tallytree.privacy.ledger import Ledger
 
@@ -178,7 +178,7 @@ def limit(
 
     LEDGER is made where there is none. Releases that were recorded already count.
     """
-    with _errors_in_oneshow_line(debug=context.obj):
+    with _errors_in_one_line(debug=context.obj):
         from tallytree.budget import Budget
         from tallytree.privacy.ledger import Ledger
         from tallytree.spec.scalars import written_number
@@ -204,7 +204,7 @@ def demo(
 
     Households by size and commutes, as synthetic data; the published numbers are compared with the true ones.
     """
-    with _errors_in_oneshow_line(debug=context.obj):
+    with _errors_in_one_line(debug=context.obj):
         from tallytree.demo import make_demo
 
         console = open_console()
@@ -225,7 +225,7 @@ def audit(
     Every mechanism is run many times on small neighbouring inputs; exit code 1 if any lost more than it stated. Reads
     no data and takes minutes.
     """
-    with _errors_in_oneshow_line(debug=context.obj):
+    with _errors_in_one_line(debug=context.obj):
         from tallytree.audit.auditing import DEFAULT_CONFIDENCE
         from tallytree.audit.library import library_cases
         from tallytree.audit.progress import case_progress
@@ -262,7 +262,7 @@ def _audited(result: AuditResult) -> list[str]:
 
 
 @contextmanager
-def _errors_in_oneshow_line(*, debug: bool) -> Iterator[None]:
+def _errors_in_one_line(*, debug: bool) -> Iterator[None]:
     """Turn exceptions into `error: …` on standard error and an exit code."""
     try:
         yield
@@ -274,14 +274,13 @@ def _errors_in_oneshow_line(*, debug: bool) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 (the last line of defence)
         if debug:
             typer.echo(traceback.format_exc(), err=True, nl=False)
-        typer.secho(f"error: {_in_oneshow_line(_message(error))}", fg=typer.colors.RED, err=True)
+        typer.secho(f"error: {_in_one_line(_message(error))}", fg=typer.colors.RED, err=True)
         raise typer.Exit(1) from None
 
 
 def _message(error: Exception) -> str:
     """What may be shown of an error: all of those that the library raises on purpose, the type of others."""
-    from tallytree.budget import BudgetExceeded
-    from tallytree.spec import SpecError
+    from tallytree.errors import BudgetExceeded, SpecError
 
     if isinstance(error, SpecError | BudgetExceeded | ImportError):
         return str(error)
@@ -296,7 +295,7 @@ def _message(error: Exception) -> str:
     )
 
 
-def _in_oneshow_line(message: str) -> str:
+def _in_one_line(message: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
 
 
@@ -308,7 +307,7 @@ def _show_account(console: Console, ledger: Path, dataset: str) -> None:
     try:
         show_line(console, account_line(Ledger(ledger).dataset(dataset), ledger))
     except (OSError, ValueError) as error:
-        show_line(open_console(stderr=True), f"The ledger cannot be shown: {_in_oneshow_line(str(error))}", "yellow")
+        show_line(open_console(stderr=True), f"The ledger cannot be shown: {_in_one_line(str(error))}", "yellow")
 
 
 def _warn_of_seed(seed: int | None) -> None:
@@ -322,8 +321,8 @@ def _warn_of_seed(seed: int | None) -> None:
 
 def _show_levels(console: Console, statement: Mapping[str, Any], published: Mapping[str, int] | None = None) -> None:
     """How every level is measured, and how many rows were published."""
-    headings = ["level", "measured", "share", "sensitivity", "scale", "std dev"]
-    rows = [[printable(level["level"]), *_measurement(level)] for level in statement["levels"]]
+    headings = ["level", "nodes", "measured", "share", "sensitivity", "scale", "std dev"]
+    rows = [[printable(level["level"]), f"{level['nodes']:,}", *_measurement(level)] for level in statement["levels"]]
     if published is not None:
         headings.insert(1, "rows")
         for row, level in zip(rows, statement["levels"], strict=True):

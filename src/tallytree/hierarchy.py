@@ -6,7 +6,7 @@ holds such a tree in arrays; `tallytree.product.Product` crosses several without
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -191,9 +191,14 @@ class Hierarchy:
         return self.path_table(depth, np.arange(self.size(depth), dtype=np.int64))
 
 
+def level_sizes(tree: Tree) -> dict[str, int]:
+    """The levels, root first, with their numbers of nodes."""
+    return {level: tree.size(depth) for depth, level in enumerate(tree.levels)}
+
+
 def describe_levels(tree: Tree) -> str:
     """The levels with their numbers of nodes, for a `repr`."""
-    return ", ".join(f"{name}: {tree.size(depth)}" for depth, name in enumerate(tree.levels))
+    return ", ".join(f"{level}: {size}" for level, size in level_sizes(tree).items())
 
 
 def check_level_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
@@ -203,7 +208,10 @@ def check_level_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
         TypeError: not a sequence of strings.
         ValueError: none, empty, repeated (capitals do not count), too long, or a column of the published tables.
     """
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise TypeError(f"{argument}: {names!r} must be a list of column names, top level first")
+    names = list(names)
+    if not all(isinstance(name, str) for name in names):
         raise TypeError(f"{argument}: {names!r} must be a list of column names, top level first")
     if not names:
         raise ValueError(f"{argument}: at least one column name is needed, top level first")

@@ -22,7 +22,7 @@ import pyarrow as pa
 from tallytree.arrays import IntArray, chunks
 from tallytree.counts import CountsMechanism
 from tallytree.engines.engine import Engine
-from tallytree.hierarchy import Hierarchy, Tree
+from tallytree.hierarchy import Hierarchy, Tree, level_sizes
 from tallytree.measure import Measurer
 from tallytree.measurements import Measurement
 from tallytree.privacy import entropy
@@ -74,6 +74,10 @@ class CountsJob:
     progress: bool
     account: Account | None = None
 
+    def __repr__(self) -> str:
+        """What would be measured; nothing of the records."""
+        return f"CountsJob({self.tree!r}, measuring {', '.join(self.plan.levels) or 'nothing'})"
+
     def check(self) -> None:
         """Check the records' schema, reading no row, and that the ledger has room."""
         _check_room(self.account)
@@ -116,7 +120,7 @@ class CountsJob:
         counted = f"Each row stands for as many records as its column {self.count!r} says."
         return privacy_statement(
             statistic=self.statistic,
-            levels=self.tree.levels,
+            levels=level_sizes(self.tree),
             plan=self.plan,
             terms=self.terms,
             mechanism=self.mechanism,
@@ -168,6 +172,10 @@ class GroupSizesJob:
     engine: Engine
     progress: bool
     account: Account | None = None
+
+    def __repr__(self) -> str:
+        """What would be measured; nothing of the records."""
+        return f"GroupSizesJob({self.hierarchy!r}, measuring {', '.join(self.plan.levels)})"
 
     @property
     def hierarchy(self) -> Hierarchy:
@@ -230,7 +238,7 @@ class GroupSizesJob:
             invariants.append(f"no group has fewer than {self.smallest} members (smaller ones are set to that)")
         return privacy_statement(
             statistic="group_sizes",
-            levels=self.hierarchy.levels,
+            levels=level_sizes(self.hierarchy),
             plan=self.plan,
             terms=self.terms,
             mechanism=self.mechanism,

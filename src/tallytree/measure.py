@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from tallytree.arrays import IntArray
-from tallytree.budget import BudgetExceeded
+from tallytree.errors import BudgetExceeded
 from tallytree.measurements import Measurement, Statistic
 from tallytree.privacy.accounting import NoisePlan
 from tallytree.privacy.sources import NoiseSource

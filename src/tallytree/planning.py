@@ -12,7 +12,7 @@ from tallytree.budget import Budget, BudgetSplit
 from tallytree.counts import CountsMechanism, TopDown
 from tallytree.engines.engine import Engine
 from tallytree.engines.local import Local
-from tallytree.hierarchy import Hierarchy
+from tallytree.hierarchy import Hierarchy, check_level_names
 from tallytree.jobs import CountsJob, GroupSizesJob
 from tallytree.measurements import Statistic
 from tallytree.privacy.accounting import NoisePlan, plan_noise
@@ -138,10 +138,15 @@ def flows_job(
     """Plan a release of flows; see `tallytree.release_flows`."""
     if tree not in ("destination", "origin"):
         raise ValueError(f'tree: {tree!r} is not known; choose "destination" or "origin"')
-    columns = {"origin": origin, "destination": destination}
-    for name, names in columns.items():
-        if isinstance(names, str) or not isinstance(names, Sequence):
-            raise TypeError(f"{name}: {names!r} must be a list of column names, top level first")
+    columns = {
+        "origin": check_level_names(origin, "origin"),
+        "destination": check_level_names(destination, "destination"),
+    }
+    for name, hierarchy in (("origins", origins), ("destinations", destinations)):
+        if not isinstance(hierarchy, Hierarchy):
+            raise TypeError(f"{name}: {type(hierarchy).__name__} must be a tallytree.Hierarchy")
+    for column in sorted(set(columns["origin"]) & set(columns["destination"])):
+        raise ValueError(f"destination: {column!r} is a column of origin too; each side has columns of its own")
     first, second = ("destination", "origin") if tree == "destination" else ("origin", "destination")
     order = list(_alternately(first, len(columns[first]), second, len(columns[second])))
     product = Product({"origin": origins, "destination": destinations}, order=order, columns=columns)
@@ -233,8 +238,8 @@ def _engine(given: Any) -> Engine:
 def _check_kind_of_rows(group: str | None, size: str | None, groups: str | None, public_groups: Any) -> None:
     if (group is None) == (size is None) or (size is None) != (groups is None):
         raise ValueError(
-            f"group: give either group={group!r} for one row per entity, or both size={size!r} and groups={groups!r} "
-            "for (leaf, size, groups) rows"
+            "group: name either the column group, for one row per entity, or both size and groups, for "
+            f"(leaf, size, groups) rows; got group={group!r}, size={size!r}, groups={groups!r}"
         )
     if group is not None and public_groups is None:
         raise ValueError(

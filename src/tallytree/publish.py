@@ -129,7 +129,8 @@ def release_flows(
         trips: the private table, one row per trip unless `count` says otherwise.
         origins: the public hierarchy of origins.
         destinations: the public hierarchy of destinations; it may be another one, of another depth.
-        origin: the columns of `trips` with the origin's path, top first, one per level of `origins`.
+        origin: the columns of `trips` with the origin's path, top first, one per level of `origins`. The column of a
+            single-valued top level may be left out.
         destination: the columns with the destination's path.
         budget: what may be spent.
         neighboring: `"add_remove"` or `"change_one"`; see `release_counts`.

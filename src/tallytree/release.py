@@ -13,6 +13,7 @@ Rows are in the hierarchy's own order, and Parquet files carry no column statist
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import shutil
@@ -132,7 +133,13 @@ class Release:
         return _whole(_level(self._tables, level, self.levels))
 
     def to_pandas(self, level: str) -> Any:
-        """`table(level)` as a pandas data frame (needs pandas)."""
+        """`table(level)` as a pandas data frame.
+
+        Raises:
+            ModuleNotFoundError: pandas is not installed.
+        """
+        if importlib.util.find_spec("pandas") is None:
+            raise ModuleNotFoundError("to_pandas needs pandas: pip install pandas; table(level) is a pyarrow table")
         return self.table(level).to_pandas()
 
     def measurements(self, level: str) -> pa.Table:
@@ -161,6 +168,7 @@ class Release:
             OSError: the disk is full, or the place cannot be written to; nothing is left behind.
         """
         target = refuse_existing(folder)
+        require_writable(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         building = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
         try:
@@ -207,7 +215,7 @@ class Release:
         Raises:
             ValueError: not a whole release, of another format version, or changed since it was written.
         """
-        place = Path(folder)
+        place = Path(os.path.abspath(folder))  # noqa: PTH100  (a later change of directory must not matter)
         try:
             manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -265,7 +273,7 @@ def require_writable(target: Path) -> None:
 
 def file_stem(level: str) -> str:
     """A level's name as a file name: percent-encoded where a file system could mind (letters of any script stay)."""
-    stem = "".join(c if c.isalnum() or c in "_- " else f"%{c.encode().hex().upper()}" for c in level)
+    stem = "".join(c if c.isalnum() or c in "_- " else "".join(f"%{byte:02X}" for byte in c.encode()) for c in level)
     if len(stem.encode()) > 150:  # file systems allow 255 bytes, and the suffix and a temporary prefix need some
         stem = f"{stem.encode()[:100].decode(errors='ignore')}-{hashlib.sha256(level.encode()).hexdigest()[:32]}"
     return stem

@@ -20,7 +20,6 @@ _LIMITS = (
     "refused its input, are outside it.",
     "Another release about the same people adds to what is spent; the budgets of all of them add up.",
     "That nobody has more records than max_contributions is assumed, not enforced.",
-    "Published errors and intervals, where given, cover the privacy noise only, not errors in the records.",
 )
 _SOURCES = {
     "keyed": "Noise is derived from a secret key, fresh for this release, by a cipher; the guarantee is computational.",
@@ -31,7 +30,7 @@ _SOURCES = {
 def privacy_statement(
     *,
     statistic: str,
-    levels: Sequence[str],
+    levels: Mapping[str, int],
     plan: NoisePlan,
     terms: Terms,
     mechanism: Any,
@@ -43,7 +42,7 @@ def privacy_statement(
 
     Args:
         statistic: `"counts"`, `"flows"` or `"group_sizes"`.
-        levels: all levels, root first.
+        levels: all levels, root first, and their numbers of nodes.
         plan: how the measured levels were measured.
         terms: what one neighbouring change is.
         mechanism: the mechanism, whose dataclass fields are its options.
@@ -62,13 +61,13 @@ def privacy_statement(
         "invariants": list(invariants),
         "on_unknown": terms.on_unknown,
         "budget": _amounts(_granted(plan.budget)),
-        "spent": _amounts(plan.spent) if private else dict.fromkeys(plan.spent, "infinity"),
+        "spent": _amounts(plan.spent) if private else {"epsilon": "infinity"},
         "accounting": plan.accounting or "exact",
         "mechanism": mechanism_spec(mechanism),
         "noise_source": terms.noise,
         "ledger": None if dataset is None else {"dataset": dataset, "recorded": True},
         "seeded": not private,
-        "levels": [_level(level, plan.levels.get(level), private=private) for level in levels],
+        "levels": [_level(level, nodes, plan.levels.get(level), private=private) for level, nodes in levels.items()],
         "notes": [*notes, *((_SOURCES[terms.noise], *_LIMITS) if private else (_NOT_PRIVATE,))],
         "software": _software(terms, plan),
     }
@@ -139,12 +138,13 @@ def float_up(amount: Fraction) -> float:
     return nearest if Fraction(repr(nearest)) >= amount else math.nextafter(nearest, math.inf)
 
 
-def _level(level: str, plan: LevelPlan | None, *, private: bool) -> dict[str, Any]:
+def _level(level: str, nodes: int, plan: LevelPlan | None, *, private: bool) -> dict[str, Any]:
     if plan is None:
-        return {"level": level, "measured": False}
+        return {"level": level, "nodes": nodes, "measured": False}
     cost = "epsilon" if plan.noise.distribution == "discrete_laplace" else "rho"
     return {
         "level": level,
+        "nodes": nodes,
         "measured": True,
         "statistic": plan.statistic,
         "share": float(plan.share),

@@ -71,6 +71,10 @@ def locate(table: Any, argument: str) -> Source:
         return _from_pandas(table, argument)
     # What a library says when a conversion fails may quote a value of a record. So here and below the error is raised
     # outside the `except`: then the library's is neither printed with it nor to be found in its `__context__`.
+    if library == "polars" and type(table).__name__ == "LazyFrame":
+        raise TypeError(f"{argument}: a polars LazyFrame is a query, not a table; give .collect() of it")
+    if type(table).__name__ == "Series":
+        raise TypeError(f"{argument}: a Series is one column, not a table; give a data frame")
     try:
         if library == "polars" and hasattr(table, "columns") and hasattr(table, "to_arrow"):
             return table.to_arrow()
@@ -94,6 +98,8 @@ def _files(path: str, argument: str) -> Files:
     matches = [path] if Path(path).exists() else sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
     if len(matches) == 1 and Path(matches[0]).is_dir():
         matches = _in_folder(Path(matches[0]), argument)
+        if not matches:
+            raise ValueError(f"{argument}: the folder {path!r} holds no .parquet file; for CSV give '{path}/*.csv'")
     matches = _without_repeats(matches)
     if not matches:
         raise ValueError(f"{argument}: no file at {path!r}; give the path or glob of Parquet or CSV files")
@@ -184,8 +190,12 @@ def _schema_of_file(path: str, file_format: FileFormat, argument: str) -> pa.Sch
         if file_format == "parquet":
             return pa.parquet.read_schema(path).remove_metadata()
         return pa.schema([(name, pa.string()) for name in _csv_header(path)])
+    except PermissionError:
+        denied = True
     except (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error, StopIteration):
-        pass
+        denied = False
+    if denied:
+        raise PermissionError(f"{argument}: permission to read {path!r} is denied")
     raise ValueError(f"{argument}: {path!r} cannot be read as {file_format}; is it whole, and does it have a header?")
 
 
@@ -202,9 +212,19 @@ def require_columns(names: Iterable[str], wanted: Sequence[str], argument: str) 
     for column in wanted:
         found = present.count(column)
         if found == 0:
-            raise ValueError(f"{argument}: column {column!r} is missing; the table has {', '.join(map(repr, present))}")
+            has = ", ".join(map(repr, present)) + _csv_hint(present)
+            raise ValueError(f"{argument}: column {column!r} is missing; the table has {has}")
         if found > 1:
             raise ValueError(f"{argument}: column {column!r} appears {found} times; give each column its own name")
+
+
+def _csv_hint(names: Sequence[str]) -> str:
+    """What is probably wrong with a CSV file whose header looks like this."""
+    if any("\N{REPLACEMENT CHARACTER}" in name for name in names):
+        return " (the file is not UTF-8; convert it)"
+    if len(names) == 1 and any(separator in names[0] for separator in ";\t|"):
+        return " (cells must be separated by commas)"
+    return ""
 
 
 def read_public(table: Any, columns: Sequence[str], argument: str) -> pa.Table:

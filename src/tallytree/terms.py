@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, Literal, cast, get_args
 
 from tallytree.privacy.sensitivity import Neighboring, neighboring_relation
@@ -56,18 +56,18 @@ def checked_terms(neighboring: str, max_contributions: int, on_unknown: str, noi
         raise ValueError(f'on_unknown: {on_unknown!r} is not known; choose "error" or "drop"')
     if noise not in get_args(NoiseName):
         raise ValueError(f'noise: {noise!r} is not known; choose "keyed" or "opendp"')
-    if noise == "opendp" and find_spec("opendp") is None:  # found out before anything is recorded as spent
-        raise ModuleNotFoundError("OpenDP is not installed: pip install tallytree[opendp]")
-    if seed is not None:
-        integer(seed, "seed")
-        if noise == "opendp":
-            raise ValueError('seed: OpenDP draws from the operating system and takes no seed; use noise="keyed"')
+    if noise == "opendp" and importlib.util.find_spec("opendp") is None:  # before anything is recorded as spent
+        raise ModuleNotFoundError(
+            'noise: "opendp" needs OpenDP, which is not installed: pip install "tallytree[opendp]"'
+        )
+    if seed is not None and noise == "opendp":
+        raise ValueError('seed: OpenDP draws from the operating system and takes no seed; use noise="keyed"')
     return Terms(
         neighboring_relation(neighboring),
         integer(max_contributions, "max_contributions", least=1, most=10**6),
         cast(OnUnknown, on_unknown),
         cast(NoiseName, noise),
-        seed,
+        None if seed is None else integer(seed, "seed"),
     )
 
 

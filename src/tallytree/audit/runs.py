@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tallytree.arrays import IntArray, concatenate_ranges
-from tallytree.budget import BudgetExceeded
+from tallytree.errors import BudgetExceeded
 from tallytree.measure import TrueStatistics
 from tallytree.measurements import Measurement, Statistic
 from tallytree.privacy.accounting import LevelPlan, NoisePlan

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from tallytree.arrays import IntArray
-from tallytree.budget import BudgetExceeded
+from tallytree.errors import BudgetExceeded
 from tallytree.measurements import Noise
 from tallytree.privacy import noise as samplers
 

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from tallytree.budget import Budget, BudgetExceeded, BudgetKind
+from tallytree.budget import Budget, BudgetKind
+from tallytree.errors import BudgetExceeded
 from tallytree.privacy.accounting import NoisePlan
 from tallytree.privacy.sensitivity import Neighboring
 from tallytree.statement import shown_down, shown_up

@@ -53,6 +53,7 @@ class Matching:
                 raise ValueError(f"estimator: {name!r} is not known; choose one of {', '.join(ESTIMATORS)}")
         if self.norm not in get_args(Norm) or isinstance(self.norm, bool):
             raise ValueError(f"norm: {self.norm!r} must be 1 or 2")
+        object.__setattr__(self, "norm", int(self.norm))
         if self.merge not in get_args(Merge):
             raise ValueError(f'merge: {self.merge!r} is not known; choose "weighted" or "average"')
 

@@ -4,8 +4,9 @@
 private ones' schemas; `Spec.release` spends the budget. The keys are documented in `docs/spec.md`.
 """
 
+from tallytree.errors import SpecError
 from tallytree.spec.base import Spec, known_mechanisms
-from tallytree.spec.document import SpecError, read_document
+from tallytree.spec.document import read_document
 from tallytree.spec.load import load_spec
 from tallytree.spec.sections import BudgetSpec, EngineSpec, HierarchySpec, MechanismSpec
 from tallytree.spec.statistics import SPECS, CountsSpec, FlowsSpec, GroupSizesSpec

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tallytree.spec.document import Document, KeyPath, SpecError
+from tallytree.errors import SpecError
+from tallytree.spec.document import Document, KeyPath
 
 _ARGUMENT = re.compile(r"[a-z_]+(?=: |\[| \()")
 """How the library's own messages begin: the argument, then its value or its remedy."""

@@ -112,7 +112,8 @@ class Spec(Section, ABC):
     def release(self, folder: str | os.PathLike[str], *, csv: bool = False, progress: bool = False) -> Release:
         """Release and save; this spends the budget.
 
-        The saved spec names tables as this spec does, so a release does not tell where its publisher keeps them.
+        The saved spec names tables as this spec does where that is below the spec's folder, and others without their
+        folder, so a release does not tell where its publisher keeps them.
 
         Args:
             folder: where to; it must not exist yet, which is checked before anything is drawn.
@@ -130,7 +131,7 @@ class Spec(Section, ABC):
         job = self.job(progress=progress)
         with naming_lines(self._document):
             release = job.run()
-        named = {key: getattr(self, key) for key in self.tables}
+        named = {key: _public_name(getattr(self, key)) for key in self.tables}
         release = dataclasses.replace(release, spec={**release.spec, **named})
         release.save(folder, csv=csv)
         job.finish()
@@ -197,3 +198,11 @@ def known_mechanisms(package: Any, protocol: type) -> dict[str, type]:
         for name, value in exported.items()
         if isinstance(value, type) and dataclasses.is_dataclass(value) and issubclass(value, protocol)
     }
+
+
+def _public_name(written: str | None) -> str | None:
+    """A table's path as it may be published."""
+    if written is None:
+        return None
+    path = Path(written)
+    return path.name if path.is_absolute() or ".." in path.parts else written

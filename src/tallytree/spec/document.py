@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 import yaml
 
+from tallytree.errors import SpecError
 from tallytree.spec.scalars import NUMBER, Plain
 
 KeyPath: TypeAlias = tuple[str | int, ...]
@@ -31,10 +32,6 @@ _KINDS: dict[str, Literal["number", "boolean", "date", "empty value"]] = {
     "null": "empty value",
 }
 """What YAML's tags are called in messages."""
-
-
-class SpecError(ValueError):
-    """A spec that cannot be used; the message names the file, the line, the key, the value and the remedy."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,8 @@ from typing import get_args
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from tallytree.spec.document import Document, KeyPath, SpecError
+from tallytree.errors import SpecError
+from tallytree.spec.document import Document, KeyPath
 from tallytree.spec.scalars import shown
 from tallytree.spec.statistics import SPECS
 from tallytree.spec.wording import closest

@@ -83,7 +83,8 @@ def _refusal(error: Exception, argument: str) -> BaseException:
         return OSError(f"{argument}: a file cannot be read, or a temporary one not be written; is the disk full?")
     return ValueError(
         f"{argument}: the records cannot be read ({type(error).__name__}); what the reader said is withheld because it "
-        "may quote a record. Is every file whole, its text UTF-8, and its CSV quoted as in RFC 4180?"
+        "may quote a record. Is every file whole, its text UTF-8, and its CSV quoted as in RFC 4180, with as many "
+        "cells in every row as in the header?"
     )
 
 
@@ -296,7 +297,7 @@ def _refuse_unknown(db: Session, records: Records) -> None:
             place = ", ".join(f"{column}={label!r}" for column, label in zip(columns, labels, strict=True))
             raise ValueError(
                 f"{records.argument}: a record is outside the hierarchy, at {place}; add that leaf to the hierarchy's "
-                "table, or leave such records out with on_unknown='drop'"
+                "table, correct the record, or (private records only) leave such records out with on_unknown='drop'"
             )
 
 

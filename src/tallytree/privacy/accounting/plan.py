@@ -8,7 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, cast, get_args
 
-from tallytree.budget import Budget, BudgetExceeded, BudgetSplit, shares
+from tallytree.budget import Budget, BudgetSplit, shares
+from tallytree.errors import BudgetExceeded
 from tallytree.measurements import Noise, Statistic
 from tallytree.privacy.accounting import pld
 from tallytree.privacy.accounting.calibration import Grid, gaussian_for, laplace_for, privacy_cost

@@ -1,0 +1,11 @@
+"""Exceptions of the library's own."""
+
+from __future__ import annotations
+
+
+class BudgetExceeded(RuntimeError):  # noqa: N818  (a fixed public name)
+    """Something would spend more privacy budget than was granted; nothing was drawn."""
+
+
+class SpecError(ValueError):
+    """A spec that cannot be used; the message names the file, the line, the key, the value and the remedy."""
