@@ -85,6 +85,16 @@ def test_nodes_that_the_level_does_not_have_are_refused_before_anything_is_read(
         counts_measurer(KeyedNoise(KEY)).measure("c", np.array([0.5]), "counts")
 
 
+def test_a_value_that_noise_could_wrap_around_is_refused_before_any_draw():
+    class Drawn:
+        def draw(self, noise, address, cells):
+            raise AssertionError("noise was drawn")
+
+    statistics = CountLevels(AREAS, np.array([0]), np.array([2**62 + 1]))
+    with pytest.raises(OverflowError, match="a value at level 'c' is beyond 2\\^62"):
+        Measurer(statistics, plan({"c": "counts"}), Drawn()).measure("c", np.array([0]), "counts")
+
+
 def test_an_array_that_listens_hears_nothing():
     heard = []
 

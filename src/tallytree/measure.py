@@ -13,6 +13,7 @@ from tallytree.errors import BudgetExceeded
 from tallytree.measurements import Measurement, Statistic
 from tallytree.privacy.accounting import NoisePlan
 from tallytree.privacy.sources import NoiseSource
+from tallytree.tabulate.statistics import LARGEST_TOTAL
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class Measurer:
             BudgetExceeded: the plan has no such measurement.
             ValueError: nodes that the level does not have.
             TypeError: nodes that are not integers.
+            OverflowError: a true value to which noise cannot be added within 64 bits; no noise is drawn.
         """
         planned = self._plan.levels.get(str(level))
         if planned is None or str(statistic) != planned.statistic:
@@ -74,6 +76,10 @@ class Measurer:
         nodes = _checked_nodes(nodes, self._statistics.size(level))
         self._on_measure(level)
         true, offsets, cells = self._statistics.cells(level, nodes, statistic)
+        if len(true) and not -LARGEST_TOTAL <= true.min() <= true.max() <= LARGEST_TOTAL:
+            raise OverflowError(
+                f"measure: a value at level {level!r} is beyond 2^62, so adding noise could wrap around"
+            )
         noise = self._source.draw(planned.noise, (level, statistic), cells)
         logger.debug("measured %s at %d nodes of level %r", statistic, len(nodes), level)
         noisy = np.add(true, noise, out=noise)

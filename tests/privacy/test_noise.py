@@ -1,22 +1,17 @@
-import importlib.util
 import math
 import sys
-from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
 
 import mpmath
-import numba
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.ciphers import Cipher
-from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
-from numba.core.registry import CPUDispatcher
 from scipy import stats
 
-from tallytree import kernels
-from tallytree.privacy import entropy, noise, scales
-from tallytree.privacy.entropy import derive, key_from_seed, open_streams
+from tallytree.privacy import noise, scales
+from tallytree.privacy.chacha import opened
+from tallytree.privacy.entropy import derive, key_from_seed
 from tallytree.privacy.noise import (
     discrete_gaussian,
     discrete_laplace,
@@ -25,16 +20,18 @@ from tallytree.privacy.noise import (
     opendp_gaussian,
     opendp_laplace,
 )
+from tallytree.privacy.samplers import sampler_of_laplace
 from tallytree.privacy.scales import next_float, representable
 
 KEY = key_from_seed(2020)
 DRAWS = 400_000
-SCALES = [Fraction(3, 10), Fraction(1), Fraction(3), Fraction(41, 2), Fraction(1000)]
+SCALES = [Fraction(3, 10), Fraction(1), Fraction(3), Fraction(41, 2), Fraction(600), Fraction(2000)]
 LARGEST = 2**40
-ROUNDING = 1e-15
 GOLDEN = {
-    "discrete_laplace": [0, 1, 7, -1, 0, -1, -5, 2, -1, -2, 11, -4],
-    "discrete_gaussian": [1, 6, 1, 0, -5, 2, 0, 2, -2, 0, -7, -1],
+    ("discrete_laplace", 3): [-5, 1, -2, 8, 1, -3, -5, -2, 0, 2, 1, -1],
+    ("discrete_laplace", 10_000): [-12109, 946, -7173, -4213, -19459, -22160, -625, 8919, 370, -2155, 11155, 35420],
+    ("discrete_gaussian", 3): [-2, -2, -1, 1, -1, 0, -1, 1, 4, 2, 4, 0],
+    ("discrete_gaussian", 10_000): [4551, 7529, -6743, 25657, 8548, 4251, -14166, 4014, -9310, 6574, 9028, -6227],
 }
 
 both = pytest.mark.parametrize("draw", [discrete_laplace, discrete_gaussian])
@@ -179,243 +176,15 @@ def test_opendp_draws_the_same_distribution(draw, oracle, scale):
     assert p_value(draw(scale * Fraction(106, 100), size, KEY)) < 1e-9
 
 
-# The kernels, on words that the test chooses
-
-
-def stream_of(*words):
-    """A stream that gives these 63-bit words, then goes on with the key's own."""
-    stream = open_streams(bytes(32))
-    start = 16 - 2 * len(words)
-    stream[start:16] = np.array([word << 1 for word in words], "<u8").view("<u4")
-    stream[32] = start
-    return stream
-
-
-def words_read(stream, given):
-    return given - (16 - int(stream[32])) // 2
-
-
-def test_factorial_runs_have_exactly_the_probability_of_inverse_factorials():
-    limits = [int(limit) for limit in noise._FACTORIAL_LIMITS]
-    assert [Fraction(limit, noise._FACTORIAL_RANGE) for limit in limits] == [
-        Fraction(1, math.factorial(k)) for k in range(20)
-    ]
-    for run in range(1, 19):
-        assert noise._factorial_run(stream_of(limits[run] - 1)) == run
-        assert noise._factorial_run(stream_of(limits[run + 1])) == run
-
-
-def test_factorial_runs_go_on_past_one_word():
-    never = 2**62
-    assert noise._factorial_run(stream_of(0, never)) == 19
-    assert noise._factorial_run(stream_of(74, 0, never)) == 20
-    assert noise._factorial_run(stream_of(74, 0, 0, 0, never)) == 22
-    twentieth = (2**63 - 1) // 20
-    assert noise._factorial_run(stream_of(0, twentieth - 1, never)) == 20
-    assert noise._factorial_run(stream_of(0, twentieth, never)) == 19
-
-
-@pytest.mark.parametrize("bound", [1, 2, 3, 10, 2**40 - 1, 2**40, 2**41])
-def test_uniform_draws_give_every_value_equally_many_words(bound):
-    unit = (2**63 - 1) // bound
-    for value in {0, bound // 2, bound - 1}:
-        assert noise._uniform(stream_of(value * unit), bound) == value
-        assert noise._uniform(stream_of(value * unit + unit - 1), bound) == value
-    beyond = min(unit * bound, 2**63 - 1)
-    assert noise._uniform(stream_of(beyond, 2**63 - 1, 0), bound) == 0
-
-
-@pytest.mark.parametrize(
-    "fraction", [(0, 1), (1, 1), (1, 2), (2, 3), (1, 7), (2**40 - 1, 2**40), (1, 2**40), (0, 2**40)]
-)
-def test_bernoulli_accepts_exactly_its_share_of_the_words(fraction):
-    numerator, denominator = fraction
-    unit = (2**63 - 1) // denominator
-    if numerator > 0:
-        assert noise._bernoulli(stream_of(unit * numerator - 1), *fraction)
-    if numerator < denominator:
-        assert not noise._bernoulli(stream_of(unit * numerator), *fraction)
-        assert not noise._bernoulli(stream_of(unit * denominator - 1), *fraction)
-    redrawn = stream_of(2**63 - 1, unit * denominator, 0)
-    assert noise._bernoulli(redrawn, *fraction) == (numerator > 0)
-    assert words_read(redrawn, 3) == 3
-
-
-@pytest.mark.parametrize(("p", "q"), [(1, 1), (1, 1000), (LARGEST, 1), (LARGEST, LARGEST - 1), (LARGEST - 1, 1099)])
-def test_an_absurd_proposal_is_rejected_at_once(p, q):
-    largest = p * 2**22 // q
-    stream = open_streams(KEY)
-    assert not any(noise._gaussian_kept(stream, largest, p, q) for _ in range(1000))
-
-
-# What the kernels are made of
-
-
-def load_again(module, monkeypatch, kernel):
-    """The module's own source, with its kernels made by `kernel`."""
-    monkeypatch.setattr(kernels, "kernel", kernel)
-    spec = importlib.util.spec_from_file_location(module.__name__, module.__file__)
-    again = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, module.__name__, again)
-    spec.loader.exec_module(again)
-    return again
-
-
-def test_no_kernel_has_a_float(monkeypatch):
-    modules = [load_again(module, monkeypatch, numba.njit) for module in (entropy, noise)]
-    modules[1].discrete_laplace(1, 1, KEY)
-    modules[1].discrete_gaussian(1, 1, KEY)
-    compiled = {value for module in modules for value in vars(module).values() if isinstance(value, CPUDispatcher)}
-    assert len(compiled) >= 14
-    for dispatcher in compiled:
-        assert dispatcher.overloads, dispatcher
-        for overload in dispatcher.overloads.values():
-            types = {str(found) for found in overload.type_annotation.typemap.values()}
-            assert not [found for found in types if "float" in found or "complex" in found], dispatcher
-
-
-@pytest.fixture
-def interpreted(monkeypatch):
-    """The module's own source run by the interpreter: unlimited integers, and words from `cryptography`."""
-    module = load_again(noise, monkeypatch, lambda function: function)
-
-    class Words:
-        def __init__(self, key):
-            self.key = key
-
-        def seek(self, cell, block):
-            start = int(block).to_bytes(8, "little") + int(cell).to_bytes(8, "little")
-            self.cipher = Cipher(ChaCha20(self.key, start), mode=None).encryptor()
-
-    class Word(int):
-        def __rshift__(self, bits):
-            return int(self) >> int(bits)
-
-    module.open_streams = Words
-    module.seek = Words.seek
-    module.next_word = lambda words: Word(int.from_bytes(words.cipher.update(bytes(8)), "little"))
-    module._FACTORIAL_LIMITS = [int(limit) for limit in module._FACTORIAL_LIMITS]
-    return module
-
-
-def law(module, sampler, *arguments, cutoff=Fraction(1, 10**6)):
-    """The probability of each answer in one round of a sampler, to a float's precision, and of what was cut off.
-
-    Every path through its random choices is walked, down to a probability of `cutoff`. A second uniform draw means
-    that the round starts again: that is the answer "again".
-    """
-    answers, cut, pending = defaultdict(Fraction), Fraction(0), [[]]
-
-    class Path:
-        def __init__(self, choices):
-            self.choices, self.walked, self.weight, self.rounds = choices, 0, Fraction(1), 0
-
-    class Ended(Exception):  # noqa: N818
-        pass
-
-    def choose(path, options):
-        if path.walked == len(path.choices):
-            pending.extend([*path.choices, other] for other in range(1, len(options)))
-            path.choices.append(0)
-        answer, probability = options[path.choices[path.walked]]
-        path.walked += 1
-        path.weight *= probability
-        if answer is None or path.weight < cutoff:
-            raise Ended(None)
-        return answer
-
-    def coin(path, heads):
-        return choose(path, [(answer, share) for answer, share in ((True, heads), (False, 1 - heads)) if share > 0])
-
-    def uniform(path, bound):
-        path.rounds += 1
-        if path.rounds == 2:
-            raise Ended("again")
-        return choose(path, [(answer, Fraction(1, bound)) for answer in range(bound)])
-
-    runs = [(n, Fraction(1, math.factorial(n)) - Fraction(1, math.factorial(n + 1))) for n in range(1, 10)]
-    runs.append((None, Fraction(1, math.factorial(10))))
-    module._uniform = uniform
-    module._factorial_run = lambda path: choose(path, runs)
-    module._bernoulli = lambda path, numerator, denominator: coin(path, Fraction(numerator, denominator))
-    if sampler != "_exp_bernoulli":  # its own law has a test of its own
-        module._exp_bernoulli = lambda path, numerator, denominator: coin(
-            path, Fraction(math.exp(-Fraction(numerator, denominator)))
-        )
-    while pending:
-        path = Path(pending.pop())
-        try:
-            answer = getattr(module, sampler)(path, *arguments)
-        except Ended as end:
-            (answer,) = end.args
-        if answer is None:
-            cut += path.weight
-        else:
-            answers[answer] += path.weight
-    assert sum(answers.values()) + cut == 1
-    return answers, cut
-
-
-@pytest.mark.parametrize("fraction", [(0, 1), (1, 1), (1, 2), (2, 3), (1, 10), (LARGEST - 1, LARGEST)])
-def test_bernoulli_exp_has_exactly_its_probability(interpreted, fraction):
-    answers, cut = law(interpreted, "_exp_bernoulli", *fraction)
-    assert cut < 1e-4
-    assert answers[True] - ROUNDING <= math.exp(-fraction[0] / fraction[1]) <= answers[True] + cut + ROUNDING
-
-
-@pytest.mark.parametrize(
-    ("magnitude", "p", "q"),
-    [(0, 1, 1), (1, 1, 1), (2, 1, 1), (3, 1, 1), (0, 3, 10), (7, 5, 2), (3, 41, 2), (40, 41, 2), (45, 41, 2)],
-)
-def test_a_proposal_is_kept_with_exactly_the_probability_that_makes_it_gaussian(interpreted, magnitude, p, q):
-    answers, cut = law(interpreted, "_gaussian_kept", magnitude, p, q)
-    assert cut < 1e-4
-    x = magnitude * q / p - 1
-    assert answers[True] - ROUNDING <= math.exp(-x * x / 2) <= answers[True] + cut + ROUNDING
-
-
-@pytest.mark.parametrize(("p", "q"), [(1, 1), (3, 1), (2, 3), (3, 2)])
-def test_a_round_of_the_laplace_sampler_has_exactly_the_laplace_probabilities(interpreted, p, q):
-    answers, cut = law(interpreted, "_laplace", p, q)
-    again = answers.pop("again")
-    assert cut < 1e-3
-    ratio = math.exp(-q / p)
-    for k in range(-3, 4):
-        mass = (1 - ratio) / (1 + ratio) * ratio ** abs(k)
-        assert answers[k] - ROUNDING <= mass * (1 - again)
-        assert mass * (1 - again - cut) <= answers[k] + cut + ROUNDING
-    assert all(answers[k] == answers[-k] for k in answers)
-
-
-@pytest.mark.parametrize(
-    "scale",
-    [
-        Fraction(3, 10),
-        Fraction(1),
-        Fraction(41, 2),
-        Fraction(1, 1000),
-        Fraction(10**9),
-        Fraction(LARGEST - 1, LARGEST),
-        Fraction(LARGEST, LARGEST - 1),
-        Fraction(LARGEST - 1, 1100),
-        Fraction(LARGEST // 1000 + 1, LARGEST),
-    ],
-)
-def test_the_compiled_sampler_is_the_same_in_unlimited_integers(interpreted, scale):
-    cells = np.concatenate([np.arange(300), 2**63 - 1 - np.arange(100)])
-    for name in ("laplace_at", "gaussian_at"):
-        expected = getattr(interpreted, name)(scale, KEY, ("unlimited",), cells)
-        np.testing.assert_array_equal(getattr(noise, name)(scale, KEY, ("unlimited",), cells), expected)
-
-
 # Keys, addresses, cells
 
 
 @both_at
-def test_equal_arguments_give_equal_noise_for_ever(draw, draw_at):
-    expected = GOLDEN[draw.__name__]
-    assert draw(3, 12, KEY, ("measure", 2)).tolist() == expected
-    assert draw_at(3, KEY, ("measure", 2), range(12)).tolist() == expected
+@pytest.mark.parametrize("scale", [3, 10_000])
+def test_equal_arguments_give_equal_noise_for_ever(draw, draw_at, scale):
+    expected = GOLDEN[draw.__name__, scale]
+    assert draw(scale, 12, KEY, ("measure", 2)).tolist() == expected
+    assert draw_at(scale, KEY, ("measure", 2), range(12)).tolist() == expected
 
 
 @both_at
@@ -473,9 +242,45 @@ def test_noise_of_other_cells_addresses_keys_scales_and_distributions_is_indepen
 
 
 def test_the_key_of_a_stream_is_the_documented_derivation():
-    subkey = derive(KEY, "noise", "scale", 3, 2, "measure", 2)
-    values = noise._laplace_cells(open_streams(subkey), 3, 2, np.arange(100))
+    subkey, values = derive(KEY, "noise", "scale", 3, 2, "measure", 2), np.empty(100, np.int64)
+    with opened(subkey) as words:
+        sampler_of_laplace(Fraction(3, 2)).fill(words, np.arange(100), values)
     np.testing.assert_array_equal(values, discrete_laplace(Fraction(3, 2), 100, KEY, ("measure", 2)))
+
+
+@both_at
+@pytest.mark.parametrize("scale", [3, 10**4])
+def test_noise_is_the_same_for_any_number_of_threads_and_any_chunk(monkeypatch, draw, draw_at, scale):
+    whole = draw(scale, 300_007, KEY, ("a",), threads=1)
+    np.testing.assert_array_equal(draw(scale, 300_007, KEY, ("a",)), whole)
+    np.testing.assert_array_equal(draw(scale, 300_007, KEY, ("a",), threads=7), whole)
+    backwards = np.arange(300_007)[::-1]
+    np.testing.assert_array_equal(draw_at(scale, KEY, ("a",), backwards, threads=3), whole[::-1])
+    for chunk in (1009, 2**13):
+        monkeypatch.setattr(noise, "_CHUNK", chunk)
+        np.testing.assert_array_equal(draw(scale, 300_007, KEY, ("a",), threads=2), whole)
+
+
+@both
+def test_many_threads_of_the_callers_own_get_the_same_noise(draw):
+    expected = draw(11, 5000, KEY)
+    with ThreadPoolExecutor(8) as pool:
+        for values in pool.map(lambda _: draw(11, 5000, KEY), range(40)):
+            np.testing.assert_array_equal(values, expected)
+
+
+def test_an_error_in_a_thread_reaches_the_caller_and_clears_the_key(monkeypatch):
+    seen = []
+
+    class Failing:
+        def fill(self, key, cells, noise):
+            seen.append(key)
+            raise RuntimeError("fails")
+
+    monkeypatch.setattr(noise, "sampler_of_laplace", lambda scale: Failing())
+    with pytest.raises(RuntimeError, match="fails"):
+        discrete_laplace(1, 3 * 2**16, KEY, threads=2)
+    assert not seen[0].any()
 
 
 # The scale that is used
@@ -632,6 +437,19 @@ def by_size(request):
 def test_a_size_is_not_negative(by_size):
     with pytest.raises(ValueError, match="size must be at least 0, got -1; give the number of cells"):
         by_size(-1)
+
+
+@pytest.mark.parametrize("size", [10**12, 2**63, 10**30])
+def test_a_size_beyond_memory_is_refused(by_size, size):
+    with pytest.raises(MemoryError, match=rf"size {size} takes .* GiB, more than this machine has; draw part after"):
+        by_size(size)
+
+
+@both
+@pytest.mark.parametrize(("threads", "error"), [(0, ValueError), (-1, ValueError), (1.0, TypeError), (True, TypeError)])
+def test_threads_are_a_positive_number(draw, threads, error):
+    with pytest.raises(error, match=rf"threads must be .*, got {threads}; give the number of threads, or None for all"):
+        draw(1, 1, KEY, threads=threads)
 
 
 @pytest.mark.parametrize("size", [1.0, True, "1", None, (2, 3)])

@@ -1,43 +1,36 @@
 """Integer noise, drawn exactly: a pure function of (scale, key, address, cell).
 
-The samplers are those of Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (NeurIPS 2020,
-Algorithms 1-3), in integers only. Exact means: nothing is approximated but the uniform bits, which are ChaCha20's.
-The running time depends on the values drawn and is outside the privacy guarantee.
+Drawn by inverse CDF from the words of a keyed cipher (`samplers`, `inverse_cdf`, `chacha`). Exact means: nothing is
+approximated but the uniform bits, which are ChaCha20's, and what lies beyond 2^62 - 1, less than exp(-10^9) of any
+law, counts as that largest value. The running time depends on the values drawn and is outside the privacy guarantee.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from math import factorial
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tallytree.kernels import kernel
-from tallytree.privacy.entropy import Stream, derive, next_word, open_streams, seek
+from tallytree.privacy.chacha import opened
+from tallytree.privacy.entropy import derive
+from tallytree.privacy.samplers import Sampler, sampler_of_gaussian, sampler_of_laplace
 from tallytree.privacy.scales import Number, next_float, representable
 
 Integers = NDArray[np.int64]
 
-# Why nothing overflows int64. A scale is p/q with 0 < p, q <= 2^40.
-#   _uniform       draw < 2^63 as the word loses its lowest bit; unit * bound <= 2^63 - 1 by the floor in unit
-#   _bernoulli     unit * numerator <= unit * denominator <= 2^63 - 1, since numerator <= denominator
-#   _laplace       2p <= 2^41; turns < 2^22, so digit + p * turns < p * (1 + turns) <= 2^62 and so is |Y| <= that / q
-#   _gaussian_kept |Y| * q <= digit + p * turns < 2^62, and p <= 2^40, so their difference fits; the loops over `whole`
-#                  count to less than 2^62 and multiply nothing
-_TURNS_BITS = 22
-_LARGEST_WORD = 2**63 - 1
-
-# A uniform word below _FACTORIAL_RANGE is below _FACTORIAL_LIMITS[k] with probability 1/k!, for k = 0..19.
-_FACTORIAL_TERMS = 19
-_FACTORIAL_RANGE = _LARGEST_WORD // factorial(_FACTORIAL_TERMS) * factorial(_FACTORIAL_TERMS)
-_FACTORIAL_LIMITS = np.array([_FACTORIAL_RANGE // factorial(k) for k in range(_FACTORIAL_TERMS + 1)], np.int64)
-
+_LARGEST_CELL = 2**63 - 1
+_CHUNK = 2**17
 _OPENDP_CHUNK = 100_000
 
 
-def discrete_laplace(scale: Number, size: int, key: bytes, address: tuple[str | int, ...] = ()) -> Integers:
+def discrete_laplace(
+    scale: Number, size: int, key: bytes, address: tuple[str | int, ...] = (), *, threads: int | None = None
+) -> Integers:
     """Draw discrete Laplace (two-sided geometric) noise for the cells 0..size-1.
 
     P(X = k) = (1 - r)/(1 + r) · r^|k| with r = exp(-1/s), where s = `representable(scale)`. Equal arguments give equal
@@ -48,18 +41,22 @@ def discrete_laplace(scale: Number, size: int, key: bytes, address: tuple[str | 
         size: the number of cells.
         key: 32 bytes.
         address: what the cells belong to, such as ("measure", level).
+        threads: how many share the work; as many as there are processors if not given. The noise is the same.
 
     Returns:
         int64, shape (size,).
 
     Raises:
         TypeError: an argument of the wrong kind.
-        ValueError: a scale outside [0.001, 10^9], a negative size, a key that is not 32 bytes long.
+        ValueError: a scale outside [0.001, 10^9], a negative size, a key that is not 32 bytes long, no thread.
+        MemoryError: a size that this machine cannot hold.
     """
-    return laplace_at(scale, key, address, np.arange(_checked_size(size)))
+    return _draw(sampler_of_laplace, "scale", scale, key, address, range(_checked_size(size)), threads)
 
 
-def discrete_gaussian(sigma: Number, size: int, key: bytes, address: tuple[str | int, ...] = ()) -> Integers:
+def discrete_gaussian(
+    sigma: Number, size: int, key: bytes, address: tuple[str | int, ...] = (), *, threads: int | None = None
+) -> Integers:
     """Draw discrete Gaussian noise for the cells 0..size-1.
 
     P(X = k) ∝ exp(-k²/(2s²)), where s = `representable(sigma)`. Equal arguments give equal arrays; any other key,
@@ -70,18 +67,22 @@ def discrete_gaussian(sigma: Number, size: int, key: bytes, address: tuple[str |
         size: the number of cells.
         key: 32 bytes.
         address: what the cells belong to, such as ("measure", level).
+        threads: how many share the work; as many as there are processors if not given. The noise is the same.
 
     Returns:
         int64, shape (size,).
 
     Raises:
         TypeError: an argument of the wrong kind.
-        ValueError: a sigma outside [0.001, 10^9], a negative size, a key that is not 32 bytes long.
+        ValueError: a sigma outside [0.001, 10^9], a negative size, a key that is not 32 bytes long, no thread.
+        MemoryError: a size that this machine cannot hold.
     """
-    return gaussian_at(sigma, key, address, np.arange(_checked_size(size)))
+    return _draw(sampler_of_gaussian, "sigma", sigma, key, address, range(_checked_size(size)), threads)
 
 
-def laplace_at(scale: Number, key: bytes, address: tuple[str | int, ...], cells: ArrayLike) -> Integers:
+def laplace_at(
+    scale: Number, key: bytes, address: tuple[str | int, ...], cells: ArrayLike, *, threads: int | None = None
+) -> Integers:
     """Draw the noise that `discrete_laplace` gives these cells.
 
     Args:
@@ -89,18 +90,21 @@ def laplace_at(scale: Number, key: bytes, address: tuple[str | int, ...], cells:
         key: 32 bytes.
         address: what the cells belong to.
         cells: integers >= 0, shape (n,), any subset in any order; an equal cell has equal noise.
+        threads: how many share the work; as many as there are processors if not given. The noise is the same.
 
     Returns:
         int64, shape (n,).
 
     Raises:
         TypeError: an argument of the wrong kind.
-        ValueError: a scale outside [0.001, 10^9], a negative cell, a key that is not 32 bytes long.
+        ValueError: a scale outside [0.001, 10^9], a negative cell, a key that is not 32 bytes long, no thread.
     """
-    return _draw(_laplace_cells, "scale", scale, key, address, cells)
+    return _draw(sampler_of_laplace, "scale", scale, key, address, _checked_cells(cells), threads)
 
 
-def gaussian_at(sigma: Number, key: bytes, address: tuple[str | int, ...], cells: ArrayLike) -> Integers:
+def gaussian_at(
+    sigma: Number, key: bytes, address: tuple[str | int, ...], cells: ArrayLike, *, threads: int | None = None
+) -> Integers:
     """Draw the noise that `discrete_gaussian` gives these cells.
 
     Args:
@@ -108,15 +112,16 @@ def gaussian_at(sigma: Number, key: bytes, address: tuple[str | int, ...], cells
         key: 32 bytes.
         address: what the cells belong to.
         cells: integers >= 0, shape (n,), any subset in any order; an equal cell has equal noise.
+        threads: how many share the work; as many as there are processors if not given. The noise is the same.
 
     Returns:
         int64, shape (n,).
 
     Raises:
         TypeError: an argument of the wrong kind.
-        ValueError: a sigma outside [0.001, 10^9], a negative cell, a key that is not 32 bytes long.
+        ValueError: a sigma outside [0.001, 10^9], a negative cell, a key that is not 32 bytes long, no thread.
     """
-    return _draw(_gaussian_cells, "sigma", sigma, key, address, cells)
+    return _draw(sampler_of_gaussian, "sigma", sigma, key, address, _checked_cells(cells), threads)
 
 
 def opendp_laplace(scale: Number, size: int) -> Integers:
@@ -152,152 +157,54 @@ def opendp_gaussian(sigma: Number, size: int) -> Integers:
 
 
 def _draw(
-    sampler: Callable[[Stream, int, int, Integers], Integers],
+    sampler_of: Callable[[Fraction], Sampler],
     argument: str,
     scale: Number,
     key: bytes,
     address: tuple[str | int, ...],
-    cells: ArrayLike,
+    cells: Integers | range,
+    threads: int | None,
 ) -> Integers:
     used = representable(scale, argument)
     if not isinstance(address, tuple):
         raise TypeError(f"address must be a tuple of str and int, got {address!r}; write ({address!r},)")
+    workers = _checked_threads(threads)
     # The distribution is part of the stream's address: the same noise at two scales would give the count away.
     subkey = derive(key, "noise", argument, used.numerator, used.denominator, *address)
-    return sampler(open_streams(subkey), used.numerator, used.denominator, _checked_cells(cells))
+    noise = np.empty(len(cells), np.int64)
+    sampler = sampler_of(used)
+    count = np.arange(min(len(cells), _CHUNK))
+    with opened(subkey) as words:
 
+        def fill(start: int) -> None:
+            part = cells[start : start + _CHUNK]
+            # A copy: one memory layout is one compilation, and no list of all cells is made.
+            part = count[: len(part)] + start if isinstance(part, range) else np.array(part, np.int64)
+            sampler.fill(words, part, noise[start : start + _CHUNK])
 
-@kernel
-def _laplace_cells(stream: Stream, p: int, q: int, cells: Integers) -> Integers:
-    noise = np.empty(cells.size, np.int64)
-    for i in range(cells.size):
-        seek(stream, np.uint64(cells[i]), np.uint64(0))
-        noise[i] = _laplace(stream, p, q)
+        _in_threads(fill, range(0, len(cells), _CHUNK), workers)
     return noise
 
 
-@kernel
-def _gaussian_cells(stream: Stream, p: int, q: int, cells: Integers) -> Integers:
-    noise = np.empty(cells.size, np.int64)
-    for i in range(cells.size):
-        seek(stream, np.uint64(cells[i]), np.uint64(0))
-        noise[i] = _gaussian(stream, p, q)
-    return noise
+def _in_threads(task: Callable[[int], None], arguments: range, workers: int) -> None:
+    """Run a task that releases the GIL for each argument; nothing runs any more when this returns or raises."""
+    if min(workers, len(arguments)) <= 1:
+        for argument in arguments:
+            task(argument)
+        return
+    with ThreadPoolExecutor(min(workers, len(arguments))) as pool:
+        for _ in pool.map(task, arguments):
+            pass
 
 
-@kernel
-def _gaussian(stream: Stream, p: int, q: int) -> int:
-    """Algorithm 3: discrete Laplace of scale t, kept with probability exp(-(|Y| - s²/t)²/(2s²)).
-
-    Any t > 0 gives the discrete Gaussian. We take t = s = p/q instead of the paper's floor(s) + 1: at least 0.55 of
-    the proposals are kept at every s, and the exponent is (|Y|q - p)²/(2p²), whose parts all fit 64 bits. What the
-    proposal leaves out lies beyond 2^22·s - 1, where the Gaussian has less than exp(-2^42).
-    """
-    while True:
-        proposal = _laplace(stream, p, q)
-        if _gaussian_kept(stream, abs(proposal), p, q):
-            return proposal
-
-
-@kernel
-def _gaussian_kept(stream: Stream, magnitude: int, p: int, q: int) -> bool:
-    """Bernoulli(exp(-x²/2)) for x = |magnitude·q - p|/p = w + f, split into a whole number w and a fraction f < 1.
-
-    exp(-x²/2) = exp(-f²/2) · (exp(-f) · exp(-1/2)^w)^w, and the first factor to fail rejects: however large the
-    magnitude is, this stays exact and short.
-    """
-    distance = abs(magnitude * q - p)
-    whole, fraction = distance // p, distance % p
-    for _ in range(whole):
-        for _ in range(whole):
-            if not _exp_bernoulli(stream, 1, 2):
-                return False
-        if not _exp_bernoulli(stream, fraction, p):
-            return False
-    trials = _factorial_run(stream)
-    successes = 0
-    while (
-        successes < trials
-        and _bernoulli(stream, 1, 2)
-        and _bernoulli(stream, fraction, p)
-        and _bernoulli(stream, fraction, p)
-    ):
-        successes += 1
-    return successes % 2 == 0
-
-
-@kernel
-def _laplace(stream: Stream, p: int, q: int) -> int:
-    """Algorithm 2: digit + p·turns is geometric with ratio exp(-1/p), its quotient by q with ratio exp(-q/p).
-
-    2^22 turns, of probability exp(-4,194,304), would not fit: the draw starts again, so it is exactly the distribution
-    given fewer turns, in which no |Y| below 2^22·p/q - 1 has lost any.
-    """
-    while True:
-        signed_digit = _uniform(stream, 2 * p)
-        digit = signed_digit >> 1
-        if not _exp_bernoulli(stream, digit, p):
-            continue
-        turns = 0
-        while _factorial_run(stream) % 2 == 0:  # Bernoulli(exp(-1))
-            turns += 1
-        if turns >> _TURNS_BITS:
-            continue
-        magnitude = (digit + p * turns) // q
-        if signed_digit & 1 == 0:
-            return magnitude
-        if magnitude > 0:  # a negative zero would count zero twice
-            return -magnitude
-
-
-@kernel
-def _exp_bernoulli(stream: Stream, numerator: int, denominator: int) -> bool:
-    """Algorithm 1: Bernoulli(exp(-g)) for g = numerator/denominator in [0, 1].
-
-    Trial k = 1, 2, … succeeds with probability g/k, as Bernoulli(1/k) and Bernoulli(g); the number of trials before
-    the first failure is even with probability Σ (-g)^k/k!.
-    """
-    trials = _factorial_run(stream)
-    successes = 0
-    while successes < trials and _bernoulli(stream, numerator, denominator):
-        successes += 1
-    return successes % 2 == 0
-
-
-@kernel
-def _factorial_run(stream: Stream) -> int:
-    """How many of Bernoulli(1/1), Bernoulli(1/2), Bernoulli(1/3), … succeed before the first failure.
-
-    n or more do with probability 1/n!, so one uniform word settles the first 19 of them.
-    """
-    word = _uniform_below(stream, _FACTORIAL_RANGE)
-    run = 1
-    while run < _FACTORIAL_TERMS and word < _FACTORIAL_LIMITS[run + 1]:
-        run += 1
-    if run == _FACTORIAL_TERMS:
-        while _bernoulli(stream, 1, run + 1):
-            run += 1
-    return run
-
-
-@kernel
-def _bernoulli(stream: Stream, numerator: int, denominator: int) -> bool:
-    unit = _LARGEST_WORD // denominator
-    return _uniform_below(stream, unit * denominator) < unit * numerator
-
-
-@kernel
-def _uniform(stream: Stream, bound: int) -> int:
-    unit = _LARGEST_WORD // bound
-    return _uniform_below(stream, unit * bound) // unit
-
-
-@kernel
-def _uniform_below(stream: Stream, bound: int) -> int:
-    while True:
-        draw = np.int64(next_word(stream) >> np.uint64(1))
-        if draw < bound:
-            return int(draw)
+def _checked_threads(threads: int | None) -> int:
+    if threads is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if isinstance(threads, bool) or not isinstance(threads, int):
+        raise TypeError(f"threads must be an int, got {threads!r}; give the number of threads, or None for all")
+    if threads < 1:
+        raise ValueError(f"threads must be at least 1, got {threads}; give the number of threads, or None for all")
+    return threads
 
 
 def _checked_size(size: int) -> int:
@@ -305,7 +212,20 @@ def _checked_size(size: int) -> int:
         raise TypeError(f"size must be an int, got {size!r}; give the number of cells")
     if size < 0:
         raise ValueError(f"size must be at least 0, got {size}; give the number of cells")
+    if 8 * size > _memory():
+        raise MemoryError(
+            f"size {size} takes {8 * size / 2**30:,.0f} GiB, more than this machine has; draw part after part with "
+            "laplace_at or gaussian_at"
+        )
     return int(size)
+
+
+def _memory() -> int:
+    """The machine's memory in bytes; where it is not told, what an address can reach."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2**47
 
 
 def _checked_cells(cells: ArrayLike) -> Integers:
@@ -317,10 +237,10 @@ def _checked_cells(cells: ArrayLike) -> Integers:
     if array.dtype.kind not in "iu":
         raise TypeError(f"cells must be integers, got dtype {array.dtype}; give indices as int64")
     lowest, highest = int(array.min()), int(array.max())
-    if lowest < 0 or highest > _LARGEST_WORD:
+    if lowest < 0 or highest > _LARGEST_CELL:
         wrong = lowest if lowest < 0 else highest
         raise ValueError(f"cells must lie between 0 and 2^63 - 1, got {wrong}; number the cells from 0")
-    return np.ascontiguousarray(array, dtype=np.int64)
+    return array
 
 
 def _opendp(argument: str, scale: Number, size: int, make: str, metric: Callable[[Any], Any]) -> Integers:

@@ -15,7 +15,10 @@ SMALLEST_SCALE = Fraction(1, 1000)
 LARGEST_SCALE = Fraction(10**9)
 
 LARGEST_PART = 2**40
-"""Bound of numerator and denominator; `tallytree.privacy.noise` says why its arithmetic needs it."""
+"""Bound of numerator and denominator: scales stay short in addresses and statements, and near what was asked for."""
+
+LARGEST_NOISE = 2**62 - 1
+"""No draw is larger, so a count of up to 2^62 plus its noise fits an int64. Less than exp(-10^9) of a law is beyond."""
 
 
 def representable(scale: Number, argument: str = "scale") -> Fraction:
