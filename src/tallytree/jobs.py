@@ -22,6 +22,7 @@ import pyarrow as pa
 from tallytree.arrays import IntArray, chunks
 from tallytree.counts import CountsMechanism
 from tallytree.engines.engine import Engine
+from tallytree.errors import BudgetExceeded
 from tallytree.hierarchy import Hierarchy, Tree, level_sizes
 from tallytree.measure import Measurer
 from tallytree.measurements import Measurement
@@ -29,6 +30,7 @@ from tallytree.privacy import entropy
 from tallytree.privacy.accounting import NoisePlan
 from tallytree.privacy.ledger import Account
 from tallytree.privacy.sources import KeyedNoise, NoiseSource, OpenDPNoise
+from tallytree.privacy.spending import Loss
 from tallytree.product import Product
 from tallytree.progress import level_progress
 from tallytree.release import LevelTable, NodeTable, Release
@@ -97,7 +99,7 @@ class CountsJob:
         true = self._tabulate()
         total = true.total if self.terms.total_is_public else None
         with level_progress(self.progress, self.plan.levels) as on_measure:
-            source = _paid_noise(self.account, self.terms, asked, true.digest())
+            source = _paid_noise(self.account, self.plan, self.terms, asked, true.digest())
             measurer = Measurer(true, self.plan, source, on_measure)
             levels = self.mechanism.release_counts(self.tree, total, measurer)
         tables = {
@@ -214,7 +216,7 @@ class GroupSizesJob:
         domain = SizesDomain.from_leaves(self.hierarchy, groups_per_leaf, self.smallest, self.largest)
         true = SizeLevels(self.hierarchy, leaves, sizes, groups, domain.groups, self.smallest, self.largest)
         with level_progress(self.progress, self.plan.levels) as on_measure:
-            source = _paid_noise(self.account, self.terms, asked, true.digest())
+            source = _paid_noise(self.account, self.plan, self.terms, asked, true.digest())
             measurer = Measurer(true, self.plan, source, on_measure)
             levels = self.mechanism.release_sizes(domain, measurer)
         tables = {
@@ -322,9 +324,13 @@ def _check_room(account: Account | None) -> None:
         account.check()
 
 
-def _paid_noise(account: Account | None, terms: Terms, asked: str, digest: bytes) -> NoiseSource:
+def _paid_noise(account: Account | None, plan: NoisePlan, terms: Terms, asked: str, digest: bytes) -> NoiseSource:
     """Noise, once the ledger has the release on the disk: what can be refused was refused, and no key exists yet."""
     if account is not None:
+        posting = account.posting
+        planned = (posting.loss, posting.neighboring, posting.max_contributions, None)
+        if planned != (Loss.of(plan), terms.neighboring, terms.max_contributions, terms.seed):
+            raise BudgetExceeded("ledger: the job was changed after its place in the ledger was planned; plan it anew")
         account.record()
     return _noise_source(terms, asked, digest)
 

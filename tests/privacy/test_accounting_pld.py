@@ -305,3 +305,14 @@ def test_shares_are_of_rho():
     plan = plan_noise(tt.Budget(epsilon=1, delta=1e-8), several(2), {"level0": 1, "level1": 4})
     ratio = plan.levels["level0"].noise.scale / plan.levels["level1"].noise.scale
     assert float(ratio) == pytest.approx(2, rel=1e-8)
+
+
+def test_more_cells_than_the_arithmetic_was_measured_for_fall_back_to_zcdp():
+    """At a thousand cells the FFT's error outgrew a fixed allowance: the stated δ was exceeded by a hundredth."""
+    bound = sensitivity("counts", "add_remove")
+    budget = tt.Budget(epsilon=10, delta=1e-12)
+    assert plan_noise(budget, {f"l{i}": ("counts", bound) for i in range(200)}).accounting == "pld"
+    many = {f"l{i}": ("counts", bound) for i in range(201)}
+    assert plan_noise(budget, many).accounting == "zcdp"
+    with pytest.raises(ValueError, match="at most 200 cells that one person moves, and these levels have 201"):
+        plan_noise(budget, many, accounting="pld")

@@ -1,5 +1,6 @@
 """The ledger: what it adds up, what it refuses, and that no noise is drawn unrecorded, whatever goes wrong."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -77,6 +78,12 @@ def nothing_drawn(monkeypatch):
     monkeypatch.setattr(KeyedNoise, "draw", refuse)
     monkeypatch.setattr(jobs.entropy, "fresh_key", refuse)
     monkeypatch.setattr(tt.engines.Local, "count_records", refuse)
+
+
+@pytest.fixture
+def no_noise(monkeypatch):
+    """Fails the test if noise is drawn; records may be read."""
+    monkeypatch.setattr(KeyedNoise, "draw", lambda *arguments: pytest.fail("noise was drawn"))
 
 
 def release(areas, path, **changes):
@@ -453,6 +460,74 @@ def test_opendp_that_is_not_installed_is_found_out_before_anything_is_spent(area
     with pytest.raises(ModuleNotFoundError, match=r'pip install "tallytree\[opendp\]"'):
         release(areas, path, noise="opendp")
     assert not path.exists()
+
+
+def test_the_ledger_that_was_checked_is_the_one_that_is_charged(areas, path, ledger, monkeypatch, no_noise):
+    ledger.set_limit("people", tt.Budget(epsilon=2), neighboring="add_remove")
+    tabulate = tt.engines.Local.count_records
+    for swap in (lambda: None, lambda: Ledger.create(path)):
+
+        def meanwhile(self, *arguments, swap=swap, **options):
+            path.rename(path.with_name("moved"))
+            swap()
+            return tabulate(self, *arguments, **options)
+
+        monkeypatch.setattr(tt.engines.Local, "count_records", meanwhile)
+        with pytest.raises((ValueError, FileNotFoundError), match=r"ledger: .*(no file at|is not the file that was)"):
+            release(areas, path)
+        path.unlink(missing_ok=True)
+        path.with_name("moved").rename(path)
+    assert Ledger(path).entries() == ()
+
+
+def test_a_job_that_was_changed_after_it_was_planned_is_not_run(areas, path, no_noise):
+    def job(epsilon, **options):
+        shared = Options(neighboring="add_remove", **options)
+        return counts_job(PEOPLE, areas, tt.Budget(epsilon=epsilon), shared)
+
+    paid, dear = job(1, ledger=path, dataset="people"), job(50)
+    for changes in ({"plan": dear.plan}, {"terms": dataclasses.replace(paid.terms, seed=1)}):
+        with pytest.raises(tt.BudgetExceeded, match="changed after its place in the ledger was planned"):
+            dataclasses.replace(paid, **changes).run()
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        paid.plan.levels["all"] = dear.plan.levels["all"]
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [(Fraction(-5), Fraction(0), Fraction(1)), (0.25, Fraction(0), Fraction(1)), (Fraction(1), None, Fraction(1)),
+     (Fraction(1), Fraction(1), Fraction(1)), (Fraction(1), Fraction(0), Fraction(-1))],
+)  # fmt: skip
+def test_a_loss_that_no_release_can_have_is_never_added_up(amounts):
+    with pytest.raises(ValueError, match="loss: "):
+        Loss(*amounts)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "INSERT OR REPLACE INTO releases SELECT number, dataset, recorded_at, statistic, mechanism, '0/1', '0/1', "
+        "'0/1', state, version FROM releases",
+        "INSERT OR REPLACE INTO limits SELECT number, dataset, set_at, '100/1', delta, rho FROM limits",
+        "INSERT OR REPLACE INTO datasets SELECT name, 'change_one', 7, unit FROM datasets",
+        "UPDATE datasets SET unit = 'trip'",
+    ],
+)
+def test_entries_cannot_be_replaced_either(ledger, path, change):
+    ledger.set_limit("people", tt.Budget(epsilon=2), neighboring="add_remove")
+    ledger.record(posting(pure(1)))
+    with closing(sqlite3.connect(path)) as connection, pytest.raises(sqlite3.IntegrityError):
+        connection.execute(change)
+    assert ledger.spent("people") == {"epsilon": 1}
+
+
+def test_a_ledger_in_another_journal_mode_is_refused(ledger, path):
+    ledger.record(posting(pure(1)))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    with pytest.raises(ValueError, match="ledger: .* has the journal mode 'wal', in which a copy can miss entries"):  # noqa: RUF043
+        ledger.record(posting(pure(1)))
 
 
 # --- The file ---

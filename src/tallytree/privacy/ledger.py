@@ -40,6 +40,9 @@ logger = logging.getLogger(__name__)
 APPLICATION_ID = 0x54546C67
 FORMAT_VERSION = 1
 
+FileIdentity = tuple[int, int]
+"""A file's device and inode, which stay as they are while SQLite writes to it."""
+
 _PRAGMAS = ("synchronous = EXTRA", "fullfsync = ON", "foreign_keys = ON", "cell_size_check = ON")
 
 _SCHEMA = f"""
@@ -83,6 +86,17 @@ BEGIN SELECT RAISE(ABORT, 'a later limit replaces an earlier one'); END;
 CREATE TRIGGER datasets_stay BEFORE DELETE ON datasets
 BEGIN SELECT RAISE(ABORT, 'a ledger gives nothing back'); END;
 CREATE TRIGGER datasets_do_not_change BEFORE UPDATE OF name, neighboring, max_contributions ON datasets
+BEGIN SELECT RAISE(ABORT, 'a data set keeps its terms'); END;
+CREATE TRIGGER releases_are_not_replaced BEFORE INSERT ON releases
+WHEN EXISTS (SELECT 1 FROM releases WHERE number = NEW.number)
+BEGIN SELECT RAISE(ABORT, 'a ledger gives nothing back'); END;
+CREATE TRIGGER limits_are_not_replaced BEFORE INSERT ON limits
+WHEN EXISTS (SELECT 1 FROM limits WHERE number = NEW.number)
+BEGIN SELECT RAISE(ABORT, 'a later limit replaces an earlier one'); END;
+CREATE TRIGGER datasets_are_not_replaced BEFORE INSERT ON datasets
+WHEN EXISTS (SELECT 1 FROM datasets WHERE name = NEW.name)
+BEGIN SELECT RAISE(ABORT, 'a data set keeps its terms'); END;
+CREATE TRIGGER datasets_keep_their_unit BEFORE UPDATE OF unit ON datasets WHEN OLD.unit IS NOT NULL
 BEGIN SELECT RAISE(ABORT, 'a data set keeps its terms'); END;
 """
 """Amounts are exact rationals, as the text p/q. No fact in it depends on a record."""
@@ -239,8 +253,12 @@ class Ledger:
             connection.rollback()
             return before
 
-    def record(self, posting: Posting) -> int:
+    def record(self, posting: Posting, *, into: FileIdentity | None = None) -> int:
         """Record a release, as `"started"`; when this returns, it is on the disk, and spent.
+
+        Args:
+            posting: the release.
+            into: the file that was checked before; another one in its place is refused.
 
         Returns:
             The entry's number, for `finish`.
@@ -250,10 +268,22 @@ class Ledger:
             ValueError: another relation or unit, or a loss that the limit cannot count; or the file is no ledger.
             OSError: the ledger cannot be written; TimeoutError where another process keeps it locked.
         """
-        if not self.path.exists():
+        if into is None and not self.path.exists():
             self._make()
         with self._transaction("BEGIN IMMEDIATE") as connection:
+            if into is not None and self.identity() != into:
+                raise ValueError(
+                    f"ledger: {str(self.path)!r} is not the file that was checked before the records were read; put it "
+                    "back, and run the release again"
+                )
             return self._insert(connection, posting)[0]
+
+    def identity(self) -> FileIdentity | None:
+        """Which file is there now; None if there is none."""
+        if not self.path.exists():
+            return None
+        status = self.path.stat()
+        return status.st_dev, status.st_ino
 
     def finish(self, number: int) -> None:
         """Note that a recorded release was handed over; it makes no difference to what is spent."""
@@ -263,6 +293,7 @@ class Ledger:
     # --- The file ---
 
     def _insert(self, connection: sqlite3.Connection, posting: Posting) -> tuple[int, DataSet]:
+        checked_name(posting.dataset)
         known = _read(connection, posting.dataset)
         _register(connection, known, posting.dataset, posting.neighboring, posting.max_contributions, posting.unit)
         before = self._known(connection, posting.dataset)
@@ -309,6 +340,12 @@ class Ledger:
         ):
             for pragma in _PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}")
+            (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
+            if journal != "delete":
+                raise ValueError(
+                    f"ledger: {str(self.path)!r} has the journal mode {journal!r}, in which a copy can miss entries; "
+                    "set it back with `PRAGMA journal_mode = DELETE`"
+                )
             connection.execute(begin)
             try:
                 self._verify(connection)
@@ -373,14 +410,16 @@ class Account:
         self.ledger = ledger
         self.posting = posting
         self._number: int | None = None
+        self._checked: FileIdentity | None = None
 
     def check(self) -> DataSet:
         """See `Ledger.check`; nothing is recorded."""
+        self._checked = self.ledger.identity()
         return self.ledger.check(self.posting)
 
     def record(self) -> None:
         """See `Ledger.record`; no noise may be drawn unless this has returned."""
-        self._number = self.ledger.record(self.posting)
+        self._number = self.ledger.record(self.posting, into=self._checked)
 
     def finish(self) -> None:
         """Note that the release was handed over; where that fails, it stays recorded as started, and is spent."""

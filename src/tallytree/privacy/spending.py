@@ -54,6 +54,14 @@ class Loss:
     delta: Fraction | None
     rho: Fraction
 
+    def __post_init__(self) -> None:
+        """Refuse amounts that no release can have: they would be added up."""
+        amounts = [amount for amount in (self.epsilon, self.delta, self.rho) if amount is not None]
+        if not all(isinstance(amount, Fraction | int) and amount >= 0 for amount in amounts):
+            raise ValueError(f"loss: {amounts} must be exact rationals, 0 or more")
+        if (self.epsilon is None) != (self.delta is None) or (self.delta is not None and self.delta >= 1):
+            raise ValueError(f"loss: epsilon={self.epsilon} goes with a delta below 1, not with delta={self.delta}")
+
     @classmethod
     def of(cls, plan: NoisePlan) -> Loss:
         """What a plan spends, exactly; the module's docstring says why its ρ holds."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Literal, cast, get_args
 
 from tallytree.budget import Budget, BudgetSplit, shares
@@ -59,7 +60,8 @@ class NoisePlan:
     levels: Mapping[str, LevelPlan]
 
     def __post_init__(self) -> None:
-        """Refuse to exist where more than the budget would be spent."""
+        """Refuse to exist where more than the budget would be spent; the levels are sealed."""
+        object.__setattr__(self, "levels", MappingProxyType(dict(self.levels)))
         epsilon, delta = self.budget.epsilon, self.budget.delta
         if self.accounting == "pld" and epsilon is not None and delta is not None:
             if not pld.implied(self._curves, epsilon, delta):
@@ -204,6 +206,9 @@ def _obstacle_to_pld(
             )
         if len(bound.shifts) > 1:
             return f"has no proof for {statistic!r} at {level!r}: of the ways its cells move, none is the worst"
+    cells = sum(len(bound.shifts[0]) for _, bound in statistics.values())
+    if cells > pld.MOST_CELLS:
+        return f"is computed for at most {pld.MOST_CELLS} cells that one person moves, and these levels have {cells}"
     rho = composable_budget(budget, "zcdp")
     for level, (_, bound) in statistics.items():
         scale = gaussian_for(bound, rho * split[level]).scale

@@ -18,8 +18,9 @@ part of a level, which its pair dominates.
 (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022), which never makes δ(ε) smaller, and convolved by FFT; mass cut
 off at the tails counts as δ. Two allowances make up for float arithmetic. Against the same grid composed by an
 exponentially tilted FFT, which keeps relative accuracy at any δ, computed values were too low by at most 4e-15 and by
-at most 2e-8 of δ (up to 40 different levels of up to 80 cells, σ from 0.15 to 7,000); allowed are `_ABSOLUTE` and
-`_RELATIVE`. That is why δ must be at least `SMALLEST_DELTA`. σ, ε and δ are rounded to floats towards more privacy.
+at most 2e-8 of δ (up to 40 different levels of up to 80 cells, σ from 0.15 to 7,000). The absolute error grows with the
+number of cells (2.3e-14 at 1,000), so no more than `MOST_CELLS` are composed; allowed are `_absolute` and `_RELATIVE`.
+That is why δ must be at least `SMALLEST_DELTA`. σ, ε and δ are rounded to floats towards more privacy.
 """
 
 from __future__ import annotations
@@ -43,8 +44,11 @@ SMALLEST_SIGMA, LARGEST_SIGMA = Fraction(1, 5), Fraction(10**4)
 
 _POINTS = 2_000
 """Grid points per standard deviation of the composed loss."""
-_RELATIVE, _ABSOLUTE = 1e-4, 1e-14
-"""What is added to a computed δ: a ten-thousandth of it, and a hundredth of `SMALLEST_DELTA`."""
+MOST_CELLS = 200
+"""How many discrete Gaussians are composed at most."""
+
+_RELATIVE = 1e-4
+"""What is added to a computed δ: a ten-thousandth of it, and `_absolute`."""
 _ATTEMPTS = 32
 _CLOSE = 2e-4
 """How much of δ the search may leave unused; noise grows by less than a hundred-thousandth for it."""
@@ -79,7 +83,7 @@ def epsilon_spent(mechanisms: Curves, epsilon: Fraction, delta: Fraction) -> Fra
         raise ValueError(f"not known to be ({float(epsilon)}, {float(delta)})-differentially private: {mechanisms}")
     if not mechanisms:
         return Fraction(0)
-    computed = (_float_down(delta) - _ABSOLUTE) / (1 + _RELATIVE)
+    computed = (_float_down(delta) - _absolute(mechanisms)) / (1 + _RELATIVE)
     least = _composed(mechanisms, delta).get_epsilon_for_delta(computed) * (1 + 1e-9)
     return Fraction(least) if least < epsilon and implied(mechanisms, Fraction(least), delta) else epsilon
 
@@ -101,7 +105,7 @@ def largest_rho(
     """
     wanted, loss = _float_down(delta), _float_down(epsilon)
     aim = wanted * (1 - _CLOSE / 2)
-    best, too_much, target = known, math.inf, (aim - _ABSOLUTE) / (1 + _RELATIVE)
+    best, too_much, target = known, math.inf, (aim - _absolute(mechanisms_at(known))) / (1 + _RELATIVE)
     for attempt in range(_ATTEMPTS):
         guess = _gaussian_rho(loss, target)
         if attempt >= _ATTEMPTS // 4 or not best < guess < too_much:
@@ -120,7 +124,12 @@ def largest_rho(
 def _delta_at(mechanisms: Curves, epsilon: float, delta: Fraction) -> float:
     """A δ' for which the composition is (ε, δ')-differentially private, meant to be compared with about δ."""
     computed = float(_composed(mechanisms, delta).get_delta_for_epsilon(epsilon))
-    return computed * (1 + _RELATIVE) + _ABSOLUTE
+    return computed * (1 + _RELATIVE) + _absolute(mechanisms)
+
+
+def _absolute(mechanisms: Curves) -> float:
+    """What float arithmetic may take off a computed δ: a hundredth of `SMALLEST_DELTA` up to 80 cells, then more."""
+    return 1e-14 * max(1.0, sum(times for _, _, times in mechanisms) / 80)
 
 
 @lru_cache(maxsize=16)
