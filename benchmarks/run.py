@@ -28,7 +28,6 @@ import tallytree as tt
 from tallytree.engines.local import Local
 from tallytree.measure import Measurer
 from tallytree.planning import Options, flows_job, group_sizes_job
-from tallytree.privacy import noise
 from tallytree.privacy.sources import KeyedNoise, OpenDPNoise
 from tallytree.sizes import SizesDomain
 from tallytree.tabulate.levels import SizeLevels
@@ -47,10 +46,7 @@ def main() -> None:
     if arguments.only_matching:
         print(json.dumps(matching(arguments.data)))
         return
-    print("## Noise: draws per second, one thread, against OpenDP\n")
-    print("| distribution | scale | tallytree | OpenDP | ratio |\n| --- | --- | --- | --- | --- |")
-    for row in noise_rates():
-        print(row)
+    subprocess.run([sys.executable, str(HERE / "noise.py")], check=True)
     print("\n## InfTDA on od_random_complete (epsilon 1, delta 1e-8), against inf-tda 0.1 as a whole\n")
     print("| what | seconds | inf-tda / it |\n| --- | --- | --- |")
     for row in top_down(arguments.data):
@@ -74,21 +70,6 @@ def best(action: Callable[[], Any], times: int = 3) -> float:
         action()
         durations.append(time.perf_counter() - begin)
     return min(durations)
-
-
-def noise_rates() -> list[str]:
-    key = noise_key()
-    rows = []
-    for name, ours, theirs in (
-        ("discrete Laplace", noise.discrete_laplace, noise.opendp_laplace),
-        ("discrete Gaussian", noise.discrete_gaussian, noise.opendp_gaussian),
-    ):
-        for scale in (3, 100, 10_000):
-            ours(scale, 10, key)
-            rate = 1_000_000 / best(lambda: ours(scale, 1_000_000, key))  # noqa: B023
-            peer = 50_000 / best(lambda: theirs(scale, 50_000))  # noqa: B023
-            rows.append(f"| {name} | {scale:,} | {rate:,.0f} | {peer:,.0f} | {rate / peer:.1f} |")
-    return rows
 
 
 class Replay:
