@@ -1,6 +1,7 @@
 import functools
 import logging
 import operator
+import pickle
 
 import numpy as np
 import pyarrow as pa
@@ -204,3 +205,8 @@ def test_an_unknown_statistic_is_refused():
     true = SizeLevels(AREAS, np.array([0]), np.array([1]), np.array([1]), domain.groups, 0, 4)
     with pytest.raises(ValueError, match="'counts' is not a statistic of group sizes"):
         true.cells("s", np.array([0]), "counts")
+
+
+def test_a_key_cannot_be_carried_away():
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(KeyedNoise(KEY))

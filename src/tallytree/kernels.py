@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -21,9 +24,27 @@ def kernel(function: Function) -> Function:
     and return arrays and numbers only.
     """
     try:
-        return cast(Function, numba.njit(cache=True, nogil=True)(function))
+        compiled = numba.njit(cache=True, nogil=True)(function)
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
         logger.info("no folder for compiled code can be written to; set NUMBA_CACHE_DIR to compile once only")
         return cast(Function, numba.njit(nogil=True)(function))
+    # A kernel contains the code of those it calls, but numba looks at its own file only when it judges whether cached
+    # code is stale. A mended sampler must never run as it was before: the code is good for these sources and no others.
+    index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if not hasattr(index, "_source_stamp"):
+        return cast(Function, numba.njit(nogil=True)(function))  # another numba, whose cache cannot be told
+    index._source_stamp = sources_digest()
+    return cast(Function, compiled)
+
+
+@cache
+def sources_digest() -> str:
+    """A digest of every file of the package that has a kernel."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        source = path.read_bytes()
+        if b"import kernel" in source:
+            digest.update(source)
+    return digest.hexdigest()

@@ -499,3 +499,22 @@ def test_a_missing_opendp_is_named(monkeypatch, oracle):
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
     with pytest.raises(ModuleNotFoundError, match=r"OpenDP is not installed: pip install tallytree\[opendp\]"):
         oracle(1, 1)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda key: discrete_laplace(1.0, key, 10),
+        lambda key: discrete_laplace(1.0, 10, key, key),
+        lambda key: laplace_at(1.0, key, key, [1]),
+        lambda key: discrete_laplace(1.0, 10, key, (key,)),
+        lambda key: discrete_laplace(key, 10, key),
+        lambda key: discrete_laplace(1.0, 10, key, threads=key),
+        lambda key: key_from_seed(key),
+    ],
+)
+def test_a_key_that_came_to_the_wrong_place_is_not_shown(call):
+    key = b"secret-secret-secret-secret-1234"
+    with pytest.raises(TypeError) as caught:
+        call(key)
+    assert "secret" not in str(caught.value)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 
+from tallytree.privacy.scales import shown
+
 KEY_BYTES = 32
 
 
@@ -24,7 +26,7 @@ def key_from_seed(seed: int) -> bytes:
         TypeError: `seed` is not an int.
     """
     if isinstance(seed, bool) or not isinstance(seed, int):
-        raise TypeError(f"seed must be an int, got {seed!r}")
+        raise TypeError(f"seed must be an int, got {shown(seed)}")
     return hashlib.blake2b(_encode(seed), digest_size=KEY_BYTES, person=b"tallytree seed").digest()
 
 
@@ -48,7 +50,7 @@ def derive(key: bytes, *address: str | int) -> bytes:
 
 def _encode(part: str | int) -> bytes:
     if isinstance(part, bool) or not isinstance(part, (str, int)):
-        raise TypeError(f"address takes str and int, got {part!r}; convert it")
+        raise TypeError(f"address takes str and int, got {shown(part)}; convert it")
     if isinstance(part, str):
         kind, content = b"s", part.encode("utf-8", "surrogatepass")
     else:

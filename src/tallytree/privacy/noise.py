@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from tallytree.privacy.chacha import opened
 from tallytree.privacy.entropy import derive
 from tallytree.privacy.samplers import Sampler, sampler_of_gaussian, sampler_of_laplace
-from tallytree.privacy.scales import Number, next_float, representable
+from tallytree.privacy.scales import Number, next_float, representable, shown
 
 Integers = NDArray[np.int64]
 
@@ -167,7 +167,7 @@ def _draw(
 ) -> Integers:
     used = representable(scale, argument)
     if not isinstance(address, tuple):
-        raise TypeError(f"address must be a tuple of str and int, got {address!r}; write ({address!r},)")
+        raise TypeError(f"address must be a tuple of str and int, got {shown(address)}; write ({shown(address)},)")
     workers = _checked_threads(threads)
     # The distribution is part of the stream's address: the same noise at two scales would give the count away.
     subkey = derive(key, "noise", argument, used.numerator, used.denominator, *address)
@@ -201,7 +201,7 @@ def _checked_threads(threads: int | None) -> int:
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if isinstance(threads, bool) or not isinstance(threads, int):
-        raise TypeError(f"threads must be an int, got {threads!r}; give the number of threads, or None for all")
+        raise TypeError(f"threads must be an int, got {shown(threads)}; give the number of threads, or None for all")
     if threads < 1:
         raise ValueError(f"threads must be at least 1, got {threads}; give the number of threads, or None for all")
     return threads
@@ -209,7 +209,7 @@ def _checked_threads(threads: int | None) -> int:
 
 def _checked_size(size: int) -> int:
     if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
-        raise TypeError(f"size must be an int, got {size!r}; give the number of cells")
+        raise TypeError(f"size must be an int, got {shown(size)}; give the number of cells")
     if size < 0:
         raise ValueError(f"size must be at least 0, got {size}; give the number of cells")
     if 8 * size > _memory():

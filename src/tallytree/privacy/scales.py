@@ -21,6 +21,12 @@ LARGEST_NOISE = 2**62 - 1
 """No draw is larger, so a count of up to 2^62 plus its noise fits an int64. Less than exp(-10^9) of a law is beyond."""
 
 
+def shown(value: object) -> str:
+    """A value for a message; of what could be a key in the wrong place, the type only."""
+    plain = value is None or isinstance(value, str | int | float | complex | Fraction | Decimal)
+    return repr(value) if plain else f"a {type(value).__name__}"
+
+
 def representable(scale: Number, argument: str = "scale") -> Fraction:
     """Round a scale (or sigma) up to the one that the keyed samplers use, which is the one to publish.
 
@@ -68,7 +74,7 @@ def _checked_scale(scale: Number, argument: str) -> Fraction:
 
 def _as_fraction(argument: str, scale: Number) -> Fraction:
     if isinstance(scale, (bool, np.bool_)) or not isinstance(scale, (Rational, float, Decimal)):
-        raise TypeError(f"{argument} must be an int, float, Decimal or Fraction, got {scale!r}")
+        raise TypeError(f"{argument} must be an int, float, Decimal or Fraction, got {shown(scale)}")
     try:
         exact = Fraction(scale)
     except (ValueError, OverflowError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import numpy as np
 
@@ -31,6 +31,10 @@ class KeyedNoise:
     def __repr__(self) -> str:
         """Nothing of the key."""
         return "KeyedNoise(<secret>)"
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled: the key would leave the object."""
+        raise TypeError("KeyedNoise holds a secret key and cannot be pickled")
 
     def draw(self, noise: Noise, address: tuple[str | int, ...], cells: IntArray) -> IntArray:
         """Noise for `cells` below `address`."""
