@@ -7,7 +7,6 @@ is one line, `error: …`, and exit code 1; of any other only the type is shown,
 from __future__ import annotations
 
 import json
-import re
 import signal
 import sys
 import traceback
@@ -43,9 +42,6 @@ LedgerOption = Annotated[
 DatasetOption = Annotated[
     str | None, typer.Option("--dataset", metavar="NAME", help="The data set's name in the ledger.")
 ]
-
-_OURS = re.compile(r"[a-z_]+(: |\[| \()")
-"""How the library's own messages begin: with the name of an argument."""
 
 
 def main() -> None:
@@ -280,14 +276,14 @@ def _errors_in_one_line(*, debug: bool) -> Iterator[None]:
 
 def _message(error: Exception) -> str:
     """What may be shown of an error: all of those that the library raises on purpose, the type of others."""
-    from tallytree.errors import BudgetExceeded, SpecError
+    from tallytree.errors import ARGUMENT, BudgetExceeded, SpecError
 
     if isinstance(error, SpecError | BudgetExceeded | ImportError):
         return str(error)
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
     # Not subclasses of them, which are other libraries'.
-    if type(error) in (ValueError, TypeError, MemoryError) and _OURS.match(str(error)):
+    if type(error) in (ValueError, TypeError, MemoryError) and ARGUMENT.match(str(error)):
         return str(error)
     return (
         f"{type(error).__name__}, which was not expected; its message is withheld because it may quote a record. "

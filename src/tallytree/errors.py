@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+ARGUMENT = re.compile(r"[a-z_]+(?=: |\[| \()")
+"""How the library's own messages begin: the argument, then its value or its remedy."""
+
 
 class BudgetExceeded(RuntimeError):  # noqa: N818  (a fixed public name)
     """Something would spend more privacy budget than was granted; nothing was drawn."""

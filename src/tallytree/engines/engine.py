@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from tallytree.tabulate.records import LeafKey
 from tallytree.tabulate.statistics import LeafCounts, LeafGroups
-
-OnUnknown = Literal["error", "drop"]
+from tallytree.terms import OnUnknown
 
 
 @runtime_checkable

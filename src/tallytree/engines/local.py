@@ -7,17 +7,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tallytree.tabulate.records import LeafKey, Records, Wanted, check_records, close
 from tallytree.tabulate.statistics import LARGEST_TOTAL, LeafCounts, LeafGroups
+from tallytree.terms import OnUnknown
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tallytree.tabulate.with_duckdb import Session
-
-OnUnknown = Literal["error", "drop"]
 
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*([KMGT]i?)?B", re.IGNORECASE)
 

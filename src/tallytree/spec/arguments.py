@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tallytree.errors import SpecError
+from tallytree.errors import ARGUMENT, SpecError
 from tallytree.spec.document import Document, KeyPath
-
-_ARGUMENT = re.compile(r"[a-z_]+(?=: |\[| \()")
-"""How the library's own messages begin: the argument, then its value or its remedy."""
 
 _HOMES: tuple[KeyPath, ...] = ((), ("budget",), ("mechanism", "options"), ("engine",))
 """Where arguments are written."""
@@ -27,7 +23,7 @@ def naming_lines(document: Document, **keys: KeyPath) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        argument = _ARGUMENT.match(str(error))
+        argument = ARGUMENT.match(str(error))
         # Only the library's own errors begin so; what others say may quote a record, and is left alone.
         if type(error) not in (ValueError, TypeError) or argument is None:
             raise
