@@ -83,3 +83,46 @@ def _number_paths(tables: Sequence[pa.Table]) -> tuple[list[npt.NDArray[np.int64
         labels = pa.chunked_array(chunks, pa.large_string()).combine_chunks().dictionary_encode()
         _, number = np.unique(number * len(labels.dictionary) + labels.indices.to_numpy(), return_inverse=True)
     return np.split(number, np.cumsum(rows)[:-1]), int(number.max(initial=-1)) + 1
+
+
+def l1_error(released: pa.Table, true: pa.Table) -> int:
+    """Σ_nodes,sizes |groups − groups'| of two tables of one level (Fioretto et al. 2021, section 11: Σ_r ‖n^r − n̂^r‖₁).
+
+    For tables of counts: Σ_nodes |count − count'|. Groups of size 0 count where they are listed.
+    """
+    return int(np.abs(_differences(released, true, "true")).sum())
+
+
+def constraint_violations(parent_table: pa.Table, child_table: pa.Table) -> int:
+    """How many (parent, size) have other groups than their children have together (Fioretto et al. 2021, Table 7, #CV).
+
+    For tables of counts: how many parents. A hierarchy's violations are the sum over its pairs of levels.
+
+    Args:
+        parent_table: a level.
+        child_table: the next level, whose path columns start with the parent's.
+    """
+    path = [column for column in parent_table.column_names if column not in NUMBERS]
+    child_path = [column for column in child_table.column_names if column not in NUMBERS]
+    if child_path[: len(path)] != path:
+        raise ValueError(
+            f"child_table: its path columns {child_path} do not start with those of parent_table, {path}; "
+            "give a level and the level below it, in this order"
+        )
+    return int(np.count_nonzero(_differences(parent_table, child_table, "child_table")))
+
+
+def _differences(first: pa.Table, second: pa.Table, name: str) -> IntArray:
+    """First − second of every node, or node and size, that has a row in either; the second may be of a lower level."""
+    tables = (first, second)
+    nodes, _ = _number_paths(tables)
+    value = "groups" if "groups" in first.column_names else "count"
+    for column in ("size", "groups") if value == "groups" else ("count",):
+        if column not in second.column_names:
+            raise ValueError(f"{name}: column {column!r} is missing; both tables need it, as both are of one statistic")
+    values = [table[value].to_numpy().astype(np.int64) for table in tables]
+    keys = np.concatenate(nodes)
+    if value == "groups":
+        size = np.concatenate([table["size"].to_numpy().astype(np.int64) for table in tables])
+        keys = keys * (int(size.max(initial=0)) + 1) + size
+    return sum_by_key(keys, np.concatenate([values[0], -values[1]]))[1]
