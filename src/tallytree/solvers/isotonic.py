@@ -231,7 +231,7 @@ def _row_bounds(name: str, bound: npt.ArrayLike | None, default: int, rows: int)
 
 
 @kernel
-def _mean_at_least(s: int, n: int, t: int, m: int, wide: bool) -> bool:
+def mean_at_least(s: int, n: int, t: int, m: int, wide: bool) -> bool:
     """Whether s/n >= t/m, exactly; n, m > 0.
 
     Where the cross products may not fit int64 (`wide`), quotients are compared, then the reciprocals of what
@@ -266,7 +266,7 @@ def _pool(y: IntArray, cumulative: IntArray, wide: bool, sums: IntArray, first: 
         total = weight * y[i]
         while blocks > 0:
             before = cumulative[start] - cumulative[first[blocks - 1]]
-            if not _mean_at_least(sums[blocks - 1], before, total, weight, wide):
+            if not mean_at_least(sums[blocks - 1], before, total, weight, wide):
                 break
             blocks -= 1
             total += sums[blocks]
