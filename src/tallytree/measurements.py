@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 from tallytree.arrays import IntArray
 
 Distribution = Literal["discrete_laplace", "discrete_gaussian"]
-Statistic = Literal["counts", "total", "histogram", "tail_counts", "sorted_sizes"]
+Statistic = Literal["counts", "total", "histogram", "tail_counts", "chain_tail_counts", "sorted_sizes"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Noise:
         """The variance of the discrete distribution, which is a little below that of its continuous cousin."""
         scale = float(self.scale)
         if self.distribution == "discrete_laplace":
-            return 1 / (2 * math.sinh(0.5 / scale) ** 2) if scale > 1e-3 else 0.0
+            return 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
         if scale > 5:  # the sum below differs from scale² by less than exp(−2π²·25)
             return scale * scale
         masses = [math.exp(-k * k / (2 * scale * scale)) for k in range(1, 100)]

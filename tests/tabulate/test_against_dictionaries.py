@@ -202,6 +202,38 @@ def test_group_sizes_from_members(data: st.DataObject, smallest: int, span: int)
     assert list(found) == sorted(found)
 
 
+@given(st.data(), st.integers(1, 4))
+@relaxed
+def test_group_sizes_are_sums_of_quantities_each_cut(data: st.DataObject, most: int) -> None:
+    kind, text = kinds(data)
+    hierarchy, leaves = data.draw(worlds(text))
+    homes = data.draw(st.dictionaries(text, st.sampled_from(leaves), max_size=6))
+    member = st.tuples(st.sampled_from(sorted(homes)), st.integers(0, 7)) if homes else st.nothing()
+    members = data.draw(st.lists(member, max_size=15)) if homes else []
+    columns: Columns = {
+        "id": [m for m, _ in members],
+        "region": [homes[m][0] for m, _ in members],
+        "town": [homes[m][1] for m, _ in members],
+        "cars": [cars for _, cars in members],
+    }
+    sums: Counter[str] = Counter()
+    for m, cars in members:
+        sums[m] += min(cars, most)
+    oracle = Counter((leaves.index(homes[m]), min(size, 10)) for m, size in sums.items())
+    with tempfile.TemporaryDirectory() as folder:
+        result = Local().group_sizes(
+            kind(columns, Path(folder)),
+            LeafKey(hierarchy, ("region", "town")),
+            group="id",
+            quantity="cars",
+            max_quantity=most,
+            smallest=0,
+            largest=10,
+        )
+    found = {(a, s): n for a, s, n in zip(result.leaves.tolist(), result.sizes.tolist(), result.groups, strict=True)}
+    assert found == oracle
+
+
 @given(st.data(), st.integers(0, 3), st.integers(0, 3))
 @relaxed
 def test_group_rows_add_up(data: st.DataObject, smallest: int, span: int) -> None:

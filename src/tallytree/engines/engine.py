@@ -17,7 +17,7 @@ class Engine(Protocol):
     def check_counts(self, table: Any, keys: Sequence[LeafKey], *, count: str | None, argument: str) -> None:
         """Raise what `count_records` would raise for the columns and their types; no row is read."""
 
-    def check_group_sizes(self, table: Any, key: LeafKey, *, group: str, argument: str) -> None:
+    def check_group_sizes(self, table: Any, key: LeafKey, *, group: str, quantity: str | None, argument: str) -> None:
         """Raise what `group_sizes` would raise for the columns and their types; no row is read."""
 
     def check_group_rows(self, table: Any, key: LeafKey, *, size: str, groups: str, argument: str) -> None:
@@ -34,12 +34,14 @@ class Engine(Protocol):
         key: LeafKey,
         *,
         group: str,
+        quantity: str | None,
+        max_quantity: int,
         smallest: int,
         largest: int,
         on_unknown: OnUnknown,
         argument: str,
     ) -> LeafGroups:
-        """The number of groups of every (leaf, size), from one row per entity; sizes clamped."""
+        """The number of groups of every (leaf, size), from one row per entity; quantities cut, sizes clamped."""
 
     def group_rows(
         self,

@@ -65,9 +65,11 @@ class Local:
         """Raise what `count_records` would raise for the columns and their types; no row is read."""
         close(_count_columns(table, keys, count, argument).source, table)
 
-    def check_group_sizes(self, table: Any, key: LeafKey, *, group: str, argument: str = "records") -> None:
+    def check_group_sizes(
+        self, table: Any, key: LeafKey, *, group: str, quantity: str | None = None, argument: str = "records"
+    ) -> None:
         """Raise what `group_sizes` would raise for the columns and their types; no row is read."""
-        close(_member_columns(table, key, group, argument).source, table)
+        close(_member_columns(table, key, group, quantity, argument).source, table)
 
     def check_group_rows(self, table: Any, key: LeafKey, *, size: str, groups: str, argument: str = "records") -> None:
         """Raise what `group_rows` would raise for the columns and their types; no row is read."""
@@ -115,17 +117,23 @@ class Local:
         key: LeafKey,
         *,
         group: str,
+        quantity: str | None = None,
+        max_quantity: int = 1,
         smallest: int,
         largest: int,
         on_unknown: OnUnknown = "error",
         argument: str = "records",
     ) -> LeafGroups:
-        """Count groups per leaf and size, from one row per member: a group's size is its number of rows.
+        """Count groups per leaf and size, from one row per member.
+
+        A group's size is its number of rows, or the sum of their quantities.
 
         Args:
             table: the members (see `tallytree.tables.locate`); a stream is read once.
             key: the columns that say where a member belongs.
             group: the column with the group's id (text, integer or another exact scalar).
+            quantity: a column with what each row adds to its group's size (≥ 0); None: 1.
+            max_quantity: larger quantities are cut to this one.
             smallest: sizes below are counted as this one.
             largest: sizes above are counted as this one.
             on_unknown: what to do with a member outside the hierarchy: raise, or leave it out (its group then has the
@@ -138,12 +146,13 @@ class Local:
         """
         drop = _drops(on_unknown)
         _require_range(smallest, largest)
-        records = _member_columns(table, key, group, argument)
+        _require_integer(max_quantity, "max_quantity")
+        records = _member_columns(table, key, group, quantity, argument)
         try:
             from tallytree.tabulate import with_duckdb
 
             with self._session(argument) as db:
-                return with_duckdb.group_sizes(db, records, key, smallest, largest, drop)
+                return with_duckdb.group_sizes(db, records, key, max_quantity, smallest, largest, drop)
         finally:
             close(records.source, table)
 
@@ -198,8 +207,9 @@ def _count_columns(table: Any, keys: Sequence[LeafKey], count: str | None, argum
     return check_records(table, keys, [] if count is None else [Wanted(count, "number", "count")], argument)
 
 
-def _member_columns(table: Any, key: LeafKey, group: str, argument: str) -> Records:
-    return check_records(table, [key], [Wanted(group, "group", "group")], argument)
+def _member_columns(table: Any, key: LeafKey, group: str, quantity: str | None, argument: str) -> Records:
+    numbers = [] if quantity is None else [Wanted(quantity, "number", "quantity")]
+    return check_records(table, [key], [Wanted(group, "group", "group"), *numbers], argument)
 
 
 def _group_columns(table: Any, key: LeafKey, size: str, groups: str, argument: str) -> Records:

@@ -1,30 +1,39 @@
 """Sensitivities, all in one table. No mechanism brings a number of its own.
 
 What one neighbouring change is (the unit of protection): a person with at most m records is added or removed
-(`"add_remove"`), or replaced by another such person (`"change_one"`). The hierarchy is fixed. Within one level the
-nodes partition the records, so the sensitivity of a level is that of its cells taken together.
+(`"add_remove"`), or replaced by another such person (`"change_one"`). A record adds its quantity, at most z, to the
+size of one group (z = 1 where records have none). The hierarchy is fixed. Within one level the nodes partition the
+records, so the sensitivity of a level is that of its cells taken together.
 
 Proofs, for one level:
 
 * **counts** (records per node). A person's m records may all fall into one node of an inner level even where their
-  leaves are distinct, so one cell moves by m: L1 = L2 = m. Replacing: one node loses m and another gains m:
-  L1 = 2m, L2 = √(m² + m²) = √2·m. (The smaller √m for distinct leaves is true of the leaf level only and not used.)
-* **total** (the root's count). One cell, moved by m when a person comes or goes, and by at most m when a person with
-  a ≤ m records becomes one with b ≤ m: L1 = L2 = m in both relations.
-* **histogram** H (groups per size, groups per node fixed). One record that joins a group of size s moves one group from
-  cell s to cell s + 1, the vector gain(s) = e(s+1) − e(s); one that leaves is loss(s) = e(s−1) − e(s). A move has
-  L1 = 2 and squared L2 = 2, so m moves have L1 ≤ 2m and L2 ≤ √2·m, attained by m equal moves. Replacing: m losses and m
-  gains, L1 ≤ 4m. The inner product of loss(s) and gain(t) is 1 where t = s or t = s − 2, −2 where t = s − 1 (the move
-  undone) and 0 otherwise, so the squared L2 is at most 2m² + 2m² + 2·m² = 6m²: √6·m, attained where m groups of size s
-  each give a member to m other groups of size s.
-* **tail counts** T_s (groups of size ≥ s, s = 1 … K). One record moves one group across one threshold: one cell by 1.
-  m records: L1 ≤ m, and L2 ≤ m (all across the same threshold, in m groups of one size). Replacing: L1 ≤ 2m, and
-  L2 ≤ √2·m: a loss moves cells down, a gain moves cells up, so their inner product is not positive and
-  |Δ|² ≤ m² + m². This holds whether the number of groups is public or not, which is why tail counts are measured and
-  not cumulative counts.
-* **sorted sizes** Hg (sizes of a node's groups in ascending order, their number fixed). One record changes the sorted
-  vector in one place by 1 (sorting is a contraction in L1): L1 ≤ m, L2 ≤ m; replacing L1 ≤ 2m, and L2 ≤ √2·m: sorting
-  is a contraction in L2 too, and before sorting one set of groups loses at most m and another gains at most m.
+  leaves are distinct, so one cell moves by m: L1 = L2 = m. Replacing: one node loses m and another gains m: L1 = 2m,
+  L2 = √(m² + m²) = √2·m. (The smaller √m for distinct leaves is true of the leaf level only and not used.)
+* **total** (the root's count). One cell, moved by m when a person comes or goes, and by at most m when a person with a
+  ≤ m records becomes one with b ≤ m: L1 = L2 = m in both relations.
+* **histogram** H (groups per size). A record of quantity at most z takes a group from size s to s + a, a ≤ z, whatever
+  a is: the vector gain(s, a) = e(s+a) − e(s); one that leaves is loss(s, a) = e(s−a) − e(s). Either has L1 = 2 and
+  squared L2 = 2, so m of them have L1 ≤ 2m and L2 ≤ √2·m, attained by m equal ones. Replacing: m losses and m gains,
+  L1 ≤ 4m. The inner product of loss(s, a) and gain(t, b) is at most 1, where t = s or s − a = t + b (not both, since
+  a, b > 0), so the squared L2 is at most 2m² + 2m² + 2·m² = 6m²: √6·m, attained where m groups of size s each give a
+  member to m other groups of size s. Where groups are private, cell 0 is left out; leaving out cells increases no
+  norm.
+* **tail counts** T_s (groups of size ≥ s, s = 1 … K). A record of quantity at most z takes one group across at most z
+  thresholds: z cells by 1 each, all the same way. m records: L1 ≤ m·z, and L2 ≤ m·√z (all across the same thresholds,
+  in m groups of one size). Replacing: L1 ≤ 2m·z, and L2 ≤ m·√(2z): a loss moves cells down, a gain moves cells up, so
+  their inner product is not positive and |Δ|² ≤ m²z + m²z. This holds whether the number of groups is public or not (a
+  group that appears with its first member crosses thresholds like any other), which is why tail counts are measured
+  and not cumulative counts, of which such a group would move every cell.
+* **chain tail counts** (Fioretto et al. 2021, section 9.2, as tails): cell (s, r) holds the level's groups with (size,
+  node) ≥ (s, r), sizes first, so that it sums over *all nodes of the level*. A group of node r that grows by one
+  member passes the cells after (s, r) up to (s + 1, r), one for each of the level's n nodes: n cells by 1, all the
+  same way; a group that appears passes (1, first node) … (1, r), at most n. So a record moves at most z·n cells, and
+  all is as for tail counts with z·n in place of z. (Lemma 6 of the paper says 1: see `docs/decisions/0011-chain.md`.)
+* **sorted sizes** Hg (sizes of a node's groups in ascending order, their number fixed). One record changes one group's
+  size by at most z, and sorting is a contraction in L1 and in L2: L1 ≤ m·z, L2 ≤ m·z, attained by m records of one
+  group; replacing L1 ≤ 2m·z, and L2 ≤ √2·m·z: before sorting one set of groups loses at most m·z and another gains at
+  most m·z.
 
 **Shifts**: how single cells move, which is what composing privacy-loss distributions needs (`accounting.pld`). A
 pattern lists by how much cells move, up to sign and without those that stay. For m = 1 every neighbouring change moves
@@ -32,19 +41,22 @@ a level by one of the patterns of the table, or by part of one (the other cells 
 
 * counts: a record that comes or goes moves its node by 1. Replacing moves two nodes by 1, or none where both records
   lie in the same node, or one where one of the records is outside the hierarchy. The total: one cell by 1.
-* histogram: a move is two cells by 1. Replacing is loss(s) + gain(t) = e(s−1) − e(s) + e(t+1) − e(t): four cells by 1
-  where they do not meet; nothing where t = s − 1; −2 at s and 1 at both its neighbours where t = s; 2 at s − 1 and −1
-  at both its neighbours where t = s − 2. So there are two patterns, (1, 1, 1, 1) and (2, 1, 1), neither part of the
-  other.
-* tail counts: a loss moves one cell by −1, a gain one cell by 1; where it is the same cell, it stays.
-* sorted sizes: a loss turns the sorted vector v into v − e(i), with i the first of the groups of its size, and a gain
-  turns that into v − e(i) + e(j), with j the last of the groups of its size: two places by 1, or none where i = j.
+* histogram: a move is two cells by 1. Replacing is loss(s, a) + gain(t, b) = e(s−a) − e(s) + e(t+b) − e(t): four cells
+  by 1 where they do not meet; where s − a = t they cancel there (and everywhere if a = b too); −2 at s and 1 at two
+  other cells where t = s; 2 at s − a and −1 at two other cells where s − a = t + b. So there are two patterns, (1, 1,
+  1, 1) and (2, 1, 1), neither part of the other.
+* tail counts and chain tail counts: a loss moves some cells by −1, a gain some cells by 1, at most z (z·n) each; where
+  they are the same cells, they stay.
+* sorted sizes, z = 1: a loss turns the sorted vector v into v − e(i), with i the first of the groups of its size, and
+  a gain turns that into v − e(i) + e(j), with j the last of the groups of its size: two places by 1, or none where i =
+  j. For z > 1 the places that move, and by how much, depend on the sizes in between, so no pattern is stated.
 
-For m > 1, cells move by any split of m. That one cell by m is the worst of these is numerically plausible for discrete
-Gaussian noise, but not proven, so no pattern is stated.
+For m > 1, cells move by any split of the m records. That one cell by m is the worst of these is numerically plausible
+for discrete Gaussian noise, but not proven, so no pattern is stated.
 
 Clamping sizes into [min_group_size, max_group_size] is a contraction on sizes: it turns moves into smaller moves or
-none, and never increases any of these; a move by 1 stays or vanishes, so patterns turn into parts of themselves.
+none, and never increases any of these; a move by 1 stays or vanishes, so patterns turn into parts of themselves. So
+does cutting quantities to z, which is what bounds them.
 """
 
 from __future__ import annotations
@@ -66,14 +78,8 @@ ALIASES: dict[str, Neighboring] = {
 Shifts = tuple[int, ...]
 """By how much single cells move, largest first; cells that stay are left out."""
 
-# statistic -> relation -> (L1 / m, (L2 / m)², patterns of shifts where m = 1)
-_PER_CONTRIBUTION: dict[Statistic, dict[Neighboring, tuple[int, int, tuple[Shifts, ...]]]] = {
-    "counts": {"add_remove": (1, 1, ((1,),)), "change_one": (2, 2, ((1, 1),))},
-    "total": {"add_remove": (1, 1, ((1,),)), "change_one": (1, 1, ((1,),))},
-    "histogram": {"add_remove": (2, 2, ((1, 1),)), "change_one": (4, 6, ((2, 1, 1), (1, 1, 1, 1)))},
-    "tail_counts": {"add_remove": (1, 1, ((1,),)), "change_one": (2, 2, ((1, 1),))},
-    "sorted_sizes": {"add_remove": (1, 1, ((1,),)), "change_one": (2, 2, ((1, 1),))},
-}
+MOST_SHIFTS = 1_000
+"""Longer patterns are not written out; they are far beyond what `accounting.pld` composes."""
 
 
 @dataclass(frozen=True)
@@ -97,19 +103,43 @@ class Sensitivity:
         return math.sqrt(self.l2_squared)
 
 
-def sensitivity(statistic: Statistic, neighboring: Neighboring, max_contributions: int = 1) -> Sensitivity:
+def sensitivity(
+    statistic: Statistic,
+    neighboring: Neighboring,
+    max_contributions: int = 1,
+    *,
+    max_quantity: int = 1,
+    nodes: int = 1,
+) -> Sensitivity:
     """Look up the sensitivity of one level; the module's docstring proves every entry.
 
     Args:
         statistic: what is measured at the level.
         neighboring: the neighbouring relation.
         max_contributions: m, the most records of one person.
+        max_quantity: z, the most that one record adds to its group's size.
+        nodes: how many nodes the level has; of chain tail counts only.
     """
     if statistic not in get_args(Statistic):
         raise ValueError(f"statistic: {statistic!r} has no known sensitivity")
-    l1, l2_squared, shifts = _PER_CONTRIBUTION[statistic][neighboring]
+    l1, l2_squared, shifts = _per_contribution(statistic, neighboring == "change_one", max_quantity, nodes)
     known = shifts if max_contributions == 1 else ()
     return Sensitivity(l1 * max_contributions, l2_squared * max_contributions**2, known)
+
+
+def _per_contribution(statistic: Statistic, replaced: bool, z: int, nodes: int) -> tuple[int, int, tuple[Shifts, ...]]:
+    """L1 / m, (L2 / m)², and the patterns of shifts where m = 1."""
+    people = 2 if replaced else 1
+    if statistic == "total":
+        return 1, 1, ((1,),)
+    if statistic == "counts":
+        return people, people, ((1,) * people,)
+    if statistic == "histogram":
+        return (4, 6, ((2, 1, 1), (1, 1, 1, 1))) if replaced else (2, 2, ((1, 1),))
+    if statistic == "sorted_sizes":
+        return people * z, people * z * z, ((1,) * people,) if z == 1 else ()
+    cells = people * z * (nodes if statistic == "chain_tail_counts" else 1)
+    return cells, cells, ((1,) * cells,) if cells <= MOST_SHIFTS else ()
 
 
 def neighboring_relation(name: str) -> Neighboring:

@@ -71,7 +71,7 @@ class SizeLevels:
         leaves: int64 (n,), leaf of each run.
         sizes: int64 (n,), within [smallest, largest].
         groups: int64 (n,), number of groups of that size in that leaf, > 0.
-        groups_per_node: per level, int64, the public number of groups of each node.
+        groups_per_node: per level, int64, the public number of groups of each node; None where it is private.
         smallest: the least size.
         largest: K, the greatest size.
     """
@@ -82,7 +82,7 @@ class SizeLevels:
         leaves: IntArray,
         sizes: IntArray,
         groups: IntArray,
-        groups_per_node: Sequence[IntArray],
+        groups_per_node: Sequence[IntArray | None],
         smallest: int,
         largest: int,
     ) -> None:
@@ -98,7 +98,9 @@ class SizeLevels:
                 keys, groups = sum_by_key(hierarchy.parents(depth, nodes) * width + sizes, groups)
         self._runs = dict(zip(hierarchy.levels, reversed(runs), strict=True))
         self._first_group = {
-            level: offsets_of(count) for level, count in zip(hierarchy.levels, groups_per_node, strict=True)
+            level: offsets_of(count)
+            for level, count in zip(hierarchy.levels, groups_per_node, strict=True)
+            if count is not None
         }
 
     def __repr__(self) -> str:
@@ -111,33 +113,45 @@ class SizeLevels:
 
     def size(self, level: str) -> int:
         """How many nodes the level has."""
-        return len(self._first_group[level]) - 1
+        return len(self._runs[level][0]) - 1
 
     def cells(self, level: str, nodes: IntArray, statistic: Statistic) -> tuple[IntArray, IntArray, IntArray]:
         """The statistic of each of `nodes`, cell by cell.
 
-        * `"tail_counts"`: groups of size ≥ s for s = smallest + 1 … largest.
+        * `"tail_counts"`: groups of size ≥ s for s = smallest … largest; where the node's number of groups is public,
+          which is the first of these, for s = smallest + 1 … largest.
+        * `"chain_tail_counts"`: for s = smallest … largest the level's groups that have a size > s, or the size s in
+          this node or a later one.
         * `"histogram"`: groups of size s for s = smallest … largest.
-        * `"sorted_sizes"`: the sizes of the node's groups, ascending.
+        * `"sorted_sizes"`: the sizes of the node's groups, ascending; only where their number is public.
         """
-        offsets, sizes, groups = self._runs[level]
         if statistic == "sorted_sizes":
-            first = self._first_group[level]
-            starts, lengths = first[nodes], first[nodes + 1] - first[nodes]
-            ends = offsets_of(lengths)
-            values = np.empty(ends[-1], dtype=np.int64)
-            _fill_sorted_sizes(offsets, sizes, groups, nodes, ends, values)
-            return values, ends, np.arange(ends[-1], dtype=np.int64) + np.repeat(starts - ends[:-1], lengths)
-        if statistic not in ("tail_counts", "histogram"):
-            raise ValueError(f"statistic: {statistic!r} is not a statistic of group sizes")
-        tails = statistic == "tail_counts"
-        width = self._largest - self._smallest + (0 if tails else 1)
+            return self._sorted_sizes(level, nodes)
+        runs = self._runs[level]
+        first_size = self._smallest + (1 if statistic == "tail_counts" and level in self._first_group else 0)
+        width = self._largest - first_size + 1
         table = np.zeros((len(nodes), width), dtype=np.int64)
-        _fill_histogram(offsets, sizes, groups, nodes, self._smallest + (1 if tails else 0), table)
-        if tails:
-            table = np.cumsum(table[:, ::-1], axis=1)[:, ::-1]
+        if statistic == "chain_tail_counts":
+            order = np.argsort(-nodes, kind="stable")
+            _fill_chain(*runs, nodes, order, first_size, table)
+        elif statistic in ("tail_counts", "histogram"):
+            _fill_histogram(*runs, nodes, first_size, table)
+            if statistic == "tail_counts":
+                table = np.cumsum(table[:, ::-1], axis=1)[:, ::-1]
+        else:
+            raise ValueError(f"statistic: {statistic!r} is not a statistic of group sizes")
         numbers = nodes[:, None] * width + np.arange(width)
         return np.ascontiguousarray(table).reshape(-1), np.arange(len(nodes) + 1) * width, numbers.reshape(-1)
+
+    def _sorted_sizes(self, level: str, nodes: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        if level not in self._first_group:
+            raise ValueError(f"statistic: 'sorted_sizes' of {level!r} would show the private numbers of groups")
+        first = self._first_group[level]
+        starts, lengths = first[nodes], first[nodes + 1] - first[nodes]
+        ends = offsets_of(lengths)
+        values = np.empty(ends[-1], dtype=np.int64)
+        _fill_sorted_sizes(*self._runs[level], nodes, ends, values)
+        return values, ends, np.arange(ends[-1], dtype=np.int64) + np.repeat(starts - ends[:-1], lengths)
 
 
 def _digest(arrays: Iterable[IntArray]) -> bytes:
@@ -157,6 +171,38 @@ def _fill_histogram(
         for run in range(offsets[nodes[row]], offsets[nodes[row] + 1]):
             if sizes[run] >= first_size:
                 table[row, sizes[run] - first_size] += groups[run]
+
+
+@kernel
+def _fill_chain(
+    offsets: IntArray,
+    sizes: IntArray,
+    groups: IntArray,
+    nodes: IntArray,
+    order: IntArray,
+    first_size: int,
+    table: IntArray,
+) -> None:
+    # `here` holds the groups of each size in the nodes from `below` on, `order` lists `nodes` from the last to the
+    # first; what is larger than a size, in all nodes, is added at the end.
+    width = table.shape[1]
+    here = np.zeros(width, dtype=np.int64)
+    below = offsets.shape[0] - 1
+    for row in order:
+        while below > nodes[row]:
+            below -= 1
+            for run in range(offsets[below], offsets[below + 1]):
+                here[sizes[run] - first_size] += groups[run]
+        table[row] = here
+    while below > 0:
+        below -= 1
+        for run in range(offsets[below], offsets[below + 1]):
+            here[sizes[run] - first_size] += groups[run]
+    larger = 0
+    for cell in range(width - 1, -1, -1):
+        for row in range(table.shape[0]):
+            table[row, cell] += larger
+        larger += here[cell]
 
 
 @kernel

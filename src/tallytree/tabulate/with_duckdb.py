@@ -146,10 +146,13 @@ def group_rows(
 
 
 def group_sizes(
-    db: Session, records: Records, key: LeafKey, smallest: int, largest: int, drop_unknown: bool
+    db: Session, records: Records, key: LeafKey, max_quantity: int, smallest: int, largest: int, drop_unknown: bool
 ) -> LeafGroups:
-    """Groups per leaf and clamped size, from one row per member."""
-    _group(db, records, extra="g", amount="count(*)", groups_by="g")
+    """Groups per leaf and clamped size, from one row per member, each counting 1 or its quantity, cut to the most."""
+    if any(column.use == "number" for column in records.wanted):
+        _group(db, records, extra="g", amount="sum(least(v0, $most))", groups_by="g", most=max_quantity)
+    else:
+        _group(db, records, extra="g", amount="count(*)", groups_by="g")
     _match(db, records, [key], drop_unknown, kept=("g",))
     leaves, sizes, groups, spans = db.arrays(
         """
@@ -166,10 +169,14 @@ def group_sizes(
     )
     if spans.any():
         raise ValueError(
-            f"{records.argument}: a group (column {records.wanted[-1].name!r}) has records in more than one leaf; give "
+            f"{records.argument}: a group (column {_group_column(records)!r}) has records in more than one leaf; give "
             "every group one leaf, for instance by an id that is made of the leaf and the group"
         )
     return LeafGroups(leaves, sizes, groups)
+
+
+def _group_column(records: Records) -> str:
+    return next(column.name for column in records.wanted if column.use == "group")
 
 
 def _path_length(records: Records) -> int:

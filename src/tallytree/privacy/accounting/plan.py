@@ -201,8 +201,8 @@ def _obstacle_to_pld(
     for level, (statistic, bound) in statistics.items():
         if not bound.shifts:
             return (
-                "is proven for max_contributions=1 only: one record moves single cells by one, but that several move "
-                f"{level!r} most by piling up in one cell is not proven"
+                "is proven for max_contributions=1 only, and not for sorted sizes with quantities, nor for over a "
+                f"thousand cells that move at once: how the cells of {statistic!r} at {level!r} move most is not proven"
             )
         if len(bound.shifts) > 1:
             return f"has no proof for {statistic!r} at {level!r}: of the ways its cells move, none is the worst"
