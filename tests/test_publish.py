@@ -234,7 +234,7 @@ class Elsewhere(tt.sizes.Matching):
 
     wanted: tuple = ("county", "counts")
 
-    def statistics(self, hierarchy):
+    def statistics(self, hierarchy, *, invariants):
         return dict([self.wanted])
 
 
@@ -325,6 +325,10 @@ MECHANISMS = [
     (group_sizes, tt.sizes.Matching()),
     (group_sizes, tt.sizes.Matching(estimator="sorted", norm=2)),
     (group_sizes, tt.sizes.Matching(estimator="naive", merge="average")),
+    (group_sizes, tt.sizes.HistogramProjection()),
+    (group_sizes, tt.sizes.CumulativeProjection()),
+    (group_sizes, tt.sizes.Chain()),
+    (group_sizes, tt.sizes.CensusTopDown()),
 ]
 BUDGETS = [tt.Budget(epsilon=0.05), tt.Budget(epsilon=1, delta=1e-6), tt.Budget(rho=0.3)]
 
@@ -402,7 +406,18 @@ def test_a_bad_argument_of_counts_is_named(areas, changes, error, message):
 BAD_SIZES = [
     ({"group": None}, ValueError, "group: name either the column group, .* or both size and groups"),
     ({"size": "n"}, ValueError, "group: name either the column group, .* or both size and groups"),
-    ({"public_groups": None}, ValueError, "public_groups: entity rows do not show groups without members"),
+    (
+        {"public_groups": None, "invariants": "groups"},
+        ValueError,
+        "public_groups: entity rows do not show groups without members",
+    ),
+    ({"invariants": "none"}, ValueError, "public_groups: with invariants='none' the groups per leaf are private"),
+    ({"invariants": "all"}, ValueError, "invariants: 'all' is not known"),
+    ({"max_quantity": 3}, ValueError, "max_quantity: 3 cuts the column that quantity names"),
+    ({"quantity": "cars", "max_quantity": 0}, ValueError, "max_quantity: 0 must be at least 1"),
+    ({"quantity": "cars", "max_quantity": 2.5}, TypeError, "max_quantity: 2.5 must be an integer"),
+    ({"quantity": "cars"}, ValueError, "column 'cars' .*is missing"),
+    ({"quantity": 3}, TypeError, "quantity: 3 must be the name of a column"),
     ({"group": None, "size": "n", "groups": "h"}, ValueError, "public_groups: .* leave it out"),
     ({"max_group_size": 0}, ValueError, "max_group_size: 0 must be at least 1"),
     ({"max_group_size": True}, TypeError, "max_group_size: True must be an integer"),

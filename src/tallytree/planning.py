@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, is_dataclass
+from fractions import Fraction
 from itertools import zip_longest
-from typing import Any
+from typing import Any, cast, get_args
 
-from tallytree.budget import Budget, BudgetSplit
+from tallytree.budget import Budget, BudgetSplit, shares
 from tallytree.counts import CountsMechanism, TopDown
 from tallytree.engines.engine import Engine
 from tallytree.engines.local import Local
-from tallytree.hierarchy import Hierarchy, check_level_names
+from tallytree.hierarchy import Hierarchy, Tree, check_level_names, level_sizes
 from tallytree.jobs import CountsJob, GroupSizesJob
 from tallytree.measurements import Statistic
 from tallytree.privacy.accounting import NoisePlan, plan_noise
@@ -21,13 +23,17 @@ from tallytree.privacy.scales import next_float, representable
 from tallytree.privacy.sensitivity import sensitivity
 from tallytree.privacy.spending import Loss, Posting
 from tallytree.product import Product
-from tallytree.sizes import Matching, SizesMechanism
+from tallytree.sizes import Matching, SizesMechanism, UnderstatesLoss
+from tallytree.statement import shown_up
 from tallytree.tabulate.records import LeafKey
-from tallytree.terms import UNITS, Terms, checked_terms, integer
+from tallytree.terms import UNITS, Invariants, Terms, checked_terms, integer
 
 ROOT_STATISTICS: frozenset[Statistic] = frozenset(("total",))
 COUNTS_STATISTICS: frozenset[Statistic] = frozenset(("counts",))
-SIZES_STATISTICS: frozenset[Statistic] = frozenset(("tail_counts", "histogram", "sorted_sizes"))
+SIZES_STATISTICS: frozenset[Statistic] = frozenset(("tail_counts", "chain_tail_counts", "histogram"))
+
+SORTED_STATISTICS: frozenset[Statistic] = frozenset(("sorted_sizes",))
+"""What needs the number of groups of every node to be public, since it shows it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,14 +57,43 @@ class Options:
         """Those that say what is protected, validated."""
         return checked_terms(self.neighboring, self.max_contributions, self.on_unknown, self.noise, self.seed)
 
-    def plan(self, budget: Budget, statistics: Mapping[str, Statistic], terms: Terms) -> NoisePlan:
-        """The noise of every measured level, with the sensitivity of what is measured there."""
+    def plan(
+        self,
+        budget: Budget,
+        statistics: Mapping[str, Statistic],
+        terms: Terms,
+        tree: Tree,
+        *,
+        max_quantity: int = 1,
+        understatement: Mapping[str, int] | None = None,
+    ) -> NoisePlan:
+        """The noise of every measured level, with the sensitivity of what is measured there.
+
+        Where a mechanism's published calibration understates the loss of levels by factors, the plan has the noise that
+        was published, and the budget which that truly spends.
+        """
         grid = next_float if terms.noise == "opendp" else representable
+        nodes = level_sizes(tree)
         bounds = {
-            level: (statistic, sensitivity(statistic, terms.neighboring, terms.max_contributions))
+            level: (
+                statistic,
+                sensitivity(
+                    statistic,
+                    terms.neighboring,
+                    terms.max_contributions,
+                    max_quantity=max_quantity,
+                    nodes=nodes[level],
+                ),
+            )
             for level, statistic in statistics.items()
         }
-        return plan_noise(budget, bounds, self.budget_split, self.accounting, grid)
+        if not understatement:
+            return plan_noise(budget, bounds, self.budget_split, self.accounting, grid)
+        if not isinstance(budget, Budget) or budget.epsilon is None or budget.delta is not None:
+            raise ValueError(f'budget: {budget!r} must be pure with calibration="as_published", as the paper\'s is')
+        share = shares(self.budget_split, list(statistics))
+        true = {level: budget.epsilon * share[level] * understatement[level] for level in statistics}
+        return plan_noise(Budget(epsilon=sum(true.values(), Fraction(0))), bounds, true, self.accounting, grid)
 
     def account(self, statistic: str, mechanism: object, plan: NoisePlan, terms: Terms) -> Account | None:
         """Where the release is recorded; the ledger is not opened yet."""
@@ -106,7 +141,7 @@ def counts_job(
     statistics = mechanism.statistics(hierarchy, total_is_public=terms.total_is_public)
     root, *below = hierarchy.levels
     _check_statistics(mechanism, statistics, {root: ROOT_STATISTICS} | dict.fromkeys(below, COUNTS_STATISTICS))
-    plan = options.plan(budget, statistics, terms)
+    plan = options.plan(budget, statistics, terms, hierarchy)
     return CountsJob(
         records=records,
         tree=hierarchy,
@@ -160,32 +195,39 @@ def group_sizes_job(
     options: Options,
     *,
     group: str | None = None,
+    quantity: str | None = None,
+    max_quantity: int = 1,
     size: str | None = None,
     groups: str | None = None,
     public_groups: Any = None,
+    invariants: str | None = None,
     max_group_size: int = 10_000,
     min_group_size: int = 0,
 ) -> GroupSizesJob:
     """Plan a release of group sizes; see `tallytree.release_group_sizes`."""
     if not isinstance(hierarchy, Hierarchy):
         raise TypeError(f"hierarchy: {type(hierarchy).__name__} must be a tallytree.Hierarchy")
-    _check_kind_of_rows(group, size, groups, public_groups)
-    largest = integer(max_group_size, "max_group_size", least=1, most=2**31 - 2)
-    smallest = integer(min_group_size, "min_group_size", least=0)
-    if smallest >= largest:
-        raise ValueError(f"min_group_size: {smallest} must be less than max_group_size, which is {largest}")
+    _check_kind_of_rows(group, size, groups)
+    public = _public_numbers(invariants, entities=group is not None, listed=public_groups is not None)
+    most = _most_quantity(quantity, max_quantity, group)
+    smallest, largest = _size_range(min_group_size, max_group_size, public)
     terms = options.terms()
     mechanism = _sizes_mechanism(options.mechanism)
-    statistics = mechanism.statistics(hierarchy)
-    _check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, SIZES_STATISTICS))
-    plan = options.plan(budget, statistics, terms)
+    statistics = mechanism.statistics(hierarchy, invariants=public)
+    allowed = SIZES_STATISTICS | SORTED_STATISTICS if public == "groups" else SIZES_STATISTICS
+    _check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, allowed))
+    understatement = mechanism.understatement(hierarchy) if isinstance(mechanism, UnderstatesLoss) else {}
+    plan = options.plan(budget, statistics, terms, hierarchy, max_quantity=most, understatement=understatement)
     return GroupSizesJob(
         records=records,
         key=LeafKey(hierarchy, hierarchy.columns),
         group=_column(group, "group"),
+        quantity=_column(quantity, "quantity"),
+        max_quantity=most,
         size=_column(size, "size"),
         groups=_column(groups, "groups"),
         public_groups=public_groups,
+        invariants=public,
         smallest=smallest,
         largest=largest,
         mechanism=mechanism,
@@ -194,6 +236,7 @@ def group_sizes_job(
         engine=_engine(options.engine),
         progress=options.progress,
         account=options.account("group_sizes", mechanism, plan, terms),
+        caution=_caution(mechanism, budget, plan) if understatement else None,
     )
 
 
@@ -235,18 +278,65 @@ def _engine(given: Any) -> Engine:
     return given
 
 
-def _check_kind_of_rows(group: str | None, size: str | None, groups: str | None, public_groups: Any) -> None:
+def _check_kind_of_rows(group: str | None, size: str | None, groups: str | None) -> None:
     if (group is None) == (size is None) or (size is None) != (groups is None):
         raise ValueError(
             "group: name either the column group, for one row per entity, or both size and groups, for "
             f"(leaf, size, groups) rows; got group={group!r}, size={size!r}, groups={groups!r}"
         )
-    if group is not None and public_groups is None:
-        raise ValueError(
-            "public_groups: entity rows do not show groups without members; give the public table of groups per leaf"
-        )
-    if group is None and public_groups is not None:
+
+
+def _public_numbers(invariants: str | None, *, entities: bool, listed: bool) -> Invariants:
+    """Which numbers of groups are public; by default those that the caller can have meant to be."""
+    if invariants is not None and invariants not in get_args(Invariants):
+        raise ValueError(f'invariants: {invariants!r} is not known; choose "groups", "total" or "none"')
+    if listed and not entities:
         raise ValueError("public_groups: (leaf, size, groups) rows state every group already; leave it out")
+    if listed and invariants not in (None, "groups"):
+        raise ValueError(
+            f"public_groups: with invariants={invariants!r} the groups per leaf are private; leave the table out, or "
+            'use invariants="groups"'
+        )
+    if entities and invariants == "groups" and not listed:
+        raise ValueError(
+            'public_groups: entity rows do not show groups without members, so invariants="groups" needs the public '
+            'table of groups per leaf; give it, or keep the numbers of groups private with invariants="none"'
+        )
+    if invariants is None:
+        return "none" if entities and not listed else "groups"
+    return cast(Invariants, invariants)
+
+
+def _most_quantity(quantity: str | None, max_quantity: int, group: str | None) -> int:
+    most = integer(max_quantity, "max_quantity", least=1, most=10**6)
+    if quantity is not None and group is None:
+        raise ValueError(
+            f"quantity: {quantity!r} is a column of entity rows; (leaf, size, groups) rows state sizes already. Leave "
+            "it out; if a record can change a size by more than 1, give max_quantity alone"
+        )
+    if quantity is None and most > 1 and group is not None:
+        raise ValueError(f"max_quantity: {most} cuts the column that quantity names; name it, or leave both out")
+    return most
+
+
+def _size_range(min_group_size: int, max_group_size: int, public: Invariants) -> tuple[int, int]:
+    """The least and the greatest size that is published."""
+    largest = integer(max_group_size, "max_group_size", least=1, most=2**31 - 2)
+    smallest = integer(min_group_size, "min_group_size", least=0)
+    if smallest >= largest and smallest > (0 if public == "groups" else 1):
+        raise ValueError(f"min_group_size: {smallest} must be less than max_group_size, which is {largest}")
+    return smallest if public == "groups" else max(smallest, 1), largest
+
+
+def _caution(mechanism: SizesMechanism, budget: Budget, plan: NoisePlan) -> str:
+    """What must be said of a calibration that understates the loss; it is said at once, and in the statement."""
+    caution = (
+        f"{type(mechanism).__name__} with its published calibration: what is published as epsilon = "
+        f"{shown_up(budget.epsilon or 0)} truly spends epsilon = {shown_up(plan.spent['epsilon'])}, which is what this "
+        "release states and what a ledger records. For reproducing the paper only."
+    )
+    warnings.warn(f"mechanism: {caution}", stacklevel=4)
+    return caution
 
 
 def _keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:

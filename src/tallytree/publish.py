@@ -191,9 +191,12 @@ def release_group_sizes(
     *,
     neighboring: str,
     group: str | None = None,
+    quantity: str | None = None,
+    max_quantity: int = 1,
     size: str | None = None,
     groups: str | None = None,
     public_groups: Any = None,
+    invariants: Literal["groups", "total", "none"] | None = None,
     max_group_size: int = 10_000,
     min_group_size: int = 0,
     max_contributions: int = 1,
@@ -210,25 +213,31 @@ def release_group_sizes(
 ) -> Release:
     """Publish how many groups (households, taxis) of every node have 0, 1, 2, … members.
 
-    The released numbers are integers ≥ 0, every node's are the sums of its children's, and every node has its public
-    number of groups. Give either entity rows (`group` and `public_groups`) or (leaf, size, groups) rows (`size` and
-    `groups`), which state every group, those of size 0 included.
+    The released numbers are integers ≥ 0, every node's are the sums of its children's, and what `invariants` says is
+    public is kept exactly. Give either entity rows (`group`) or (leaf, size, groups) rows (`size` and `groups`), which
+    state every group, those of size 0 included.
 
     Args:
         records: the private table, with the columns of the hierarchy's levels.
         hierarchy: the public tree; every group lies in one leaf.
         budget: what may be spent.
-        neighboring: `"add_remove"` or `"change_one"`: a member of a group comes or goes, or moves to another group. The
-            groups themselves are public.
+        neighboring: `"add_remove"` or `"change_one"`: a member of a group comes or goes, or moves to another group.
         group: for entity rows, the column that names an entity's group.
+        quantity: for entity rows, a column with what each adds to its group's size (cars, seats); by default 1. The
+            noise is then for quantities of up to `max_quantity`.
+        max_quantity: larger quantities are cut to it. For (leaf, size, groups) rows, the most that one record can have
+            added to a size; assumed, not enforced.
         size: for (leaf, size, groups) rows, the column with the size.
         groups: for (leaf, size, groups) rows, the column with the number of groups of that size in that leaf.
         public_groups: for entity rows, the public table of all groups: the hierarchy's columns and `groups`, the number
             of groups in a leaf. Groups without entities have size 0; a leaf that is not listed has no groups.
+        invariants: which numbers of groups are published exactly: `"groups"`, every leaf's (the default with
+            `public_groups` and for (leaf, size, groups) rows); `"total"`, their sum; `"none"` (the default for entity
+            rows alone). With the last two, groups without members are not counted, so sizes begin with 1.
         max_group_size: K; larger groups are set to it.
         min_group_size: smaller groups are set to it.
         max_contributions: the most records of one person; assumed, not enforced.
-        mechanism: how measurements become group sizes; `tallytree.sizes.Matching()` by default.
+        mechanism: how measurements become group sizes, one of `tallytree.sizes`; `Matching()` by default.
         budget_split: see `release_counts`; likewise the remaining arguments.
         accounting: see `release_counts`.
         on_unknown: see `release_counts`.
@@ -267,9 +276,12 @@ def release_group_sizes(
         budget,
         options,
         group=group,
+        quantity=quantity,
+        max_quantity=max_quantity,
         size=size,
         groups=groups,
         public_groups=public_groups,
+        invariants=invariants,
         max_group_size=max_group_size,
         min_group_size=min_group_size,
     )

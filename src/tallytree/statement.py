@@ -37,6 +37,7 @@ def privacy_statement(
     invariants: Sequence[str],
     notes: Sequence[str] = (),
     dataset: str | None = None,
+    max_quantity: int = 1,
 ) -> dict[str, Any]:
     """Everything a reader needs to judge the protection, JSON-able.
 
@@ -49,13 +50,15 @@ def privacy_statement(
         invariants: facts that are published exactly.
         notes: sentences about this statistic.
         dataset: the data set's name in the ledger that the release is recorded in, if it is.
+        max_quantity: the most that one record adds to the size of its group.
     """
     private = terms.seed is None
+    unit = _unit(statistic, terms, max_quantity)
     return {
         "private": private,
-        "guarantee": _guarantee(plan, terms, _unit(statistic, terms)) if private else _NOT_PRIVATE,
+        "guarantee": _guarantee(plan, terms, unit) if private else _NOT_PRIVATE,
         "statistic": statistic,
-        "unit_of_protection": _unit(statistic, terms),
+        "unit_of_protection": unit,
         "neighboring": terms.neighboring,
         "max_contributions": terms.max_contributions,
         "invariants": list(invariants),
@@ -98,12 +101,13 @@ def _guarantee(plan: NoisePlan, terms: Terms, unit: str) -> str:
     return f"{kind} for {change} {unit}, given the invariants."
 
 
-def _unit(statistic: str, terms: Terms) -> str:
+def _unit(statistic: str, terms: Terms, max_quantity: int) -> str:
     what = {"flows": "trip", "group_sizes": "membership of a group"}.get(statistic, "record")
-    if terms.max_contributions == 1:
-        return f"one person, who has one {what}"
     plural = {"flows": "trips", "group_sizes": "memberships of groups"}.get(statistic, "records")
-    return f"one person, who has at most {terms.max_contributions} {plural}"
+    one = terms.max_contributions == 1
+    has = f"one {what}" if one else f"at most {terms.max_contributions} {plural}"
+    quantity = f", each with a quantity of at most {max_quantity}" if max_quantity > 1 else ""
+    return f"one person, who has {has}{quantity}"
 
 
 def shown_up(amount: Fraction | float) -> str:

@@ -11,6 +11,8 @@ from tallytree.privacy.sensitivity import Neighboring, neighboring_relation
 OnUnknown = Literal["error", "drop"]
 NoiseName = Literal["keyed", "opendp"]
 Unit = Literal["record", "trip", "membership"]
+Invariants = Literal["groups", "total", "none"]
+"""Of the numbers of groups, what is published exactly: that of every leaf, their sum, or nothing."""
 
 UNITS: dict[str, Unit] = {"counts": "record", "flows": "trip", "group_sizes": "membership"}
 """What a person has up to `max_contributions` of, by statistic."""

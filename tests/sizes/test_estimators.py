@@ -18,6 +18,12 @@ def measurement(statistic, rows):
     return Measurement("level", statistic, np.arange(len(rows)), values, offsets, NOISE)
 
 
+def estimated(name, rows, bounds, norm):
+    estimator = ESTIMATORS[name]
+    fit = estimator.fit(measurement(estimator.statistic, rows), bounds, norm)
+    return estimator.estimate(fit, bounds.groups, bounds)
+
+
 def runs_of(estimate, node):
     cut = slice(estimate.offsets[node], estimate.offsets[node + 1])
     return list(zip(estimate.size[cut].tolist(), estimate.groups[cut].tolist(), strict=True))
@@ -32,9 +38,7 @@ def test_without_noise_each_estimator_gives_the_histogram_back():
         "naive": [[1, 0, 2, 1, 1], [0, 2, 0, 0, 0]],
     }
     for name, rows in exact.items():
-        estimator = ESTIMATORS[name]
-        assert estimator.cells(bounds).tolist() == [len(row) for row in rows]
-        estimate = estimator.estimate(measurement(estimator.statistic, rows), bounds, 1)
+        estimate = estimated(name, rows, bounds, 1)
         assert runs_of(estimate, 0) == [(0, 1), (2, 2), (3, 1), (4, 1)]
         assert runs_of(estimate, 1) == [(1, 2)]
 
@@ -42,9 +46,9 @@ def test_without_noise_each_estimator_gives_the_histogram_back():
 def test_variances_are_kuos():
     variance = NOISE.variance
     bounds = Bounds(np.array([5]), 0, 4)
-    cumulative = ESTIMATORS["cumulative"].estimate(measurement("tail_counts", [[4, 4, 2, 1]]), bounds, 1)
+    cumulative = estimated("cumulative", [[4, 4, 2, 1]], bounds, 1)
     assert cumulative.variance.tolist() == pytest.approx([2 * variance, variance, 2 * variance, 2 * variance])
-    by_size = ESTIMATORS["sorted"].estimate(measurement("sorted_sizes", [[0, 3, 1, 3, 4]]), bounds, 2)
+    by_size = estimated("sorted", [[0, 3, 1, 3, 4]], bounds, 2)
     assert runs_of(by_size, 0) == [(0, 1), (2, 2), (3, 1), (4, 1)]
     assert by_size.variance.tolist() == pytest.approx([variance, variance / 2, variance, variance])
 
@@ -58,7 +62,7 @@ def test_the_cumulative_estimate_is_the_isotonic_fit_cell_by_cell(tails, data, n
     groups = np.array(data.draw(st.lists(st.integers(0, 15), min_size=len(tails), max_size=len(tails))))
     smallest = data.draw(st.integers(0, 2))
     bounds = Bounds(groups, smallest, smallest + 4)
-    estimate = ESTIMATORS["cumulative"].estimate(measurement("tail_counts", tails), bounds, norm)
+    estimate = estimated("cumulative", tails, bounds, norm)
     for node, row in enumerate(tails):
         fit = isotonic.fit(groups[node] - np.array(row), norm=norm, lower=0, upper=int(groups[node]))
         cumulative = [*np.floor(fit + 0.5).astype(int), groups[node]]
@@ -76,8 +80,7 @@ def test_whatever_the_noise_groups_are_kept_and_sizes_are_in_range(name, values,
         values = [data.draw(st.lists(st.integers(-20, 40), min_size=g, max_size=g)) for g in groups.tolist()]
     smallest, largest = 1, 1 + (width if name == "cumulative" else width - 1)
     bounds = Bounds(groups, smallest, largest)
-    estimator = ESTIMATORS[name]
-    estimate = estimator.estimate(measurement(estimator.statistic, values), bounds, norm)
+    estimate = estimated(name, values, bounds, norm)
     for node in range(len(groups)):
         cut = slice(estimate.offsets[node], estimate.offsets[node + 1])
         assert estimate.groups[cut].sum() == groups[node]
@@ -85,3 +88,26 @@ def test_whatever_the_noise_groups_are_kept_and_sizes_are_in_range(name, values,
     assert ((estimate.size >= smallest) & (estimate.size <= largest)).all()
     assert (estimate.groups > 0).all()
     assert (estimate.variance > 0).all()
+
+
+@settings(deadline=None, max_examples=100)
+@given(rows, st.data(), st.sampled_from([1, 2]))
+def test_private_numbers_of_groups_come_from_the_first_tail_and_then_count_as_public(tails, data, norm):
+    """With the fit's own numbers nothing is moved; with other numbers groups are kept and sizes stay in range."""
+    bounds = Bounds(None, 1, 4)
+    estimator = ESTIMATORS["cumulative"]
+    fit = estimator.fit(measurement("tail_counts", tails), bounds, norm)
+    own = estimator.numbers(fit)
+    fitted = [np.floor(isotonic.fit(-np.array(row), norm=norm, upper=0) + 0.5).astype(int) for row in tails]
+    assert own.tolist() == [-row[0] for row in fitted]
+    estimate = estimator.estimate(fit, own, bounds)
+    for node, row in enumerate(fitted):
+        histogram = np.append(-row, 0)[:-1] - np.append(-row, 0)[1:]
+        assert runs_of(estimate, node) == [(1 + s, int(h)) for s, h in enumerate(histogram) if h]
+    other = np.array(data.draw(st.lists(st.integers(0, 50), min_size=len(tails), max_size=len(tails))))
+    estimate = estimator.estimate(fit, other, bounds)
+    for node in range(len(tails)):
+        runs = runs_of(estimate, node)
+        assert sum(groups for _, groups in runs) == other[node]
+        assert [size for size, _ in runs] == sorted({size for size, _ in runs})
+        assert all(1 <= size <= 4 for size, _ in runs)

@@ -13,22 +13,15 @@ from tallytree.tabulate.levels import SizeLevels
 ESTIMATORS = ["cumulative", "sorted", "naive", {"all": "sorted", "state": "cumulative", "county": "naive"}]
 
 
-@pytest.fixture(scope="module")
-def towns():
-    """Four states, of one to thirty counties."""
-    counties = [(str(s), f"{s}-{c}") for s, n in enumerate([1, 30, 2, 7]) for c in range(n)]
-    return tt.Hierarchy.from_table(
-        pa.table({"state": [s for s, _ in counties], "county": [c for _, c in counties]}), ["state", "county"]
-    )
-
-
 def release(tree, mechanism, largest=50, epsilon=3, key=bytes(32)):
     random = np.random.default_rng(3)
     leaves = random.integers(0, tree.n_leaves - 1, 3_000)  # the last leaf has no groups
     sizes = np.minimum(random.geometric(0.2, 3_000) - 1, largest)
     domain = SizesDomain.from_leaves(tree, np.bincount(leaves, minlength=tree.n_leaves), 0, largest)
     true = SizeLevels(tree, leaves, sizes, np.ones(3_000, np.int64), domain.groups, 0, largest)
-    bounds = {level: (s, sensitivity(s, "add_remove")) for level, s in mechanism.statistics(tree).items()}
+    bounds = {
+        level: (s, sensitivity(s, "add_remove")) for level, s in mechanism.statistics(tree, invariants="groups").items()
+    }
     plan = plan_noise(tt.Budget(epsilon=epsilon), bounds)
     return mechanism.release_sizes(domain, Measurer(true, plan, KeyedNoise(key))), domain, (leaves, sizes)
 
@@ -73,7 +66,7 @@ def test_levels_that_repeat_the_one_above_are_not_measured():
         pa.table({"country": ["N"] * 2, "again": ["N"] * 2, "c": ["x", "y"], "only": ["o"] * 2}),
         ["country", "again", "c", "only"],
     )
-    assert tt.sizes.Matching().statistics(tree) == {"country": "tail_counts", "c": "tail_counts"}
+    assert tt.sizes.Matching().statistics(tree, invariants="groups") == {"country": "tail_counts", "c": "tail_counts"}
     levels, _domain, _ = release(tree, tt.sizes.Matching())
     assert [int(level.groups.sum()) for level in levels] == [3_000] * 4
 
@@ -95,9 +88,9 @@ def test_an_unknown_option_is_refused(options, message):
 
 def test_estimators_must_be_named_for_every_level_and_no_other(towns):
     with pytest.raises(ValueError, match="none is given for the level 'state'"):
-        tt.sizes.Matching(estimator={"all": "sorted"}).statistics(towns)
+        tt.sizes.Matching(estimator={"all": "sorted"}).statistics(towns, invariants="groups")
     names = dict.fromkeys(["all", "state", "county", "town"], "sorted")
     with pytest.raises(ValueError, match="'town' is not a level; the levels are all, state, county"):
-        tt.sizes.Matching(estimator=names).statistics(towns)
+        tt.sizes.Matching(estimator=names).statistics(towns, invariants="groups")
     with pytest.raises(TypeError, match="must be a name, or a mapping"):
         tt.sizes.Matching(estimator=["sorted"])

@@ -1,7 +1,8 @@
 """Group sizes of single nodes, estimated one level at a time (Kuo et al. 2018, section 4), as runs.
 
-An estimator says what it wants measured and turns the noisy cells of some nodes into runs (size, number of groups,
-variance of the size): integers ≥ 0 that add up to each node's public number of groups.
+An estimator says what it wants measured, fits the noisy cells of some nodes, and turns the fit into runs (size, number
+of groups, variance of the size) once the nodes' numbers of groups are known: integers ≥ 0 that add up to them. Where
+these numbers are private, the fit gives an estimate of them first.
 """
 
 from __future__ import annotations
@@ -15,18 +16,30 @@ import numpy as np
 from tallytree.arrays import IntArray, offsets_of
 from tallytree.measurements import Measurement, Statistic
 from tallytree.solvers import isotonic, simplex
-from tallytree.solvers.isotonic import Norm
+from tallytree.solvers.isotonic import Norm, RowRuns
 from tallytree.solvers.matching import NodeRuns
 
 EstimatorName = Literal["cumulative", "sorted", "naive"]
 
 
 class Bounds(NamedTuple):
-    """Public facts about the nodes that are estimated: their numbers of groups, and the range of sizes."""
+    """Public facts about the nodes that are estimated: their numbers of groups (if public), and the range of sizes."""
 
-    groups: IntArray
+    groups: IntArray | None
     smallest: int
     largest: int
+
+
+class Fit(NamedTuple):
+    """What the noisy cells of some nodes say, before it is known how many groups there are.
+
+    Attributes:
+        runs: per node, the runs of equal fitted cells (or, for `"naive"`, the noisy cells themselves, each a run of 1).
+        noise_variance: of a cell's noise.
+    """
+
+    runs: RowRuns
+    noise_variance: float
 
 
 @dataclass(frozen=True)
@@ -35,49 +48,89 @@ class Estimator:
 
     Attributes:
         statistic: what it wants measured.
-        cells: how many cells that is for each node.
-        estimate: from the noisy cells to runs.
+        fit: from the noisy cells and what bounds them to a fit.
+        numbers: from a fit to an estimate of each node's number of groups; None where these must be public.
+        estimate: from a fit and each node's number of groups to runs.
     """
 
     statistic: Statistic
-    cells: Callable[[Bounds], IntArray]
-    estimate: Callable[[Measurement, Bounds, Norm], NodeRuns]
+    fit: Callable[[Measurement, Bounds, Norm], Fit]
+    numbers: Callable[[Fit], IntArray] | None
+    estimate: Callable[[Fit, IntArray, Bounds], NodeRuns]
 
 
-def _cumulative(measured: Measurement, bounds: Bounds, norm: Norm) -> NodeRuns:
-    """Isotonic regression of the cumulative histogram c_s = G − T_(s+1) (section 4.3).
+def _fit_tails(measured: Measurement, bounds: Bounds, norm: Norm) -> Fit:
+    """Isotonic regression of the tail counts with their signs turned, −T_s, so that it does not decrease (4.3).
+
+    With public numbers of groups that is the cumulative histogram, c_(s−1) = G − T_s; clipping to [0, G] is part of it.
+    """
+    least = None if bounds.groups is None else -bounds.groups
+    runs = isotonic.fit_row_runs(-measured.values, measured.offsets, norm=norm, lower=least, upper=0)
+    return Fit(runs, measured.noise.variance)
+
+
+def _largest_tail(fit: Fit) -> IntArray:
+    """The first fitted tail count: the number of groups in all."""
+    return -fit.runs.value[fit.runs.offsets[:-1]]
+
+
+def _cumulative(fit: Fit, groups: IntArray, bounds: Bounds) -> NodeRuns:
+    """Groups where the fitted tails fall.
 
     The difference of two noisy cells, spread over the groups that are estimated to have that size, gives the variance
     2·Var(noise) / groups (section 5.1.2).
     """
-    cells = np.diff(measured.offsets)
-    cumulative = np.repeat(bounds.groups, cells) - measured.values
-    fit = isotonic.fit_row_runs(cumulative, measured.offsets, norm=norm, lower=0, upper=bounds.groups)
+    runs = fit.runs if bounds.groups is not None else _without_first_cell(fit.runs)
+    cumulative = np.maximum(runs.value + np.repeat(groups, np.diff(runs.offsets)), 0)
     # c is constant on each run, so groups sit at the first size of a run; those above the last cell have size K.
-    row_ends = fit.offsets[1:]
-    value = np.insert(fit.value, row_ends, bounds.groups)
-    length = np.insert(fit.length, row_ends, 1)
-    offsets = fit.offsets + np.arange(len(fit.offsets))
+    row_ends = runs.offsets[1:]
+    cumulative = np.insert(cumulative, row_ends, groups)
+    length = np.insert(runs.length, row_ends, 1)
+    offsets = runs.offsets + np.arange(len(runs.offsets))
     size = bounds.smallest + _ordinals(length, offsets)
-    jump = np.diff(value, prepend=0)
+    jump = np.diff(cumulative, prepend=0)
     first = offsets[:-1]
-    jump[first] = value[first]
-    return _kept(offsets, size, jump, 2 * measured.noise.variance)
+    jump[first] = cumulative[first]
+    return _kept(offsets, size, jump, 2 * fit.noise_variance)
 
 
-def _sorted(measured: Measurement, bounds: Bounds, norm: Norm) -> NodeRuns:
-    """Isotonic regression of the sorted sizes (section 4.2); a block's variance is Var(noise) / |block| (5.1.1)."""
-    fit = isotonic.fit_row_runs(
+def _without_first_cell(runs: RowRuns) -> RowRuns:
+    """The rows without their first cells: where numbers of groups are private, these measure them, and nothing else."""
+    length = runs.length.copy()
+    length[runs.offsets[:-1]] -= 1
+    kept = length > 0
+    return RowRuns(offsets_of(kept.astype(np.int64))[runs.offsets], runs.value[kept], length[kept])
+
+
+def _fit_sorted(measured: Measurement, bounds: Bounds, norm: Norm) -> Fit:
+    """Isotonic regression of the sorted sizes (section 4.2)."""
+    runs = isotonic.fit_row_runs(
         measured.values, measured.offsets, norm=norm, lower=bounds.smallest, upper=bounds.largest
     )
-    return NodeRuns(fit.offsets, fit.value, fit.length, measured.noise.variance / fit.length)
+    return Fit(runs, measured.noise.variance)
 
 
-def _naive(measured: Measurement, bounds: Bounds, norm: Norm) -> NodeRuns:
-    """Projection of the noisy histogram on {H ≥ 0, ΣH = G} in integers (section 4.1); `norm` has no part in it."""
-    histogram = simplex.euclidean_families(measured.values, measured.offsets, bounds.groups)
-    size = bounds.smallest + _ordinals(np.ones(len(histogram), dtype=np.int64), measured.offsets)
-    return _kept(measured.offsets, size, histogram, measured.noise.variance)
+def _sorted(fit: Fit, groups: IntArray, bounds: Bounds) -> NodeRuns:
+    """A block of the fit is a run of groups, with variance Var(noise) / |block| (5.1.1)."""
+    return NodeRuns(fit.runs.offsets, fit.runs.value, fit.runs.length, fit.noise_variance / fit.runs.length)
+
+
+def _keep_histogram(measured: Measurement, bounds: Bounds, norm: Norm) -> Fit:
+    """The noisy histogram as it is; `norm` has no part in it."""
+    cells = RowRuns(measured.offsets, measured.values, np.ones(len(measured.values), dtype=np.int64))
+    return Fit(cells, measured.noise.variance)
+
+
+def _sum_of_cells(fit: Fit) -> IntArray:
+    """The sum of the noisy histogram: unbiased, with the noise of all its cells."""
+    return np.maximum(np.add.reduceat(fit.runs.value, fit.runs.offsets[:-1]), 0)
+
+
+def _naive(fit: Fit, groups: IntArray, bounds: Bounds) -> NodeRuns:
+    """Projection of the noisy histogram on {H ≥ 0, ΣH = G} in integers (section 4.1)."""
+    histogram = simplex.euclidean_families(fit.runs.value, fit.runs.offsets, groups)
+    size = bounds.smallest + _ordinals(fit.runs.length, fit.runs.offsets)
+    return _kept(fit.runs.offsets, size, histogram, fit.noise_variance)
 
 
 def _kept(offsets: IntArray, size: IntArray, groups: IntArray, variance_of_groups: float) -> NodeRuns:
@@ -96,12 +149,8 @@ def _ordinals(length: IntArray, offsets: IntArray) -> IntArray:
     return begin - np.repeat(begin[offsets[:-1][nonempty]], counts[nonempty])
 
 
-def _table_width(extra: int) -> Callable[[Bounds], IntArray]:
-    return lambda bounds: np.full(len(bounds.groups), bounds.largest - bounds.smallest + extra, dtype=np.int64)
-
-
 ESTIMATORS: dict[EstimatorName, Estimator] = {
-    "cumulative": Estimator("tail_counts", _table_width(0), _cumulative),
-    "sorted": Estimator("sorted_sizes", lambda bounds: bounds.groups, _sorted),
-    "naive": Estimator("histogram", _table_width(1), _naive),
+    "cumulative": Estimator("tail_counts", _fit_tails, _largest_tail, _cumulative),
+    "sorted": Estimator("sorted_sizes", _fit_sorted, None, _sorted),
+    "naive": Estimator("histogram", _keep_histogram, _sum_of_cells, _naive),
 }

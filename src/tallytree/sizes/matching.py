@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 
-from tallytree.arrays import chunks
+from tallytree.arrays import IntArray, chunks
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
-from tallytree.sizes.estimators import ESTIMATORS, Bounds, EstimatorName
-from tallytree.sizes.mechanism import LevelSizes, SizesDomain, sum_over_tree
+from tallytree.sizes.estimators import ESTIMATORS, Bounds, Estimator, EstimatorName, Fit
+from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_depths, sum_over_tree
+from tallytree.sizes.noisy import CELLS_AT_ONCE
+from tallytree.sizes.reconcile import project_group_numbers
 from tallytree.solvers.isotonic import Norm
 from tallytree.solvers.matching import NodeRuns, match_families
+from tallytree.terms import Invariants
 
 Merge = Literal["weighted", "average"]
-
-CELLS_AT_ONCE = 4_000_000
-"""Nodes are measured and estimated in chunks of about this many cells, which bounds the memory of a step."""
 
 
 @dataclass(frozen=True)
@@ -57,40 +57,79 @@ class Matching:
         if self.merge not in get_args(Merge):
             raise ValueError(f'merge: {self.merge!r} is not known; choose "weighted" or "average"')
 
-    def statistics(self, hierarchy: Hierarchy) -> dict[str, Statistic]:
+    def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
         """The levels to be measured, root first (none that repeats the one above it), and what is measured there."""
         chosen = self._estimators(hierarchy)
-        return {
-            level: ESTIMATORS[chosen[level]].statistic
-            for depth, level in enumerate(hierarchy.levels)
-            if not hierarchy.only_children(depth)
-        }
+        levels = [hierarchy.levels[depth] for depth in measured_depths(hierarchy)]
+        for level in levels:
+            if invariants != "groups" and ESTIMATORS[chosen[level]].numbers is None:
+                raise ValueError(
+                    f"estimator: {chosen[level]!r} at {level!r} needs the public number of groups of every node; use "
+                    f'"cumulative" with invariants={invariants!r}'
+                )
+        return {level: ESTIMATORS[chosen[level]].statistic for level in levels}
 
     def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
         """Group sizes per level, root first."""
         hierarchy = domain.hierarchy
-        runs = self._estimate(domain, 0, measurer)
-        for depth in range(1, len(hierarchy.levels)):
-            if hierarchy.only_children(depth):
-                continue  # every node is its parent, and has its parent's runs
-            below = self._estimate(domain, depth, measurer)
+        estimates: Iterator[NodeRuns]
+        if domain.groups_are_public:
+            estimates = iter(self._estimate(domain, depth, measurer) for depth in domain.measured_depths)
+        else:
+            estimates = self._estimate_privately(domain, measurer)
+        runs = next(estimates)
+        for depth, below in zip(domain.measured_depths[1:], estimates, strict=True):
+            # Levels in between that are not measured repeat the one above them, and have its runs.
             runs = match_families(runs, hierarchy.first_child[depth - 1], below, merge=self.merge)
         leaves = np.repeat(np.arange(hierarchy.n_leaves), np.diff(runs.offsets))
         return sum_over_tree(hierarchy, LevelSizes(leaves, runs.size, runs.groups), domain.largest)
 
     def _estimate(self, domain: SizesDomain, depth: int, measurer: Measures) -> NodeRuns:
-        level = domain.hierarchy.levels[depth]
-        estimator = ESTIMATORS[self._estimators(domain.hierarchy)[level]]
-        groups = domain.groups[depth]
-        cells = estimator.cells(Bounds(groups, domain.smallest, domain.largest))
+        """Every node of a level whose numbers of groups are public, in chunks that bound the memory."""
+        groups = cast(IntArray, domain.groups[depth])
+        estimator = self._estimator(domain, depth)
+        cells = groups if estimator.statistic == "sorted_sizes" else np.full(len(groups), domain.width, dtype=np.int64)
         parts = []
         for chunk in chunks(cells, CELLS_AT_ONCE):
-            nodes = np.arange(chunk.start, chunk.stop, dtype=np.int64)
-            measured = measurer.measure(level, nodes, estimator.statistic)
-            parts.append(
-                estimator.estimate(measured, Bounds(groups[nodes], domain.smallest, domain.largest), self.norm)
-            )
-        return _joined(parts)
+            bounds = Bounds(groups[chunk], domain.smallest, domain.largest)
+            fit = self._fit(domain, depth, measurer, chunk, bounds)
+            parts.append(estimator.estimate(fit, groups[chunk], bounds))
+        return joined(parts)
+
+    def _estimate_privately(self, domain: SizesDomain, measurer: Measures) -> Iterator[NodeRuns]:
+        """Every measured level, root first, where numbers of groups are private: they are estimated first.
+
+        Each fit says how many groups its node has; these estimates are projected on the tree, and with the numbers that
+        come out every node is estimated as if they were public.
+        """
+        fits: list[list[tuple[slice, Bounds, Fit]]] = []
+        for depth in domain.measured_depths:
+            groups = domain.groups[depth]
+            cells = np.full(domain.hierarchy.size(depth), domain.width, dtype=np.int64)
+            fits.append([])
+            for chunk in chunks(cells, CELLS_AT_ONCE):
+                bounds = Bounds(None if groups is None else groups[chunk], domain.smallest, domain.largest)
+                fits[-1].append((chunk, bounds, self._fit(domain, depth, measurer, chunk, bounds)))
+        estimators = [self._estimator(domain, depth) for depth in domain.measured_depths]
+        numbers = project_group_numbers(
+            domain,
+            [
+                np.concatenate([_numbers(estimator, bounds, fit) for _, bounds, fit in level])
+                for estimator, level in zip(estimators, fits, strict=True)
+            ],
+            [level[0][2].noise_variance for level in fits],
+        )
+        for estimator, level, groups in zip(estimators, fits, numbers, strict=True):
+            yield joined([estimator.estimate(fit, groups[chunk], bounds) for chunk, bounds, fit in level])
+
+    def _fit(self, domain: SizesDomain, depth: int, measurer: Measures, chunk: slice, bounds: Bounds) -> Fit:
+        nodes = np.arange(chunk.start, chunk.stop, dtype=np.int64)
+        estimator = self._estimator(domain, depth)
+        measured = measurer.measure(domain.hierarchy.levels[depth], nodes, estimator.statistic)
+        return estimator.fit(measured, bounds, self.norm)
+
+    def _estimator(self, domain: SizesDomain, depth: int) -> Estimator:
+        return ESTIMATORS[self._estimators(domain.hierarchy)[domain.hierarchy.levels[depth]]]
 
     def _estimators(self, hierarchy: Hierarchy) -> dict[str, EstimatorName]:
         """The estimator of every level."""
@@ -105,7 +144,14 @@ class Matching:
         return dict(self.estimator)
 
 
-def _joined(parts: Sequence[NodeRuns]) -> NodeRuns:
+def _numbers(estimator: Estimator, bounds: Bounds, fit: Fit) -> IntArray:
+    """Each node's number of groups: the public one, or what the fit says."""
+    if bounds.groups is not None or estimator.numbers is None:
+        return cast(IntArray, bounds.groups)
+    return estimator.numbers(fit)
+
+
+def joined(parts: Sequence[NodeRuns]) -> NodeRuns:
     """The rows of all parts, one after the other."""
     begins = np.cumsum([0, *(len(part.size) for part in parts)])
     offsets = [part.offsets[:-1] + begin for part, begin in zip(parts, begins[:-1], strict=True)]

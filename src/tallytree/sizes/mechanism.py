@@ -11,6 +11,7 @@ import numpy as np
 from tallytree.arrays import IntArray, sum_by_key
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
+from tallytree.terms import Invariants
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,23 +20,71 @@ class SizesDomain:
 
     Attributes:
         hierarchy: the public tree.
-        groups: per level, int64, the public number of groups of each node.
-        smallest: the least size of a group.
+        groups: per level, int64, the number of groups of each node; None where it is private.
+        smallest: the least size of a group that is published; at least 1 where numbers of groups are private.
         largest: K, the greatest size of a group.
     """
 
     hierarchy: Hierarchy
-    groups: tuple[IntArray, ...]
+    groups: tuple[IntArray | None, ...]
     smallest: int
     largest: int
 
     @classmethod
-    def from_leaves(cls, hierarchy: Hierarchy, groups_per_leaf: IntArray, smallest: int, largest: int) -> SizesDomain:
-        """Add up the groups of the leaves, int64 (n_leaves,), over the tree."""
+    def from_leaves(
+        cls,
+        hierarchy: Hierarchy,
+        groups_per_leaf: IntArray,
+        smallest: int,
+        largest: int,
+        invariants: Invariants = "groups",
+    ) -> SizesDomain:
+        """Keep what is public of the groups of the leaves, int64 (n_leaves,), added up over the tree.
+
+        Raises:
+            ValueError: `smallest` is 0 where numbers of groups are private: an empty group leaves no trace in tail
+                counts.
+        """
+        if invariants != "groups" and smallest < 1:
+            raise ValueError(f"smallest: {smallest} must be at least 1 where the numbers of groups are private")
         by_level = [groups_per_leaf]
         for depth in range(len(hierarchy.levels) - 1, 0, -1):
             by_level.append(np.add.reduceat(by_level[-1], hierarchy.first_child[depth - 1][:-1]))
-        return cls(hierarchy, tuple(reversed(by_level)), smallest, largest)
+        groups = [
+            here if invariants == "groups" or (invariants == "total" and len(here) == 1) else None
+            for here in reversed(by_level)
+        ]
+        return cls(hierarchy, tuple(groups), smallest, largest)
+
+    @property
+    def width(self) -> int:
+        """How many sizes there are: smallest … largest."""
+        return self.largest - self.smallest + 1
+
+    @property
+    def total(self) -> int | None:
+        """The number of groups in all, if it is public."""
+        return None if self.groups[0] is None else int(self.groups[0][0])
+
+    @property
+    def groups_are_public(self) -> bool:
+        """Whether every node's number of groups is public."""
+        return self.groups[-1] is not None
+
+    @property
+    def measured_depths(self) -> list[int]:
+        """The levels to be measured, root first: none that repeats the one above it."""
+        return measured_depths(self.hierarchy)
+
+
+def measured_depths(hierarchy: Hierarchy) -> list[int]:
+    """The levels to be measured, root first: none that repeats the one above it."""
+    return [depth for depth in range(len(hierarchy.levels)) if not hierarchy.only_children(depth)]
+
+
+def measured_everywhere(hierarchy: Hierarchy, statistic: Statistic) -> dict[str, Statistic]:
+    """The levels to be measured, root first, all with the same statistic."""
+    return {hierarchy.levels[depth]: statistic for depth in measured_depths(hierarchy)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,16 +104,29 @@ class LevelSizes:
 
 @runtime_checkable
 class SizesMechanism(Protocol):
-    """Turns noisy measurements into consistent group sizes; implemented by `Matching`.
+    """Turns noisy measurements into consistent group sizes.
 
-    It gets a door to the noisy measurements and public facts, nothing else.
+    Implemented by `Matching`, `HistogramProjection`, `CumulativeProjection`, `Chain` and `CensusTopDown`. It gets a
+    door to the noisy measurements and public facts, nothing else.
     """
 
-    def statistics(self, hierarchy: Hierarchy) -> dict[str, Statistic]:
-        """The levels to be measured, root first, and what is measured there."""
+    def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
+        """The levels to be measured, root first, and what is measured there.
+
+        Raises:
+            ValueError: the options do not go with the hierarchy, or with what is public.
+        """
 
     def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
         """Group sizes per level, root first."""
+
+
+@runtime_checkable
+class UnderstatesLoss(Protocol):
+    """A mechanism that can be run with a published calibration which is wrong, to reproduce what was published."""
+
+    def understatement(self, hierarchy: Hierarchy) -> dict[str, int]:
+        """By which factor each measured level loses more than its calibration says; empty where it is right."""
 
 
 def sum_over_tree(hierarchy: Hierarchy, leaves: LevelSizes, largest: int) -> list[LevelSizes]:
@@ -74,6 +136,18 @@ def sum_over_tree(hierarchy: Hierarchy, leaves: LevelSizes, largest: int) -> lis
         below = levels[-1]
         levels.append(_joined(hierarchy.parents(depth, below.nodes), below.sizes, below.groups, largest))
     return levels[::-1]
+
+
+def count_violations(hierarchy: Hierarchy, levels: Sequence[LevelSizes], largest: int) -> int:
+    """In how many (node, size) the children's groups do not add up to the node's (Fioretto et al. 2021, Table 7)."""
+    violations = 0
+    for depth in range(1, len(levels)):
+        above, below = levels[depth - 1], levels[depth]
+        nodes = np.concatenate([above.nodes, hierarchy.parents(depth, below.nodes)])
+        sizes = np.concatenate([above.sizes, below.sizes])
+        _, rest = sum_by_key(nodes * (largest + 1) + sizes, np.concatenate([above.groups, -below.groups]))
+        violations += int(np.count_nonzero(rest))
+    return violations
 
 
 def _joined(nodes: IntArray, sizes: IntArray, groups: IntArray, largest: int) -> LevelSizes:

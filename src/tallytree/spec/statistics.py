@@ -79,9 +79,12 @@ class GroupSizesSpec(Spec):
         description="give the public tree: hierarchy: {path: areas.parquet, levels: [state]}"
     )
     group: Text | None = Field(None, description="for entity rows: the column that names an entity's group")
+    quantity: Text | None = Field(None, description="for entity rows: what each adds to its group's size")
+    max_quantity: Whole = Field(1, description="larger quantities are cut to it")
     size: Text | None = Field(None, description="for (leaf, size, groups) rows: the column with the size")
     groups: Text | None = Field(None, description="for (leaf, size, groups) rows: the column with the number of groups")
     public_groups: Text | None = Field(None, description="for entity rows: the public table of groups per leaf")
+    invariants: Text | None = Field(None, description="groups, total or none: which numbers of groups are public")
     max_group_size: Whole = Field(10_000, description="larger groups are set to it")
     min_group_size: Whole = Field(0, description="smaller groups are set to it")
 
@@ -98,9 +101,12 @@ class GroupSizesSpec(Spec):
                 self._budget(),
                 self._options(progress),
                 group=self.group,
+                quantity=self.quantity,
+                max_quantity=self.max_quantity,
                 size=self.size,
                 groups=self.groups,
                 public_groups=None if self.public_groups is None else self._path(self.public_groups),
+                invariants=self.invariants,
                 max_group_size=self.max_group_size,
                 min_group_size=self.min_group_size,
             )

@@ -1,0 +1,267 @@
+"""The mechanisms of Fioretto, Van Hentenryck and Zhu 2021 at the size of their data, as Markdown tables.
+
+    python benchmarks/group_sizes.py [--runs 10] [--patience 300] [--reference ../shared/reference]
+
+1. Speed: the exact projection against the paper's cost tables (numba) and against its convex relaxation through cvxpy
+   with the fastest open solver, in one process, on census-like data with as many sizes N as the slower one finishes
+   within the patience. Needs `tallytree[papers]`.
+2. Full size: post-processing time and peak memory of each mechanism, each in a process of its own.
+3. Accuracy: L1 errors per level beside the paper's Table 7, and constraint violations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tallytree as tt
+from tallytree.datasets import fioretto
+from tallytree.datasets.group_sizes import GroupSizes
+from tallytree.evaluate.metrics import constraint_violations, l1_error
+from tallytree.measure import Measurer
+from tallytree.planning import Options, group_sizes_job
+from tallytree.privacy.sources import KeyedNoise
+from tallytree.sizes import CensusTopDown, Chain, CumulativeProjection, HistogramProjection, Matching, SizesDomain
+from tallytree.sizes.noisy import measure_levels
+from tallytree.sizes.reconcile import size_forest
+from tallytree.solvers import black_boxes, cost_table, tree
+from tallytree.tabulate.levels import SizeLevels
+
+HERE = Path(__file__).resolve().parent
+EPSILONS = (0.1, 0.5, 1.0)
+MECHANISMS = {
+    "M_H^dp": HistogramProjection(),
+    "M_c^dp": CumulativeProjection(),
+    "M_c^ch": Chain("as_published"),
+    "Chain, valid": Chain(),
+    "TopDown": CensusTopDown(),
+    "Matching (Kuo)": Matching(),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--patience", type=float, default=300, help="seconds for the slower peer")
+    parser.add_argument("--reference", type=Path, default=HERE.parents[1] / "shared" / "reference")
+    parser.add_argument("--only", choices=["speed", "full", "accuracy"])
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(one_at_full_size(arguments.one[0], float(arguments.one[1]))))
+        return
+    if arguments.only in (None, "speed"):
+        speed(arguments.patience)
+    if arguments.only in (None, "full"):
+        full_size()
+    if arguments.only in (None, "accuracy"):
+        accuracy(arguments.runs, arguments.reference)
+
+
+# --- Speed ---
+
+
+def speed(patience: float) -> None:
+    """All three on the same noisy tables; the peers get more sizes until the slower one would run out of patience."""
+    print("\n## Exact projection against its peers, census-like data, epsilon = 0.1 (scale 60, delta 21,600)\n")
+    for warm in (1, 2):  # compile everything, and load the solvers
+        _time_all(*problem(warm), delta=300)
+    sizes = 2
+    while True:
+        times, objectives = _time_all(*problem(sizes), delta=21_600)
+        slowest = max(times.values())
+        reachable = int(sizes * patience / slowest)
+        if slowest > 0.7 * patience or reachable <= sizes:
+            break
+        sizes = max(sizes + 1, min(reachable, 8 * sizes) * 9 // 10)
+    print(f"N = {sizes} sizes, {sizes * 3197:,} nodes\n")
+    print("| solver | seconds | exact = 1 | objective |\n| --- | --- | --- | --- |")
+    for name, seconds in times.items():
+        print(f"| {name} | {seconds:.3f} | {seconds / times['exact']:,.0f} | {objectives[name]} |")
+
+
+def problem(n_sizes: int) -> tuple[Any, Any, int]:
+    """The forest of census-like data, noisy at epsilon 0.1, and its total."""
+    data = fioretto.census_like(n_sizes=max(n_sizes, 60))
+    data = fioretto.truncated(data, n_sizes)
+    _, measurer, domain, _ = prepared(data, HistogramProjection(), 0.1)
+    noisy = measure_levels(domain, measurer, "histogram")
+    parent, values = size_forest(noisy)
+    return parent, values, int(domain.total or 0)
+
+
+def _time_all(parent: Any, values: Any, total: int, *, delta: int) -> tuple[dict[str, float], dict[str, Any]]:
+    weights = np.append(np.ones(len(parent) - 1, dtype=np.int64), 0)
+    times, found = {}, {}
+    runs = {
+        "exact": lambda: tree.project(parent, values, weights, total=total),
+        "cost tables as published (numba)": lambda: cost_table.project(parent, values, delta=delta, total=total).x,
+        "cost tables merged by counting (numba)": lambda: (
+            cost_table.project(parent, values, delta=delta, total=total, merge="count").x
+        ),
+        "convex relaxation (cvxpy)": lambda: black_boxes.tree_relaxed(
+            parent, values, weights.astype(float), total=total, time_limit=3_000
+        ),
+    }
+    for name, run in runs.items():
+        begin = time.perf_counter()
+        found[name] = run()
+        times[name] = time.perf_counter() - begin
+    cost = {name: _objective(x, values) for name, x in found.items()}
+    if len({objective for objective in cost.values() if isinstance(objective, int)}) > 1:
+        raise AssertionError(f"the objectives differ: {cost}")
+    return times, cost
+
+
+def _objective(x: Any, values: Any) -> int | str:
+    """Of integers exactly; of reals, which may be lower, in four digits after the point."""
+    if x.dtype == np.int64:
+        return int(((x - values)[:-1].astype(object) ** 2).sum())
+    return f"{((x - values)[:-1] ** 2).sum():,.4f}"
+
+
+# --- Full size ---
+
+
+def full_size() -> None:
+    print("\n## Census-like at full size (117.6 million groups, 3,197 nodes, 1,000 sizes)\n")
+    print("| mechanism | epsilon | post-processing, s | measuring, s | peak memory, GiB |")
+    print("| --- | --- | --- | --- | --- |")
+    for name in MECHANISMS:
+        for epsilon in EPSILONS:
+            command = [sys.executable, "-W", "ignore", str(Path(__file__).resolve()), "--one", name, str(epsilon)]
+            facts = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+            print(f"| {name} | {epsilon} | {facts['post']:.2f} | {facts['measure']:.2f} | {facts['peak']:.2f} |")
+
+
+class _Timed:
+    """A measurer that keeps the time it takes."""
+
+    def __init__(self, measurer: Measurer) -> None:
+        self._measurer = measurer
+        self.seconds = 0.0
+
+    def measure(self, *arguments: Any) -> Any:
+        begin = time.perf_counter()
+        measured = self._measurer.measure(*arguments)
+        self.seconds += time.perf_counter() - begin
+        return measured
+
+
+def one_at_full_size(name: str, epsilon: float) -> dict[str, float]:
+    """One mechanism, after compilation on a small part."""
+    mechanism = MECHANISMS[name]
+    small = fioretto.truncated(fioretto.census_like(n_sizes=60), 5)
+    mechanism, measurer, domain, _ = prepared(small, mechanism, epsilon)
+    mechanism.release_sizes(domain, measurer)
+    mechanism, measurer, domain, _ = prepared(fioretto.census_like(), mechanism, epsilon)
+    timed = _Timed(measurer)
+    begin = time.perf_counter()
+    mechanism.release_sizes(domain, timed)
+    whole = time.perf_counter() - begin
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return {"post": whole - timed.seconds, "measure": timed.seconds, "peak": peak}
+
+
+def prepared(data: GroupSizes, mechanism: Any, epsilon: float) -> tuple[Any, Measurer, SizesDomain, Any]:
+    """Everything up to the first measurement, only the total public, as in the paper."""
+    hierarchy = tt.Hierarchy.from_table(data.leaves, levels=data.levels)
+    options = Options(neighboring="add_remove", mechanism=mechanism)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        job = group_sizes_job(
+            data.rows,
+            hierarchy,
+            tt.Budget(epsilon=epsilon),
+            options,
+            size="size",
+            groups="groups",
+            invariants="total",
+            max_group_size=data.largest,
+        )
+    leaves, sizes, groups = job._tabulate()
+    per_leaf = np.bincount(leaves, groups, minlength=hierarchy.n_leaves).astype(np.int64)
+    domain = SizesDomain.from_leaves(hierarchy, per_leaf, job.smallest, job.largest, "total")
+    true = SizeLevels(hierarchy, leaves, sizes, groups, domain.groups, job.smallest, job.largest)
+    return mechanism, Measurer(true, job.plan, KeyedNoise(bytes(range(32)))), domain, job
+
+
+# --- Accuracy ---
+
+
+def accuracy(runs: int, reference: Path) -> None:
+    published = read_reference(reference / "fioretto_table7.csv")
+    data_sets = {"census_2010": fioretto.census_like(), "taxi_2014": fioretto.taxi_like()}
+    data_sets["taxi_2014, a vector of pickups"] = fioretto.pickups_by_taxi()
+    for name, data in data_sets.items():
+        print(f"\n### {name}: mean L1 error per level over {runs} runs; the paper's in brackets\n")
+        print("| epsilon | mechanism | level 1 | level 2 | level 3 | violations | true epsilon |")
+        print("| --- | --- | --- | --- | --- | --- | --- |")
+        hierarchy = tt.Hierarchy.from_table(data.leaves, levels=data.levels)
+        for epsilon in EPSILONS:
+            for label, mechanism in MECHANISMS.items():
+                errors, violations, spent = errors_of(data, hierarchy, mechanism, epsilon, runs)
+                theirs = [published.get((epsilon, label, name.split(",")[0], level)) for level in (1, 2, 3)]
+                cells = [
+                    f"{error:,.0f}" + ("" if paper is None else f" ({paper:,.0f})")
+                    for error, paper in zip(errors, theirs, strict=True)
+                ]
+                print(f"| {epsilon} | {label} | {' | '.join(cells)} | {violations} | {spent:,.4g} |", flush=True)
+
+
+def errors_of(
+    data: GroupSizes, hierarchy: tt.Hierarchy, mechanism: Any, epsilon: float, runs: int
+) -> tuple[list[float], int, float]:
+    """The mean L1 error of each level, the violations in all runs, and the epsilon that a run truly spends."""
+    errors = np.zeros((runs, len(hierarchy.levels)))
+    violations = 0
+    for run in range(runs):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            release = tt.release_group_sizes(
+                data.rows,
+                hierarchy,
+                tt.Budget(epsilon=epsilon),
+                neighboring="add_remove",
+                size="size",
+                groups="groups",
+                invariants="total",
+                max_group_size=data.largest,
+                mechanism=mechanism,
+            )
+        tables = [release.table(level) for level in release.levels]
+        for depth, table in enumerate(tables):
+            errors[run, depth] = l1_error(table, true_table(data, hierarchy, depth))
+        violations += sum(constraint_violations(*pair) for pair in pairwise(tables))
+        spent = release.statement["spent"]["epsilon"]
+    return list(errors.mean(axis=0)), violations, spent
+
+
+def true_table(data: GroupSizes, hierarchy: tt.Hierarchy, depth: int) -> Any:
+    columns = [*hierarchy.path_columns(depth), "size"]
+    return data.rows.group_by(columns).aggregate([("groups", "sum")]).rename_columns([*columns, "groups"])
+
+
+def read_reference(path: Path) -> dict[tuple[float, str, str, int], float]:
+    if not path.exists():
+        return {}
+    with path.open() as file:
+        return {
+            (float(row["epsilon"]), row["mechanism"], row["dataset"], int(row["level"])): float(row["l1_error"])
+            for row in csv.DictReader(file)
+        }
+
+
+if __name__ == "__main__":
+    main()

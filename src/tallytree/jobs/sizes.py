@@ -1,0 +1,270 @@
+"""A planned release of group sizes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tallytree.arrays import IntArray
+from tallytree.engines.engine import Engine
+from tallytree.hierarchy import Hierarchy, level_sizes
+from tallytree.jobs.common import canonical, check_room, dataset, measurement_tables, paid_noise, table_name
+from tallytree.measure import Measurer
+from tallytree.privacy.accounting import NoisePlan
+from tallytree.privacy.ledger import Account
+from tallytree.progress import level_progress
+from tallytree.release import NodeTable, Release
+from tallytree.sizes import LevelSizes, SizesDomain, SizesMechanism, count_violations
+from tallytree.statement import privacy_statement
+from tallytree.tabulate.levels import SizeLevels
+from tallytree.tabulate.records import LeafKey
+from tallytree.terms import Invariants, Terms
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupSizesJob:
+    """A planned release of group sizes.
+
+    Attributes:
+        records: the private table: entity rows, or (leaf, size, groups) rows.
+        key: the records' path columns and their hierarchy.
+        group: the column that names an entity's group; None for (leaf, size, groups) rows.
+        quantity: for entity rows, the column with what each adds to its group's size; None: 1.
+        max_quantity: quantities are cut to this.
+        size: the column with a group's size; None for entity rows.
+        groups: the column with the number of groups of that size; None for entity rows.
+        public_groups: for entity rows, the public table of groups per leaf; None where it is private.
+        invariants: which numbers of groups are public.
+        smallest: sizes are raised to this; at least 1 where the numbers of groups are private.
+        largest: K, sizes are cut to this.
+        mechanism: turns measurements into group sizes.
+        plan: the noise of every measured level.
+        terms: the shared arguments.
+        engine: where records are tabulated.
+        progress: whether to show progress.
+        account: where the release is recorded, if it is.
+        caution: a sentence that the statement must carry about the mechanism, if there is one.
+    """
+
+    records: Any
+    key: LeafKey
+    group: str | None
+    quantity: str | None
+    max_quantity: int
+    size: str | None
+    groups: str | None
+    public_groups: Any
+    invariants: Invariants
+    smallest: int
+    largest: int
+    mechanism: SizesMechanism
+    plan: NoisePlan
+    terms: Terms
+    engine: Engine
+    progress: bool
+    account: Account | None = None
+    caution: str | None = None
+
+    def __repr__(self) -> str:
+        """What would be measured; nothing of the records."""
+        return f"GroupSizesJob({self.hierarchy!r}, measuring {', '.join(self.plan.levels)})"
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The public tree."""
+        return self.key.hierarchy
+
+    def check(self) -> None:
+        """Check the ledger's room and the records' schema, reading no private row; the public groups are read whole."""
+        check_room(self.account)
+        if self.group is not None:
+            self.engine.check_group_sizes(
+                self.records, self.key, group=self.group, quantity=self.quantity, argument="records"
+            )
+            if self.public_groups is not None:
+                self._public_groups()
+        else:
+            self.engine.check_group_rows(
+                self.records, self.key, size=str(self.size), groups=str(self.groups), argument="records"
+            )
+
+    def run(self) -> Release:
+        """Tabulate, measure, reconcile; the budget is spent here."""
+        spec: dict[str, Any] = {
+            "statistic": "group_sizes",
+            "tree": repr(self.hierarchy),
+            "columns": list(self.key.columns),
+            "group": self.group,
+            "quantity": self.quantity,
+            "max_quantity": self.max_quantity,
+            "size": self.size,
+            "groups": self.groups,
+            "invariants": self.invariants,
+            "min_group_size": self.smallest,
+            "max_group_size": self.largest,
+        }
+        statement = self.statement()
+        asked = canonical(spec, statement)
+        check_room(self.account)
+        leaves, sizes, groups = self._tabulate()
+        groups_per_leaf = np.zeros(self.hierarchy.n_leaves, dtype=np.int64)
+        np.add.at(groups_per_leaf, leaves, groups)
+        # From here on the domain knows what is public of these, and nothing else.
+        domain = SizesDomain.from_leaves(self.hierarchy, groups_per_leaf, self.smallest, self.largest, self.invariants)
+        true = SizeLevels(self.hierarchy, leaves, sizes, groups, domain.groups, self.smallest, self.largest)
+        with level_progress(self.progress, self.plan.levels) as on_measure:
+            source = paid_noise(self.account, self.plan, self.terms, asked, true.digest())
+            measurer = Measurer(true, self.plan, source, on_measure)
+            levels = self.mechanism.release_sizes(domain, measurer)
+        tables = {
+            level: NodeTable(
+                self.hierarchy, depth, released.nodes, pa.table({"size": released.sizes, "groups": released.groups})
+            )
+            for depth, (level, released) in enumerate(zip(self.hierarchy.levels, levels, strict=True))
+        }
+        _warn_of_violations(self.hierarchy, levels, self.largest)
+        spec |= {"records": table_name(self.records), "public_groups": table_name(self.public_groups)}
+        return Release(statement, spec, tables, measurement_tables(self.hierarchy, measurer.taken, "values"))
+
+    def finish(self) -> None:
+        """Note in the ledger that the release was handed over, or saved."""
+        if self.account is not None:
+            self.account.finish()
+
+    def statement(self) -> dict[str, Any]:
+        """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
+        invariants = ["the hierarchy", *_PUBLIC_NUMBERS[self.invariants]]
+        if self.smallest > (0 if self.invariants == "groups" else 1):
+            invariants.append(f"no group has fewer than {self.smallest} members (smaller ones are set to that)")
+        return privacy_statement(
+            statistic="group_sizes",
+            levels=level_sizes(self.hierarchy),
+            plan=self.plan,
+            terms=self.terms,
+            mechanism=self.mechanism,
+            invariants=invariants,
+            notes=self._notes(),
+            dataset=dataset(self.account),
+            max_quantity=self.max_quantity,
+        )
+
+    def _tabulate(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Leaf, size and number of groups of every (leaf, size) that has groups."""
+        private = self.invariants != "groups"
+        smallest = 0 if private else self.smallest
+        if self.group is None:
+            true = self.engine.group_rows(
+                self.records,
+                self.key,
+                size=str(self.size),
+                groups=str(self.groups),
+                smallest=smallest,
+                largest=self.largest,
+                on_unknown=self.terms.on_unknown,
+                argument="records",
+            )
+        else:
+            true = self.engine.group_sizes(
+                self.records,
+                self.key,
+                group=self.group,
+                quantity=self.quantity,
+                max_quantity=self.max_quantity,
+                smallest=smallest,
+                largest=self.largest,
+                on_unknown=self.terms.on_unknown,
+                argument="records",
+            )
+        if private:  # groups without members are not counted
+            kept = true.sizes > 0
+            return true.leaves[kept], np.maximum(true.sizes[kept], self.smallest), true.groups[kept]
+        if self.group is None:
+            return true.leaves, true.sizes, true.groups
+        return self._with_empty_groups(true.leaves, true.sizes, true.groups)
+
+    def _with_empty_groups(
+        self, leaves: IntArray, sizes: IntArray, groups: IntArray
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """The groups of the records, and those that only the public table knows."""
+        empty = self._public_groups()
+        np.subtract.at(empty, leaves, groups)
+        if (empty < 0).any():
+            leaf = self.hierarchy.leaf_table().slice(int(np.argmax(empty < 0)), 1).to_pylist()[0]
+            raise ValueError(
+                f"public_groups: the records hold more groups than it says in the leaf {leaf}; "
+                "correct the public number of groups, or the group column"
+            )
+        without_members = np.flatnonzero(empty)
+        return (
+            np.concatenate([leaves, without_members]),
+            np.concatenate([sizes, np.full(len(without_members), self.smallest)]),
+            np.concatenate([groups, empty[without_members]]),
+        )
+
+    def _public_groups(self) -> IntArray:
+        """The public number of groups of every leaf; a leaf that is not listed has none."""
+        key = LeafKey(self.hierarchy, self.hierarchy.columns)
+        listed = self.engine.count_records(
+            self.public_groups, (key,), count="groups", on_unknown="error", argument="public_groups"
+        )
+        groups = np.zeros(self.hierarchy.n_leaves, dtype=np.int64)
+        groups[listed.parts[0]] = listed.counts
+        return groups
+
+    def _notes(self) -> list[str]:
+        notes = [] if self.caution is None else [self.caution]
+        if self.quantity is not None:
+            notes.append(
+                f"The size of a group is the sum of its records' column {self.quantity!r}, each cut to "
+                f"{self.max_quantity}."
+            )
+        notes.append(f"Sizes are clamped into [{self.smallest}, {self.largest}] before they are measured.")
+        notes.append(_CELLS[self.invariants].format(smallest=self.smallest, next=self.smallest + 1, K=self.largest))
+        if self.invariants != "groups":
+            notes.append("Groups without members are not counted, so sizes begin with 1.")
+        if self.invariants == "total":
+            notes.append(
+                "The number of groups in all is published exactly, so neighbouring data sets have the same: that a "
+                "person's coming or going creates or ends a group is not protected where that number shows it."
+            )
+        if self.invariants == "groups" and self.smallest == 1:
+            notes.append(
+                "It is published that every group has a member, so the presence of a group's only member is not "
+                "protected."
+            )
+        return notes
+
+
+_PUBLIC_NUMBERS: dict[Invariants, list[str]] = {
+    "groups": ["the number of groups in every leaf (that a group exists, and where)"],
+    "total": ["the total number of groups"],
+    "none": [],
+}
+
+_CELLS: dict[Invariants, str] = {
+    "groups": "tail_counts: groups of size >= s, for s = {next} … {K}; histogram: groups of size s, for s = {smallest} "
+    "… {K}; sorted_sizes: the sizes of a node's groups, ascending; chain_tail_counts: for s = {smallest} … {K} the "
+    "level's groups that are larger than s, or of size s in this node or a later one.",
+    "total": "tail_counts: groups of size >= s, for s = {smallest} … {K} (at the root, where it is G, "
+    "for s = {next} … {K}); histogram: groups of size s, for s = {smallest} … {K}; chain_tail_counts: for those s the "
+    "level's groups that are larger than s, or of size s in this node or a later one.",
+    "none": "tail_counts: groups of size >= s, for s = {smallest} … {K}; histogram: groups of size s, for those s; "
+    "chain_tail_counts: for those s the level's groups that are larger than s, or of size s in this node or a later "
+    "one.",
+}
+
+
+def _warn_of_violations(hierarchy: Hierarchy, levels: Sequence[LevelSizes], largest: int) -> None:
+    """Say how often the levels do not add up, which only mechanisms do that are kept for comparison."""
+    violations = count_violations(hierarchy, levels, largest)
+    if violations:
+        warnings.warn(
+            f"mechanism: in {violations} places (a node and a size) the children do not add up to their parent; this "
+            "mechanism rounds every node by itself and is for comparison only",
+            stacklevel=5,
+        )

@@ -1,0 +1,90 @@
+"""`CensusTopDown`: two levels at a time, from the root down, as Fioretto et al. 2021 describe Abowd's algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
+
+from tallytree.arrays import IntArray, offsets_of
+from tallytree.hierarchy import Hierarchy
+from tallytree.measurements import Measures, Statistic
+from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_everywhere
+from tallytree.sizes.noisy import NoisyLevel, measure_levels, weights_of
+from tallytree.sizes.reconcile import released, size_forest
+from tallytree.solvers import margins, simplex, transport, tree
+from tallytree.solvers.remainders import round_families
+from tallytree.terms import Invariants
+
+
+@dataclass(frozen=True)
+class CensusTopDown:
+    """Measure the histogram of every node; fit two levels at a time by non-negative least squares, and round them.
+
+    First the two topmost levels, then each level below, given the integers of the level above: the real least-squares
+    solution is rounded so that every total is kept (section 10 of the paper: "a program analogous to M_H^r, but it
+    operates on two consecutive levels only", then "an ad-hoc rounding strategy"). Below the second level the rounded
+    solution is the integer optimum of its two levels.
+    """
+
+    def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
+        """The levels to be measured, root first, and what is measured there."""
+        return measured_everywhere(hierarchy, "histogram")
+
+    def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
+        """Group sizes per level, root first."""
+        noisy = measure_levels(domain, measurer, "histogram")
+        decide = _with_public_groups if domain.groups_are_public else _with_public_total
+        return released(domain, decide(domain, noisy))
+
+
+def _with_public_total(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> IntArray:
+    """The histograms of the leaves, where at most the number of groups in all is public."""
+    decided = _topmost(noisy[:2], domain.total)
+    for above, level in pairwise(noisy[1:]):
+        # Per size and parent, the children of one row of the transposed table are a family.
+        width, children = domain.width, len(level.values)
+        families = _children(above, level)
+        begins = np.arange(width)[:, None] * children + families[:-1]
+        offsets = np.append(begins.reshape(-1), width * children)
+        fitted = simplex.euclidean_families(level.values.T.reshape(-1), offsets, decided.T.reshape(-1))
+        decided = fitted.reshape(width, children).T
+    return np.ascontiguousarray(decided)
+
+
+def _topmost(noisy: Sequence[NoisyLevel], total: int | None) -> IntArray:
+    """The root's level and the one below it, at once; histograms of the lower one, int64 (nodes, sizes)."""
+    parent, values = size_forest(noisy)
+    width = noisy[0].values.shape[1]
+    weights = np.concatenate([np.full(len(level.values), w) for level, w in zip(noisy, weights_of(noisy), strict=True)])
+    real = tree.project(parent, values, np.append(np.tile(weights, width), 0), total=total, integer=False)
+    by_size = np.maximum(real[:-1].reshape(width, -1), 0)
+    groups = round(float(by_size[:, 0].sum())) if total is None else total
+    whole = round_families(by_size[:, 0], np.array([0, width]), np.array([groups]))
+    if len(noisy) == 1:
+        return whole[None, :]
+    children = by_size.shape[1] - 1
+    below = round_families(by_size[:, 1:].reshape(-1), offsets_of(np.full(width, children)), whole)
+    return below.reshape(width, children).T
+
+
+def _with_public_groups(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> IntArray:
+    """The histograms of the leaves, where the number of groups of every node is public."""
+    groups = [cast(IntArray, domain.groups[level.depth]) for level in noisy]
+    itself = np.arange(len(noisy[0].values) + 1)
+    if len(noisy) == 1:
+        return margins.project([noisy[0].values], [itself], groups[0])
+    weights = [float(w) for w in weights_of(noisy[:2])]
+    top = [_children(noisy[0], noisy[1]), np.arange(len(noisy[1].values) + 1)]
+    decided = margins.project([level.values for level in noisy[:2]], top, groups[1], weights=weights)
+    for i in range(2, len(noisy)):
+        decided = transport.project(noisy[i].values, _children(noisy[i - 1], noisy[i]), decided, groups[i])
+    return decided
+
+
+def _children(above: NoisyLevel, level: NoisyLevel) -> IntArray:
+    """Which nodes of a level belong to each node of the measured level above it: int64 (n + 1,) offsets."""
+    return np.searchsorted(level.first_leaf, above.first_leaf).astype(np.int64)

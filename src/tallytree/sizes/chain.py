@@ -1,0 +1,63 @@
+"""`Chain`: M_c^ch, running counts over all sizes and regions of a level (Fioretto et al. 2021, section 9.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from tallytree.hierarchy import Hierarchy
+from tallytree.measurements import Measures, Statistic
+from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_depths, measured_everywhere
+from tallytree.sizes.noisy import measure_levels, weights_of
+from tallytree.sizes.reconcile import keep_public_groups
+from tallytree.solvers.chain import fit_chain
+from tallytree.terms import Invariants
+
+Calibration = Literal["valid", "as_published"]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Measure, per level, how many groups come at or after each (size, node), and make all of them monotone at once.
+
+    The post-processing is exact: one isotonic regression with a cell per size and leaf. Where the number of groups of
+    every leaf is public, its result is fitted to those numbers, too.
+
+    Args:
+        calibration: `"valid"`: one member more moves a cell of *every* node of the level, so the sensitivity is the
+            number of nodes. `"as_published"`: the paper's sensitivity of 1, which is wrong; for reproducing its table.
+            It warns, and the plan, the statement and the ledger have the ε that is truly spent. See
+            `docs/decisions/0011-chain.md`.
+
+    Raises:
+        ValueError: an unknown calibration.
+    """
+
+    calibration: Calibration = "valid"
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        if self.calibration not in get_args(Calibration):
+            raise ValueError(f'calibration: {self.calibration!r} is not known; choose "valid" or "as_published"')
+
+    def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
+        """The levels to be measured, root first, and what is measured there."""
+        return measured_everywhere(hierarchy, "chain_tail_counts")
+
+    def understatement(self, hierarchy: Hierarchy) -> dict[str, int]:
+        """As published, a level loses as many times what it should as it has nodes."""
+        if self.calibration == "valid":
+            return {}
+        return {hierarchy.levels[depth]: hierarchy.size(depth) for depth in measured_depths(hierarchy)}
+
+    def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
+        """Group sizes per level, root first."""
+        noisy = measure_levels(domain, measurer, "chain_tail_counts")
+        leaves = fit_chain(
+            [level.values for level in noisy],
+            [level.first_leaf for level in noisy],
+            weights_of(noisy),
+            total=domain.total,
+        )
+        return keep_public_groups(domain, leaves)

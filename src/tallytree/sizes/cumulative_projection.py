@@ -1,0 +1,89 @@
+"""`CumulativeProjection`: M_c, consistent sizes from noisy tail counts (Fioretto et al. 2021, sections 8 and 9.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+
+from tallytree.arrays import IntArray
+from tallytree.hierarchy import Hierarchy
+from tallytree.measurements import Measures, Statistic
+from tallytree.sizes import comparison
+from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_everywhere
+from tallytree.sizes.noisy import NoisyLevel, measure_level, measure_levels
+from tallytree.sizes.reconcile import nearest_consistent
+from tallytree.solvers import isotonic
+from tallytree.terms import Invariants
+
+CumulativeSolver = Literal["two_step", "relaxed", "mip"]
+
+
+@dataclass(frozen=True)
+class CumulativeProjection:
+    """Measure the tail counts of every node, which have half the sensitivity of histograms, and make them consistent.
+
+    Where all numbers of groups are public, tail counts are the paper's cumulative counts (T_s = G − c_(s−1)).
+
+    Args:
+        solver: `"two_step"` (M_c^dp, Algorithm 2: isotonic regression of every node, rounded, differenced to a
+            histogram; then the consistent histograms nearest to these in L2), or, for comparison with the paper on
+            small inputs, `"relaxed"` (M_c^r: Model 2 as a convex program, then every number is rounded, so that levels
+            need not add up) and `"mip"` (M_c, SCIP). The last two need `pip install "tallytree[papers]"` and do not
+            know public numbers of groups per leaf.
+        time_limit: seconds, for `"relaxed"` and `"mip"`.
+
+    Raises:
+        ValueError: an unknown solver, or an option out of range.
+        TypeError: an option of the wrong kind.
+        ModuleNotFoundError: the solver needs an extra that is not installed.
+    """
+
+    solver: CumulativeSolver = "two_step"
+    time_limit: float = 60.0
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        comparison.check_options(self.solver, get_args(CumulativeSolver), self.time_limit)
+
+    def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
+        """The levels to be measured, root first, and what is measured there."""
+        if self.solver != "two_step":
+            comparison.refuse_public_groups(self.solver, "two_step", invariants)
+        return measured_everywhere(hierarchy, "tail_counts")
+
+    def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
+        """Group sizes per level, root first."""
+        if self.solver != "two_step":
+            noisy = measure_levels(domain, measurer, "tail_counts")
+            return comparison.release_tails(domain, noisy, self.solver, self.time_limit)
+        histograms = []
+        for depth in domain.measured_depths:
+            level = measure_level(domain, depth, measurer, "tail_counts")
+            histograms.append(replace(level, values=_monotone_histogram(domain, level)))
+        return nearest_consistent(domain, histograms)
+
+
+def _monotone_histogram(domain: SizesDomain, level: NoisyLevel) -> IntArray:
+    """Every node's nearest non-increasing tail counts within [0, its groups], rounded, as a histogram (nodes, sizes).
+
+    Where a node's own number of groups is private, the public total bounds it, as G does in Algorithm 2.
+    """
+    nodes, cells = level.values.shape
+    groups = domain.groups[level.depth]
+    most = groups if groups is not None else domain.total
+    # Isotonic regression is non-decreasing, so it fits the tails with their signs turned.
+    fitted = isotonic.fit_rows(
+        -level.values.reshape(-1),
+        np.arange(nodes + 1, dtype=np.int64) * cells,
+        norm=2,
+        lower=None if most is None else -np.asarray(most),
+        upper=0,
+    )
+    tails = np.zeros((nodes, domain.width + 1), dtype=np.int64)
+    tails[:, domain.width - cells : -1] = -fitted.reshape(nodes, cells)
+    if groups is not None:
+        tails[:, 0] = groups
+    return tails[:, :-1] - tails[:, 1:]

@@ -1,0 +1,61 @@
+"""`HistogramProjection`: M_H, the consistent histograms nearest to noisy ones (Fioretto et al. 2021, sections 5-7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from tallytree.hierarchy import Hierarchy
+from tallytree.measurements import Measures, Statistic
+from tallytree.sizes import comparison
+from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_everywhere
+from tallytree.sizes.noisy import measure_levels
+from tallytree.sizes.reconcile import nearest_consistent
+from tallytree.terms import Invariants
+
+HistogramSolver = Literal["exact", "cost_table", "constraint_program", "relaxed", "mip"]
+
+
+@dataclass(frozen=True)
+class HistogramProjection:
+    """Measure the histogram of every node; release the consistent integer histograms nearest to them in L2.
+
+    Levels are weighted by the inverse of their noise's variance (all alike under an even split, as in the paper).
+
+    Args:
+        solver: `"exact"` (M_H^dp's problem, by breakpoints and a certificate), or, for comparison with the paper on
+            small inputs, `"cost_table"` (its own dynamic program), `"constraint_program"` (M_dp^OP, OR-tools),
+            `"relaxed"` (M_H^r: a convex program, then every number is rounded, so that levels need not add up) and
+            `"mip"` (SCIP). The last three need `pip install "tallytree[papers]"`, and none of the four knows public
+            numbers of groups per leaf.
+        delta: half the width of the cost tables' domains; by default the paper's, 3·⌈2λ²⌉ at noise of scale λ. For
+            `"cost_table"` and `"constraint_program"` only.
+        time_limit: seconds, for `"constraint_program"`, `"relaxed"` and `"mip"`.
+
+    Raises:
+        ValueError: an unknown solver, or an option out of range.
+        TypeError: an option of the wrong kind.
+        ModuleNotFoundError: the solver needs an extra that is not installed.
+    """
+
+    solver: HistogramSolver = "exact"
+    delta: int | None = None
+    time_limit: float = 60.0
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        comparison.check_options(self.solver, get_args(HistogramSolver), self.time_limit, self.delta)
+
+    def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
+        """The levels to be measured, root first, and what is measured there."""
+        if self.solver != "exact":
+            comparison.refuse_public_groups(self.solver, "exact", invariants)
+        return measured_everywhere(hierarchy, "histogram")
+
+    def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
+        """Group sizes per level, root first."""
+        noisy = measure_levels(domain, measurer, "histogram")
+        if self.solver == "exact":
+            return nearest_consistent(domain, noisy)
+        return comparison.release_histograms(domain, noisy, self.solver, self.delta, self.time_limit)

@@ -1,0 +1,72 @@
+"""Noisy tables of whole levels, one row per node: what the mechanisms that optimise over all levels at once work on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tallytree.arrays import IntArray, chunks
+from tallytree.hierarchy import Hierarchy
+from tallytree.measurements import Measures, Statistic
+from tallytree.sizes.mechanism import SizesDomain
+
+CELLS_AT_ONCE = 4_000_000
+"""Nodes are measured in chunks of about this many cells, which bounds the memory of a step."""
+
+LARGEST_WEIGHT = 2**16
+"""A level whose noise has less than this part of another's variance weighs no more: it is as good as fixed."""
+
+_WEIGHT_STEPS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyLevel:
+    """One level, measured whole.
+
+    Attributes:
+        depth: the level.
+        values: int64 (n, cells), a row per node.
+        first_leaf: int64 (n + 1,), node i holds the leaves first_leaf[i] … first_leaf[i + 1] − 1.
+        variance: of the noise in every cell.
+    """
+
+    depth: int
+    values: IntArray
+    first_leaf: IntArray
+    variance: float
+
+
+def measure_levels(domain: SizesDomain, measurer: Measures, statistic: Statistic) -> list[NoisyLevel]:
+    """Measure every node of every measured level, root first; every node of a level has equally many cells."""
+    return [measure_level(domain, depth, measurer, statistic) for depth in domain.measured_depths]
+
+
+def measure_level(domain: SizesDomain, depth: int, measurer: Measures, statistic: Statistic) -> NoisyLevel:
+    """Measure every node of a level, in chunks."""
+    hierarchy = domain.hierarchy
+    parts = []
+    for chunk in chunks(np.full(hierarchy.size(depth), domain.width, dtype=np.int64), CELLS_AT_ONCE):
+        nodes = np.arange(chunk.start, chunk.stop, dtype=np.int64)
+        measured = measurer.measure(hierarchy.levels[depth], nodes, statistic)
+        parts.append(measured.values.reshape(len(nodes), -1))
+    values = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return NoisyLevel(depth, values, leaf_offsets(hierarchy, depth), measured.noise.variance)
+
+
+def leaf_offsets(hierarchy: Hierarchy, depth: int) -> IntArray:
+    """Which leaves each node of a level holds: int64 (n + 1,)."""
+    offsets = np.arange(hierarchy.size(depth) + 1, dtype=np.int64)
+    for below in range(depth, len(hierarchy.levels) - 1):
+        offsets = hierarchy.first_child[below][offsets]
+    return offsets
+
+
+def weights_of(levels: Sequence[NoisyLevel]) -> list[int]:
+    """Weights in proportion to 1/variance, as integers so that sums with them are exact: all 1 where noise is equal."""
+    variances = [max(level.variance, 1e-12) for level in levels]
+    ratios = [min(max(variances) / variance, LARGEST_WEIGHT) for variance in variances]
+    if all(abs(ratio - round(ratio)) < 1e-9 * ratio for ratio in ratios):
+        return [round(ratio) for ratio in ratios]
+    return [round(_WEIGHT_STEPS * ratio) for ratio in ratios]

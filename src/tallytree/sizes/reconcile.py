@@ -1,0 +1,100 @@
+"""From noisy histograms of all levels to consistent group sizes that keep what is public."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tallytree.arrays import IntArray
+from tallytree.sizes.mechanism import LevelSizes, SizesDomain, sum_over_tree
+from tallytree.sizes.noisy import NoisyLevel, leaf_offsets, weights_of
+from tallytree.solvers import margins, tree
+
+
+def nearest_consistent(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> Sequence[LevelSizes]:
+    """The consistent non-negative integers nearest to the histograms of all levels, in L2, weighted by 1/variance.
+
+    Where at most the total number of groups is public this is the exact integer optimum of Model 1; where every leaf's
+    is, the real optimum, rounded so that no count moves by 1 or more.
+    """
+    groups = domain.groups[-1]
+    if groups is not None:
+        tables, first_leaf = [level.values for level in noisy], [level.first_leaf for level in noisy]
+        leaves = margins.project(tables, first_leaf, groups, weights=weights_of(noisy))
+        return released(domain, leaves)
+    weights = np.concatenate([np.full(len(level.values), w) for level, w in zip(noisy, weights_of(noisy), strict=True)])
+    parent, values = size_forest(noisy)
+    solution = tree.project(parent, values, np.append(np.tile(weights, domain.width), 0), total=domain.total)
+    return released(domain, leaves_of_forest(noisy, solution))
+
+
+def keep_public_groups(domain: SizesDomain, leaves: IntArray) -> Sequence[LevelSizes]:
+    """Histograms of the leaves (leaves, sizes) that add up to the total, fitted to each leaf's public number."""
+    groups = domain.groups[-1]
+    if groups is not None:
+        every_leaf = np.arange(len(leaves) + 1, dtype=np.int64)
+        leaves = margins.project([leaves], [every_leaf], groups)
+    return released(domain, leaves)
+
+
+def released(domain: SizesDomain, leaves: IntArray) -> Sequence[LevelSizes]:
+    """Group sizes of all levels from the histograms of the leaves, int64 (leaves, sizes)."""
+    nodes, sizes = np.nonzero(leaves)
+    runs = LevelSizes(nodes.astype(np.int64), sizes + domain.smallest, leaves[nodes, sizes])
+    return sum_over_tree(domain.hierarchy, runs, domain.largest)
+
+
+def project_group_numbers(
+    domain: SizesDomain, numbers: Sequence[IntArray], variances: Sequence[float]
+) -> list[IntArray]:
+    """Numbers of groups that add up, and that keep the public ones, nearest to estimates of every measured level.
+
+    Args:
+        domain: the public facts.
+        numbers: per measured level, int64, the estimate (or the public number) of each node.
+        variances: per measured level, of an estimate.
+
+    Returns:
+        Per measured level, int64, the number of groups of each node.
+    """
+    levels = [
+        NoisyLevel(depth, here[:, None], leaf_offsets(domain.hierarchy, depth), variance)
+        for depth, here, variance in zip(domain.measured_depths, numbers, variances, strict=True)
+    ]
+    parent = region_parents(levels)
+    weights = [np.full(len(level.values), float(w)) for level, w in zip(levels, weights_of(levels), strict=True)]
+    solution = tree.project(parent, np.concatenate(numbers), np.concatenate(weights), total=domain.total)
+    return np.split(solution, np.cumsum([len(here) for here in numbers])[:-1])
+
+
+def region_parents(noisy: Sequence[NoisyLevel]) -> IntArray:
+    """The parent of every node of the measured levels, root level first; −1 for the root."""
+    begins = np.cumsum([0, *(len(level.values) for level in noisy)])
+    parent = np.full(begins[-1], -1, dtype=np.int64)
+    for i in range(1, len(noisy)):
+        first = noisy[i].first_leaf[:-1]
+        parent[begins[i] : begins[i + 1]] = begins[i - 1] + np.searchsorted(noisy[i - 1].first_leaf, first, "right") - 1
+    return parent
+
+
+def size_forest(noisy: Sequence[NoisyLevel]) -> tuple[IntArray, IntArray]:
+    """The paper's tree of all sizes: a subtree per size, each with the nodes of all levels, and a root above them.
+
+    Node (size, i-th node of all levels, root level first) has the number size · nodes + i; the root is the last.
+
+    Returns:
+        The parent of every node (−1 for the root), and the noisy value of every node (0 for the root).
+    """
+    above = region_parents(noisy)
+    nodes, width = len(above), noisy[0].values.shape[1]
+    parent = above + np.arange(width, dtype=np.int64)[:, None] * nodes
+    parent[:, above < 0] = width * nodes
+    values = np.concatenate([level.values for level in noisy]).T
+    return np.append(parent.reshape(-1), -1), np.append(values.reshape(-1), 0)
+
+
+def leaves_of_forest(noisy: Sequence[NoisyLevel], solution: IntArray) -> IntArray:
+    """The histograms of the leaves, int64 (leaves, sizes), of a solution on `size_forest`."""
+    leaves, width = noisy[-1].values.shape
+    return np.ascontiguousarray(solution[:-1].reshape(width, -1)[:, -leaves:].T)
