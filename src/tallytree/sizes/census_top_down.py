@@ -27,7 +27,8 @@ class CensusTopDown:
     First the two topmost levels, then each level below, given the integers of the level above: the real least-squares
     solution is rounded so that every total is kept (section 10 of the paper: "a program analogous to M_H^r, but it
     operates on two consecutive levels only", then "an ad-hoc rounding strategy"). Below the second level the rounded
-    solution is the integer optimum of its two levels.
+    solution is the integer optimum of its two levels, or, where the numbers of groups are public, has no count 1 or
+    more away from the real one.
     """
 
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
