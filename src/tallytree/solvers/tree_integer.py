@@ -90,8 +90,9 @@ def solve_integer(problem: Problem, real: FloatArray) -> tuple[IntArray, int]:
         if not moves.any():
             return x, rounds
         x += moves
-        # Who went as far as allowed may go further; the sum is bounded, so that memory is.
-        radius = np.where(np.abs(moves) >= radius, 4 * radius, 1)
+        # Who went as far as allowed may go further; who is held up by others keeps its room. Memory is for the sum.
+        far = np.abs(moves) >= radius
+        radius = np.where(far, 4 * radius, np.where(moves == 0, np.maximum(1, radius // 2), radius))
         while radius.sum() > 8 * len(x) + 1_000_000:
             radius = np.minimum(radius, max(1, int(radius.max()) // 2))
 

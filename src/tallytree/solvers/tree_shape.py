@@ -161,8 +161,8 @@ def _check_weights(weights: npt.ArrayLike | None, n: int) -> FloatArray:
     wrong = np.flatnonzero(~(scale >= 0))
     if len(wrong):
         raise ValueError(f"weights[{wrong[0]}]={array[wrong[0]]} must be >= 0: 0 for not measured, inf for fixed")
-    if array.dtype.kind in "iu" and scale.max() > 2**53:
-        node = int(scale.argmax())
+    if array.dtype.kind in "iu" and array.max() > 2**53:
+        node = int(array.argmax())
         raise ValueError(f"weights[{node}]={array[node]} must be at most 2^53; only the ratios matter, so divide all")
     used = scale[(scale > 0) & np.isfinite(scale)]
     if len(used) and used.max() / WEIGHT_RANGE > used.min():
