@@ -75,10 +75,10 @@ def project(
         integer: whether x must be integer.
 
     Returns:
-        (n,) int64, or float64 if `integer` is false. O(n) memory, times the words that costs need; time O(n) a
-        sweep for the real optimum and O(n log n) a round of integer moves. Of these there are a few tens and a few,
-        whatever the depth of the tree. Many more rounds take place only where inner nodes on a path of 10^5 have a
-        millionth of the weight of their leaves, or less.
+        (n,) int64, or float64 if `integer` is false. O(n) memory, times the words that costs need; O(n) time a sweep
+        for the real optimum, and O(n log n) a round of integer moves. On most trees, however deep, some ten sweeps
+        and two or three rounds do; hundreds of rounds where inner nodes on a path of 10^5 have a millionth of the
+        weight of their leaves, or less.
 
     Raises:
         TypeError: for arguments that are not numbers, or not integers where they must be.
