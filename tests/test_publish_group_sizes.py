@@ -1,6 +1,8 @@
 """Group sizes end to end: which numbers of groups are public, what a record adds, and what the statement says."""
 
+import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from tallytree.evaluate.metrics import constraint_violations
 from tallytree.planning import Options, group_sizes_job
 
 HOUSEHOLDS = pd.DataFrame(
@@ -52,7 +55,7 @@ def test_entity_rows_alone_keep_the_numbers_of_groups_private(areas, mechanism):
         "groups": [1, 1, 1, 1, 1],
     }
     assert release.statement["invariants"] == ["the hierarchy"]
-    assert any("sizes begin with 1" in note for note in release.statement["notes"])
+    assert "Groups with members are counted, so sizes begin with 1." in release.statement["notes"]
     assert release.spec["invariants"] == "none"
 
 
@@ -72,7 +75,7 @@ def test_the_total_is_kept_whatever_the_noise(areas, mechanism, neighboring):
     )
     for level in release.levels:
         assert sum(release.table(level)["groups"].to_pylist()) == 11
-    assert release.statement["invariants"] == ["the hierarchy", "the total number of groups"]
+    assert release.statement["invariants"] == ["the hierarchy", "the total number of groups with members"]
     assert any("neighbouring data sets have the same" in note for note in release.statement["notes"])
 
 
@@ -136,6 +139,15 @@ def test_sizes_are_sums_of_quantities_that_are_cut(areas, mechanism):
     assert release.spec["quantity"] == "cars"
 
 
+def test_a_public_total_of_quantities_says_which_groups_it_counts(areas):
+    """Household 3 has a member but no car, so that its first car would show in the total."""
+    release = entities(areas, quantity="cars", max_quantity=3, invariants="total", on_unknown="drop")
+    counted = "groups with a sum of 'cars' of at least 1 inside the hierarchy"
+    assert release.statement["invariants"] == ["the hierarchy", f"the total number of {counted}"]
+    assert sum(release.table("all")["groups"].to_pylist()) == 4
+    assert any(f"The number of {counted} is published exactly" in note for note in release.statement["notes"])
+
+
 def test_groups_without_quantity_have_size_0_where_groups_are_public(areas):
     public = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"], "groups": [2, 1, 2]})
     release = entities(areas, quantity="cars", max_quantity=3, public_groups=public)
@@ -157,6 +169,7 @@ def test_the_noise_grows_with_the_quantity_where_the_sensitivity_does(areas, mec
 def test_rows_of_sizes_take_the_most_that_a_record_adds(areas):
     release = rows(areas, max_quantity=2, budget=tt.Budget(epsilon=1))
     assert {level["sensitivity"]["l1"] for level in release.statement["levels"]} == {2}
+    assert any("adds more than 2 to a size is assumed" in note for note in release.statement["notes"])
     with pytest.raises(ValueError, match="quantity: 'cars' is a column of entity rows"):
         rows(areas, quantity="cars")
 
@@ -165,6 +178,50 @@ def test_rows_of_sizes_take_the_most_that_a_record_adds(areas):
 def test_quantities_that_are_no_whole_numbers_are_refused(areas, bad):
     with pytest.raises(ValueError, match=r"column 'cars' \(quantity\) must hold whole numbers"):
         entities(areas, records=HOUSEHOLDS.assign(cars=bad), quantity="cars")
+
+
+def test_a_ledger_refuses_quantities_that_are_only_assumed(areas, tmp_path):
+    ledger = {"ledger": tmp_path / "l", "dataset": "d", "budget": tt.Budget(epsilon=1)}
+    with pytest.raises(ValueError, match=r"max_quantity: 3 is assumed of .* rows, not enforced"):
+        rows(areas, max_quantity=3, **ledger)
+    entities(areas, quantity="cars", max_quantity=3, **ledger)
+
+
+def test_a_job_whose_fields_were_altered_does_not_run(areas):
+    """The noise would be that of the plan, and the statement would say otherwise."""
+    job = group_sizes_job(
+        HOUSEHOLDS,
+        areas,
+        tt.Budget(epsilon=1),
+        Options(neighboring="add_remove"),
+        group="household",
+        quantity="cars",
+        max_quantity=1,
+    )
+    for altered in (
+        replace(job, max_quantity=5),
+        replace(job, mechanism=tt.sizes.HistogramProjection()),
+        replace(job, terms=replace(job.terms, max_contributions=2)),
+    ):
+        with pytest.raises(tt.BudgetExceeded, match="the job was changed after its noise was planned"):
+            altered.run()
+    assert job.run().statement["spent"] == {"epsilon": 1}
+
+
+def test_more_groups_than_floats_can_hold_are_refused_before_anything_is_spent(areas, tmp_path):
+    many = pa.table({"state": ["A"], "county": ["x"], "n": [2], "households": [2**51]})
+    with pytest.raises(ValueError, match=r"records: they hold more than 2\^50 groups"):
+        tt.release_group_sizes(
+            many,
+            areas,
+            tt.Budget(epsilon=1),
+            neighboring="add_remove",
+            size="n",
+            groups="households",
+            ledger=tmp_path / "l",
+            dataset="d",
+        )
+    assert not (tmp_path / "l").exists()
 
 
 # --- The chain ---
@@ -219,15 +276,31 @@ def test_the_published_chain_knows_pure_budgets_only(areas):
 @pytest.mark.parametrize("mechanism", ["HistogramProjection", "CumulativeProjection"])
 def test_relaxed_programs_do_not_add_up_and_say_so(areas, mechanism):
     pytest.importorskip("cvxpy")
-    with pytest.warns(UserWarning, match=r"mechanism: in \d+ places .* do not add up"):
-        release = rows(
+    many = pa.table(
+        {
+            "state": ["A"] * 60 + ["B"] * 30,
+            "county": ["x"] * 30 + ["y"] * 30 + ["x"] * 30,
+            "n": [*range(1, 31)] * 3,
+            "households": [40] * 90,
+        }
+    )
+    with pytest.warns(UserWarning, match=r"mechanism: .* rounds every number by itself, so its levels need not add up"):
+        release = tt.release_group_sizes(
+            many,
             areas,
+            tt.Budget(epsilon=1),
+            neighboring="add_remove",
+            size="n",
+            groups="households",
             invariants="total",
-            budget=tt.Budget(epsilon=1),
-            seed=0,
+            max_group_size=30,
             mechanism=getattr(tt.sizes, mechanism)(solver="relaxed"),
         )
     assert release.statement["mechanism"]["options"]["solver"] == "relaxed"
+    tables = [release.table(level) for level in release.levels]
+    counted = sum(constraint_violations(above, below) for above, below in itertools.pairwise(tables))
+    assert release.statement["constraint_violations"] == counted > 0
+    assert rows(areas).statement["constraint_violations"] == 0
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from tallytree.privacy.sensitivity import sensitivity
 from tallytree.privacy.spending import Loss, Posting
 from tallytree.product import Product
 from tallytree.sizes import Matching, SizesMechanism, UnderstatesLoss
+from tallytree.sizes.mechanism import mechanism_adds_up
 from tallytree.statement import shown_up
 from tallytree.tabulate.records import LeafKey
 from tallytree.terms import UNITS, Invariants, Terms, checked_terms, integer
@@ -218,6 +219,17 @@ def group_sizes_job(
     _check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, allowed))
     understatement = mechanism.understatement(hierarchy) if isinstance(mechanism, UnderstatesLoss) else {}
     plan = options.plan(budget, statistics, terms, hierarchy, max_quantity=most, understatement=understatement)
+    if not mechanism_adds_up(mechanism):
+        warnings.warn(
+            f"mechanism: {mechanism!r} rounds every number by itself, so its levels need not add up; it is for "
+            "comparison only",
+            stacklevel=3,
+        )
+    if options.ledger is not None and group is None and most > 1:
+        raise ValueError(
+            f"max_quantity: {most} is assumed of (leaf, size, groups) rows, not enforced, and a ledger adds up "
+            "releases for records that add 1 to a size; give entity rows with quantity=, or leave the ledger out"
+        )
     return GroupSizesJob(
         records=records,
         key=LeafKey(hierarchy, hierarchy.columns),
@@ -332,8 +344,8 @@ def _caution(mechanism: SizesMechanism, budget: Budget, plan: NoisePlan) -> str:
     """What must be said of a calibration that understates the loss; it is said at once, and in the statement."""
     caution = (
         f"{type(mechanism).__name__} with its published calibration: what is published as epsilon = "
-        f"{shown_up(budget.epsilon or 0)} truly spends epsilon = {shown_up(plan.spent['epsilon'])}, which is what this "
-        "release states and what a ledger records. For reproducing the paper only."
+        f"{shown_up(budget.epsilon or 0)} truly spends epsilon = {shown_up(plan.spent['epsilon'])}. For reproducing "
+        "the paper only."
     )
     warnings.warn(f"mechanism: {caution}", stacklevel=4)
     return caution

@@ -296,8 +296,8 @@ def violations(parent, y, w, x, root_fixed):
     level = price[positive].mean() if root_fixed and positive.any() else 0.0
     paid = np.abs(price[positive] - level).max(initial=0)
     unpaid = 0.0 if root_fixed and not positive.any() else max(0.0, (level - price[leaves & ~positive]).max(initial=0))
-    unit = w.max() or 1.0
-    return max(off, paid / unit, unpaid / unit, -x.min()) / max(1, np.abs(y).max())
+    heaviest = w.max() or 1.0
+    return max(off, paid / heaviest, unpaid / heaviest, -x.min()) / max(1, np.abs(y).max())
 
 
 @some

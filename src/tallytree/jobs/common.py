@@ -13,11 +13,12 @@ import pyarrow as pa
 
 from tallytree.arrays import chunks
 from tallytree.errors import BudgetExceeded
-from tallytree.hierarchy import Tree
-from tallytree.measurements import Measurement
+from tallytree.hierarchy import Tree, level_sizes
+from tallytree.measurements import Measurement, Statistic
 from tallytree.privacy import entropy
 from tallytree.privacy.accounting import NoisePlan
 from tallytree.privacy.ledger import Account
+from tallytree.privacy.sensitivity import sensitivity
 from tallytree.privacy.sources import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.privacy.spending import Loss
 from tallytree.release import LevelTable, NodeTable
@@ -47,6 +48,33 @@ def paid_noise(account: Account | None, plan: NoisePlan, terms: Terms, asked: st
             raise BudgetExceeded("ledger: the job was changed after its place in the ledger was planned; plan it anew")
         account.record()
     return _noise_source(terms, asked, digest)
+
+
+def check_plan(
+    plan: NoisePlan, statistics: Mapping[str, Statistic], terms: Terms, tree: Tree, *, max_quantity: int = 1
+) -> None:
+    """Refuse a plan that is not about this job: a job may have been altered since it was planned.
+
+    Raises:
+        BudgetExceeded: a level's statistic or sensitivity is another than the job's own fields say.
+    """
+    planned = {level: (each.statistic, each.sensitivity) for level, each in plan.levels.items()}
+    nodes = level_sizes(tree)
+    needed = {
+        level: (
+            statistic,
+            sensitivity(
+                statistic,
+                terms.neighboring,
+                terms.max_contributions,
+                max_quantity=max_quantity,
+                nodes=nodes[level],
+            ),
+        )
+        for level, statistic in statistics.items()
+    }
+    if planned != needed:
+        raise BudgetExceeded("budget: the job was changed after its noise was planned; plan it anew")
 
 
 def dataset(account: Account | None) -> str | None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from tallytree.counts import CountsMechanism
 from tallytree.engines.engine import Engine
 from tallytree.hierarchy import Hierarchy, level_sizes
-from tallytree.jobs.common import canonical, check_room, dataset, measurement_tables, paid_noise, table_name
+from tallytree.jobs.common import canonical, check_plan, check_room, dataset, measurement_tables, paid_noise, table_name
 from tallytree.measure import Measurer
 from tallytree.privacy.accounting import NoisePlan
 from tallytree.privacy.ledger import Account
@@ -73,6 +73,8 @@ class CountsJob:
             "count": self.count,
         }
         statement = self.statement()
+        wanted = self.mechanism.statistics(self.tree, total_is_public=self.terms.total_is_public)
+        check_plan(self.plan, wanted, self.terms, self.tree)
         asked = canonical(spec, statement)
         check_room(self.account)
         true = self._tabulate()

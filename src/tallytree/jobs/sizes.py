@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +11,13 @@ import pyarrow as pa
 from tallytree.arrays import IntArray
 from tallytree.engines.engine import Engine
 from tallytree.hierarchy import Hierarchy, level_sizes
-from tallytree.jobs.common import canonical, check_room, dataset, measurement_tables, paid_noise, table_name
+from tallytree.jobs.common import canonical, check_plan, check_room, dataset, measurement_tables, paid_noise, table_name
 from tallytree.measure import Measurer
 from tallytree.privacy.accounting import NoisePlan
 from tallytree.privacy.ledger import Account
 from tallytree.progress import level_progress
 from tallytree.release import NodeTable, Release
-from tallytree.sizes import LevelSizes, SizesDomain, SizesMechanism, count_violations
+from tallytree.sizes import SizesDomain, SizesMechanism, count_violations
 from tallytree.statement import privacy_statement
 from tallytree.tabulate.levels import SizeLevels
 from tallytree.tabulate.records import LeafKey
@@ -109,9 +107,13 @@ class GroupSizesJob:
             "max_group_size": self.largest,
         }
         statement = self.statement()
+        wanted = self.mechanism.statistics(self.hierarchy, invariants=self.invariants)
+        check_plan(self.plan, wanted, self.terms, self.hierarchy, max_quantity=self.max_quantity)
         asked = canonical(spec, statement)
         check_room(self.account)
         leaves, sizes, groups = self._tabulate()
+        if int(groups.sum()) > MOST_GROUPS:
+            raise ValueError("records: they hold more than 2^50 groups, beyond which sums are not exact; use fewer")
         groups_per_leaf = np.zeros(self.hierarchy.n_leaves, dtype=np.int64)
         np.add.at(groups_per_leaf, leaves, groups)
         # From here on the domain knows what is public of these, and nothing else.
@@ -127,7 +129,7 @@ class GroupSizesJob:
             )
             for depth, (level, released) in enumerate(zip(self.hierarchy.levels, levels, strict=True))
         }
-        _warn_of_violations(self.hierarchy, levels, self.largest)
+        statement["constraint_violations"] = count_violations(self.hierarchy, levels, self.largest)
         spec |= {"records": table_name(self.records), "public_groups": table_name(self.public_groups)}
         return Release(statement, spec, tables, measurement_tables(self.hierarchy, measurer.taken, "values"))
 
@@ -138,7 +140,7 @@ class GroupSizesJob:
 
     def statement(self) -> dict[str, Any]:
         """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
-        invariants = ["the hierarchy", *_PUBLIC_NUMBERS[self.invariants]]
+        invariants = ["the hierarchy", *self._public_numbers()]
         if self.smallest > (0 if self.invariants == "groups" else 1):
             invariants.append(f"no group has fewer than {self.smallest} members (smaller ones are set to that)")
         return privacy_statement(
@@ -216,6 +218,17 @@ class GroupSizesJob:
         groups[listed.parts[0]] = listed.counts
         return groups
 
+    def _public_numbers(self) -> list[str]:
+        if self.invariants == "groups":
+            return ["the number of groups in every leaf (that a group exists, and where)"]
+        return [f"the total number of {self._counted().lower()}"] if self.invariants == "total" else []
+
+    def _counted(self) -> str:
+        """Which groups are counted where their numbers are private."""
+        of = "members" if self.quantity is None else f"a sum of {self.quantity!r} of at least 1"
+        inside = " inside the hierarchy" if self.terms.on_unknown == "drop" else ""
+        return f"Groups with {of}{inside}"
+
     def _notes(self) -> list[str]:
         notes = [] if self.caution is None else [self.caution]
         if self.quantity is not None:
@@ -225,12 +238,15 @@ class GroupSizesJob:
             )
         notes.append(f"Sizes are clamped into [{self.smallest}, {self.largest}] before they are measured.")
         notes.append(_CELLS[self.invariants].format(smallest=self.smallest, next=self.smallest + 1, K=self.largest))
+        if self.group is None and self.max_quantity > 1:
+            notes.append(f"That no record adds more than {self.max_quantity} to a size is assumed, not enforced.")
         if self.invariants != "groups":
-            notes.append("Groups without members are not counted, so sizes begin with 1.")
+            notes.append(f"{self._counted()} are counted, so sizes begin with {self.smallest}.")
         if self.invariants == "total":
             notes.append(
-                "The number of groups in all is published exactly, so neighbouring data sets have the same: that a "
-                "person's coming or going creates or ends a group is not protected where that number shows it."
+                f"The number of {self._counted().lower()} is published exactly, so neighbouring data sets have the "
+                "same: that a person's coming, going or change adds or ends such a group is not protected where that "
+                "number shows it."
             )
         if self.invariants == "groups" and self.smallest == 1:
             notes.append(
@@ -240,11 +256,8 @@ class GroupSizesJob:
         return notes
 
 
-_PUBLIC_NUMBERS: dict[Invariants, list[str]] = {
-    "groups": ["the number of groups in every leaf (that a group exists, and where)"],
-    "total": ["the total number of groups"],
-    "none": [],
-}
+MOST_GROUPS = 2**50
+"""Beyond about 2^53 a float does not hold every whole number."""
 
 _CELLS: dict[Invariants, str] = {
     "groups": "tail_counts: groups of size >= s, for s = {next} … {K}; histogram: groups of size s, for s = {smallest} "
@@ -257,14 +270,3 @@ _CELLS: dict[Invariants, str] = {
     "chain_tail_counts: for those s the level's groups that are larger than s, or of size s in this node or a later "
     "one.",
 }
-
-
-def _warn_of_violations(hierarchy: Hierarchy, levels: Sequence[LevelSizes], largest: int) -> None:
-    """Say how often the levels do not add up, which only mechanisms do that are kept for comparison."""
-    violations = count_violations(hierarchy, levels, largest)
-    if violations:
-        warnings.warn(
-            f"mechanism: in {violations} places (a node and a size) the children do not add up to their parent; this "
-            "mechanism rounds every node by itself and is for comparison only",
-            stacklevel=5,
-        )

@@ -48,6 +48,11 @@ class CumulativeProjection:
         """Check the options."""
         comparison.check_options(self.solver, get_args(CumulativeSolver), self.time_limit)
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether children always add up to their parent."""
+        return self.solver != "relaxed"
+
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
         """The levels to be measured, root first, and what is measured there."""
         if self.solver != "two_step":

@@ -47,6 +47,11 @@ class HistogramProjection:
         """Check the options."""
         comparison.check_options(self.solver, get_args(HistogramSolver), self.time_limit, self.delta)
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether children always add up to their parent."""
+        return self.solver != "relaxed"
+
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
         """The levels to be measured, root first, and what is measured there."""
         if self.solver != "exact":

@@ -129,6 +129,20 @@ class UnderstatesLoss(Protocol):
         """By which factor each measured level loses more than its calibration says; empty where it is right."""
 
 
+@runtime_checkable
+class NeedNotAddUp(Protocol):
+    """A mechanism, kept for comparison, whose levels need not add up."""
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether children always add up to their parent with these options."""
+
+
+def mechanism_adds_up(mechanism: SizesMechanism) -> bool:
+    """Whether a mechanism promises that children add up to their parent."""
+    return mechanism.adds_up if isinstance(mechanism, NeedNotAddUp) else True
+
+
 def sum_over_tree(hierarchy: Hierarchy, leaves: LevelSizes, largest: int) -> list[LevelSizes]:
     """Group sizes of every level, root first, from those of the leaves."""
     levels = [_joined(leaves.nodes, leaves.sizes, leaves.groups, largest)]
