@@ -20,7 +20,7 @@ from tallytree.measurements import Statistic
 from tallytree.privacy.accounting import NoisePlan, plan_noise
 from tallytree.privacy.ledger import Account, Ledger, checked_name
 from tallytree.privacy.scales import next_float, representable
-from tallytree.privacy.sensitivity import sensitivity
+from tallytree.privacy.sensitivity import level_sensitivities
 from tallytree.privacy.spending import Loss, Posting
 from tallytree.product import Product
 from tallytree.sizes import Matching, SizesMechanism, UnderstatesLoss
@@ -74,20 +74,13 @@ class Options:
         was published, and the budget which that truly spends.
         """
         grid = next_float if terms.noise == "opendp" else representable
-        nodes = level_sizes(tree)
-        bounds = {
-            level: (
-                statistic,
-                sensitivity(
-                    statistic,
-                    terms.neighboring,
-                    terms.max_contributions,
-                    max_quantity=max_quantity,
-                    nodes=nodes[level],
-                ),
-            )
-            for level, statistic in statistics.items()
-        }
+        bounds = level_sensitivities(
+            statistics,
+            terms.neighboring,
+            terms.max_contributions,
+            max_quantity=max_quantity,
+            nodes=level_sizes(tree),
+        )
         if not understatement:
             return plan_noise(budget, bounds, self.budget_split, self.accounting, grid)
         if not isinstance(budget, Budget) or budget.epsilon is None or budget.delta is not None:

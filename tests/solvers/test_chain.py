@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree.solvers import isotonic
+from tallytree.solvers import cost_table_chain, isotonic
 from tallytree.solvers.chain import fit_chain
 
 TREE = [[0, 3], [0, 1, 3], [0, 1, 2, 3]]
@@ -71,6 +71,55 @@ def test_merged_neighbours_are_the_weighted_isotonic_regression_of_their_means(d
             weights[leaf] += 1
     chain = isotonic.fit(-(means / weights).T.reshape(-1), norm=2, weights=weights.T.reshape(-1), upper=0)
     assert np.abs(found.T.reshape(-1) + chain).max() <= 0.5 + 1e-9
+
+
+def post_order(cuts, node=0, level=0):
+    """(level, node) of the hierarchy below a node, children before their parent."""
+    found = []
+    if level + 1 < len(cuts):
+        begin, end = cuts[level][node], cuts[level][node + 1]
+        for child, first in enumerate(cuts[level + 1][:-1]):
+            if begin <= first < end:
+                found += post_order(cuts, child, level + 1)
+    return [*found, (level, node)]
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.data(), st.integers(0, 9))
+def test_the_cost_is_that_of_the_papers_recurrence(data, total):
+    """Equations 8a and 8b, on running sums c_i = total − t_(i+1) in the paper's order: sizes first, then post-order."""
+    width = 3
+    noisy = [np.array(table) for table in tables(data.draw, TREE, width, -4, 12)]
+    order = post_order(TREE)
+    chain, equal = [], []
+    for size in range(width):
+        for place, (level, node) in enumerate(order):
+            flat = noisy[level].T.reshape(-1)
+            after = size * len(noisy[level]) + node + 1
+            chain.append(total - flat[after] if after < len(flat) else total)
+            # Equal to the one before where that is deeper (its last child); the last of each level is the total.
+            if place or size:
+                equal.append(bool(place) and order[place - 1][0] > level)
+    sums = cost_table_chain.chain_fit(chain, equal, lower=0, upper=total, last=total)
+    theirs = int(((sums - np.array(chain)) ** 2).sum())
+    found = fit_chain(noisy, TREE, total=total)
+    ours = sum(
+        int(((tails_of(found, np.array(cut)) - table).T.reshape(-1)[1:] ** 2).sum())
+        for table, cut in zip(noisy, TREE, strict=True)
+    )
+    assert ours == theirs
+
+
+def test_the_real_problem_rounds_to_it():
+    """Against a quadratic program over the leaves' tails."""
+    cvxpy = pytest.importorskip("cvxpy")
+    rng = np.random.default_rng(8)
+    noisy = [rng.integers(-20, 60, (len(cut) - 1, 6)) for cut in TREE]
+    tails = cvxpy.Variable((3, 6))
+    chain = cvxpy.vec(tails, order="F")
+    cost_of_all = sum(cvxpy.sum_squares(tails[cut[:-1], :] - table) for cut, table in zip(TREE, noisy, strict=True))
+    cvxpy.Problem(cvxpy.Minimize(cost_of_all), [chain[:-1] >= chain[1:], chain[-1] >= 0]).solve(solver="CLARABEL")
+    assert np.abs(tails_of(fit_chain(noisy, TREE), np.array(TREE[-1])) - tails.value).max() <= 0.5 + 1e-4
 
 
 def test_the_papers_running_example():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree.solvers import cost_table, isotonic
+from tallytree.solvers import cost_table, cost_table_chain, isotonic
 
 many = settings(deadline=None, max_examples=1_500)
 more = settings(deadline=None, max_examples=500)
@@ -104,12 +104,12 @@ def test_table_5_digit_by_digit():
 def test_table_6_digit_by_digit():
     # Cumulative counts of the chain GA, NY, US: 3, 3, 2; NY and US are the same number.
     def table(nodes):
-        return cost_table.chain_table([3, 3, 2][:nodes], [False, True][: nodes - 1], lower=0, upper=4).tolist()
+        return cost_table_chain.chain_table([3, 3, 2][:nodes], [False, True][: nodes - 1], lower=0, upper=4).tolist()
 
     assert table(1) == [9, 4, 1, 0, 1]
     assert table(2) == [9 + 9, 4 + 4, 1 + 1, 0 + 0, 1 + 0]
     assert table(3) == [4 + 18, 1 + 8, 0 + 2, 1 + 0, 4 + 1]
-    assert cost_table.chain_fit([3, 3, 2], [False, True], lower=0, upper=4).tolist() == [3, 3, 3]  # the stars
+    assert cost_table_chain.chain_fit([3, 3, 2], [False, True], lower=0, upper=4).tolist() == [3, 3, 3]  # the stars
 
 
 def test_domains_bound_the_table_from_both_sides():
@@ -286,7 +286,7 @@ def test_the_chain_is_optimal_by_brute_force(chain, lower, upper, fixed):
     def cost(c):
         return sum((a - b) ** 2 for a, b in zip(c, noisy, strict=True))
 
-    c = cost_table.chain_fit(noisy, equal, lower=lower, upper=upper, last=last).tolist()
+    c = cost_table_chain.chain_fit(noisy, equal, lower=lower, upper=upper, last=last).tolist()
     assert allowed(c)
     assert lower <= min(c) <= max(c) <= upper
     assert cost(c) == min(cost(d) for d in product(range(lower, upper + 1), repeat=len(noisy)) if allowed(d))
@@ -296,7 +296,7 @@ def test_the_chain_is_optimal_by_brute_force(chain, lower, upper, fixed):
 @given(st.lists(st.integers(-30, 60), min_size=1, max_size=100))
 def test_without_equal_neighbours_the_chain_is_the_rounded_isotonic_regression(noisy):
     fitted = isotonic.fit_rows(noisy, [0, len(noisy)], norm=2, lower=0, upper=40)
-    c = cost_table.chain_fit(noisy, [False] * (len(noisy) - 1), lower=0, upper=40)
+    c = cost_table_chain.chain_fit(noisy, [False] * (len(noisy) - 1), lower=0, upper=40)
     assert ((c - noisy) ** 2).sum() == ((fitted - noisy) ** 2).sum()
 
 
@@ -315,4 +315,4 @@ def test_without_equal_neighbours_the_chain_is_the_rounded_isotonic_regression(n
 )
 def test_the_chain_says_what_is_wrong(changes, error, says):
     with pytest.raises(error, match=says):
-        cost_table.chain_fit(**({"noisy": [1, 2], "equal_next": [False], "lower": 0, "upper": 5} | changes))
+        cost_table_chain.chain_fit(**({"noisy": [1, 2], "equal_next": [False], "lower": 0, "upper": 5} | changes))

@@ -18,7 +18,7 @@ from tallytree.measurements import Measurement, Statistic
 from tallytree.privacy import entropy
 from tallytree.privacy.accounting import NoisePlan
 from tallytree.privacy.ledger import Account
-from tallytree.privacy.sensitivity import sensitivity
+from tallytree.privacy.sensitivity import level_sensitivities
 from tallytree.privacy.sources import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.privacy.spending import Loss
 from tallytree.release import LevelTable, NodeTable
@@ -59,20 +59,9 @@ def check_plan(
         BudgetExceeded: a level's statistic or sensitivity is another than the job's own fields say.
     """
     planned = {level: (each.statistic, each.sensitivity) for level, each in plan.levels.items()}
-    nodes = level_sizes(tree)
-    needed = {
-        level: (
-            statistic,
-            sensitivity(
-                statistic,
-                terms.neighboring,
-                terms.max_contributions,
-                max_quantity=max_quantity,
-                nodes=nodes[level],
-            ),
-        )
-        for level, statistic in statistics.items()
-    }
+    needed = level_sensitivities(
+        statistics, terms.neighboring, terms.max_contributions, max_quantity=max_quantity, nodes=level_sizes(tree)
+    )
     if planned != needed:
         raise BudgetExceeded("budget: the job was changed after its noise was planned; plan it anew")
 

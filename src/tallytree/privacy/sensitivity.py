@@ -62,6 +62,7 @@ does cutting quantities to z, which is what bounds them.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -125,6 +126,24 @@ def sensitivity(
     l1, l2_squared, shifts = _per_contribution(statistic, neighboring == "change_one", max_quantity, nodes)
     known = shifts if max_contributions == 1 else ()
     return Sensitivity(l1 * max_contributions, l2_squared * max_contributions**2, known)
+
+
+def level_sensitivities(
+    statistics: Mapping[str, Statistic],
+    neighboring: Neighboring,
+    max_contributions: int,
+    *,
+    max_quantity: int,
+    nodes: Mapping[str, int],
+) -> dict[str, tuple[Statistic, Sensitivity]]:
+    """What is measured at each level, with its sensitivity; `nodes` says how many each level has."""
+    return {
+        level: (
+            statistic,
+            sensitivity(statistic, neighboring, max_contributions, max_quantity=max_quantity, nodes=nodes[level]),
+        )
+        for level, statistic in statistics.items()
+    }
 
 
 def _per_contribution(statistic: Statistic, replaced: bool, z: int, nodes: int) -> tuple[int, int, tuple[Shifts, ...]]:

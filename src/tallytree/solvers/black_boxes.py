@@ -24,7 +24,8 @@ import numpy.typing as npt
 
 from tallytree.arrays import IntArray
 from tallytree.solvers.checks import check_integers
-from tallytree.solvers.cost_table import Tree, check_integer, check_tree, checked_tree, cost_of, first_on_edge
+from tallytree.solvers.cost_table import cost_of, first_on_edge
+from tallytree.solvers.preorder import Tree, check_integer, check_tree, checked_tree
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -1,12 +1,11 @@
-"""The cost tables of Fioretto et al.: the tree projection and the chain by dynamic programming, kept for comparison.
+"""The cost tables of Fioretto et al.: the tree projection by dynamic programming, kept for comparison.
 
-Source: Fioretto, Van Hentenryck & Zhu 2021, sections 6 and 7 (Equation 4, Algorithm 1) and 9.2.3 (Equation 8). Both
-problems have solvers that need no tables and no domains; these are here to be measured against, and as oracles.
+Source: Fioretto, Van Hentenryck & Zhu 2021, sections 6 and 7 (Equation 4, Algorithm 1). `tree.project` needs no
+tables and no domains; this is here to be measured against, and as an oracle.
 """
 
 from __future__ import annotations
 
-import operator
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -14,7 +13,8 @@ import numpy.typing as npt
 
 from tallytree.arrays import IntArray
 from tallytree.kernels import kernel
-from tallytree.solvers.checks import SAFE_SUM, check_integers
+from tallytree.solvers.checks import SAFE_SUM
+from tallytree.solvers.preorder import Tree, check_integer, check_tree
 
 SlopeArray = npt.NDArray[np.int32]
 Merge = Literal["sort", "count"]
@@ -34,19 +34,6 @@ class CostTableSolution(NamedTuple):
     """The half-width of the domains that was used in the end."""
     cost: int
     """Σ (x − noisy)², without the root's term where its value was given; exact."""
-
-
-class Tree(NamedTuple):
-    """A rooted tree in preorder: node 0 is the root, and every subtree is a range of nodes."""
-
-    order: IntArray
-    """(n,) the caller's number of each node."""
-    parent: IntArray
-    """(n,) the parent of each node, −1 for the root."""
-    first: IntArray
-    """(n + 1,) node i has the children `children[first[i]:first[i + 1]]`."""
-    children: IntArray
-    """(n − 1,) the children of node after node, ascending."""
 
 
 def project(
@@ -162,120 +149,6 @@ def root_table(parent: npt.ArrayLike, noisy: npt.ArrayLike, *, delta: int) -> tu
     return int(lowest[0]), cost_of(x, y) + np.cumsum(np.concatenate((np.zeros(1, np.int64), steps)))
 
 
-def chain_fit(
-    noisy: npt.ArrayLike, equal_next: npt.ArrayLike, *, lower: int, upper: int, last: int | None = None
-) -> IntArray:
-    """Minimise Σ (c_i − noisy_i)² over integers c_1 <= c_2 <= … <= c_n in lower … upper, some neighbours being equal.
-
-    The recurrence of Equation 8 over the whole range: τ_{i+1}(v) = (v − noisy_{i+1})² + (τ_i(v) if equal_next[i],
-    else min over x <= v of τ_i(x)). τ_i is convex, so that the way back needs only the minimiser of each table.
-
-    Args:
-        noisy: (n,) integers, n >= 1.
-        equal_next: (n − 1,) whether c_i = c_{i+1}.
-        lower: the least allowed value.
-        upper: the greatest allowed value.
-        last: the value of c_n; free by default.
-
-    Returns:
-        (n,) int64; of several optimal solutions the largest. O(n·range) time, O(n + range) memory.
-
-    Raises:
-        TypeError: for values that are not integers, or an equal_next that is not bool.
-        ValueError: for no values, an equal_next of another length, lower > upper, a last outside of them, or values
-            so large that a cost could reach 2^62.
-
-    Example:
-        >>> chain_fit([3, 0, 7], [False, False], lower=0, upper=9).tolist()
-        [2, 2, 7]
-        >>> chain_fit([3, 0, 7], [False, True], lower=0, upper=9).tolist()
-        [3, 4, 4]
-    """
-    y, equal, low, high = _check_chain(noisy, equal_next, lower, upper)
-    end = None if last is None else check_integer("last", last, least=low)
-    if end is not None and end > high:
-        raise ValueError(f"last={end} must be at most upper={high}")
-    minimiser, _ = _chain(y, equal, low, high)
-    return _chain_back(minimiser, equal, minimiser[-1] if end is None else end)
-
-
-def chain_table(noisy: npt.ArrayLike, equal_next: npt.ArrayLike, *, lower: int, upper: int) -> IntArray:
-    """The cost table of the last node of a chain: τ_n(lower), …, τ_n(upper).
-
-    Args:
-        noisy: as for `chain_fit`.
-        equal_next: as for `chain_fit`.
-        lower: as for `chain_fit`.
-        upper: as for `chain_fit`.
-
-    Returns:
-        (upper − lower + 1,) int64.
-
-    Raises:
-        TypeError: as `chain_fit`.
-        ValueError: as `chain_fit`.
-
-    Example:
-        >>> chain_table([3, 3, 2], [False, True], lower=0, upper=4).tolist()
-        [22, 9, 2, 1, 5]
-    """
-    return _chain(*_check_chain(noisy, equal_next, lower, upper))[1]
-
-
-def check_tree(parent: npt.ArrayLike, noisy: npt.ArrayLike) -> tuple[Tree, IntArray]:
-    """The tree, and the noisy values in its order.
-
-    Raises:
-        TypeError: for an array that does not hold integers.
-        ValueError: for a parent that is not a tree, or noisy of another length.
-    """
-    tree = checked_tree(parent)
-    values = check_integers("noisy", noisy)
-    if len(values) != len(tree.order):
-        raise ValueError(f"noisy has {len(values)} entries; parent has {len(tree.order)}, and they must agree")
-    return tree, values[tree.order]
-
-
-def checked_tree(parent: npt.ArrayLike) -> Tree:
-    """The tree that `parent` describes.
-
-    Raises:
-        TypeError: if it does not hold integers.
-        ValueError: if it is not a tree.
-    """
-    above = check_integers("parent", parent)
-    roots = np.flatnonzero(above == -1)
-    if len(roots) != 1:
-        raise ValueError(f"parent has {len(roots)} entries of -1; it must have one, the root")
-    wrong = np.flatnonzero((above < -1) | (above >= len(above)))
-    if len(wrong):
-        node = int(wrong[0])
-        raise ValueError(f"parent[{node}]={above[node]} must be a node, 0 … {len(above) - 1}, or -1 for the root")
-    order, reached = _preorder(*_children(above), roots[0])
-    if reached < len(above):
-        node = int(np.setdiff1d(np.arange(len(above)), order[:reached])[0])
-        raise ValueError(f"parent: node {node} does not lead up to the root, because it is below a cycle")
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    up = np.where(above[order] >= 0, rank[above[order]], -1)
-    return Tree(order, up, *_children(up))
-
-
-def check_integer(name: str, value: object, *, least: int) -> int:
-    """The value, if it is an integer of at least `least`.
-
-    Raises:
-        TypeError: if it is not an integer.
-        ValueError: if it is less.
-    """
-    if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name}={value!r} must be an integer")
-    number = operator.index(value)
-    if number < least:
-        raise ValueError(f"{name}={number} must be at least {least}")
-    return number
-
-
 def first_on_edge(x: IntArray, noisy: IntArray, delta: int, fixed: bool) -> int:
     """The first node whose value is an end of its domain other than 0, or −1; not the root where it is fixed."""
     on_edge = (x == noisy + delta) | ((x == noisy - delta) & (x > 0))
@@ -330,62 +203,6 @@ def _tabulated(
     stop = 1 if fixed else 0
     _build(stop, len(y), tree.first, tree.children, y, lowest, highest, start, slopes, by_sorting)
     return start, slopes, again
-
-
-def _check_chain(
-    noisy: npt.ArrayLike, equal_next: npt.ArrayLike, lower: int, upper: int
-) -> tuple[IntArray, npt.NDArray[np.bool_], int, int]:
-    y = check_integers("noisy", noisy)
-    if len(y) == 0:
-        raise ValueError("noisy is empty; a chain has at least one node")
-    equal = np.asarray(equal_next)
-    if equal.size and equal.dtype != np.bool_:
-        raise TypeError(f"equal_next has dtype {equal.dtype}; it must be bool")
-    if equal.shape != (len(y) - 1,):
-        raise ValueError(f"equal_next has shape {equal.shape}; noisy has {len(y)} entries, so it must be one shorter")
-    low, high = check_integer("lower", lower, least=-(2**31)), check_integer("upper", upper, least=-(2**31))
-    if low > high:
-        raise ValueError(f"lower={low} must be at most upper={high}")
-    furthest = max(abs(low - int(y.max())), abs(high - int(y.min())), abs(low - int(y.min())), abs(high - int(y.max())))
-    if len(y) * furthest**2 >= SAFE_SUM:
-        raise ValueError(
-            f"noisy ({y.min()} … {y.max()}) and lower … upper are so far apart that a cost could reach 2^62"
-        )
-    return y, equal.astype(np.bool_), low, high
-
-
-@kernel
-def _children(parent: IntArray) -> tuple[IntArray, IntArray]:
-    first = np.zeros(len(parent) + 1, np.int64)
-    for node in range(len(parent)):
-        if parent[node] >= 0:
-            first[parent[node] + 1] += 1
-    first = np.cumsum(first)
-    at = first.copy()
-    children = np.empty(first[-1], np.int64)
-    for node in range(len(parent)):
-        if parent[node] >= 0:
-            children[at[parent[node]]] = node
-            at[parent[node]] += 1
-    return first, children
-
-
-@kernel
-def _preorder(first: IntArray, children: IntArray, root: int) -> tuple[IntArray, int]:
-    """The nodes below the root, parents first and subtrees together, and how many there are."""
-    order = np.empty(len(first) - 1, np.int64)
-    waiting = np.empty(len(first) - 1, np.int64)
-    waiting[0] = root
-    left, reached = 1, 0
-    while left > 0:
-        left -= 1
-        node = waiting[left]
-        order[reached] = node
-        reached += 1
-        for j in range(first[node + 1] - 1, first[node] - 1, -1):
-            waiting[left] = children[j]
-            left += 1
-    return order, reached
 
 
 @kernel
@@ -676,31 +493,3 @@ def _recover(
             if units == 0:
                 break
     return x
-
-
-@kernel
-def _chain(y: IntArray, equal: npt.NDArray[np.bool_], lower: int, upper: int) -> tuple[IntArray, IntArray]:
-    """The largest minimiser of every table, and the last table."""
-    minimiser = np.empty(len(y), np.int64)
-    table = np.zeros(upper - lower + 1, np.int64)
-    for i in range(len(y)):
-        if i > 0 and not equal[i - 1]:
-            for k in range(1, len(table)):
-                table[k] = min(table[k], table[k - 1])
-        best = 0
-        for k in range(len(table)):
-            off = lower + k - y[i]
-            table[k] += off * off
-            if table[k] <= table[best]:
-                best = k
-        minimiser[i] = lower + best
-    return minimiser, table
-
-
-@kernel
-def _chain_back(minimiser: IntArray, equal: npt.NDArray[np.bool_], last: int) -> IntArray:
-    c = np.empty(len(minimiser), np.int64)
-    c[-1] = last
-    for i in range(len(minimiser) - 2, -1, -1):
-        c[i] = c[i + 1] if equal[i] else min(c[i + 1], minimiser[i])
-    return c
