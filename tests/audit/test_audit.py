@@ -22,6 +22,8 @@ DOMAIN = SizesDomain.from_leaves(AREAS, np.array([2, 0, 1]), 0, 3)
 PURE = tt.Budget(epsilon=1)
 KEY = bytes(range(32))
 CASES = library_cases()
+SIZES_CASES = [case for case in CASES if case.statistic == "group_sizes"]
+RELATIONS = ("add_remove", "change_one")
 
 
 def counts(data=(3, 1, 0), neighbor=(3, 1, 1), budget=PURE, **changes):
@@ -39,6 +41,8 @@ def test_every_mechanism_of_the_library_passes(case):
     assert result.passed, str(result)
     if case.budget.kind == "pure":
         assert result.epsilon_lower <= result.exact_epsilon <= 1
+        if (case.max_contributions, case.max_quantity, case.invariants) == (1, 1, "groups"):
+            assert result.exact_epsilon == 1  # the inputs attain the sensitivities
     else:
         assert result.rho_lower <= result.exact_rho <= result.rho_stated
         assert result.exact_delta <= result.delta
@@ -55,9 +59,74 @@ def test_no_mechanism_of_the_library_is_left_out():
     assert {type(case.mechanism).__name__ for case in CASES} == mechanisms
     for name in mechanisms:
         own = [case for case in CASES if type(case.mechanism).__name__ == name]
-        assert {case.neighboring for case in own} == {"add_remove", "change_one"}
-        assert {case.budget.kind for case in own} == {"pure", "approximate", "zcdp"}
-        assert {case.max_contributions for case in own} == {1, 3}
+        assert {case.neighboring for case in own} == set(RELATIONS)
+        assert {"pure", "zcdp"} <= {case.budget.kind for case in own}
+
+
+def test_every_solver_that_needs_nothing_installed_is_audited_and_no_calibration_that_is_wrong():
+    solvers = {
+        (type(case.mechanism).__name__, case.mechanism.solver) for case in CASES if hasattr(case.mechanism, "solver")
+    }
+    assert solvers == {
+        ("HistogramProjection", "exact"),
+        ("HistogramProjection", "cost_table"),
+        ("CumulativeProjection", "two_step"),
+    }
+    assert {case.mechanism for case in CASES if isinstance(case.mechanism, tt.sizes.Chain)} == {tt.sizes.Chain()}
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_every_entry_of_the_table_of_sensitivities_is_enumerated(relation):
+    audited = {
+        (statistic, case.max_contributions, case.max_quantity, case.budget.kind)
+        for case in SIZES_CASES
+        if case.neighboring == relation
+        for statistic in case.mechanism.statistics(case.tree.hierarchy, invariants=case.invariants).values()
+    }
+    for statistic in ("histogram", "tail_counts", "chain_tail_counts", "sorted_sizes"):
+        for m, z in ((1, 1), (3, 1), (1, 2)):
+            assert {(statistic, m, z, "pure"), (statistic, m, z, "zcdp")} <= audited
+        assert (statistic, 1, 1, "approximate") in audited
+    counted = {(case.statistic, case.max_contributions) for case in CASES if case.neighboring == relation}
+    assert {("counts", 1), ("counts", 3), ("flows", 1)} <= counted
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_every_mechanism_is_audited_in_every_regime_that_it_does_not_refuse(relation):
+    own = [case for case in SIZES_CASES if case.neighboring == relation]
+    for mechanism in {repr(case.mechanism): case.mechanism for case in own}.values():
+        for regime in ("groups", "total", "none"):
+            audited = any((repr(case.mechanism), case.invariants) == (repr(mechanism), regime) for case in own)
+            try:
+                mechanism.statistics(own[0].tree.hierarchy, invariants=regime)
+            except ValueError:
+                assert not audited
+            else:
+                assert audited
+
+
+def test_only_sorted_sizes_and_the_solvers_of_the_papers_refuse_a_regime():
+    refused = {
+        case.name.removeprefix("group_sizes ").split(" ")[0]: {"groups", "total", "none"}
+        - {other.invariants for other in SIZES_CASES if other.mechanism == case.mechanism}
+        for case in SIZES_CASES
+    }
+    assert {name: regimes for name, regimes in refused.items() if regimes} == {
+        "Matching(estimator=sorted)": {"total", "none"},
+        "Matching(estimator=mixed)": {"total", "none"},
+        "HistogramProjection(solver=cost_table)": {"groups"},
+    }
+
+
+def test_the_name_of_a_case_has_what_differs_from_the_defaults():
+    names = {case.name for case in CASES}
+    assert {
+        "counts TopDown()",
+        "group_sizes Chain() invariants=total",
+        "group_sizes Matching(estimator=sorted) max_quantity=2",
+        "group_sizes CumulativeProjection() invariants=none max_quantity=2",
+        "group_sizes HistogramProjection(solver=cost_table) invariants=total",
+    } <= names
 
 
 def test_a_tight_mechanism_is_shown_to_lose_most_of_what_it_states():
@@ -79,7 +148,7 @@ def test_a_seed_makes_an_audit_reproducible():
 
 
 def test_group_sizes_and_flows_are_audited():
-    sizes = audit(
+    grown = audit(
         tt.sizes.Matching(),
         DOMAIN,
         [[1, 2], [], [3]],
@@ -89,14 +158,96 @@ def test_group_sizes_and_flows_are_audited():
         runs=500,
         seed=1,
     )
-    assert sizes.passed
-    assert sizes.exact_epsilon == 1
+    assert grown.passed
+    assert grown.exact_epsilon == 1
     product = tt.Product({"origin": AREAS, "destination": AREAS}, order=["destination", "origin"] * 2)
     trips = np.ones(9, dtype=int)
     moved = trips + np.eye(9, dtype=int)[8] - np.eye(9, dtype=int)[0]
     flows = counts(trips, moved, tree=product, neighboring="change_one")
     assert flows.passed
     assert flows.exact_epsilon == 1
+
+
+def sizes(data, neighbor, invariants="none", groups=(2, 0, 1), budget=PURE, **changes):
+    domain = SizesDomain.from_leaves(AREAS, np.array(groups), 0 if invariants == "groups" else 1, 4, invariants)
+    arguments = {"neighboring": "add_remove", "runs": 500, "releases": 100, "seed": 1} | changes
+    return audit(arguments.pop("mechanism", tt.sizes.Matching()), domain, data, neighbor, budget, **arguments)
+
+
+@pytest.mark.parametrize("mechanism", [tt.sizes.Matching(), tt.sizes.CensusTopDown(), tt.sizes.Chain()], ids=repr)
+def test_a_group_that_appears_is_audited_where_the_number_of_groups_is_private(mechanism):
+    result = sizes([[1, 0], [], [3]], [[1, 1], [], [3]], mechanism=mechanism)
+    assert result.passed
+    assert 0.5 <= result.exact_epsilon <= 1
+    changed = {"groups": (1, 0, 1), "neighboring": "change_one", "mechanism": mechanism}
+    moved = sizes([[1, 0], [], [3]], [[0, 1], [], [3]], "total", **changed)
+    assert moved.passed
+    assert moved.exact_epsilon == 0  # one group of a leaf ends and another begins: the sizes are the same
+
+
+def test_a_quantity_is_audited_with_the_noise_that_it_needs():
+    for invariants in ("groups", "total", "none"):
+        result = sizes([[1, 2], [], [3]], [[1, 4], [], [3]], invariants, max_quantity=2)
+        assert result.passed
+        assert result.exact_epsilon == 1
+    assert sizes([[1, 2], [], [3]], [[1, 3], [], [3]], max_quantity=2).exact_epsilon == 0.5
+
+
+@pytest.mark.parametrize(
+    ("data", "neighbor", "changes", "error", "message"),
+    [
+        ([[1, 0], [], [3]], [[1], [], [3]], {}, ValueError, "neighbor: leaf 0 has 1 sizes, but 2 groups; a group that"),
+        ([[1, 0], []], [[1, 1], []], {}, ValueError, "data: it lists 2 leaves, but the hierarchy has 3"),
+        (7, 7, {}, TypeError, "data: 7 must be a list with the list of group sizes of every leaf"),
+        ([[], [], []], [[], [], []], {}, ValueError, "tree: 0 groups are not between 1 and 10,000"),
+        (
+            [[1, 2], [], [3]],
+            [[1, 2], [], [0]],
+            {},
+            ValueError,
+            "neighbor: it has 0 records more and 3 fewer than data, but one person has at most max_contributions=1",
+        ),
+        (
+            [[1, 2], [], [3]],
+            [[0, 2], [], [3]],
+            {"invariants": "total"},
+            ValueError,
+            "neighbor: it has 2 groups with members, but the tree says that there are 3, and publishes it",
+        ),
+        (
+            [[1, 0], [], [3]],
+            [[2, 0], [], [3]],
+            {"invariants": "total"},
+            ValueError,
+            "data: it has 2 groups with members, but the tree says that there are 3",
+        ),
+        (
+            [[1, 2], [], [3]],
+            [[1, 2], [], [6]],
+            {"max_quantity": 2},
+            ValueError,
+            "which takes 2 records of at most max_quantity=2, but one person has at most max_contributions=1",
+        ),
+        ([[1, 0], [], [3]], [[1, 1], [], [3]], {"max_quantity": 0}, ValueError, "max_quantity: 0 must be at least 1"),
+        (
+            [[1, 0], [], [3]],
+            [[1, 1], [], [3]],
+            {"max_quantity": 1.5},
+            TypeError,
+            "max_quantity: 1.5 must be an integer",
+        ),
+        (
+            [[1, 0], [], [3]],
+            [[1, 1], [], [3]],
+            {"mechanism": tt.sizes.Matching("sorted")},
+            ValueError,
+            "estimator: 'sorted' at .* needs the public number of groups",
+        ),
+    ],
+)
+def test_sizes_that_are_wrong_are_refused(data, neighbor, changes, error, message):
+    with pytest.raises(error, match=message):
+        sizes(data, neighbor, **changes)
 
 
 def test_noise_of_opendp_can_be_audited():
@@ -208,6 +359,12 @@ def test_only_what_was_planned_is_measured():
         ({"neighbor": (3, 1, 0)}, ValueError, "neighbor: it equals data"),
         ({"neighbor": (3, 1)}, ValueError, "neighbor: 2 counts were given, but the tree has 3 leaves"),
         ({"neighbor": (3, 1, 3)}, ValueError, "one person has at most max_contributions=1"),
+        (
+            {"max_quantity": 2},
+            ValueError,
+            "max_quantity: 2 is about group sizes; in counts every record is 1, leave it",
+        ),
+        ({"max_quantity": "2"}, TypeError, "max_quantity: '2' must be an integer"),
     ],
 )
 def test_arguments_that_are_wrong_are_refused(changes, error, message):

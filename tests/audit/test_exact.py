@@ -92,8 +92,24 @@ def test_what_does_not_move_costs_nothing():
     assert exact_delta(planned, same, same, 0.0) == 0
 
 
-def test_the_worst_pair_has_the_largest_loss():
+@pytest.mark.parametrize("budget", [tt.Budget(epsilon=1), tt.Budget(rho=Fraction(1, 2))], ids=["pure", "zcdp"])
+def test_the_worst_pair_has_the_largest_loss_over_all_levels(budget):
+    planned = plan(budget, "a", "b")
+    data = np.array(list(itertools.product(range(3), repeat=3)))
+    before, after = (np.array(side) for side in zip(*itertools.permutations(data, 2), strict=True))
+
+    def tabulate(records):
+        return Cells(a=records, b=records[:1] * 2 + records[1:2])
+
+    found = worst_pair(planned, tabulate, before, after)
+    pairs = [(tabulate(one), tabulate(other)) for one, other in zip(before, after, strict=True)]
+    assert exact_loss(planned, [tuple(map(tabulate, found))]) == exact_loss(planned, pairs)
+
+
+def test_of_several_worst_pairs_the_first_is_taken():
     planned = plan(tt.Budget(epsilon=1), "a")
-    data = [np.array(values) for values in ([0, 0], [1, 0], [2, 0], [0, 5])]
-    before, after = worst_pair(planned, lambda records: Cells(a=records), itertools.combinations(data, 2))
-    assert (before.tolist(), after.tolist()) == ([2, 0], [0, 5])
+    before, after = np.array([[0, 0], [1, 0], [2, 0], [0, 5]]), np.array([[0, 1], [5, 1], [2, 0], [0, 0]])
+    found = worst_pair(planned, lambda records: Cells(a=records), before, after)
+    assert [side.tolist() for side in found] == [[1, 0], [5, 1]]
+    found = worst_pair(planned, lambda records: Cells(a=records), before[::-1], after[::-1])
+    assert [side.tolist() for side in found] == [[0, 5], [0, 0]]

@@ -4,6 +4,7 @@ Every audit here is at confidence 0.9999 with a fixed seed, so the outcome is th
 is from passing is in its test: the true loss, and the lower bound that is asked for.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +16,6 @@ from tallytree.audit import Subject, audit, audit_subject, clopper_pearson, exac
 from tallytree.audit.auditing import planned
 from tallytree.audit.bounds import epsilon_at_least
 from tallytree.audit.events import View, best_event
-from tallytree.audit.inputs import counts_inputs, sizes_inputs
 from tallytree.audit.runs import ReplayMeasurer, draw_runs
 from tallytree.audit.views import Publisher, publisher
 from tallytree.measurements import Noise
@@ -153,67 +153,157 @@ def test_the_swapped_sensitivity_of_inf_tda_is_caught():
     ).passed
 
 
+# --- Group sizes ---
+
+GROUPS = np.array([2, 1, 2, 1])
+PUBLIC = SizesDomain.from_leaves(AREAS, GROUPS, 0, 3)
+PRIVATE = SizesDomain.from_leaves(AREAS, GROUPS, 1, 3, "none")
+JOINED = [[1, 1], [1], [1, 1], [1]], [[2, 1], [1], [1, 1], [1]]
+"""A person joins a group of the first county."""
+FOUNDED = [[1, 0], [1], [1, 1], [1]], [[1, 1], [1], [1, 1], [1]]
+"""A person founds a group there."""
+
+
+def sizes_subject(mechanism, domain, pair, measured=lambda true: true, plan=None, published=True):
+    """A mechanism for group sizes on two inputs, as the library plans it, or with other statistics or another plan."""
+    job, inputs = planned(domain, PURE, Options(neighboring="add_remove", mechanism=mechanism), groups_per_leaf=GROUPS)
+    statistics = [measured(inputs.tabulate(inputs.parse(sizes, "data"))) for sizes in pair]
+    run = publisher(job, domain, None) if published else None
+    return Subject(repr(mechanism), "add_remove", plan or job.plan, *statistics, run)
+
+
 # --- The chain mechanism ---
 
-DOMAIN = SizesDomain.from_leaves(AREAS, np.array([2, 1, 2, 1]), 0, 3)
+
+def published_chain(domain):
+    """M_c^ch as its paper has it: every level with sensitivity 1."""
+    claimed = plan_noise(PURE, {level: ("chain_tail_counts", Sensitivity(1, 1)) for level in AREAS.levels})
+    return sizes_subject(tt.sizes.Chain(), domain, JOINED, plan=claimed)
 
 
-class Chain:
-    """A stand-in for M_c^ch (Fioretto et al. 2021, section 9.2): per level the running sums over (size, region)."""
+@pytest.mark.parametrize("domain", [PUBLIC, PRIVATE], ids=["groups", "none"])
+def test_the_chain_mechanism_at_its_published_scale_is_caught(domain):
+    """True loss ε/L·Σ|R_ℓ| = (1 + 2 + 4)/3, stated 1; more than 1.3 is shown at 50,000 runs."""
+    result = audit_subject(published_chain(domain), seed=1)
+    assert not result.passed
+    assert result.epsilon_stated == 1
+    assert result.exact_epsilon == pytest.approx(7 / 3)
+    assert 1.3 < result.epsilon_lower <= 7 / 3
 
-    def __init__(self, true):
-        self._true = true
+
+@pytest.mark.parametrize("domain", [PUBLIC, PRIVATE], ids=["groups", "none"])
+def test_the_chain_mechanism_at_its_true_sensitivity_passes_and_uses_all_that_it_states(domain):
+    result = audit(tt.sizes.Chain(), domain, *JOINED, PURE, neighboring="add_remove", seed=1)
+    assert result.passed
+    assert result.exact_epsilon == result.epsilon_stated == 1
+
+
+def test_the_published_noise_of_the_chain_is_honest_where_the_library_draws_it():
+    """The plan has the paper's noise and the ε that it truly spends, and the audit finds no more than that."""
+    published = tt.sizes.Chain(calibration="as_published")
+    with pytest.warns(UserWarning, match=r"what is published as epsilon = 1 truly spends epsilon = 2\.33"):
+        result = audit(published, PUBLIC, *JOINED, PURE, neighboring="add_remove", seed=1)
+    assert result.passed
+    assert result.exact_epsilon == result.epsilon_stated == pytest.approx(7 / 3)
+    assert 1.3 < result.epsilon_lower <= 7 / 3
+    with pytest.warns(UserWarning, match="truly spends"):
+        job, _ = planned(PUBLIC, PURE, Options(neighboring="add_remove", mechanism=published))
+    claimed = published_chain(PUBLIC).plan.levels
+    assert {level: plan.noise for level, plan in job.plan.levels.items()} == {
+        level: plan.noise for level, plan in claimed.items()
+    }
+
+
+# --- What holds only where the numbers of groups are public ---
+
+
+class Rewritten:
+    """Statistics whose cells, node by node, are rewritten before they are measured."""
+
+    def __init__(self, true, statistic, rewrite):
+        self._true, self._statistic, self._rewrite = true, statistic, rewrite
 
     def size(self, level):
         return self._true.size(level)
 
     def cells(self, level, nodes, statistic):
-        regions = self.size(level)
-        histogram = self._true.cells(level, np.arange(regions), "histogram")[0].reshape(regions, -1)
-        chain = np.cumsum(histogram.T.reshape(-1)).reshape(-1, regions).T
-        width = chain.shape[1]
+        table = self._rewrite(self._true.cells(level, nodes, self._statistic)[0].reshape(len(nodes), -1))
+        width = table.shape[1]
         numbers = nodes[:, None] * width + np.arange(width)
-        return chain[nodes].reshape(-1), np.arange(len(nodes) + 1) * width, numbers.reshape(-1)
+        return table.reshape(-1), np.arange(len(nodes) + 1) * width, numbers.reshape(-1)
 
 
-def chain_subject(as_published):
-    """One person more in a group of the first region: every region's running sum of that size drops by 1."""
-    inputs = sizes_inputs(DOMAIN)
-    sensitivities = {
-        level: 1 if as_published else DOMAIN.hierarchy.size(depth) for depth, level in enumerate(AREAS.levels)
-    }
-    plan = plan_noise(PURE, {level: ("tail_counts", Sensitivity(s, s)) for level, s in sensitivities.items()})
-    pair = ([[1, 1], [1], [1, 1], [1]], [[2, 1], [1], [1, 1], [1]])
-    statistics = [Chain(inputs.tabulate(inputs.parse(sizes, "data"))) for sizes in pair]
-    return Subject("M_c^ch stand-in", "add_remove", plan, *statistics)
+def cumulative(true):
+    """Hc: how many groups have at most s members."""
+    return Rewritten(true, "histogram", lambda histogram: np.cumsum(histogram, axis=1))
 
 
-def test_the_chain_mechanism_at_its_published_scale_is_caught():
-    """True loss ε/L·Σ|R_ℓ| = (1 + 2 + 4)/3, stated 1; more than 1.3 is shown at 50,000 runs."""
-    result = audit_subject(chain_subject(as_published=True), seed=1)
+def with_number_of_groups(true):
+    """T_0, all groups, beside T_1, T_2, …."""
+    return Rewritten(true, "tail_counts", lambda tails: np.concatenate([tails[:, :1], tails], axis=1))
+
+
+@pytest.mark.parametrize(("measured", "loss", "shown"), [(cumulative, 3, 1.7), (with_number_of_groups, 2, 1.3)])
+def test_what_needs_public_numbers_of_groups_is_caught_where_they_are_private(measured, loss, shown):
+    """A person who founds a group moves all K = 3 cumulative counts, and T_0 beside T_1; stated is one cell's loss.
+
+    Of the true losses 3 and 2 more than 1.7 and 1.3 are shown at 50,000 runs. Tail counts alone move in one cell.
+    """
+    mechanism = tt.sizes.Matching()
+    result = audit_subject(sizes_subject(mechanism, PRIVATE, FOUNDED, measured, published=False), seed=1)
     assert not result.passed
-    assert result.exact_epsilon == pytest.approx(7 / 3)
-    assert 1.3 < result.epsilon_lower <= 7 / 3
-    valid = audit_subject(chain_subject(as_published=False), seed=1)
-    assert valid.passed
-    assert valid.exact_epsilon == 1
+    assert result.exact_epsilon == loss
+    assert shown < result.epsilon_lower <= loss
+    right = audit_subject(sizes_subject(mechanism, PRIVATE, FOUNDED), seed=1)
+    assert right.passed
+    assert right.exact_epsilon == 1
+
+
+def test_a_number_of_groups_that_is_published_although_it_is_private_is_caught():
+    """The measurements are right; the release shows how many groups there are. Power 1."""
+    subject = sizes_subject(tt.sizes.HistogramProjection(), PRIVATE, FOUNDED)
+    result = audit_subject(smuggling(subject, 5, 6), runs=2_000, seed=1)
+    assert not result.passed
+    assert result.event.startswith("released ")
+    assert result.exact_epsilon == 0.5  # a group that appears moves one cell of histograms, whose bound is 2
+    assert audit_subject(subject, runs=2_000, seed=1).passed
+
+
+# --- Quantities ---
+
+GREW = [[1, 1], [1], [1, 1], [1]], [[3, 1], [1], [1, 1], [1]]
+"""A record of quantity 2 joins a group of the first county."""
+
+
+@pytest.mark.parametrize("domain", [PUBLIC, PRIVATE], ids=["groups", "none"])
+def test_quantities_under_the_noise_of_single_members_are_caught(domain):
+    """The group crosses two thresholds at every level: true loss 2, stated 1; more than 1.3 is shown."""
+    result = audit_subject(sizes_subject(tt.sizes.Matching(), domain, GREW), seed=1)
+    assert not result.passed
+    assert result.exact_epsilon == 2
+    assert 1.3 < result.epsilon_lower <= 2
+    right = audit(tt.sizes.Matching(), domain, *GREW, PURE, neighboring="add_remove", max_quantity=2, seed=1)
+    assert right.passed
+    assert right.exact_epsilon == 1
 
 
 # --- A mechanism that goes round the measurer ---
 
 
-def test_a_true_count_that_is_smuggled_out_is_caught_by_what_is_published():
-    """The measurements are right; the release shows an exact count. Power 1."""
-    inputs = counts_inputs(AREAS)
-    subject = counts_subject(PURE)
-    leaks = iter([BEFORE[2]] * 2_000 + [AFTER[2]] * 2_000)
+def smuggling(subject, before, after, releases=2_000):
+    """The same subject, but its releases also show a number that is true of either input."""
+    leaks = iter([before] * releases + [after] * releases)
 
     def smuggle(measurer):
         return np.append(subject.publisher.publish(measurer), next(leaks))
 
-    smuggler = Publisher([*subject.publisher.labels, "leak"], smuggle)
-    pair = [inputs.tabulate(np.array(records)) for records in (BEFORE, AFTER)]
-    result = audit_subject(Subject("smuggler", "add_remove", subject.plan, *pair, smuggler), runs=2_000, seed=1)
+    return replace(subject, publisher=Publisher([*subject.publisher.labels, "leak"], smuggle))
+
+
+def test_a_true_count_that_is_smuggled_out_is_caught_by_what_is_published():
+    """The measurements are right; the release shows an exact count. Power 1."""
+    subject = counts_subject(PURE)
+    result = audit_subject(smuggling(subject, BEFORE[2], AFTER[2]), runs=2_000, seed=1)
     assert not result.passed
     assert result.event.startswith("released ")
-    assert exact_loss(subject.plan, [tuple(pair)]) == 1
+    assert exact_loss(subject.plan, [(subject.before, subject.after)]) == 1

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from tallytree.arrays import IntArray
 from tallytree.audit.bounds import clopper_pearson, epsilon_at_least, rho_at_least
 from tallytree.audit.events import Event, Objective, View, best_event
 from tallytree.audit.exact import exact_delta, exact_loss
-from tallytree.audit.inputs import Inputs, check_neighbors, counts_inputs, sizes_inputs
+from tallytree.audit.inputs import Inputs, Neighborhood, counts_inputs, group_lists, sizes_inputs
 from tallytree.audit.runs import draw_runs
 from tallytree.audit.views import Publisher, measured_view, published_view, publisher
 from tallytree.budget import Budget, BudgetSplit
@@ -27,7 +28,7 @@ from tallytree.privacy.accounting import NoisePlan, epsilon_from_rho
 from tallytree.privacy.sources import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain, SizesMechanism
-from tallytree.terms import integer
+from tallytree.terms import Invariants, integer
 
 ZCDP_DELTA = Fraction(1, 10**6)
 """The δ at which a budget in ρ is stated as an ε; the bound on ρ itself is the stronger test."""
@@ -125,6 +126,7 @@ def audit(
     *,
     neighboring: str,
     max_contributions: int = 1,
+    max_quantity: int = 1,
     budget_split: BudgetSplit = None,
     accounting: str | None = None,
     noise: str = "keyed",
@@ -142,12 +144,16 @@ def audit(
 
     Args:
         mechanism: of `tallytree.counts` or `tallytree.sizes`.
-        tree: for counts a `Hierarchy` or `Product`; for group sizes a `tallytree.sizes.SizesDomain`.
+        tree: for counts a `Hierarchy` or `Product`; for group sizes a `tallytree.sizes.SizesDomain`, which says what is
+            public of the numbers of groups.
         data: for counts the records of every leaf; for group sizes, for every leaf, the list of its groups' sizes.
+            Where the numbers of groups are private, a size of 0 is a group that is not there, but can be in the
+            neighbour.
         neighbor: the neighbouring input, in the same form; group i of a leaf is the same group in both.
         budget: what the release is said to spend.
         neighboring: `"add_remove"` or `"change_one"`.
         max_contributions: the most records of one person.
+        max_quantity: the most that one record adds to its group's size; 1 for counts.
         budget_split: see `tallytree.release_counts`.
         accounting: see `tallytree.release_counts`.
         noise: `"keyed"` or `"opendp"`.
@@ -177,11 +183,14 @@ def audit(
         accounting=accounting,
         noise=noise,
     )
-    job, inputs = planned(tree, budget, options)
+    groups_per_leaf = None
+    if isinstance(tree, SizesDomain) and not tree.groups_are_public:
+        groups_per_leaf = np.array([len(sizes) for sizes in group_lists(data, "data", tree)], dtype=np.int64)
+    job, inputs = planned(tree, budget, options, max_quantity=max_quantity, groups_per_leaf=groups_per_leaf)
     records = inputs.parse(data, "data"), inputs.parse(neighbor, "neighbor")
-    total_is_public = isinstance(job, CountsJob) and job.terms.total_is_public
-    check_neighbors(*records, job.terms.neighboring, job.terms.max_contributions, total_is_public=total_is_public)
-    total = int(records[0].sum()) if total_is_public else None
+    neighborhood = neighborhood_of(job, tree)
+    neighborhood.check(*records)
+    total = int(records[0].sum()) if neighborhood.same_records else None
     subject = Subject(
         name=repr(mechanism),
         neighboring=job.terms.neighboring,
@@ -257,9 +266,22 @@ def audit_subject(
 
 
 def planned(
-    tree: Hierarchy | Product | SizesDomain, budget: Budget, options: Options
+    tree: Hierarchy | Product | SizesDomain,
+    budget: Budget,
+    options: Options,
+    *,
+    max_quantity: int = 1,
+    groups_per_leaf: IntArray | None = None,
 ) -> tuple[CountsJob | GroupSizesJob, Inputs]:
-    """The job of a release without records, and what its data sets look like."""
+    """The job of a release without records, and what its data sets look like.
+
+    Args:
+        tree: the public side.
+        budget: what is said to be spent.
+        options: the arguments that all releases share.
+        max_quantity: the most that one record adds to its group's size.
+        groups_per_leaf: how many groups a leaf can have, where the numbers of groups are private.
+    """
     if isinstance(tree, SizesDomain):
         job = group_sizes_job(
             None,
@@ -268,16 +290,38 @@ def planned(
             options,
             size="size",
             groups="groups",
+            max_quantity=max_quantity,
+            invariants=invariants_of(tree),
             max_group_size=tree.largest,
             min_group_size=tree.smallest,
         )
-        return job, sizes_inputs(tree)
+        return job, sizes_inputs(tree, groups_per_leaf)
     if not isinstance(tree, Hierarchy | Product):
         raise TypeError(
             f"tree: {type(tree).__name__} must be a tallytree.Hierarchy or Product for counts, or a "
             "tallytree.sizes.SizesDomain for group sizes"
         )
+    if integer(max_quantity, "max_quantity", least=1) > 1:
+        raise ValueError(
+            f"max_quantity: {max_quantity} is about group sizes; in counts every record is 1, leave it out"
+        )
     return counts_job(None, tree, budget, options), counts_inputs(tree)
+
+
+def invariants_of(domain: SizesDomain) -> Invariants:
+    """Which numbers of groups a domain says are public."""
+    if domain.groups_are_public:
+        return "groups"
+    return "none" if domain.total is None else "total"
+
+
+def neighborhood_of(job: CountsJob | GroupSizesJob, tree: Hierarchy | Product | SizesDomain) -> Neighborhood:
+    """What a release protects: which data sets are neighbours."""
+    relation, m = job.terms.neighboring, job.terms.max_contributions
+    if isinstance(job, CountsJob):
+        return Neighborhood(relation, m, same_records=job.terms.total_is_public)
+    groups = tree.total if isinstance(tree, SizesDomain) and not tree.groups_are_public else None
+    return Neighborhood(relation, m, job.max_quantity, groups=groups)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from tallytree.arrays import IntArray
 from tallytree.measure import TrueStatistics
+from tallytree.measurements import Noise
 from tallytree.privacy.accounting import NoisePlan
 
 LOSS_VALUES = 2**19
@@ -49,24 +50,30 @@ def exact_loss(plan: NoisePlan, pairs: Iterable[tuple[TrueStatistics, TrueStatis
 
 
 def worst_pair(
-    plan: NoisePlan, tabulate: Callable[[IntArray], TrueStatistics], pairs: Iterable[tuple[IntArray, IntArray]]
+    plan: NoisePlan, tabulate: Callable[[IntArray], TrueStatistics], before: IntArray, after: IntArray
 ) -> tuple[IntArray, IntArray]:
     """The first of the pairs of data sets with the greatest exact loss.
 
     Args:
         plan: the noise of every measured level.
         tabulate: from a data set to its statistics; called once for each.
-        pairs: neighbouring data sets, at least one pair.
+        before: int64 (pairs, places), the data sets, at least one.
+        after: int64 (pairs, places), their neighbours.
     """
-    cells: dict[bytes, list[IntArray]] = {}
-    found: dict[Distances, tuple[IntArray, IntArray]] = {}
-    for pair in pairs:
-        for records in pair:
-            if records.tobytes() not in cells:
-                cells[records.tobytes()] = _cells(plan, tabulate(records))
-        before, after = (cells[records.tobytes()] for records in pair)
-        found.setdefault(_distances(plan, before, after), pair)
-    return found[max(found, key=lambda distances: _loss(plan, distances))]
+    distinct, places = np.unique(np.concatenate([before, after]), axis=0, return_inverse=True)
+    first, second = places.reshape(2, -1)
+    levels = [np.stack(cells) for cells in zip(*(_cells(plan, tabulate(each)) for each in distinct), strict=True)]
+    distances = np.stack(
+        [
+            _distance(planned.noise, cells[second] - cells[first])
+            for planned, cells in zip(plan.levels.values(), levels, strict=True)
+        ],
+        axis=1,
+    )
+    found, pairs = np.unique(distances, axis=0, return_index=True)
+    losses = [_loss(plan, tuple(row.tolist())) for row in found]
+    worst = min(int(pair) for pair, loss in zip(pairs, losses, strict=True) if loss == max(losses))
+    return before[worst], after[worst]
 
 
 def exact_delta(plan: NoisePlan, before: TrueStatistics, after: TrueStatistics, epsilon: float) -> float:
@@ -130,12 +137,15 @@ def _loss(plan: NoisePlan, distances: Distances) -> Fraction:
 
 
 def _distances(plan: NoisePlan, before: list[IntArray], after: list[IntArray]) -> Distances:
-    distances = []
-    for planned, here, there in zip(plan.levels.values(), before, after, strict=True):
-        moved = there - here
-        laplace = planned.noise.distribution == "discrete_laplace"
-        distances.append(int(np.abs(moved).sum() if laplace else moved @ moved))
-    return tuple(distances)
+    moved = (there - here for here, there in zip(before, after, strict=True))
+    return tuple(
+        int(_distance(planned.noise, cells)) for planned, cells in zip(plan.levels.values(), moved, strict=True)
+    )
+
+
+def _distance(noise: Noise, moved: IntArray) -> IntArray:
+    """The distance of each row of cells that matters for the noise: L1 or squared L2."""
+    return np.asarray((np.abs(moved) if noise.distribution == "discrete_laplace" else moved * moved).sum(axis=-1))
 
 
 def _cells(plan: NoisePlan, statistics: TrueStatistics) -> list[IntArray]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tallytree.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
@@ -54,73 +55,139 @@ def counts_inputs(tree: Hierarchy | Product) -> Inputs:
     return Inputs(leaves, tabulate, parse)
 
 
-def sizes_inputs(domain: SizesDomain) -> Inputs:
-    """Data sets of group sizes: for every leaf the sizes of its groups; group i is the same one in all data sets."""
-    per_leaf = domain.groups[-1]
+def sizes_inputs(domain: SizesDomain, groups_per_leaf: IntArray | None = None) -> Inputs:
+    """Data sets of group sizes: for every leaf the sizes of its groups; group i is the same one in all data sets.
+
+    Args:
+        domain: the public facts.
+        groups_per_leaf: where numbers of groups are private, how many groups a leaf can have; those without members are
+            not there.
+    """
+    public = domain.groups[-1]
+    per_leaf = public if groups_per_leaf is None else groups_per_leaf
+    if per_leaf is None:
+        raise ValueError("groups_per_leaf: the numbers of groups are private, so say how many a leaf can have")
     places = int(per_leaf.sum())
     _check_small(places, "groups")
     leaves = np.repeat(np.arange(len(per_leaf), dtype=np.int64), per_leaf)
 
     def tabulate(members: IntArray) -> SizeLevels:
-        sizes = np.clip(members, domain.smallest, domain.largest)
-        ones = np.ones(places, dtype=np.int64)
-        return SizeLevels(domain.hierarchy, leaves, sizes, ones, domain.groups, domain.smallest, domain.largest)
+        there = np.ones(places, dtype=np.bool_) if domain.groups_are_public else members > 0
+        sizes = np.clip(members[there], domain.smallest, domain.largest)
+        ones = np.ones(len(sizes), dtype=np.int64)
+        return SizeLevels(domain.hierarchy, leaves[there], sizes, ones, domain.groups, domain.smallest, domain.largest)
 
     def parse(given: Any, argument: str) -> IntArray:
-        if isinstance(given, str) or not isinstance(given, Sequence):
-            raise TypeError(f"{argument}: {given!r} must be a list with the list of group sizes of every leaf")
-        if len(given) != len(per_leaf):
-            raise ValueError(f"{argument}: it lists {len(given)} leaves, but the hierarchy has {len(per_leaf)}")
-        lists = [_whole_numbers(sizes, f"{argument}[{leaf}]") for leaf, sizes in enumerate(given)]
+        lists = group_lists(given, argument, domain)
         for leaf, (sizes, groups) in enumerate(zip(lists, per_leaf, strict=True)):
             if len(sizes) != groups:
                 raise ValueError(
-                    f"{argument}: leaf {leaf} has {len(sizes)} sizes, but {groups} groups, whose number is public"
+                    f"{argument}: leaf {leaf} has {len(sizes)} sizes, but {groups} groups"
+                    + (", whose number is public" if domain.groups_are_public else "; a group that is not there has 0")
                 )
         return np.concatenate(lists)
 
     return Inputs(places, tabulate, parse)
 
 
-def check_neighbors(before: IntArray, after: IntArray, relation: Neighboring, m: int, *, total_is_public: bool) -> None:
-    """Refuse two data sets that one neighbouring change does not turn into each other.
+def group_lists(given: Any, argument: str, domain: SizesDomain) -> list[IntArray]:
+    """For every leaf the sizes of its groups.
 
     Raises:
-        ValueError: they are equal, or further apart than one person with at most m records.
+        ValueError: another number of leaves than the hierarchy has, or sizes that are not whole numbers ≥ 0.
+        TypeError: not a list of lists of integers.
     """
-    change = after - before
-    gained, lost = int(change[change > 0].sum()), int(-change[change < 0].sum())
-    if gained == lost == 0:
-        raise ValueError("neighbor: it equals data, so there is nothing to tell apart; move, add or remove a record")
-    shift = f"neighbor: it has {gained} records more and {lost} fewer than data"
-    if max(gained, lost) > m:
-        raise ValueError(f"{shift}, but one person has at most max_contributions={m}")
-    if relation == "add_remove" and gained and lost:
-        raise ValueError(f'{shift}; under "add_remove" one person is added or removed, not both')
-    if total_is_public and gained != lost:
-        raise ValueError(f"{shift}, but under change_one with one record each the total is public: move a record")
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise TypeError(f"{argument}: {given!r} must be a list with the list of group sizes of every leaf")
+    if len(given) != domain.hierarchy.n_leaves:
+        raise ValueError(f"{argument}: it lists {len(given)} leaves, but the hierarchy has {domain.hierarchy.n_leaves}")
+    return [_whole_numbers(sizes, f"{argument}[{leaf}]") for leaf, sizes in enumerate(given)]
 
 
-def neighbors(records: IntArray, relation: Neighboring, m: int, *, total_is_public: bool) -> Iterator[IntArray]:
-    """Every neighbour of a data set: at most m records leave and, under change_one, at most m others come."""
-    ways = _contributions(len(records), m)
-    coming = ways if relation == "change_one" else ways[:1]
-    for going in ways:
-        if (records < going).any():
-            continue
-        for come in coming:
-            if (come != going).any() and (not total_is_public or come.sum() == going.sum()):
-                yield records - going + come
+@dataclass(frozen=True)
+class Neighborhood:
+    """What turns a data set into its neighbours: one person, with at most so much in so many places.
 
+    Attributes:
+        relation: the neighbouring relation.
+        max_contributions: m, the most records of one person.
+        max_quantity: z, the most that one record adds to its group.
+        same_records: whether neighbours have equally many records, because their number is public.
+        groups: how many groups with members every data set has, where that alone is public of their numbers.
+    """
 
-def _contributions(places: int, m: int) -> list[IntArray]:
-    """Every way in which at most m records fall on the places, nothing first."""
-    chosen = (
-        places_of
-        for count in range(m + 1)
-        for places_of in itertools.combinations_with_replacement(range(places), count)
-    )
-    return [np.bincount(np.array(each, dtype=np.int64), minlength=places).astype(np.int64) for each in chosen]
+    relation: Neighboring
+    max_contributions: int = 1
+    max_quantity: int = 1
+    same_records: bool = False
+    groups: int | None = None
+
+    def check(self, before: IntArray, after: IntArray) -> None:
+        """Refuse two data sets that one neighbouring change does not turn into each other.
+
+        Raises:
+            ValueError: they are equal, or further apart than one person can make them, or without the public number of
+                groups.
+        """
+        m, z = self.max_contributions, self.max_quantity
+        change = after - before
+        gains, losses = np.maximum(change, 0), np.maximum(-change, 0)
+        gained, lost = int(gains.sum()), int(losses.sum())
+        if gained == lost == 0:
+            raise ValueError(
+                "neighbor: it equals data, so there is nothing to tell apart; move, add or remove a record"
+            )
+        shift = f"neighbor: it has {gained} {'records' if z == 1 else 'members'} more and {lost} fewer than data"
+        # A record changes one place by at most z, so each place takes its change over z, rounded up.
+        needed = max(int((-(-amounts // z)).sum()) for amounts in (gains, losses))
+        if needed > m:
+            takes = "" if z == 1 else f", which takes {needed} records of at most max_quantity={z}"
+            raise ValueError(f"{shift}{takes}, but one person has at most max_contributions={m}")
+        if self.relation == "add_remove" and gained and lost:
+            raise ValueError(f'{shift}; under "add_remove" one person is added or removed, not both')
+        if self.same_records and gained != lost:
+            raise ValueError(f"{shift}, but under change_one with one record each the total is public: move a record")
+        for argument, members in (("data", before), ("neighbor", after)):
+            if not self._have_public_groups(members[None, :])[0]:
+                raise ValueError(
+                    f"{argument}: it has {int((members > 0).sum())} groups with members, but the tree says that there "
+                    f"are {self.groups}, and publishes it; keep to that number, or audit a SizesDomain with "
+                    'invariants="none"'
+                )
+
+    def of(self, records: IntArray) -> IntArray:
+        """Every neighbour of a data set, int64 (neighbours, places).
+
+        At most m records leave and, under change_one, at most m others come. Adding is the mirror image of removing.
+        """
+        ways = self._contributions(len(records))
+        going = ways[(ways <= records).all(axis=1)]
+        coming = ways if self.relation == "change_one" else ways[:1]
+        change = coming[None, :, :] - going[:, None, :]
+        moved = (change != 0).any(axis=2)
+        if self.same_records:
+            moved &= change.sum(axis=2) == 0
+        after = records + np.unique(change[moved], axis=0)
+        kept = self._have_public_groups(records[None, :]) & self._have_public_groups(after)
+        return np.asarray(after[kept], dtype=np.int64)
+
+    def _have_public_groups(self, members: IntArray) -> npt.NDArray[np.bool_]:
+        """Whether each data set, int64 (n, places), has the public number of groups, if there is one."""
+        if self.groups is None:
+            return np.ones(len(members), dtype=np.bool_)
+        return np.asarray((members > 0).sum(axis=1) == self.groups)
+
+    def _contributions(self, places: int) -> IntArray:
+        """Every way in which at most m records of at most z fall on the places, int64 (ways, places), nothing first."""
+        records = list(itertools.product(range(places), range(1, self.max_quantity + 1)))
+        chosen = (
+            np.array(each, dtype=np.int64).reshape(-1, 2)
+            for count in range(self.max_contributions + 1)
+            for each in itertools.combinations_with_replacement(records, count)
+        )
+        # Sums of a few integers, exact as floats.
+        amounts = [np.bincount(each[:, 0], weights=each[:, 1], minlength=places) for each in chosen]
+        return np.unique(np.array(amounts).astype(np.int64), axis=0)
 
 
 def _whole_numbers(given: Any, argument: str) -> IntArray:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
 from typing import Any, cast, get_args
@@ -20,26 +21,34 @@ from tallytree.audit.auditing import (
     AuditResult,
     Subject,
     audit_subject,
+    invariants_of,
+    neighborhood_of,
     planned,
 )
 from tallytree.audit.exact import worst_pair
-from tallytree.audit.inputs import Inputs, neighbors
+from tallytree.audit.inputs import Inputs
 from tallytree.audit.views import publisher
 from tallytree.budget import Budget, exact
 from tallytree.counts import CountsMechanism, TopDown
 from tallytree.counts.top_down import Projection
 from tallytree.hierarchy import Hierarchy
-from tallytree.jobs import CountsJob
+from tallytree.measurements import Statistic
 from tallytree.planning import Options
 from tallytree.product import Product
-from tallytree.sizes import Matching, SizesDomain, SizesMechanism
+from tallytree.sizes import Chain, CumulativeProjection, HistogramProjection, Matching, SizesDomain, SizesMechanism
+from tallytree.sizes.comparison import NEEDS
+from tallytree.sizes.cumulative_projection import CumulativeSolver
 from tallytree.sizes.estimators import ESTIMATORS
+from tallytree.sizes.histogram_projection import HistogramSolver
+from tallytree.terms import Invariants
 
 Mechanism = CountsMechanism | SizesMechanism
 
 DELTA = Fraction(1, 10**6)
 RELATIONS = ("add_remove", "change_one")
-LARGEST_SIZE = 3
+LARGEST_SIZE = 4
+FEW_RELEASES = 200
+"""Where only the plan differs from that of an audit whose releases are looked at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +62,9 @@ class Case:
         budget: what is said to be spent.
         neighboring: the relation.
         max_contributions: the most records of one person.
+        max_quantity: the most that one record adds to its group's size.
+        groups_per_leaf: how many groups a leaf can have; of group sizes whose numbers of groups are private only.
+        most_releases: no more runs than this are turned into releases.
     """
 
     statistic: str
@@ -60,17 +72,28 @@ class Case:
     tree: Hierarchy | Product | SizesDomain
     budget: Budget
     neighboring: str
-    max_contributions: int
+    max_contributions: int = 1
+    max_quantity: int = 1
+    groups_per_leaf: IntArray | None = None
+    most_releases: int = DEFAULT_RELEASES
 
     @property
     def name(self) -> str:
-        """The statistic and the mechanism, with the options that differ from the defaults."""
+        """The statistic and the mechanism, with all that differs from the defaults."""
         options = (
             f"{field.name}={'mixed' if isinstance(value, Mapping) else value}"
             for field in fields(cast(Any, self.mechanism))
             if (value := getattr(self.mechanism, field.name)) != field.default
         )
-        return f"{self.statistic} {type(self.mechanism).__name__}({', '.join(options)})"
+        more = [] if self.invariants == "groups" else [f"invariants={self.invariants}"]
+        if self.max_quantity > 1:
+            more.append(f"max_quantity={self.max_quantity}")
+        return " ".join([self.statistic, f"{type(self.mechanism).__name__}({', '.join(options)})", *more])
+
+    @property
+    def invariants(self) -> Invariants:
+        """Which numbers of groups are public; of counts nothing is said by it."""
+        return invariants_of(self.tree) if isinstance(self.tree, SizesDomain) else "groups"
 
     def run(
         self,
@@ -84,35 +107,36 @@ class Case:
         options = Options(
             neighboring=self.neighboring, max_contributions=self.max_contributions, mechanism=self.mechanism
         )
-        job, inputs = planned(self.tree, self.budget, options)
-        total_is_public = isinstance(job, CountsJob) and job.terms.total_is_public
-        pairs = (
-            (before, after)
-            for before in self._data_sets(inputs)
-            for after in neighbors(
-                before, job.terms.neighboring, job.terms.max_contributions, total_is_public=total_is_public
-            )
+        job, inputs = planned(
+            self.tree,
+            self.budget,
+            options,
+            max_quantity=self.max_quantity,
+            groups_per_leaf=self.groups_per_leaf,
         )
-        before, after = worst_pair(job.plan, inputs.tabulate, pairs)
+        neighborhood = neighborhood_of(job, self.tree)
+        data = self._data_sets(inputs)
+        near = [neighborhood.of(records) for records in data]
+        befores = np.repeat(data, [len(each) for each in near], axis=0)
+        before, after = worst_pair(job.plan, inputs.tabulate, befores, np.concatenate(near))
         subject = Subject(
             name=repr(self.mechanism),
             neighboring=job.terms.neighboring,
             plan=job.plan,
             before=inputs.tabulate(before),
             after=inputs.tabulate(after),
-            publisher=publisher(job, self.tree, int(before.sum()) if total_is_public else None),
+            publisher=publisher(job, self.tree, int(before.sum()) if neighborhood.same_records else None),
         )
-        return audit_subject(subject, runs=runs, releases=releases, confidence=confidence, seed=seed)
+        some = min(releases, self.most_releases)
+        return audit_subject(subject, runs=runs, releases=some, confidence=confidence, seed=seed)
 
-    def _data_sets(self, inputs: Inputs) -> Iterator[IntArray]:
+    def _data_sets(self, inputs: Inputs) -> IntArray:
         """Data sets among which are the worst: how far counts move does not depend on them, how far sizes move does."""
         m = self.max_contributions
         if self.statistic != "group_sizes":
-            yield np.full(inputs.places, m, dtype=np.int64)
-            return
+            return np.full((1, inputs.places), m, dtype=np.int64)
         sizes_tried = range(LARGEST_SIZE + 1) if m == 1 else (1, LARGEST_SIZE)
-        for members in itertools.product(sizes_tried, repeat=inputs.places):
-            yield np.array(members, dtype=np.int64)
+        return np.array(list(itertools.product(sizes_tried, repeat=inputs.places)), dtype=np.int64)
 
 
 def library_mechanisms() -> dict[str, list[Mechanism]]:
@@ -148,34 +172,94 @@ def library_cases(epsilon: Any = 1, mechanism: str | None = None) -> list[Case]:
         Budget(epsilon=epsilon, delta=DELTA),
         Budget(rho=exact(epsilon, "epsilon") ** 2 / 2),
     )
+    cases: list[Case] = []
+    measured: set[tuple[Statistic, ...]] = set()
+    for name, variants in mechanisms.items():
+        for variant in variants:
+            if isinstance(variant, SizesMechanism):
+                new = _measured(variant)
+                found = _sizes_cases(variant, budgets, first_of_its_kind=new not in measured)
+                measured.add(new)
+            else:
+                found = _counts_cases(variant, budgets)
+            cases += found if mechanism in (None, name) else []
+    return cases
+
+
+def _counts_cases(mechanism: CountsMechanism, budgets: Sequence[Budget]) -> list[Case]:
+    """Counts with m = 1 and m = 3, and flows with m = 1, under every relation and kind of budget."""
+    areas = _areas()
+    flows = Product({"origin": areas, "destination": areas}, order=["destination", "origin"] * 2)
+    inputs: list[tuple[str, Hierarchy | Product, int]] = [
+        ("counts", areas, 1),
+        ("counts", areas, 3),
+        ("flows", flows, 1),
+    ]
     return [
-        Case(statistic, variant, tree, budget, neighboring, m)
-        for name in ([mechanism] if mechanism else mechanisms)
-        for variant in mechanisms[name]
-        for statistic, tree, bounds in _inputs_for(variant)
-        for m in bounds
-        for neighboring in RELATIONS
-        for budget in budgets
+        Case(statistic, mechanism, tree, budget, neighboring, m)
+        for (statistic, tree, m), neighboring, budget in itertools.product(inputs, RELATIONS, budgets)
     ]
 
 
+def _sizes_cases(
+    mechanism: SizesMechanism, budgets: tuple[Budget, Budget, Budget], *, first_of_its_kind: bool
+) -> list[Case]:
+    """The first regime with a pure budget and one in ρ, the other regimes with a pure budget, under every relation.
+
+    (ε, δ), several records per person and quantities change what is planned, which is the same for all mechanisms that
+    measure the same; so only the first of these is audited with them, and few of its runs become releases.
+    """
+    pure, approximate, zcdp = budgets
+    first, *others = _regimes(mechanism)
+    settings = [(first, 1, 1, pure), (first, 1, 1, zcdp), *((regime, 1, 1, pure) for regime in others)]
+    of_the_plan = [(first, 1, 1, approximate)]
+    of_the_plan += [(first, m, z, budget) for m, z in ((3, 1), (1, 2)) for budget in (pure, zcdp)]
+    of_the_plan += [(regime, 1, 2, pure) for regime in others[-1:]]
+    return [
+        Case("group_sizes", mechanism, domain, budget, neighboring, m, z, places, releases)
+        for some, releases in ((settings, DEFAULT_RELEASES), (of_the_plan if first_of_its_kind else [], FEW_RELEASES))
+        for regime, m, z, budget in some
+        for domain, places in [_domain(regime)]
+        for neighboring in RELATIONS
+    ]
+
+
+def _domain(regime: Invariants) -> tuple[SizesDomain, IntArray | None]:
+    """What is public of the built-in groups; and how many groups a leaf can have, where that is not public."""
+    places = np.array([2, 1, 1], dtype=np.int64)
+    if regime == "groups":
+        return SizesDomain.from_leaves(_areas(), places, 0, LARGEST_SIZE), None
+    there = np.array([1, 1, 1], dtype=np.int64)  # under "total" three groups of the four, any of them
+    return SizesDomain.from_leaves(_areas(), there, 1, LARGEST_SIZE, regime), places
+
+
+def _regimes(mechanism: SizesMechanism) -> list[Invariants]:
+    """What may be public of the numbers of groups: all that the mechanism does not refuse."""
+    regimes: list[Invariants] = []
+    for regime in get_args(Invariants):
+        with suppress(ValueError):
+            mechanism.statistics(_areas(), invariants=regime)
+            regimes.append(regime)
+    return regimes
+
+
+def _measured(mechanism: SizesMechanism) -> tuple[Statistic, ...]:
+    """What it measures, level by level."""
+    return tuple(mechanism.statistics(_areas(), invariants=_regimes(mechanism)[0]).values())
+
+
 def _variants() -> dict[str, list[Mechanism]]:
+    """The options that change what is drawn, and the solvers that need nothing to be installed."""
     levels = _areas().levels
     mixed = dict(zip(levels, itertools.cycle(ESTIMATORS), strict=False))
     return {
         "TopDown": [TopDown(projection) for projection in get_args(Projection)],
         "Matching": [*(Matching(estimator) for estimator in ESTIMATORS), Matching(mixed)],
+        "HistogramProjection": [HistogramProjection(s) for s in get_args(HistogramSolver) if s not in NEEDS],
+        "CumulativeProjection": [CumulativeProjection(s) for s in get_args(CumulativeSolver) if s not in NEEDS],
+        # As published, it states more than the budget; that is for tests/audit/test_faults.py.
+        "Chain": [Chain("valid")],
     }
-
-
-def _inputs_for(mechanism: Mechanism) -> Sequence[tuple[str, Hierarchy | Product | SizesDomain, tuple[int, ...]]]:
-    """The built-in inputs that a mechanism is audited on, and the bounds m of each."""
-    areas = _areas()
-    if isinstance(mechanism, SizesMechanism):
-        domain = SizesDomain.from_leaves(areas, np.array([2, 1, 1], dtype=np.int64), 0, LARGEST_SIZE)
-        return [("group_sizes", domain, (1, 3))]
-    flows = Product({"origin": areas, "destination": areas}, order=["destination", "origin"] * 2)
-    return [("counts", areas, (1, 3)), ("flows", flows, (1,))]
 
 
 def _areas() -> Hierarchy:
