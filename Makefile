@@ -22,6 +22,8 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/group_sizes.py --only speed
+	$(BIN)/python benchmarks/group_sizes.py --only full
 
 clean:
 	rm -rf $(VENV) dist build

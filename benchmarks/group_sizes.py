@@ -3,8 +3,8 @@
     python benchmarks/group_sizes.py [--runs 10] [--patience 300] [--reference ../shared/reference]
 
 1. Speed: the exact projection against the paper's cost tables (numba) and against its convex relaxation through cvxpy
-   with the fastest open solver, in one process, on census-like data with as many sizes N as the slower one finishes
-   within the patience. Needs `tallytree[papers]`.
+   with the fastest open solver, in one process, on census-like data with as many sizes N as the peer finishes within
+   the patience (1,000 at most). Needs `tallytree[papers]`.
 2. Full size: post-processing time and peak memory of each mechanism, each in a process of its own.
 3. Accuracy: L1 errors per level beside the paper's Table 7, and constraint violations.
 """
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -73,22 +74,56 @@ def main() -> None:
 
 
 def speed(patience: float) -> None:
-    """All three on the same noisy tables; the peers get more sizes until the slower one would run out of patience."""
+    """Each peer beside the exact projection on the same noisy tables, with as many sizes as it has patience for."""
     print("\n## Exact projection against its peers, census-like data, epsilon = 0.1 (scale 60, delta 21,600)\n")
-    for warm in (1, 2):  # compile everything, and load the solvers
-        _time_all(*problem(warm), delta=300)
-    sizes = 2
-    while True:
-        times, objectives = _time_all(*problem(sizes), delta=21_600)
-        slowest = max(times.values())
-        reachable = int(sizes * patience / slowest)
-        if slowest > 0.7 * patience or reachable <= sizes:
-            break
-        sizes = max(sizes + 1, min(reachable, 8 * sizes) * 9 // 10)
-    print(f"N = {sizes} sizes, {sizes * 3197:,} nodes\n")
-    print("| solver | seconds | exact = 1 | objective |\n| --- | --- | --- | --- |")
-    for name, seconds in times.items():
-        print(f"| {name} | {seconds:.3f} | {seconds / times['exact']:,.0f} | {objectives[name]} |")
+    print("| peer | N | nodes | peer, s | exact, s | peer / exact | objective of the peer | of exact |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for peer, solve in PEERS.items():
+        solve(*problem(1), 300)  # compile everything, and load the solvers
+        exactly(*problem(1))
+        sizes = 8
+        while True:
+            parent, values, total = problem(sizes)
+            theirs, seconds = timed(solve, parent, values, total, 21_600)
+            if seconds > 0.6 * patience or sizes == 1_000:
+                break
+            sizes = min(max(sizes + 1, int(sizes * min(6.0, 0.8 * patience / seconds))), 1_000)
+        ours, exact_seconds = timed(exactly, parent, values, total)
+        costs = [_objective(x, values) for x in (theirs, ours)]
+        if isinstance(costs[0], int) and costs[0] != costs[1]:
+            raise AssertionError(f"the objectives differ: {costs}")
+        print(
+            f"| {peer} | {sizes} | {len(parent):,} | {seconds:.2f} | {exact_seconds:.3f} | "
+            f"{seconds / exact_seconds:,.0f} | {costs[0]} | {costs[1]} |",
+            flush=True,
+        )
+
+
+def exactly(parent: Any, values: Any, total: int) -> Any:
+    return tree.project(parent, values, _all_but_the_root(parent), total=total)
+
+
+def _all_but_the_root(parent: Any) -> Any:
+    return np.append(np.ones(len(parent) - 1, dtype=np.int64), 0)
+
+
+PEERS: dict[str, Callable[..., Any]] = {
+    "cost tables as published (numba)": lambda parent, values, total, delta: (
+        cost_table.project(parent, values, delta=delta, total=total).x
+    ),
+    "cost tables merged by counting (ours, numba)": lambda parent, values, total, delta: (
+        cost_table.project(parent, values, delta=delta, total=total, merge="count").x
+    ),
+    "convex relaxation (cvxpy, Clarabel)": lambda parent, values, total, delta: black_boxes.tree_relaxed(
+        parent, values, _all_but_the_root(parent), total=total, time_limit=3_000
+    ),
+}
+
+
+def timed(solve: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    begin = time.perf_counter()
+    found = solve(*arguments)
+    return found, time.perf_counter() - begin
 
 
 def problem(n_sizes: int) -> tuple[Any, Any, int]:
@@ -99,29 +134,6 @@ def problem(n_sizes: int) -> tuple[Any, Any, int]:
     noisy = measure_levels(domain, measurer, "histogram")
     parent, values = size_forest(noisy)
     return parent, values, int(domain.total or 0)
-
-
-def _time_all(parent: Any, values: Any, total: int, *, delta: int) -> tuple[dict[str, float], dict[str, Any]]:
-    weights = np.append(np.ones(len(parent) - 1, dtype=np.int64), 0)
-    times, found = {}, {}
-    runs = {
-        "exact": lambda: tree.project(parent, values, weights, total=total),
-        "cost tables as published (numba)": lambda: cost_table.project(parent, values, delta=delta, total=total).x,
-        "cost tables merged by counting (numba)": lambda: (
-            cost_table.project(parent, values, delta=delta, total=total, merge="count").x
-        ),
-        "convex relaxation (cvxpy)": lambda: black_boxes.tree_relaxed(
-            parent, values, weights.astype(float), total=total, time_limit=3_000
-        ),
-    }
-    for name, run in runs.items():
-        begin = time.perf_counter()
-        found[name] = run()
-        times[name] = time.perf_counter() - begin
-    cost = {name: _objective(x, values) for name, x in found.items()}
-    if len({objective for objective in cost.values() if isinstance(objective, int)}) > 1:
-        raise AssertionError(f"the objectives differ: {cost}")
-    return times, cost
 
 
 def _objective(x: Any, values: Any) -> int | str:

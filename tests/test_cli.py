@@ -98,8 +98,9 @@ def nothing_drawn(monkeypatch):
     def refuse(*arguments, **options):
         pytest.fail("the private side was opened")
 
-    monkeypatch.setattr(jobs, "Measurer", refuse)
-    monkeypatch.setattr(jobs, "_noise_source", refuse)
+    for kind in (jobs.counts, jobs.sizes):
+        monkeypatch.setattr(kind, "Measurer", refuse)
+        monkeypatch.setattr(kind, "paid_noise", refuse)
     for name in ("count_records", "group_sizes", "group_rows"):
         original = getattr(tt.engines.Local, name)
 

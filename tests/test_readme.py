@@ -41,16 +41,27 @@ def run(command, folder, **more):
     return result.stdout
 
 
+def with_python_joined(found):
+    """The blocks, where Python blocks that follow each other are one program, as a reader would run them."""
+    joined = []
+    for kind, text in found:
+        if kind == "python" and joined and joined[-1][0] == "python":
+            text = joined.pop()[1] + text
+        joined.append((kind, text))
+    return joined
+
+
 def test_every_command_and_code_block_works_in_a_fresh_clone(clone):
     kinds = [kind for kind, _ in blocks()]
-    assert kinds == ["sh", "sh", "sh", "python", "yaml", "sh"]
-    for kind, text in blocks():
+    assert kinds == ["sh", "sh", "sh", "python", "python", "yaml", "sh"]
+    for kind, text in with_python_joined(blocks()):
         if kind == "yaml":
             name = re.match(r"# (\S+\.yaml)\n", text)
             (clone / name[1]).write_text(text, encoding="utf-8")
         elif kind == "python":
             printed = run([".venv/bin/python", "-W", "error", "-c", text], clone)
             assert "epsilon = 1 " in printed
+            assert "groups" in printed
         elif text.strip() != NOT_RUN_HERE:
             activate = ". .venv/bin/activate\n" if (clone / ".venv").exists() else ""
             run(["bash", "-euc", activate + text], clone)

@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import tallytree as tt
-from tallytree import counts, jobs
+from tallytree import counts
 from tallytree.planning import Options, counts_job
+from tallytree.privacy import entropy
 from tallytree.privacy.ledger import Account, Ledger
 from tallytree.privacy.sources import KeyedNoise
 from tallytree.privacy.spending import Loss, Posting
@@ -76,7 +77,7 @@ def nothing_drawn(monkeypatch):
         pytest.fail("noise was drawn, or the records were read")
 
     monkeypatch.setattr(KeyedNoise, "draw", refuse)
-    monkeypatch.setattr(jobs.entropy, "fresh_key", refuse)
+    monkeypatch.setattr(entropy, "fresh_key", refuse)
     monkeypatch.setattr(tt.engines.Local, "count_records", refuse)
 
 
@@ -362,7 +363,7 @@ def test_it_is_on_the_disk_before_the_key_exists_and_after_the_records_were_acce
         return looking
 
     monkeypatch.setattr(tt.engines.Local, "count_records", look("records", tt.engines.Local.count_records))
-    monkeypatch.setattr(jobs.entropy, "fresh_key", look("key", jobs.entropy.fresh_key))
+    monkeypatch.setattr(entropy, "fresh_key", look("key", entropy.fresh_key))
     monkeypatch.setattr(KeyedNoise, "draw", look("noise", KeyedNoise.draw))
     release(areas, path)
     assert seen == [("records", None), ("key", ["started"]), *[("noise", ["started"])] * 3]

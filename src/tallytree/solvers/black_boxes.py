@@ -33,6 +33,8 @@ SAFE_VALUE = 2**40
 """Noisy values and totals are below this magnitude: the solvers compute in floats, to about nine digits."""
 SAFE_COST = 2**60
 """Costs of a constraint program stay below this."""
+TIE = 1e-9
+"""Costs that differ by less, relative to the largest weight, are one to a solver that computes in floats."""
 TOLERANCE = 1e-6
 """What a relaxed solution may violate a constraint by, relative to its largest value, or to 1."""
 
@@ -167,7 +169,9 @@ def tree_mip(
     problem = _checked("tree_mip", parent, noisy, weights, total, 1)
     x, _ = _mip(problem, clock, "tree_mip")
     gain = _best_change(problem, x[:, 0])
-    if gain < 0:
+    if (
+        gain < -TIE * problem.weights.max()
+    ):  # of costs that are this close the solver's floats do not tell which is less
         raise RuntimeError(f"SCIP's solution is not the optimum, one unit moved lowers its cost by {float(-gain):g}")
     return _ints_in_order(problem.tree, x[:, 0])
 
