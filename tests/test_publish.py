@@ -329,6 +329,7 @@ MECHANISMS = [
     (group_sizes, tt.sizes.CumulativeProjection()),
     (group_sizes, tt.sizes.Chain()),
     (group_sizes, tt.sizes.CensusTopDown()),
+    (group_sizes, tt.sizes.Joint()),
 ]
 BUDGETS = [tt.Budget(epsilon=0.05), tt.Budget(epsilon=1, delta=1e-6), tt.Budget(rho=0.3)]
 

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.sizes import CensusTopDown, Chain, CumulativeProjection, HistogramProjection, Matching, SizesDomain
+from tallytree.sizes import CensusTopDown, Chain, CumulativeProjection, HistogramProjection, Joint, Matching, SizesDomain
 from tallytree.sizes.mechanism import LevelSizes, count_violations
 
-CONSISTENT = [Matching(), Matching("naive"), HistogramProjection(), CumulativeProjection(), Chain(), CensusTopDown()]
+CONSISTENT = [Matching(), Matching("naive"), HistogramProjection(), CumulativeProjection(), Chain(), CensusTopDown(), Joint()]
 REGIMES = ["groups", "total", "none"]
 
 

@@ -4,6 +4,7 @@ from tallytree.sizes.census_top_down import CensusTopDown
 from tallytree.sizes.chain import Chain
 from tallytree.sizes.cumulative_projection import CumulativeProjection
 from tallytree.sizes.histogram_projection import HistogramProjection
+from tallytree.sizes.joint import Joint
 from tallytree.sizes.matching import Matching
 from tallytree.sizes.mechanism import LevelSizes, SizesDomain, SizesMechanism, UnderstatesLoss, count_violations
 
@@ -12,6 +13,7 @@ __all__ = [
     "Chain",
     "CumulativeProjection",
     "HistogramProjection",
+    "Joint",
     "LevelSizes",
     "Matching",
     "SizesDomain",

@@ -1,0 +1,239 @@
+"""`Joint` beside `Matching` and bottom-up: mean earth mover's distance per node, as Markdown tables (mean (s.e.)).
+
+    python benchmarks/joint.py [--runs 10] [--large-runs 2] [--only taxi|split|large|misfit] [--data ../shared/data]
+
+Everything is measured with add_remove noise. "Bottom-up" spends all of the budget at the leaves, estimates each alone
+(L1 isotonic regression) and adds them up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import tallytree as tt
+from tallytree.datasets import kuo
+from tallytree.datasets.group_sizes import count_rows
+from tallytree.measure import Measurer
+from tallytree.planning import Options, group_sizes_job
+from tallytree.privacy.sources import KeyedNoise
+from tallytree.sizes import Matching, SizesDomain
+from tallytree.sizes.joint import Joint
+from tallytree.solvers import isotonic
+from tallytree.tabulate.levels import SizeLevels
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+EPSILONS = (0.1, 0.3, 1.0, 3.0)
+PUBLISHED = {"all": 10_547, "half": 5_431.5, "neighbourhood": 1_601.8}
+
+
+class Data:
+    """A data set with its hierarchy, true tail counts summed over runs of sizes, and a job for each mechanism."""
+
+    def __init__(self, rows: Any, leaves: Any, levels: Sequence[str], largest: int, smallest: int = 0) -> None:
+        self.hierarchy = tt.Hierarchy.from_table(leaves, levels=list(levels))
+        self.rows, self.largest, self.smallest = rows, largest, smallest
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            job = self.job(Matching(), 1.0, None)
+        self.leaf, self.size, self.groups = job._tabulate()
+        per_leaf = np.bincount(self.leaf, self.groups, minlength=self.hierarchy.n_leaves).astype(np.int64)
+        self.domain = SizesDomain.from_leaves(self.hierarchy, per_leaf, job.smallest, largest)
+        self.true = SizeLevels(
+            self.hierarchy, self.leaf, self.size, self.groups, self.domain.groups, job.smallest, largest
+        )
+
+    def job(self, mechanism: Any, epsilon: float, split: Any) -> Any:
+        options = Options(neighboring="add_remove", mechanism=mechanism, budget_split=split)
+        return group_sizes_job(
+            self.rows, self.hierarchy, tt.Budget(epsilon=epsilon), options, size="size", groups="groups",
+            max_group_size=self.largest, min_group_size=self.smallest,
+        )  # fmt: skip
+
+    def run(self, mechanism: Any, epsilon: float, seed: int, split: Any = None) -> tuple[list[float], float]:
+        """Errors per level, and seconds without measuring; Joint and Matching of one seed get the same noisy counts."""
+        plan = self.job(mechanism, epsilon, split).plan
+        timed = Timed(Measurer(self.true, plan, KeyedNoise(seed.to_bytes(32, "big"))))
+        begin = time.perf_counter()
+        levels = mechanism.release_sizes(self.domain, timed)
+        seconds = time.perf_counter() - begin - timed.seconds
+        return self.errors([(level.nodes, level.sizes, level.groups) for level in levels]), seconds
+
+    def bottom_up(self, epsilon: float, seed: int) -> list[float]:
+        """All of the budget at the leaves, in chunks of leaves."""
+        plan = self.job(Matching(), epsilon * len(self.domain.measured_depths), None).plan
+        measurer = Measurer(self.true, plan, KeyedNoise(seed.to_bytes(32, "big")))
+        per_leaf = self.domain.groups[-1]
+        parts = []
+        for begin in range(0, self.hierarchy.n_leaves, 300):
+            nodes = np.arange(begin, min(begin + 300, self.hierarchy.n_leaves))
+            noisy = measurer.measure(self.hierarchy.levels[-1], nodes, "tail_counts")
+            fit = isotonic.fit_rows(-noisy.values, noisy.offsets, norm=1, lower=-per_leaf[nodes], upper=0)
+            tails = np.column_stack([per_leaf[nodes], -fit.reshape(len(nodes), -1), np.zeros(len(nodes), np.int64)])
+            drops = tails[:, :-1] - tails[:, 1:]
+            node, size = np.nonzero(drops)
+            parts.append((nodes[node], size + self.domain.smallest, drops[node, size]))
+        found = [tuple(np.concatenate(column) for column in zip(*parts, strict=True))]
+        for depth in range(len(self.hierarchy.levels) - 1, 0, -1):
+            nodes, sizes, groups = found[-1]
+            found.append((self.hierarchy.parents(depth, nodes), sizes, groups))
+        return self.errors(found[::-1])
+
+    def errors(self, levels: Sequence[tuple[Any, Any, Any]]) -> list[float]:
+        """Mean earth mover's distance per node and level."""
+        errors = []
+        nodes, true = self.leaf, (self.size, self.groups)
+        by_depth = [nodes]
+        for depth in range(len(self.hierarchy.levels) - 1, 0, -1):
+            by_depth.append(self.hierarchy.parents(depth, by_depth[-1]))
+        for depth, (found, true_nodes) in enumerate(zip(levels, reversed(by_depth), strict=True)):
+            total, width = 0.0, self.largest + 2
+            count = self.hierarchy.size(depth)
+            for begin in range(0, count, 300):  # a table of some nodes at a time
+                table = np.zeros((min(300, count - begin), width), dtype=np.int64)
+                for sign, (node, size, groups) in ((1, found), (-1, (true_nodes, *true))):
+                    here = (node >= begin) & (node < begin + 300)
+                    np.add.at(table, (node[here] - begin, size[here]), sign * groups[here])
+                total += float(np.abs(table[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]).sum())
+            errors.append(total / count)
+        return errors
+
+
+class Timed:
+    """A measurer that keeps the time it takes."""
+
+    def __init__(self, measurer: Measurer) -> None:
+        self._measurer = measurer
+        self.seconds = 0.0
+
+    def measure(self, *arguments: Any) -> Any:
+        begin = time.perf_counter()
+        measured = self._measurer.measure(*arguments)
+        self.seconds += time.perf_counter() - begin
+        return measured
+
+
+def taxi(data: Path, largest: int) -> Data:
+    rows = pq.read_table(data / "taxi_2013_manhattan.parquet")
+    path = ["half", "neighbourhood"]
+    return Data(rows, rows.group_by(path).aggregate([]), path, largest, smallest=0)
+
+
+def generated(data: Any, largest: int | None = None) -> Data:
+    return Data(data.rows, data.leaves, data.levels, largest or data.largest)
+
+
+def mean_and_error(values: Sequence[float]) -> str:
+    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    digits = 0 if np.mean(values) >= 1_000 else (1 if np.mean(values) >= 10 else 2)
+    return f"{np.mean(values):,.{digits}f} ({error:,.{digits}f})"
+
+
+def compare(name: str, data: Data, epsilons: Sequence[float], runs: int) -> None:
+    levels = data.hierarchy.levels
+    print(f"\n### {name}: K = {data.largest:,}, even split, {runs} runs\n")
+    print(f"| epsilon | mechanism | {' | '.join(levels)} | seconds |\n| --- | --- |{' --- |' * (len(levels) + 1)}")
+    for epsilon in epsilons:
+        columns: dict[str, Callable[[int], tuple[list[float], float]]] = {
+            "Joint": lambda seed, epsilon=epsilon: data.run(Joint(), epsilon, seed),
+            "Matching": lambda seed, epsilon=epsilon: data.run(Matching(), epsilon, seed),
+            "Bottom-up": lambda seed, epsilon=epsilon: (data.bottom_up(epsilon, seed), np.nan),
+        }
+        for label, run in columns.items():
+            results = [run(seed) for seed in range(1, runs + 1)]
+            cells = [mean_and_error(column) for column in np.transpose([errors for errors, _ in results])]
+            seconds = float(np.median([s for _, s in results]))
+            print(f"| {epsilon} | {label} | {' | '.join(cells)} | {seconds:.2f} |", flush=True)
+
+
+def splits(data: Data, runs: int) -> None:
+    print(f"\n### Taxi, epsilon = 1, K = {data.largest:,}, splits of the budget, {runs} runs\n")
+    print("| split | all | half | neighbourhood | seconds | below the published figures by |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    levels = data.hierarchy.levels
+    for shares in ((1, 1, 1), (0.25, 0.25, 0.5), (0.2, 0.25, 0.55), (0.2, 0.2, 0.6), (0.1, 0.1, 0.8)):
+        split = dict(zip(levels, shares, strict=True))
+        results = [data.run(Joint(), 1.0, seed, split) for seed in range(1, runs + 1)]
+        errors = np.transpose([errors for errors, _ in results])
+        better = [f"{100 * (1 - np.mean(e) / PUBLISHED[x]):.0f} %" for e, x in zip(errors, levels, strict=True)]
+        cells = " | ".join(mean_and_error(column) for column in errors)
+        seconds = np.median([s for _, s in results])
+        print(f"| {' / '.join(map(str, shares))} | {cells} | {seconds:.2f} | {', '.join(better)} |", flush=True)
+
+
+# --- Data that the smoothness does not fit ---
+
+
+def misfits() -> dict[str, Data]:
+    leaves, largest = 24, 1_000
+    rng = np.random.default_rng(1)
+    tables = {name: np.zeros((leaves, largest + 1), dtype=np.int64) for name in (
+        "all of one size", "multiples of 5", "two far spikes", "heavy tail", "nearly empty leaves",
+        "a third of the leaves empty", "size 0 nearly always", "all of size 0",
+    )}  # fmt: skip
+    tables["all of one size"][:, 37] = 500
+    tables["two far spikes"][:, 3] = 400 + 20 * np.arange(leaves)
+    tables["two far spikes"][:, largest - 50] = 7 + np.arange(leaves)
+    tables["size 0 nearly always"][:, 0] = 3_000
+    tables["all of size 0"][:, 0] = 3_000
+    for leaf in range(leaves):
+        sizes = {
+            "multiples of 5": 5 * ((rng.geometric(0.02, 3_000) + 4) // 5),
+            "heavy tail": (rng.pareto(0.8, 2_000) + 1).astype(np.int64),
+            "nearly empty leaves": rng.geometric(0.01, rng.integers(0, 3)),
+            "a third of the leaves empty": rng.geometric(0.05, 1_000 if leaf % 3 else 0),
+            "size 0 nearly always": rng.geometric(0.3, 200) * rng.integers(1, 10, 200),
+        }
+        for name, drawn in sizes.items():
+            np.add.at(tables[name][leaf], np.clip(drawn, 1, largest), 1)
+    found = {}
+    for name, table in tables.items():
+        paths = {"h": [str(x) for x in np.repeat([0, 1, 2], [6, 8, 10])], "leaf": [str(i) for i in range(leaves)]}
+        node, size = np.nonzero(table)
+        tree = pa.table(paths)
+        found[name] = generated(count_rows(tree, node, size, table[node, size], largest=largest))
+    found["K = 1"] = generated(
+        count_rows(tree, np.arange(leaves), np.ones(leaves, np.int64), np.full(leaves, 70), largest=1)
+    )
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--large-runs", type=int, default=2)
+    parser.add_argument("--only", choices=["taxi", "split", "large", "misfit"])
+    parser.add_argument("--names", nargs="*", default=["hawaiian", "white", "housing"], help="of the large ones")
+    parser.add_argument("--epsilons", type=float, nargs="*", default=list(EPSILONS))
+    parser.add_argument("--data", type=Path, default=SHARED / "data")
+    arguments = parser.parse_args()
+    if arguments.only in (None, "split"):
+        splits(taxi(arguments.data, 20_000), arguments.runs)
+    if arguments.only in (None, "taxi"):
+        compare("taxi", taxi(arguments.data, 20_000), arguments.epsilons, arguments.runs)
+        rows = pq.read_table(arguments.data / "hawaiian_2010_blocks_nation.parquet")
+        rows = rows.append_column("all", [["all"] * rows.num_rows])
+        root = Data(rows, rows.group_by(["all"]).aggregate([]), ["all"], 1_000)
+        compare("hawaiian, the root alone", root, arguments.epsilons, arguments.runs)
+    if arguments.only in (None, "misfit"):
+        for name, data in misfits().items():
+            compare(name, data, arguments.epsilons, arguments.runs)
+    if arguments.only in (None, "large"):
+        for name in arguments.names:
+            data = generated(getattr(kuo, name)())
+            compare(name, data, arguments.epsilons, arguments.large_runs)
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+            print(f"\nPeak memory of the process so far: {peak:.1f} GiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""How many groups of each size to expect in a node, and how far the numbers scatter, from its noisy tail counts.
+
+Source: ours; the likelihood is that of a Kalman filter.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from tallytree.arrays import IntArray
+from tallytree.kernels import kernel
+
+FloatArray = npt.NDArray[np.float64]
+
+WINDOW = 0.25
+"""Rates are averages over sizes that differ by at most this share."""
+LEAST_RATE = 1e-6
+BLOCK_RATIO = 1.5
+"""Sizes within a block, over which the dispersion is constant, differ by at most this factor."""
+CHANGE_COST = 1.0
+"""Log-likelihood that a block must gain for each step on the list of dispersions away from the whole chain's."""
+
+DISPERSIONS = np.array([0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1e3, 1e4, 1e6, 1e9])
+"""κ to choose from, the variance of a drop over its rate: 1 for Poisson numbers; the last hardly smooths."""
+
+
+def size_blocks(cells: int, first_size: int) -> IntArray:
+    """The block of each cell: int64 (cells,), from 0."""
+    sizes = np.arange(cells, dtype=np.float64) + max(first_size, 1)
+    return np.asarray(np.log(sizes / max(first_size, 1)) / np.log(BLOCK_RATIO), dtype=np.int64)
+
+
+@kernel
+def local_rates(fit: FloatArray, first_size: int, extra: float, mu: FloatArray) -> None:
+    """μ_r, r = 1 … n − 1: the drops of `fit` per size, averaged over the sizes within `WINDOW`; mu[0] = mu[n] = 0.
+
+    Drop r is the number of groups of size first_size + r − 1. `extra` groups are added to each window, so that no rate
+    is 0.
+    """
+    n = len(fit)
+    mu[0] = mu[n] = 0.0
+    for r in range(1, n):
+        reach = max(2, int(WINDOW * (first_size + r - 1)))
+        low, high = max(r - 1 - reach, 0), min(r + reach, n - 1)
+        mu[r] = max((fit[low] - fit[high] + extra) / (high - low), LEAST_RATE)
+
+
+@kernel
+def log_likelihoods(
+    value: FloatArray,
+    information: FloatArray,
+    mu: FloatArray,
+    block: IntArray,
+    dispersions: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Add log p(value_r | value_0 … value_(r−1)) to out[k, block[r]] for each κ_k (Kalman filter, r ≥ 1)."""
+    for k in range(len(dispersions)):
+        mean, variance = value[0], 1.0 / information[0]
+        for r in range(1, len(value)):
+            mean -= mu[r]
+            variance += dispersions[k] * mu[r]
+            spread = variance + 1.0 / information[r]
+            innovation = value[r] - mean
+            out[k, block[r]] -= 0.5 * (math.log(spread) + innovation * innovation / spread)
+            gain = variance / spread
+            mean += gain * innovation
+            variance *= 1.0 - gain
+
+
+@kernel
+def strongest(likelihood: FloatArray, choice: IntArray) -> None:
+    """For each block the κ of greatest likelihood, less `CHANGE_COST` per step from that of all blocks together."""
+    n, blocks = likelihood.shape
+    best = 0
+    top = -np.inf
+    for k in range(n):
+        total = 0.0
+        for b in range(blocks):
+            total += likelihood[k, b]
+        if total > top:
+            top, best = total, k
+    for b in range(blocks):
+        top = -np.inf
+        for k in range(n):
+            worth = likelihood[k, b] - CHANGE_COST * abs(k - best)
+            if worth > top:
+                top = worth
+                choice[b] = k
+
+
+@kernel
+def choose_dispersion(
+    values: IntArray, raw: float, mu: FloatArray, block: IntArray, dispersions: FloatArray, dispersion: FloatArray
+) -> None:
+    """κ of each drop, by blocks, from the likelihood of the noisy values; its first and last are infinite."""
+    n = len(values)
+    dispersion[0] = dispersion[n] = np.inf
+    if len(dispersions) == 1:
+        dispersion[1:n] = dispersions[0]
+        return
+    likelihood = np.zeros((len(dispersions), block[n - 1] + 1))
+    choice = np.zeros(block[n - 1] + 1, np.int64)
+    log_likelihoods(values.astype(np.float64), np.full(n, raw), mu, block, dispersions, likelihood)
+    strongest(likelihood, choice)
+    for r in range(1, n):
+        dispersion[r] = dispersions[choice[block[r]]]
