@@ -166,6 +166,13 @@ def test_the_noise_grows_with_the_quantity_where_the_sensitivity_does(areas, mec
     assert {level["noise"]["scale"] for level in release.statement["levels"]} == {scale}
 
 
+def test_a_quantity_beyond_all_sizes_costs_no_more_noise(areas):
+    """There are 20 thresholds to be crossed, however large a quantity may be."""
+    release = entities(areas, quantity="cars", max_quantity=1_000, budget=tt.Budget(epsilon=1))
+    assert {level["sensitivity"]["l1"] for level in release.statement["levels"]} == {20}
+    assert {level["noise"]["scale"] for level in release.statement["levels"]} == {60}
+
+
 def test_rows_of_sizes_take_the_most_that_a_record_adds(areas):
     release = rows(areas, max_quantity=2, budget=tt.Budget(epsilon=1))
     assert {level["sensitivity"]["l1"] for level in release.statement["levels"]} == {2}
@@ -242,7 +249,7 @@ def test_the_published_chain_warns_and_states_what_it_truly_spends(areas, tmp_pa
     assert statement["spent"]["epsilon"] == pytest.approx(7 / 3)
     assert statement["budget"]["epsilon"] >= 7 / 3
     assert statement["guarantee"].startswith("epsilon = 2.33334 ")
-    assert "For reproducing the paper only." in statement["notes"][0]
+    assert "For reproducing the paper only" in statement["notes"][0]
     json.dumps(statement)
     with pytest.warns(UserWarning, match="truly spends"):
         job = group_sizes_job(
@@ -297,6 +304,7 @@ def test_relaxed_programs_do_not_add_up_and_say_so(areas, mechanism):
             mechanism=getattr(tt.sizes, mechanism)(solver="relaxed"),
         )
     assert release.statement["mechanism"]["options"]["solver"] == "relaxed"
+    assert "nor keep the numbers of groups that are public" in release.statement["notes"][0]
     tables = [release.table(level) for level in release.levels]
     counted = sum(constraint_violations(above, below) for above, below in itertools.pairwise(tables))
     assert release.statement["constraint_violations"] == counted > 0

@@ -10,6 +10,7 @@ import json
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,12 +51,18 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             # A label that the terminal cannot show must not make a paid release fail.
             stream.reconfigure(errors="backslashreplace")
+    warnings.showwarning = _show_warning
     # Leave by way of an exception when terminated, so that temporary folders with private rows are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         app(prog_name="tallytree")
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning of the library as one line, without the place in its code."""
+    print(f"warning: {message}", file=sys.stderr)  # noqa: T201
 
 
 def _show_version(wanted: bool) -> None:

@@ -20,7 +20,7 @@ from tallytree.measurements import Statistic
 from tallytree.privacy.accounting import NoisePlan, plan_noise
 from tallytree.privacy.ledger import Account, Ledger, checked_name
 from tallytree.privacy.scales import next_float, representable
-from tallytree.privacy.sensitivity import level_sensitivities
+from tallytree.privacy.sensitivity import effective_quantity, level_sensitivities
 from tallytree.privacy.spending import Loss, Posting
 from tallytree.product import Product
 from tallytree.sizes import Matching, SizesMechanism, UnderstatesLoss
@@ -211,13 +211,24 @@ def group_sizes_job(
     allowed = SIZES_STATISTICS | SORTED_STATISTICS if public == "groups" else SIZES_STATISTICS
     _check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, allowed))
     understatement = mechanism.understatement(hierarchy) if isinstance(mechanism, UnderstatesLoss) else {}
-    plan = options.plan(budget, statistics, terms, hierarchy, max_quantity=most, understatement=understatement)
-    if not mechanism_adds_up(mechanism):
-        warnings.warn(
-            f"mechanism: {mechanism!r} rounds every number by itself, so its levels need not add up; it is for "
-            "comparison only",
-            stacklevel=3,
+    plan = options.plan(
+        budget,
+        statistics,
+        terms,
+        hierarchy,
+        max_quantity=effective_quantity(most, smallest, largest),
+        understatement=understatement,
+    )
+    caution = None
+    if understatement:
+        caution = _published_calibration(mechanism, budget, plan)
+    elif not mechanism_adds_up(mechanism):
+        caution = (
+            f"{mechanism!r} rounds every number by itself, so its levels need not add up, nor keep the numbers of "
+            "groups that are public. For comparison only."
         )
+    if caution is not None:
+        warnings.warn(f"mechanism: {caution}", stacklevel=3)
     if options.ledger is not None and group is None and most > 1:
         raise ValueError(
             f"max_quantity: {most} is assumed of (leaf, size, groups) rows, not enforced, and a ledger adds up "
@@ -241,7 +252,7 @@ def group_sizes_job(
         engine=_engine(options.engine),
         progress=options.progress,
         account=options.account("group_sizes", mechanism, plan, terms),
-        caution=_caution(mechanism, budget, plan) if understatement else None,
+        caution=caution,
     )
 
 
@@ -333,15 +344,13 @@ def _size_range(min_group_size: int, max_group_size: int, public: Invariants) ->
     return smallest if public == "groups" else max(smallest, 1), largest
 
 
-def _caution(mechanism: SizesMechanism, budget: Budget, plan: NoisePlan) -> str:
-    """What must be said of a calibration that understates the loss; it is said at once, and in the statement."""
-    caution = (
-        f"{type(mechanism).__name__} with its published calibration: what is published as epsilon = "
+def _published_calibration(mechanism: SizesMechanism, budget: Budget, plan: NoisePlan) -> str:
+    """What must be said of a calibration that understates the loss."""
+    return (
+        f"{type(mechanism).__name__} with its published calibration, which is wrong: what is published as epsilon = "
         f"{shown_up(budget.epsilon or 0)} truly spends epsilon = {shown_up(plan.spent['epsilon'])}. For reproducing "
-        "the paper only."
+        "the paper only; see docs/decisions/0011-chain.md."
     )
-    warnings.warn(f"mechanism: {caution}", stacklevel=4)
-    return caution
 
 
 def _keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:

@@ -55,7 +55,8 @@ def release_counts(
         accounting: for a budget with δ: `"pld"` (privacy-loss distributions, the tightest; the default where it is
             proven: `max_contributions=1`), `"zcdp"` (tight conversion of ρ, the default elsewhere) or `"paper"`.
         on_unknown: a record outside the hierarchy is an `"error"` or left out (`"drop"`; the total is private then).
-        seed: makes the noise reproducible, and the release **not private**; for tests and experiments.
+        seed: makes the noise reproducible, and the release **not private**; for tests and experiments. Other data,
+            mechanisms or options draw other noise from the same seed.
         noise: `"keyed"`, or `"opendp"` to draw from OpenDP (extra `tallytree[opendp]`).
         engine: where records are tabulated; `tallytree.engines.Local()` by default.
         ledger: a file, or a `tallytree.privacy.ledger.Ledger`, in which the release is recorded before its noise is
@@ -223,9 +224,9 @@ def release_group_sizes(
         budget: what may be spent.
         neighboring: `"add_remove"` or `"change_one"`: a member of a group comes or goes, or moves to another group.
         group: for entity rows, the column that names an entity's group.
-        quantity: for entity rows, a column with what each adds to its group's size (cars, seats); by default 1. The
-            noise is then for quantities of up to `max_quantity`.
-        max_quantity: larger quantities are cut to it. For (leaf, size, groups) rows, the most that one record can have
+        quantity: for entity rows, a column with what each adds to its group's size (cars, seats); without it, 1.
+        max_quantity: larger quantities are cut to it, so with the default of 1 a quantity only says whether there is
+            any; the noise is for quantities up to it. For (leaf, size, groups) rows, the most that one record can have
             added to a size; assumed, not enforced.
         size: for (leaf, size, groups) rows, the column with the size.
         groups: for (leaf, size, groups) rows, the column with the number of groups of that size in that leaf.

@@ -126,6 +126,15 @@ def test_violations_are_counted_by_node_and_size(towns):
     assert count_violations(towns, bad, 50) == 3
 
 
+def test_the_chain_keeps_its_good_root_where_every_number_of_groups_is_public(towns, release_sizes):
+    """Fitted to the public numbers leaf by leaf, the noise of the leaves (40 times the root's) would spoil the root."""
+    errors = {}
+    for invariants in ("total", "groups"):
+        released = release_sizes(towns, Chain(), invariants=invariants, epsilon=3)
+        errors[invariants] = np.abs(released.tables[0] - released.true[0]).sum()
+    assert errors["groups"] < 5 * errors["total"]
+
+
 def test_the_published_calibration_of_the_chain_loses_as_many_times_more_as_there_are_nodes(towns):
     assert Chain().understatement(towns) == {}
     assert Chain("as_published").understatement(towns) == {"all": 1, "state": 4, "county": 40}

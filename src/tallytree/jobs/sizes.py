@@ -15,6 +15,7 @@ from tallytree.jobs.common import canonical, check_plan, check_room, dataset, me
 from tallytree.measure import Measurer
 from tallytree.privacy.accounting import NoisePlan
 from tallytree.privacy.ledger import Account
+from tallytree.privacy.sensitivity import effective_quantity
 from tallytree.progress import level_progress
 from tallytree.release import NodeTable, Release
 from tallytree.sizes import SizesDomain, SizesMechanism, count_violations
@@ -108,7 +109,8 @@ class GroupSizesJob:
         }
         statement = self.statement()
         wanted = self.mechanism.statistics(self.hierarchy, invariants=self.invariants)
-        check_plan(self.plan, wanted, self.terms, self.hierarchy, max_quantity=self.max_quantity)
+        quantity = effective_quantity(self.max_quantity, self.smallest, self.largest)
+        check_plan(self.plan, wanted, self.terms, self.hierarchy, max_quantity=quantity)
         asked = canonical(spec, statement)
         check_room(self.account)
         leaves, sizes, groups = self._tabulate()

@@ -56,7 +56,8 @@ for discrete Gaussian noise, but not proven, so no pattern is stated.
 
 Clamping sizes into [min_group_size, max_group_size] is a contraction on sizes: it turns moves into smaller moves or
 none, and never increases any of these; a move by 1 stays or vanishes, so patterns turn into parts of themselves. So
-does cutting quantities to z, which is what bounds them.
+does cutting quantities to z, which is what bounds them. There are at most K − min_group_size + 1
+thresholds, and no clamped size moves further, so a larger z counts as that (`effective_quantity`).
 """
 
 from __future__ import annotations
@@ -126,6 +127,11 @@ def sensitivity(
     l1, l2_squared, shifts = _per_contribution(statistic, neighboring == "change_one", max_quantity, nodes)
     known = shifts if max_contributions == 1 else ()
     return Sensitivity(l1 * max_contributions, l2_squared * max_contributions**2, known)
+
+
+def effective_quantity(max_quantity: int, smallest: int, largest: int) -> int:
+    """The most that a record of quantity `max_quantity` can move sizes that are clamped into [smallest, largest]."""
+    return min(max_quantity, largest - smallest + 1)
 
 
 def level_sensitivities(

@@ -60,4 +60,4 @@ class Chain:
             weights_of(noisy),
             total=domain.total,
         )
-        return keep_public_groups(domain, leaves)
+        return keep_public_groups(domain, noisy, leaves)

@@ -56,7 +56,7 @@ def refuse_public_groups(solver: str, instead: str, invariants: Invariants) -> N
     if invariants == "groups":
         raise ValueError(
             f'solver: {solver!r} knows the total number of groups at most; use invariants="total" (only that is '
-            f'published exactly) or "none", or solver={instead!r}'
+            f'published exactly) or "none", without public_groups, or solver={instead!r}'
         )
 
 

@@ -21,10 +21,12 @@ HistogramSolver = Literal["exact", "cost_table", "constraint_program", "relaxed"
 class HistogramProjection:
     """Measure the histogram of every node; release the consistent integer histograms nearest to them in L2.
 
-    Levels are weighted by the inverse of their noise's variance (all alike under an even split, as in the paper).
+    Exactly, where at most the total number of groups is public; where every leaf's is, the exact real solution is
+    rounded so that no number moves by 1 or more. Levels are weighted by the inverse of their noise's variance (all
+    alike under an even split, as in the paper).
 
     Args:
-        solver: `"exact"` (M_H^dp's problem, by breakpoints and a certificate), or, for comparison with the paper on
+        solver: `"exact"` (M_H^dp's problem, with a certificate), or, for comparison with the paper on
             small inputs, `"cost_table"` (its own dynamic program), `"constraint_program"` (M_dp^OP, OR-tools),
             `"relaxed"` (M_H^r: a convex program, then every number is rounded, so that levels need not add up) and
             `"mip"` (SCIP). The last three need `pip install "tallytree[papers]"`, and none of the four knows public

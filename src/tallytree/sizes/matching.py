@@ -64,8 +64,8 @@ class Matching:
         for level in levels:
             if invariants != "groups" and ESTIMATORS[chosen[level]].numbers is None:
                 raise ValueError(
-                    f"estimator: {chosen[level]!r} at {level!r} needs the public number of groups of every node; use "
-                    f'"cumulative" with invariants={invariants!r}'
+                    f"estimator: {chosen[level]!r} at {level!r} needs the public number of groups of every node; give "
+                    f'public_groups, or use "cumulative" with invariants={invariants!r}'
                 )
         return {level: ESTIMATORS[chosen[level]].statistic for level in levels}
 

@@ -11,6 +11,9 @@ from tallytree.sizes.mechanism import LevelSizes, SizesDomain, sum_over_tree
 from tallytree.sizes.noisy import NoisyLevel, leaf_offsets, weights_of
 from tallytree.solvers import margins, tree
 
+MOST_WEIGHT_OF_SUMS = 100
+"""Beyond this a level's sums are as good as kept, and the fit only gets slower."""
+
 
 def nearest_consistent(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> Sequence[LevelSizes]:
     """The consistent non-negative integers nearest to the histograms of all levels, in L2, weighted by 1/variance.
@@ -29,12 +32,15 @@ def nearest_consistent(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> Sequ
     return released(domain, leaves_of_forest(noisy, solution))
 
 
-def keep_public_groups(domain: SizesDomain, leaves: IntArray) -> Sequence[LevelSizes]:
+def keep_public_groups(domain: SizesDomain, noisy: Sequence[NoisyLevel], leaves: IntArray) -> Sequence[LevelSizes]:
     """Histograms of the leaves (leaves, sizes) that add up to the total, fitted to each leaf's public number."""
     groups = domain.groups[-1]
     if groups is not None:
-        every_leaf = np.arange(len(leaves) + 1, dtype=np.int64)
-        leaves = margins.project([leaves], [every_leaf], groups)
+        # Every level's sums are kept in view, by how well they were measured, or the leaves' noise would spoil them.
+        first_leaf = [level.first_leaf for level in noisy]
+        sums = [np.add.reduceat(leaves, begins[:-1], axis=0) for begins in first_leaf]
+        weights = [min(weight, MOST_WEIGHT_OF_SUMS) for weight in weights_of(noisy)]
+        leaves = margins.project(sums, first_leaf, groups, weights=weights)
     return released(domain, leaves)
 
 

@@ -85,7 +85,7 @@ class _Clock:
     def over(self, solver: str) -> TimeoutError:
         return TimeoutError(
             f"time_limit: {self.limit:g} seconds were not enough for {solver} on {self.nodes:,} nodes; "
-            'give more, or use solver="exact"'
+            "give more, or use the library's own solver"
         )
 
 

@@ -33,7 +33,7 @@ class Spec(Section, ABC):
     neighboring: Text = Field(description="choose what is protected: add_remove or change_one")
     max_contributions: Whole = Field(1, description="the most records of one person")
     mechanism: MechanismSpec | None = Field(
-        None, description="give its name, and options if any: mechanism: {name: TopDown}"
+        None, description="give its name, and options if any: mechanism: {name: ...}"
     )
     budget_split: Split | None = Field(None, description="even, or a weight for each measured level")
     accounting: Text | None = Field(None, description="pld, zcdp or paper; for a budget with delta")
