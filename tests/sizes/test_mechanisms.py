@@ -5,10 +5,26 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.sizes import CensusTopDown, Chain, CumulativeProjection, HistogramProjection, Joint, Matching, SizesDomain
+from tallytree.sizes import (
+    CensusTopDown,
+    Chain,
+    CumulativeProjection,
+    HistogramProjection,
+    Joint,
+    Matching,
+    SizesDomain,
+)
 from tallytree.sizes.mechanism import LevelSizes, count_violations
 
-CONSISTENT = [Matching(), Matching("naive"), HistogramProjection(), CumulativeProjection(), Chain(), CensusTopDown(), Joint()]
+CONSISTENT = [
+    Matching(),
+    Matching("naive"),
+    HistogramProjection(),
+    CumulativeProjection(),
+    Chain(),
+    CensusTopDown(),
+    Joint(),
+]
 REGIMES = ["groups", "total", "none"]
 
 
