@@ -159,6 +159,8 @@ def _downward(
         if starts[i] == starts[i + 1]:
             continue
         fresh += _hold(i, starts, w, held, base, slope, taken, below, idle, wanted, give)
+        if starts[starts[i]] == starts[starts[i + 1]]:
+            continue  # no child has children, so nobody asks what its siblings leave to it
         total, spread = 0.0, 0.0
         for c in range(starts[i + 1] - 1, starts[i] - 1, -1):
             rest_taken[c], rest_below[c] = total, spread
