@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
 
 
 def offsets_of(lengths: IntArray) -> IntArray:

@@ -19,8 +19,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import IntArray
-from tallytree.audit.bounds import FloatArray, wilson
+from tallytree.arrays import FloatArray, IntArray
+from tallytree.audit.bounds import wilson
 
 Comparison = Literal["at least", "at most", "equal to"]
 Objective = Callable[[FloatArray, FloatArray], FloatArray]

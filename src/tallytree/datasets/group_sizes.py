@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from tallytree.arrays import IntArray, sum_by_key
-
-FloatArray = npt.NDArray[np.float64]
+from tallytree.arrays import FloatArray, IntArray, sum_by_key
 
 LAST_HOUSEHOLD = 60
 """Households of the geometric tail end here; beyond it the papers' data expect 1e-8 of them at most."""

@@ -22,12 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.arrays import FloatArray, IntArray
 from tallytree.solvers.checks import check_integers
 from tallytree.solvers.cost_table import cost_of, first_on_edge
 from tallytree.solvers.preorder import Tree, check_integer, check_tree, checked_tree
-
-FloatArray = npt.NDArray[np.float64]
 
 SAFE_VALUE = 2**40
 """Noisy values and totals are below this magnitude: the solvers compute in floats, to about nine digits."""

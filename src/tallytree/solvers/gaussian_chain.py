@@ -11,14 +11,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-import numpy.typing as npt
-
-from tallytree.arrays import IntArray
+from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
 from tallytree.solvers.rates import LEAST_RATE
-
-FloatArray = npt.NDArray[np.float64]
 
 SWEEPS = 3
 """Rounds of pseudo-observations; one more changes nothing that can be seen."""

@@ -11,11 +11,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
 from tallytree.solvers.checks import SAFE_SUM, check_integers, check_offsets
 
-FloatArray = npt.NDArray[np.float64]
 Norm = Literal[1, 2]
 
 UNBOUNDED = SAFE_SUM // 2

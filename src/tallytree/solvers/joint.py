@@ -20,14 +20,13 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import IntArray, chunks
+from tallytree.arrays import FloatArray, IntArray, chunks
 from tallytree.kernels import kernel
 from tallytree.solvers.checks import check_offsets
 from tallytree.solvers.monotone_sums import fit_with_sums, isotonic_decreasing, round_with_sums
 from tallytree.solvers.rates import DISPERSIONS, choose_dispersion, local_rates, log_likelihoods, size_blocks
 from tallytree.solvers.state_chain import LEAST_VARIANCE, posterior
 
-FloatArray = npt.NDArray[np.float64]
 Done = TypeVar("Done")
 
 logger = logging.getLogger(__name__)

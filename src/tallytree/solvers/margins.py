@@ -14,12 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
 from tallytree.solvers.checks import check_integers
 from tallytree.solvers.rounding import Levels, check_levels, check_totals, check_weights, round_with_margins
-
-FloatArray = npt.NDArray[np.float64]
 
 logger = logging.getLogger(__name__)
 

@@ -14,11 +14,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
 from tallytree.solvers.checks import check_integers, check_offsets
 
-FloatArray = npt.NDArray[np.float64]
 Merge = Literal["weighted", "average"]
 
 SAFE_SUM = 2**62

@@ -6,12 +6,9 @@ Source: ours, after Boyd et al. 2011 (ADMM in consensus form, over-relaxation, r
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
-
-FloatArray = npt.NDArray[np.float64]
 
 OVER_RELAXATION = 1.6
 CHECK_EVERY = 5

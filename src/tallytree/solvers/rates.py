@@ -8,12 +8,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
-
-FloatArray = npt.NDArray[np.float64]
 
 WINDOW = 0.25
 """Rates are averages over sizes that differ by at most this share."""

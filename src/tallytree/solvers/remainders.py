@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
 from tallytree.solvers.checks import check_integers, check_offsets
-
-FloatArray = npt.NDArray[np.float64]
 
 LARGEST = 2.0**53
 SLACK = 1e-6

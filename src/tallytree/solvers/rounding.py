@@ -13,11 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import IntArray, offsets_of
+from tallytree.arrays import FloatArray, IntArray, offsets_of
 from tallytree.kernels import kernel
 from tallytree.solvers.checks import check_integers, check_offsets
-
-FloatArray = npt.NDArray[np.float64]
 
 UNIT = 2**30
 """Fractions are whole multiples of 1/UNIT."""

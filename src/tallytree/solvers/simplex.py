@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
 from tallytree.solvers.checks import check_integers, check_offsets
-
-FloatArray = npt.NDArray[np.float64]
 
 SAFE_SUM = 2**60
 """Σ|noisy| + total of a family is at most this, so that no int64 operation can overflow."""

@@ -8,13 +8,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
 from tallytree.solvers.gaussian_chain import smooth
 
-FloatArray = npt.NDArray[np.float64]
 NEGLIGIBLE = 1e-9
 MOST_POISSON = 32.0
 """Above this dispersion, drops are modelled as rare jumps of any height."""

@@ -13,13 +13,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
 from tallytree.solvers.checks import check_integers, check_offsets
 from tallytree.solvers.margins import check_table, simplex_threshold
 from tallytree.solvers.rounding import UNIT, round_with_margins
-
-FloatArray = npt.NDArray[np.float64]
 
 logger = logging.getLogger(__name__)
 

@@ -12,13 +12,11 @@ from typing import Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.arrays import FloatArray, IntArray
 from tallytree.solvers.checks import check_integers
 from tallytree.solvers.tree_integer import certify, solve_integer
 from tallytree.solvers.tree_real import solve_real
 from tallytree.solvers.tree_shape import Problem, check_problem, expand
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @overload

@@ -9,13 +9,10 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
 from tallytree.solvers.tree_shape import Problem, weight_scale
-
-FloatArray = npt.NDArray[np.float64]
 
 LIMB = 62
 """Bits of a limb. The lowest limbs are in 0 … 2^62 − 1, the last one is signed."""

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
 from tallytree.solvers.tree_shape import Problem, weight_scale
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def solve_real(problem: Problem) -> tuple[FloatArray, int]:

@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
 from tallytree.solvers.checks import check_integers
-
-FloatArray = npt.NDArray[np.float64]
 
 SAFE_SUM = 2**53
 """Σ|noisy| + total of measured integers is at most this, so that every sum is a double exactly."""
