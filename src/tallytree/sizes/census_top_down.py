@@ -13,8 +13,8 @@ from tallytree.arrays import IntArray, offsets_of
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
 from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_everywhere
-from tallytree.sizes.noisy import NoisyLevel, measure_levels, weights_of
-from tallytree.sizes.reconcile import released, size_forest
+from tallytree.sizes.noisy import NoisyLevel, level_weights, measure_levels
+from tallytree.sizes.reconcile import forest_weights, released, size_forest
 from tallytree.solvers import margins, simplex, transport, tree
 from tallytree.solvers.remainders import round_families
 from tallytree.terms import Invariants
@@ -60,8 +60,7 @@ def _topmost(noisy: Sequence[NoisyLevel], total: int | None) -> IntArray:
     """The root's level and the one below it, at once; histograms of the lower one, int64 (nodes, sizes)."""
     parent, values = size_forest(noisy)
     width = noisy[0].values.shape[1]
-    weights = np.concatenate([np.full(len(level.values), w) for level, w in zip(noisy, weights_of(noisy), strict=True)])
-    real = tree.project(parent, values, np.append(np.tile(weights, width), 0), total=total, integer=False)
+    real = tree.project(parent, values, forest_weights(noisy), total=total, integer=False)
     by_size = np.maximum(real[:-1].reshape(width, -1), 0)
     groups = round(float(by_size[:, 0].sum())) if total is None else total
     whole = round_families(by_size[:, 0], np.array([0, width]), np.array([groups]))
@@ -78,7 +77,7 @@ def _with_public_groups(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> Int
     itself = np.arange(len(noisy[0].values) + 1)
     if len(noisy) == 1:
         return margins.project([noisy[0].values], [itself], groups[0])
-    weights = [float(w) for w in weights_of(noisy[:2])]
+    weights = [float(w) for w in level_weights(noisy[:2])]
     top = [_children(noisy[0], noisy[1]), np.arange(len(noisy[1].values) + 1)]
     decided = margins.project([level.values for level in noisy[:2]], top, groups[1], weights=weights)
     for i in range(2, len(noisy)):

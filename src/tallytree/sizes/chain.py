@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
 from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_depths, measured_everywhere
-from tallytree.sizes.noisy import measure_levels, weights_of
+from tallytree.sizes.noisy import level_weights, measure_levels
 from tallytree.sizes.reconcile import keep_public_groups
 from tallytree.solvers.chain import fit_chain
 from tallytree.terms import Invariants
@@ -57,7 +57,7 @@ class Chain:
         leaves = fit_chain(
             [level.values for level in noisy],
             [level.first_leaf for level in noisy],
-            weights_of(noisy),
+            level_weights(noisy),
             total=domain.total,
         )
         return keep_public_groups(domain, noisy, leaves)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tallytree.arrays import IntArray
 from tallytree.sizes.mechanism import LevelSizes, SizesDomain
-from tallytree.sizes.noisy import NoisyLevel
+from tallytree.sizes.noisy import NoisyLevel, whole_tails
 from tallytree.sizes.reconcile import leaves_of_forest, region_parents, released, size_forest
 from tallytree.solvers import black_boxes, cost_table
 from tallytree.terms import Invariants, integer
@@ -90,7 +89,7 @@ def _by_dynamic_program(
     if total is not None:
         return leaves_of_forest(noisy, solve(parent, values))
     # Without a public total nothing holds the sizes together, and the root above them has no term of its own.
-    regions = region_parents(noisy)
+    regions = region_parents([level.first_leaf for level in noisy])
     trees = [solve(regions, of_one_size) for of_one_size in values[:-1].reshape(-1, len(regions))]
     return leaves_of_forest(noisy, np.append(np.concatenate(trees), 0))
 
@@ -99,16 +98,8 @@ def release_tails(
     domain: SizesDomain, noisy: Sequence[NoisyLevel], solver: str, time_limit: float
 ) -> Sequence[LevelSizes]:
     """Model 2, stated in tail counts, by one of the paper's ways."""
-    nodes, width = sum(len(level.values) for level in noisy), domain.width
-    values = np.zeros((nodes, width), dtype=np.int64)
-    begin = 0
-    for level in noisy:
-        rows, cells = level.values.shape
-        values[begin : begin + rows, width - cells :] = level.values
-        if cells < width:
-            values[begin : begin + rows, 0] = cast(IntArray, domain.groups[level.depth])
-        begin += rows
-    parent = region_parents(noisy)
+    values = np.concatenate([whole_tails(domain, level) for level in noisy])
+    parent = region_parents([level.first_leaf for level in noisy])
     solve = black_boxes.tails_relaxed if solver == "relaxed" else black_boxes.tails_mip
     tails = np.asarray(solve(parent, values, total=domain.total, time_limit=time_limit))
     whole = np.rint(tails).astype(np.int64)
@@ -118,7 +109,7 @@ def release_tails(
 
 def _published_delta(noisy: Sequence[NoisyLevel]) -> int:
     """3·⌈2λ²⌉ (section 11.2, footnote 2), with the variance of the noise for 2λ², which it is up to rounding."""
-    return 3 * max(1, math.ceil(max(level.variance for level in noisy)))
+    return 3 * max(1, math.ceil(max(level.noise.variance for level in noisy)))
 
 
 def _rounded_levels(

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from tallytree.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
-from tallytree.measurements import Measurement, Measures, Statistic
+from tallytree.measurements import Measures, Statistic
 from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_everywhere, sum_over_tree
-from tallytree.sizes.noisy import CELLS_AT_ONCE
+from tallytree.sizes.noisy import measure_level, whole_tails
 from tallytree.solvers import joint
 from tallytree.solvers.rates import DISPERSIONS
 from tallytree.terms import Invariants
@@ -135,28 +135,17 @@ def _number(name: str, value: object) -> float:
 
 def _measure(domain: SizesDomain, depth: int, measurer: Measures) -> joint.Level:
     """One level's noisy tail counts; where only the root's number of groups is public, that is its first cell."""
-    hierarchy, nodes = domain.hierarchy, domain.hierarchy.size(depth)
+    level = measure_level(domain, depth, measurer, "tail_counts")
     known = domain.groups[depth]
-    lacking = known is not None and not domain.groups_are_public
-    values = np.empty((nodes, domain.width - domain.groups_are_public), dtype=np.int64)
-    at_once = max(1, CELLS_AT_ONCE // domain.width)
-    measured: Measurement | None = None
-    for begin in range(0, nodes, at_once):
-        chunk = np.arange(begin, min(begin + at_once, nodes), dtype=np.int64)
-        measured = measurer.measure(hierarchy.levels[depth], chunk, "tail_counts")
-        values[chunk, int(lacking) :] = measured.values.reshape(len(chunk), -1)
-    assert measured is not None  # noqa: S101  every level has a node
-    if lacking and known is not None:
-        values[:, 0] = known
     if known is not None:
         most = known.astype(np.float64)
     else:
-        most = np.full(nodes, math.inf if domain.total is None else float(domain.total))
+        most = np.full(len(level.values), math.inf if domain.total is None else float(domain.total))
     return joint.Level(
-        values,
+        level.values if domain.groups_are_public else whole_tails(domain, level),
         _children(domain, depth),
-        float(measured.noise.scale),
-        measured.noise.distribution == "discrete_laplace",
+        float(level.noise.scale),
+        level.noise.distribution == "discrete_laplace",
         most,
     )
 

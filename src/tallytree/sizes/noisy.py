@@ -9,7 +9,7 @@ import numpy as np
 
 from tallytree.arrays import IntArray, chunks
 from tallytree.hierarchy import Hierarchy
-from tallytree.measurements import Measures, Statistic
+from tallytree.measurements import Measures, Noise, Statistic
 from tallytree.sizes.mechanism import SizesDomain
 
 CELLS_AT_ONCE = 4_000_000
@@ -29,13 +29,13 @@ class NoisyLevel:
         depth: the level.
         values: int64 (n, cells), a row per node.
         first_leaf: int64 (n + 1,), node i holds the leaves first_leaf[i] … first_leaf[i + 1] − 1.
-        variance: of the noise in every cell.
+        noise: in every cell.
     """
 
     depth: int
     values: IntArray
     first_leaf: IntArray
-    variance: float
+    noise: Noise
 
 
 def measure_levels(domain: SizesDomain, measurer: Measures, statistic: Statistic) -> list[NoisyLevel]:
@@ -52,7 +52,7 @@ def measure_level(domain: SizesDomain, depth: int, measurer: Measures, statistic
         measured = measurer.measure(hierarchy.levels[depth], nodes, statistic)
         parts.append(measured.values.reshape(len(nodes), -1))
     values = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    return NoisyLevel(depth, values, leaf_offsets(hierarchy, depth), measured.noise.variance)
+    return NoisyLevel(depth, values, leaf_offsets(hierarchy, depth), measured.noise)
 
 
 def leaf_offsets(hierarchy: Hierarchy, depth: int) -> IntArray:
@@ -63,9 +63,20 @@ def leaf_offsets(hierarchy: Hierarchy, depth: int) -> IntArray:
     return offsets
 
 
-def weights_of(levels: Sequence[NoisyLevel]) -> list[int]:
-    """Weights in proportion to 1/variance, as integers so that sums with them are exact: all 1 where noise is equal."""
-    variances = [max(level.variance, 1e-12) for level in levels]
+def whole_tails(domain: SizesDomain, level: NoisyLevel) -> IntArray:
+    """The tail counts of every size, int64 (n, sizes): where a node's number of groups is public, it is the first."""
+    groups = domain.groups[level.depth]
+    return level.values if groups is None else np.column_stack([groups, level.values])
+
+
+def level_weights(levels: Sequence[NoisyLevel]) -> list[int]:
+    """Weights of levels in proportion to the inverse of their noise's variance; see `inverse_weights`."""
+    return inverse_weights([level.noise.variance for level in levels])
+
+
+def inverse_weights(variances: Sequence[float]) -> list[int]:
+    """Weights in proportion to 1/variance, as integers so that sums with them are exact: all 1 where they are equal."""
+    variances = [max(variance, 1e-12) for variance in variances]
     ratios = [min(max(variances) / variance, LARGEST_WEIGHT) for variance in variances]
     if all(abs(ratio - round(ratio)) < 1e-9 * ratio for ratio in ratios):
         return [round(ratio) for ratio in ratios]

@@ -8,7 +8,7 @@ import numpy as np
 
 from tallytree.arrays import IntArray
 from tallytree.sizes.mechanism import LevelSizes, SizesDomain, sum_over_tree
-from tallytree.sizes.noisy import NoisyLevel, leaf_offsets, weights_of
+from tallytree.sizes.noisy import NoisyLevel, inverse_weights, leaf_offsets, level_weights
 from tallytree.solvers import margins, tree
 
 MOST_WEIGHT_OF_SUMS = 100
@@ -24,11 +24,10 @@ def nearest_consistent(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> Sequ
     groups = domain.groups[-1]
     if groups is not None:
         tables, first_leaf = [level.values for level in noisy], [level.first_leaf for level in noisy]
-        leaves = margins.project(tables, first_leaf, groups, weights=weights_of(noisy))
+        leaves = margins.project(tables, first_leaf, groups, weights=level_weights(noisy))
         return released(domain, leaves)
-    weights = np.concatenate([np.full(len(level.values), w) for level, w in zip(noisy, weights_of(noisy), strict=True)])
     parent, values = size_forest(noisy)
-    solution = tree.project(parent, values, np.append(np.tile(weights, domain.width), 0), total=domain.total)
+    solution = tree.project(parent, values, forest_weights(noisy), total=domain.total)
     return released(domain, leaves_of_forest(noisy, solution))
 
 
@@ -39,7 +38,7 @@ def keep_public_groups(domain: SizesDomain, noisy: Sequence[NoisyLevel], leaves:
         # Every level's sums are kept in view, by how well they were measured, or the leaves' noise would spoil them.
         first_leaf = [level.first_leaf for level in noisy]
         sums = [np.add.reduceat(leaves, begins[:-1], axis=0) for begins in first_leaf]
-        weights = [min(weight, MOST_WEIGHT_OF_SUMS) for weight in weights_of(noisy)]
+        weights = [min(weight, MOST_WEIGHT_OF_SUMS) for weight in level_weights(noisy)]
         leaves = margins.project(sums, first_leaf, groups, weights=weights)
     return released(domain, leaves)
 
@@ -64,23 +63,19 @@ def project_group_numbers(
     Returns:
         Per measured level, int64, the number of groups of each node.
     """
-    levels = [
-        NoisyLevel(depth, here[:, None], leaf_offsets(domain.hierarchy, depth), variance)
-        for depth, here, variance in zip(domain.measured_depths, numbers, variances, strict=True)
-    ]
-    parent = region_parents(levels)
-    weights = [np.full(len(level.values), float(w)) for level, w in zip(levels, weights_of(levels), strict=True)]
+    parent = region_parents([leaf_offsets(domain.hierarchy, depth) for depth in domain.measured_depths])
+    weights = [np.full(len(here), w) for here, w in zip(numbers, inverse_weights(variances), strict=True)]
     solution = tree.project(parent, np.concatenate(numbers), np.concatenate(weights), total=domain.total)
     return np.split(solution, np.cumsum([len(here) for here in numbers])[:-1])
 
 
-def region_parents(noisy: Sequence[NoisyLevel]) -> IntArray:
-    """The parent of every node of the measured levels, root level first; −1 for the root."""
-    begins = np.cumsum([0, *(len(level.values) for level in noisy)])
+def region_parents(first_leaf: Sequence[IntArray]) -> IntArray:
+    """The parent of every node of the measured levels, root level first; −1 for the root (see `NoisyLevel`)."""
+    begins = np.cumsum([0, *(len(cuts) - 1 for cuts in first_leaf)])
     parent = np.full(begins[-1], -1, dtype=np.int64)
-    for i in range(1, len(noisy)):
-        first = noisy[i].first_leaf[:-1]
-        parent[begins[i] : begins[i + 1]] = begins[i - 1] + np.searchsorted(noisy[i - 1].first_leaf, first, "right") - 1
+    for i in range(1, len(first_leaf)):
+        above = np.searchsorted(first_leaf[i - 1], first_leaf[i][:-1], "right") - 1
+        parent[begins[i] : begins[i + 1]] = begins[i - 1] + above
     return parent
 
 
@@ -92,12 +87,18 @@ def size_forest(noisy: Sequence[NoisyLevel]) -> tuple[IntArray, IntArray]:
     Returns:
         The parent of every node (−1 for the root), and the noisy value of every node (0 for the root).
     """
-    above = region_parents(noisy)
+    above = region_parents([level.first_leaf for level in noisy])
     nodes, width = len(above), noisy[0].values.shape[1]
     parent = above + np.arange(width, dtype=np.int64)[:, None] * nodes
     parent[:, above < 0] = width * nodes
     values = np.concatenate([level.values for level in noisy]).T
     return np.append(parent.reshape(-1), -1), np.append(values.reshape(-1), 0)
+
+
+def forest_weights(noisy: Sequence[NoisyLevel]) -> IntArray:
+    """The weight of every node of `size_forest`; the root, which was not measured, has none."""
+    weights = np.repeat(level_weights(noisy), [len(level.values) for level in noisy])
+    return np.append(np.tile(weights, noisy[0].values.shape[1]), 0)
 
 
 def leaves_of_forest(noisy: Sequence[NoisyLevel], solution: IntArray) -> IntArray:

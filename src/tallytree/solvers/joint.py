@@ -119,9 +119,8 @@ def fit(
     tails = [Tails(np.array([0, len(start)], dtype=np.int64), start, whole[start])]
     worst = (0, 0.0, 0.0)
     for i in range(1, len(levels)):
-        parts = _in_threads(
-            _downward(levels, i, estimates[i][0], below[i], tails[-1], blocks, kappas, tolerance, first_size)
-        )
+        families = _downward(levels, i, estimates[i][0], below[i], tails[-1], kappas, tolerance, first_size)
+        parts = _in_threads(families, np.diff(levels[i - 1].first_child))
         begins = np.cumsum([0, *(len(part[1]) for part in parts)])
         offsets = [part[0][:-1] + begin for part, begin in zip(parts, begins[:-1], strict=True)]
         columns = [np.concatenate([part[column] for part in parts]) for column in (1, 2)]
@@ -180,7 +179,7 @@ def _upward(
             span = (slices.start, slices.stop)
             _observe(level.values, *noise, level.most, *span, first_size, blocks, dispersions, mean, variance)
 
-        _in_threads((observe, np.ones(len(mean), dtype=np.int64)))
+        _in_threads(observe, np.ones(len(mean), dtype=np.int64))
         if estimates:
             summed, spread = np.empty(mean.shape), np.empty(mean.shape)
             _add_children(level.first_child, *estimates[-1], summed, spread)
@@ -199,12 +198,11 @@ def _downward(
     mean: FloatArray,
     below: Estimate,
     above: Tails,
-    blocks: IntArray,
     dispersions: FloatArray,
     tolerance: float,
     first_size: int,
-) -> tuple[Callable[[slice], Part], IntArray]:
-    """How to estimate the families of a slice of level i's parents, and the number of children of each parent."""
+) -> Callable[[slice], Part]:
+    """How to estimate the families of a slice of level i's parents."""
     level, first_child = levels[i], levels[i - 1].first_child
 
     def work(slices: slice) -> Part:
@@ -225,12 +223,11 @@ def _downward(
         )
         return found
 
-    return work, np.diff(first_child)
+    return work
 
 
-def _in_threads(job: tuple[Callable[[slice], Done], IntArray]) -> list[Done]:
+def _in_threads(work: Callable[[slice], Done], weights: IntArray) -> list[Done]:
     """Do the work for consecutive slices of items of about equal weight, side by side; kernels release the lock."""
-    work, weights = job
     workers = min(len(weights), os.cpu_count() or 1)
     parts = list(chunks(weights, max(1, -(-int(weights.sum()) // (8 * workers)))))
     if workers == 1 or len(parts) == 1:
