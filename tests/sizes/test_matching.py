@@ -7,7 +7,7 @@ from tallytree.measure import Measurer
 from tallytree.privacy.accounting import plan_noise
 from tallytree.privacy.sensitivity import sensitivity
 from tallytree.privacy.sources import KeyedNoise
-from tallytree.sizes import SizesDomain, matching
+from tallytree.sizes import SizesDomain, level_estimates
 from tallytree.tabulate.levels import SizeLevels
 
 ESTIMATORS = ["cumulative", "sorted", "naive", {"all": "sorted", "state": "cumulative", "county": "naive"}]
@@ -55,7 +55,7 @@ def test_with_next_to_no_noise_the_truth_comes_back(towns):
 
 def test_the_release_does_not_depend_on_how_nodes_are_chunked(towns, monkeypatch):
     whole = release(towns, tt.sizes.Matching())[0]
-    monkeypatch.setattr(matching, "CELLS_AT_ONCE", 120)
+    monkeypatch.setattr(level_estimates, "CELLS_AT_ONCE", 120)
     parts = release(towns, tt.sizes.Matching())[0]
     for a, b in zip(whole, parts, strict=True):
         assert np.array_equal(np.stack([a.nodes, a.sizes, a.groups]), np.stack([b.nodes, b.sizes, b.groups]))

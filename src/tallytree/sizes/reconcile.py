@@ -51,19 +51,20 @@ def released(domain: SizesDomain, leaves: IntArray) -> Sequence[LevelSizes]:
 
 
 def project_group_numbers(
-    domain: SizesDomain, numbers: Sequence[IntArray], variances: Sequence[float]
+    domain: SizesDomain, depths: Sequence[int], numbers: Sequence[IntArray], variances: Sequence[float]
 ) -> list[IntArray]:
     """Numbers of groups that add up, and that keep the public ones, nearest to estimates of every measured level.
 
     Args:
         domain: the public facts.
+        depths: the levels that were measured, root first.
         numbers: per measured level, int64, the estimate (or the public number) of each node.
         variances: per measured level, of an estimate.
 
     Returns:
         Per measured level, int64, the number of groups of each node.
     """
-    parent = region_parents([leaf_offsets(domain.hierarchy, depth) for depth in domain.measured_depths])
+    parent = region_parents([leaf_offsets(domain.hierarchy, depth) for depth in depths])
     weights = [np.full(len(here), w) for here, w in zip(numbers, inverse_weights(variances), strict=True)]
     solution = tree.project(parent, np.concatenate(numbers), np.concatenate(weights), total=domain.total)
     return np.split(solution, np.cumsum([len(here) for here in numbers])[:-1])

@@ -1,0 +1,170 @@
+"""Every node of some levels estimated by itself, level by level (Kuo et al. 2018, section 4), as runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast, get_args
+
+import numpy as np
+
+from tallytree.arrays import IntArray, chunks
+from tallytree.hierarchy import Hierarchy
+from tallytree.measurements import Measures, Statistic
+from tallytree.sizes.estimators import ESTIMATORS, Bounds, Estimator, EstimatorName, Fit
+from tallytree.sizes.mechanism import SizesDomain
+from tallytree.sizes.noisy import CELLS_AT_ONCE
+from tallytree.sizes.reconcile import project_group_numbers
+from tallytree.solvers.isotonic import Norm
+from tallytree.solvers.matching import NodeRuns
+from tallytree.terms import Invariants
+
+EstimatorOption = EstimatorName | Mapping[str, EstimatorName]
+
+
+def checked_norm(norm: object) -> Norm:
+    """The norm, 1 or 2.
+
+    Raises:
+        ValueError: another one.
+    """
+    if norm not in get_args(Norm) or isinstance(norm, bool):
+        raise ValueError(f"norm: {norm!r} must be 1 or 2")
+    return cast(Norm, int(cast(int, norm)))
+
+
+def check_estimator(estimator: object) -> None:
+    """Refuse what is neither the name of an estimator nor a mapping to such names.
+
+    Raises:
+        ValueError: an unknown name.
+        TypeError: neither.
+    """
+    if not isinstance(estimator, str | Mapping):
+        raise TypeError(f"estimator: {estimator!r} must be a name, or a mapping from level names to names")
+    for name in [estimator] if isinstance(estimator, str) else estimator.values():
+        if name not in ESTIMATORS:
+            raise ValueError(f"estimator: {name!r} is not known; choose one of {', '.join(ESTIMATORS)}")
+
+
+@dataclass(frozen=True)
+class LevelEstimates:
+    """How the nodes of some levels are estimated.
+
+    Attributes:
+        hierarchy: the public tree.
+        depths: the levels that are measured, from the root downward.
+        estimator: its name, or one for each of the levels.
+        norm: of the isotonic regression.
+
+    Raises:
+        ValueError: a mapping that misses a level, or names another one.
+    """
+
+    hierarchy: Hierarchy
+    depths: Sequence[int]
+    estimator: EstimatorOption
+    norm: Norm
+
+    def __post_init__(self) -> None:
+        """Check that a mapping names exactly the hierarchy's levels."""
+        if isinstance(self.estimator, str):
+            return
+        for level in self.hierarchy.levels:
+            if level not in self.estimator:
+                raise ValueError(f"estimator: none is given for the level {level!r}; name one for every level")
+        for level in self.estimator:
+            if level not in self.hierarchy.levels:
+                levels = ", ".join(self.hierarchy.levels)
+                raise ValueError(f"estimator: {level!r} is not a level; the levels are {levels}")
+
+    def statistics(self, invariants: Invariants) -> dict[str, Statistic]:
+        """The levels to be measured, root first, and what is measured there.
+
+        Raises:
+            ValueError: an estimator that needs public numbers of groups where these are private.
+        """
+        chosen = {self.hierarchy.levels[depth]: self._name(depth) for depth in self.depths}
+        for level, name in chosen.items():
+            if invariants != "groups" and ESTIMATORS[name].numbers is None:
+                raise ValueError(
+                    f"estimator: {name!r} at {level!r} needs the public number of groups of every node; give "
+                    f'public_groups, or use "cumulative" with invariants={invariants!r}'
+                )
+        return {level: ESTIMATORS[name].statistic for level, name in chosen.items()}
+
+    def of(self, domain: SizesDomain, measurer: Measures) -> Iterator[NodeRuns]:
+        """The runs of every node, level by level, root first."""
+        if domain.groups_are_public:
+            return iter(self._estimate(domain, depth, measurer) for depth in self.depths)
+        return self._estimate_privately(domain, measurer)
+
+    def _estimate(self, domain: SizesDomain, depth: int, measurer: Measures) -> NodeRuns:
+        """Every node of a level whose numbers of groups are public, in chunks that bound the memory."""
+        groups = cast(IntArray, domain.groups[depth])
+        estimator = self._estimator(depth)
+        cells = groups if estimator.statistic == "sorted_sizes" else np.full(len(groups), domain.width, dtype=np.int64)
+        parts = []
+        for chunk in chunks(cells, CELLS_AT_ONCE):
+            bounds = Bounds(groups[chunk], domain.smallest, domain.largest)
+            fit = self._fit(depth, measurer, chunk, bounds)
+            parts.append(estimator.estimate(fit, groups[chunk], bounds))
+        return joined(parts)
+
+    def _estimate_privately(self, domain: SizesDomain, measurer: Measures) -> Iterator[NodeRuns]:
+        """Every level, root first, where numbers of groups are private: they are estimated first.
+
+        Each fit says how many groups its node has; these estimates are projected on the tree, and with the numbers that
+        come out every node is estimated as if they were public.
+        """
+        fits: list[list[tuple[slice, Bounds, Fit]]] = []
+        for depth in self.depths:
+            groups = domain.groups[depth]
+            cells = np.full(self.hierarchy.size(depth), domain.width, dtype=np.int64)
+            fits.append([])
+            for chunk in chunks(cells, CELLS_AT_ONCE):
+                bounds = Bounds(None if groups is None else groups[chunk], domain.smallest, domain.largest)
+                fits[-1].append((chunk, bounds, self._fit(depth, measurer, chunk, bounds)))
+        estimators = [self._estimator(depth) for depth in self.depths]
+        numbers = project_group_numbers(
+            domain,
+            self.depths,
+            [
+                np.concatenate([_numbers(estimator, bounds, fit) for _, bounds, fit in level])
+                for estimator, level in zip(estimators, fits, strict=True)
+            ],
+            [level[0][2].noise_variance for level in fits],
+        )
+        for estimator, level, groups in zip(estimators, fits, numbers, strict=True):
+            yield joined([estimator.estimate(fit, groups[chunk], bounds) for chunk, bounds, fit in level])
+
+    def _fit(self, depth: int, measurer: Measures, chunk: slice, bounds: Bounds) -> Fit:
+        nodes = np.arange(chunk.start, chunk.stop, dtype=np.int64)
+        estimator = self._estimator(depth)
+        measured = measurer.measure(self.hierarchy.levels[depth], nodes, estimator.statistic)
+        return estimator.fit(measured, bounds, self.norm)
+
+    def _estimator(self, depth: int) -> Estimator:
+        return ESTIMATORS[self._name(depth)]
+
+    def _name(self, depth: int) -> EstimatorName:
+        return self.estimator if isinstance(self.estimator, str) else self.estimator[self.hierarchy.levels[depth]]
+
+
+def _numbers(estimator: Estimator, bounds: Bounds, fit: Fit) -> IntArray:
+    """Each node's number of groups: the public one, or what the fit says."""
+    if bounds.groups is not None or estimator.numbers is None:
+        return cast(IntArray, bounds.groups)
+    return estimator.numbers(fit)
+
+
+def joined(parts: Sequence[NodeRuns]) -> NodeRuns:
+    """The rows of all parts, one after the other."""
+    begins = np.cumsum([0, *(len(part.size) for part in parts)])
+    offsets = [part.offsets[:-1] + begin for part, begin in zip(parts, begins[:-1], strict=True)]
+    return NodeRuns(
+        np.concatenate([*offsets, begins[-1:]]),
+        np.concatenate([part.size for part in parts]),
+        np.concatenate([part.groups for part in parts]),
+        np.concatenate([part.variance for part in parts]),
+    )
