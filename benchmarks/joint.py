@@ -26,9 +26,8 @@ from tallytree.datasets.group_sizes import count_rows
 from tallytree.measure import Measurer
 from tallytree.planning import Options, group_sizes_job
 from tallytree.privacy.sources import KeyedNoise
-from tallytree.sizes import Matching, SizesDomain
+from tallytree.sizes import BottomUp, Matching, SizesDomain
 from tallytree.sizes.joint import Joint
-from tallytree.solvers import isotonic
 from tallytree.tabulate.levels import SizeLevels
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -67,26 +66,6 @@ class Data:
         levels = mechanism.release_sizes(self.domain, timed)
         seconds = time.perf_counter() - begin - timed.seconds
         return self.errors([(level.nodes, level.sizes, level.groups) for level in levels]), seconds
-
-    def bottom_up(self, epsilon: float, seed: int) -> list[float]:
-        """All of the budget at the leaves, in chunks of leaves."""
-        plan = self.job(Matching(), epsilon * len(self.domain.measured_depths), None).plan
-        measurer = Measurer(self.true, plan, KeyedNoise(seed.to_bytes(32, "big")))
-        per_leaf = self.domain.groups[-1]
-        parts = []
-        for begin in range(0, self.hierarchy.n_leaves, 300):
-            nodes = np.arange(begin, min(begin + 300, self.hierarchy.n_leaves))
-            noisy = measurer.measure(self.hierarchy.levels[-1], nodes, "tail_counts")
-            fit = isotonic.fit_rows(-noisy.values, noisy.offsets, norm=1, lower=-per_leaf[nodes], upper=0)
-            tails = np.column_stack([per_leaf[nodes], -fit.reshape(len(nodes), -1), np.zeros(len(nodes), np.int64)])
-            drops = tails[:, :-1] - tails[:, 1:]
-            node, size = np.nonzero(drops)
-            parts.append((nodes[node], size + self.domain.smallest, drops[node, size]))
-        found = [tuple(np.concatenate(column) for column in zip(*parts, strict=True))]
-        for depth in range(len(self.hierarchy.levels) - 1, 0, -1):
-            nodes, sizes, groups = found[-1]
-            found.append((self.hierarchy.parents(depth, nodes), sizes, groups))
-        return self.errors(found[::-1])
 
     def errors(self, levels: Sequence[tuple[Any, Any, Any]]) -> list[float]:
         """Mean earth mover's distance per node and level."""
@@ -146,7 +125,7 @@ def compare(name: str, data: Data, epsilons: Sequence[float], runs: int) -> None
         columns: dict[str, Callable[[int], tuple[list[float], float]]] = {
             "Joint": lambda seed, epsilon=epsilon: data.run(Joint(), epsilon, seed),
             "Matching": lambda seed, epsilon=epsilon: data.run(Matching(), epsilon, seed),
-            "Bottom-up": lambda seed, epsilon=epsilon: (data.bottom_up(epsilon, seed), np.nan),
+            "Bottom-up": lambda seed, epsilon=epsilon: data.run(BottomUp(), epsilon, seed),
         }
         for label, run in columns.items():
             results = [run(seed) for seed in range(1, runs + 1)]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
+NumberArray = npt.NDArray[np.int64 | np.float64]
+
+Number = TypeVar("Number", bound=np.int64 | np.float64)
 
 
 def offsets_of(lengths: IntArray) -> IntArray:
@@ -24,7 +28,7 @@ def concatenate_ranges(starts: IntArray, lengths: IntArray) -> tuple[IntArray, I
     return np.arange(offsets[-1], dtype=np.int64) + np.repeat(starts - offsets[:-1], lengths), offsets
 
 
-def sum_by_key(keys: IntArray, values: IntArray) -> tuple[IntArray, IntArray]:
+def sum_by_key(keys: IntArray, values: npt.NDArray[Number]) -> tuple[IntArray, npt.NDArray[Number]]:
     """The distinct keys, ascending, and the sum of the values of each."""
     if len(keys) == 0:
         return keys, values

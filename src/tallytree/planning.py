@@ -23,8 +23,8 @@ from tallytree.privacy.scales import next_float, representable
 from tallytree.privacy.sensitivity import effective_quantity, level_sensitivities
 from tallytree.privacy.spending import Loss, Posting
 from tallytree.product import Product
-from tallytree.sizes import Matching, SizesMechanism, UnderstatesLoss
-from tallytree.sizes.mechanism import mechanism_adds_up
+from tallytree.sizes import HasLimit, Matching, SizesMechanism, UnderstatesLoss
+from tallytree.sizes.mechanism import caveat_of
 from tallytree.statement import shown_up
 from tallytree.tabulate.records import LeafKey
 from tallytree.terms import UNITS, Invariants, Terms, checked_terms, integer
@@ -207,6 +207,8 @@ def group_sizes_job(
     smallest, largest = _size_range(min_group_size, max_group_size, public)
     terms = options.terms()
     mechanism = _sizes_mechanism(options.mechanism)
+    if isinstance(mechanism, HasLimit):
+        mechanism.check_cells(hierarchy, largest - smallest + 1)
     statistics = mechanism.statistics(hierarchy, invariants=public)
     allowed = SIZES_STATISTICS | SORTED_STATISTICS if public == "groups" else SIZES_STATISTICS
     _check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, allowed))
@@ -219,14 +221,9 @@ def group_sizes_job(
         max_quantity=effective_quantity(most, smallest, largest),
         understatement=understatement,
     )
-    caution = None
+    caution = caveat_of(mechanism)
     if understatement:
         caution = _published_calibration(mechanism, budget, plan)
-    elif not mechanism_adds_up(mechanism):
-        caution = (
-            f"{mechanism!r} rounds every number by itself, so its levels need not add up, nor keep the numbers of "
-            "groups that are public. For comparison only."
-        )
     if caution is not None:
         warnings.warn(f"mechanism: {caution}", stacklevel=3)
     if options.ledger is not None and group is None and most > 1:

@@ -215,7 +215,8 @@ def release_group_sizes(
     """Publish how many groups (households, taxis) of every node have 0, 1, 2, … members.
 
     The released numbers are integers ≥ 0, every node's are the sums of its children's, and what `invariants` says is
-    public is kept exactly. Give either entity rows (`group`) or (leaf, size, groups) rows (`size` and `groups`), which
+    public is kept exactly; a mechanism kept for comparison that falls short of this warns, and the statement says it.
+    Give either entity rows (`group`) or (leaf, size, groups) rows (`size` and `groups`), which
     state every group, those of size 0 included.
 
     Args:

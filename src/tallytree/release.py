@@ -124,8 +124,8 @@ class Release:
         """The published numbers of a level.
 
         Path columns (strings), then `count`; or, for group sizes, `size` and `groups`, one row per (node, size) with
-        groups; int64. Counts list every node of a hierarchy, and the non-zero cells of flows. Rows are in the
-        hierarchy's own order.
+        groups; int64 (`groups` is float64 where the mechanism releases fractions). Counts list every node of a
+        hierarchy, and the non-zero cells of flows. Rows are in the hierarchy's own order.
 
         Raises:
             ValueError: an unknown level.

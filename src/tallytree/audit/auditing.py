@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,6 +29,7 @@ from tallytree.privacy.accounting import NoisePlan, epsilon_from_rho
 from tallytree.privacy.sources import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain, SizesMechanism
+from tallytree.sizes.mechanism import caveat_of
 from tallytree.terms import Invariants, integer
 
 ZCDP_DELTA = Fraction(1, 10**6)
@@ -283,18 +285,21 @@ def planned(
         groups_per_leaf: how many groups a leaf can have, where the numbers of groups are private.
     """
     if isinstance(tree, SizesDomain):
-        job = group_sizes_job(
-            None,
-            tree.hierarchy,
-            budget,
-            options,
-            size="size",
-            groups="groups",
-            max_quantity=max_quantity,
-            invariants=invariants_of(tree),
-            max_group_size=tree.largest,
-            min_group_size=tree.smallest,
-        )
+        with warnings.catch_warnings():
+            if caveat_of(options.mechanism) is not None:
+                warnings.simplefilter("ignore")  # a caveat is about releases, and nothing is published here
+            job = group_sizes_job(
+                None,
+                tree.hierarchy,
+                budget,
+                options,
+                size="size",
+                groups="groups",
+                max_quantity=max_quantity,
+                invariants=invariants_of(tree),
+                max_group_size=tree.largest,
+                min_group_size=tree.smallest,
+            )
         return job, sizes_inputs(tree, groups_per_leaf)
     if not isinstance(tree, Hierarchy | Product):
         raise TypeError(

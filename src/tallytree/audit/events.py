@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import FloatArray, IntArray
+from tallytree.arrays import FloatArray, IntArray, NumberArray
 from tallytree.audit.bounds import wilson
 
 Comparison = Literal["at least", "at most", "equal to"]
@@ -41,11 +41,11 @@ class Score:
 
     Attributes:
         name: in words.
-        of: from runs, int64 (runs, cells), to float64 (runs,).
+        of: from runs, int64 or float64 (runs, cells), to float64 (runs,).
     """
 
     name: str
-    of: Callable[[IntArray], FloatArray]
+    of: Callable[[NumberArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +53,14 @@ class View:
     """Something that was seen of many runs under both data sets.
 
     Attributes:
-        before: int64 (runs, cells), under the data.
-        after: int64 (runs, cells), under its neighbour.
+        before: int64 or float64 (runs, cells), under the data.
+        after: the same, under its neighbour.
         labels: the cells' names.
         scores: scores known beforehand, beside those that are found in the runs.
     """
 
-    before: IntArray
-    after: IntArray
+    before: NumberArray
+    after: NumberArray
     labels: Sequence[str]
     scores: tuple[Score, ...] = ()
 
@@ -152,7 +152,7 @@ def _found_scores(view: View) -> list[Score]:
     return scores
 
 
-def _covariance(runs: IntArray) -> FloatArray:
+def _covariance(runs: NumberArray) -> FloatArray:
     centred = runs - runs.mean(axis=0)
     return np.asarray(centred.T @ centred / max(1, len(runs) - 1))
 
@@ -179,7 +179,7 @@ def _strongest_pairs(apart: FloatArray, covariance: FloatArray, cells: IntArray)
 def _sum_of(labels: Sequence[str], terms: Sequence[tuple[int, int]]) -> Score:
     name = " ".join(f"{'+' if sign > 0 else '−'} {labels[cell]}" for cell, sign in terms).removeprefix("+ ")
 
-    def of(runs: IntArray) -> FloatArray:
+    def of(runs: NumberArray) -> FloatArray:
         return np.asarray(sum(sign * runs[:, cell] for cell, sign in terms), dtype=np.float64)
 
     return Score(name, of)
@@ -193,7 +193,7 @@ def _discriminant(apart: FloatArray, covariance: FloatArray) -> Score:
     if largest > 0:
         weights = np.round(weights / largest, 6)
 
-    def of(runs: IntArray) -> FloatArray:
+    def of(runs: NumberArray) -> FloatArray:
         return np.asarray(np.round(runs @ weights, 6))
 
     return Score("the linear discriminant of all cells", of)

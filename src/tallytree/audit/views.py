@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tallytree.arrays import IntArray
+from tallytree.arrays import IntArray, NumberArray
 from tallytree.audit.events import Score, View
 from tallytree.audit.runs import LevelRuns, ReplayMeasurer
 from tallytree.hierarchy import Hierarchy
@@ -24,11 +24,11 @@ class Publisher:
 
     Attributes:
         labels: the names of the vector's entries.
-        publish: from the measurements of one run to the vector, int64.
+        publish: from the measurements of one run to the vector, int64, or float64 where fractions are released.
     """
 
     labels: list[str]
-    publish: Callable[[Measures], IntArray]
+    publish: Callable[[Measures], NumberArray]
 
 
 def publisher(job: CountsJob | GroupSizesJob, tree: Hierarchy | Product | SizesDomain, total: int | None) -> Publisher:
@@ -53,19 +53,21 @@ def measured_view(before: Mapping[str, LevelRuns], after: Mapping[str, LevelRuns
         for (level, drawn), width, end in zip(before.items(), widths, ends.tolist(), strict=True)
     ]
 
-    def of_all(runs: IntArray) -> Any:
+    def of_all(runs: NumberArray) -> Any:
         return sum((score.of(runs) for score in level_scores), np.zeros(len(runs)))
 
     scores = (Score("the log-likelihood ratio of all measurements", of_all), *level_scores) if level_scores else ()
     return View(_stacked(before, runs), _stacked(after, runs), labels, scores)
 
 
-def _log_likelihood_ratio(noise: Noise, true: IntArray, neighbor: IntArray, cells: slice) -> Callable[[IntArray], Any]:
+def _log_likelihood_ratio(
+    noise: Noise, true: IntArray, neighbor: IntArray, cells: slice
+) -> Callable[[NumberArray], Any]:
     """The logarithm of P(cells | data)/P(cells | neighbor) under the claimed noise."""
     differ = np.flatnonzero(true != neighbor)
     scale = float(noise.scale)
 
-    def of(runs: IntArray) -> Any:
+    def of(runs: NumberArray) -> Any:
         here = runs[:, cells][:, differ]
         from_true, from_neighbor = here - true[differ], here - neighbor[differ]
         if noise.distribution == "discrete_laplace":
@@ -106,9 +108,9 @@ def _sizes_publisher(job: GroupSizesJob, domain: SizesDomain) -> Publisher:
     hierarchy, width = domain.hierarchy, domain.largest + 1
     begins = np.cumsum([0, *(hierarchy.size(depth) * width for depth in range(len(hierarchy.levels)))])
 
-    def publish(measurer: Measures) -> IntArray:
-        vector = np.zeros(begins[-1], dtype=np.int64)
+    def publish(measurer: Measures) -> NumberArray:
         levels = job.mechanism.release_sizes(domain, measurer)
+        vector = np.zeros(begins[-1], dtype=levels[0].groups.dtype)
         for begin, released in zip(begins[:-1], levels, strict=True):
             vector[begin + released.nodes * width + released.sizes] = released.groups
         return vector

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from tallytree.arrays import IntArray
+from tallytree.arrays import NumberArray
 from tallytree.demo.specs import MAX_GROUP_SIZE
 from tallytree.evaluate.metrics import absolute_errors, earth_movers_distance
 from tallytree.release import Release
@@ -34,7 +34,7 @@ class LevelErrors:
     nodes: int
     true: int
     published: int
-    errors: IntArray
+    errors: NumberArray
 
     @property
     def row(self) -> tuple[str, ...]:

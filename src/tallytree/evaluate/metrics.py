@@ -1,7 +1,7 @@
 """Errors of released tables against true ones. They need the truth, so of real data only its owner can compute them.
 
 Tables are as `Release.table` gives them: path columns, then `count`, or `size` and `groups`. Rows may be in any order,
-and repeated rows add up; a path (or size) that has no row has none.
+and repeated rows add up; a path (or size) that has no row has none. Numbers of groups may be fractions, or negative.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tallytree.arrays import IntArray, sum_by_key
+from tallytree.arrays import IntArray, NumberArray, sum_by_key
 
 NUMBERS = ("count", "size", "groups", "std_dev", "ci_lower", "ci_upper")
 """Columns that are not part of a row's path."""
@@ -37,16 +37,17 @@ def false_discovery_rate(released: pa.Table, true: pa.Table) -> float:
     return float((counts[1][positive] == 0).mean()) if positive.any() else 0.0
 
 
-def earth_movers_distance(released: pa.Table, true: pa.Table) -> IntArray:
+def earth_movers_distance(released: pa.Table, true: pa.Table) -> NumberArray:
     """Members to be added to or taken out of groups to turn one table into the other, node by node: int64 (nodes,).
 
     Σ_s |T_s − T'_s|, with T_s the number of groups of size ≥ s ≥ 1 (Kuo et al. 2018, Lemma 1): where both have the same
-    number of groups this is the distance of their cumulative histograms. Groups of size 0 do not matter.
+    number of groups this is the distance of their cumulative histograms. Groups of size 0 do not matter. Where a table
+    has fractions of groups it is float64, and where it has negative numbers, T'_s may rise with s: the sum is the same.
     """
     tables = (released, true)
     nodes, n_nodes = _number_paths(tables)
     sizes = [table["size"].to_numpy().astype(np.int64) for table in tables]
-    groups = [table["groups"].to_numpy().astype(np.int64) for table in tables]
+    groups = [_numbers(table, "groups") for table in tables]
     width = max((int(size.max(initial=0)) for size in sizes), default=0) + 1
     # Largest size first within each node: the running sum of the differences is then that of the tail counts.
     keys = np.concatenate([node * width + (width - 1 - size) for node, size in zip(nodes, sizes, strict=True)])
@@ -58,7 +59,7 @@ def earth_movers_distance(released: pa.Table, true: pa.Table) -> IntArray:
     tail = running - np.repeat(running[first] - differences[first], np.diff(np.append(first, len(node))))
     next_size = np.append(size[1:], 0)
     next_size[np.append(first[1:], len(node)) - 1] = 0
-    return np.add.reduceat(np.abs(tail) * (size - next_size), first) if n_nodes else np.empty(0, dtype=np.int64)
+    return np.add.reduceat(np.abs(tail) * (size - next_size), first) if n_nodes else np.empty(0, dtype=tail.dtype)
 
 
 def _counts(released: pa.Table, true: pa.Table) -> tuple[IntArray, IntArray]:
@@ -85,18 +86,21 @@ def _number_paths(tables: Sequence[pa.Table]) -> tuple[list[npt.NDArray[np.int64
     return np.split(number, np.cumsum(rows)[:-1]), int(number.max(initial=-1)) + 1
 
 
-def l1_error(released: pa.Table, true: pa.Table) -> int:
+def l1_error(released: pa.Table, true: pa.Table) -> int | float:
     """Σ_nodes,sizes |groups − groups'| of two tables of one level (Fioretto et al. 2021, section 11: Σ_r ‖n^r − n̂^r‖₁).
 
-    For tables of counts: Σ_nodes |count − count'|. Groups of size 0 count where they are listed.
+    For tables of counts: Σ_nodes |count − count'|. Groups of size 0 count where they are listed. A float where a table
+    has fractions of groups.
     """
-    return int(np.abs(_differences(released, true, "true")).sum())
+    error: int | float = np.abs(_differences(released, true, "true")).sum().item()
+    return error
 
 
 def constraint_violations(parent_table: pa.Table, child_table: pa.Table) -> int:
     """How many (parent, size) have other groups than their children have together (Fioretto et al. 2021, Table 7, #CV).
 
-    For tables of counts: how many parents. A hierarchy's violations are the sum over its pairs of levels.
+    For tables of counts: how many parents. A hierarchy's violations are the sum over its pairs of levels. Fractions are
+    compared to the last digit: those of a release are multiples of a power of two, whose sums are exact.
 
     Args:
         parent_table: a level.
@@ -112,7 +116,14 @@ def constraint_violations(parent_table: pa.Table, child_table: pa.Table) -> int:
     return int(np.count_nonzero(_differences(parent_table, child_table, "child_table")))
 
 
-def _differences(first: pa.Table, second: pa.Table, name: str) -> IntArray:
+def _numbers(table: pa.Table, column: str) -> NumberArray:
+    """A column of numbers of groups, or counts: float64 if it may hold fractions, int64 otherwise."""
+    kind = np.float64 if pa.types.is_floating(table.schema.field(column).type) else np.int64
+    numbers: NumberArray = table[column].to_numpy().astype(kind)
+    return numbers
+
+
+def _differences(first: pa.Table, second: pa.Table, name: str) -> NumberArray:
     """First − second of every node, or node and size, that has a row in either; the second may be of a lower level."""
     tables = (first, second)
     nodes, _ = _number_paths(tables)
@@ -120,7 +131,7 @@ def _differences(first: pa.Table, second: pa.Table, name: str) -> IntArray:
     for column in ("size", "groups") if value == "groups" else ("count",):
         if column not in second.column_names:
             raise ValueError(f"{name}: column {column!r} is missing; both tables need it, as both are of one statistic")
-    values = [table[value].to_numpy().astype(np.int64) for table in tables]
+    values = [_numbers(table, value) for table in tables]
     keys = np.concatenate(nodes)
     if value == "groups":
         size = np.concatenate([table["size"].to_numpy().astype(np.int64) for table in tables])

@@ -18,7 +18,7 @@ from tallytree.privacy.ledger import Account
 from tallytree.privacy.sensitivity import effective_quantity
 from tallytree.progress import level_progress
 from tallytree.release import NodeTable, Release
-from tallytree.sizes import SizesDomain, SizesMechanism, count_violations
+from tallytree.sizes import SizesDomain, SizesMechanism, count_fractional, count_negative, count_violations
 from tallytree.statement import privacy_statement
 from tallytree.tabulate.levels import SizeLevels
 from tallytree.tabulate.records import LeafKey
@@ -132,6 +132,8 @@ class GroupSizesJob:
             for depth, (level, released) in enumerate(zip(self.hierarchy.levels, levels, strict=True))
         }
         statement["constraint_violations"] = count_violations(self.hierarchy, levels, self.largest)
+        statement["negative_numbers"] = count_negative(levels)
+        statement["fractional_numbers"] = count_fractional(levels)
         spec |= {"records": table_name(self.records), "public_groups": table_name(self.public_groups)}
         return Release(statement, spec, tables, measurement_tables(self.hierarchy, measurer.taken, "values"))
 

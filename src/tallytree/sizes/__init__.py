@@ -1,23 +1,43 @@
 """Mechanisms for group sizes: one file each, chosen with `mechanism=`."""
 
+from tallytree.sizes.bottom_up import BottomUp
 from tallytree.sizes.census_top_down import CensusTopDown
 from tallytree.sizes.chain import Chain
 from tallytree.sizes.cumulative_projection import CumulativeProjection
 from tallytree.sizes.histogram_projection import HistogramProjection
+from tallytree.sizes.independent import Independent
 from tallytree.sizes.joint import Joint
 from tallytree.sizes.matching import Matching
-from tallytree.sizes.mechanism import LevelSizes, SizesDomain, SizesMechanism, UnderstatesLoss, count_violations
+from tallytree.sizes.mean_consistency import MeanConsistency
+from tallytree.sizes.mechanism import (
+    HasCaveat,
+    HasLimit,
+    LevelSizes,
+    SizesDomain,
+    SizesMechanism,
+    UnderstatesLoss,
+    count_fractional,
+    count_negative,
+    count_violations,
+)
 
 __all__ = [
+    "BottomUp",
     "CensusTopDown",
     "Chain",
     "CumulativeProjection",
+    "HasCaveat",
+    "HasLimit",
     "HistogramProjection",
+    "Independent",
     "Joint",
     "LevelSizes",
     "Matching",
+    "MeanConsistency",
     "SizesDomain",
     "SizesMechanism",
     "UnderstatesLoss",
+    "count_fractional",
+    "count_negative",
     "count_violations",
 ]

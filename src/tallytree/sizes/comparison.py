@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tallytree.arrays import IntArray
 from tallytree.sizes.mechanism import LevelSizes, SizesDomain
 from tallytree.sizes.noisy import NoisyLevel, whole_tails
-from tallytree.sizes.reconcile import leaves_of_forest, region_parents, released, size_forest
+from tallytree.sizes.reconcile import leaves_of_forest, region_parents, released, released_level, size_forest
 from tallytree.solvers import black_boxes, cost_table
 from tallytree.terms import Invariants, integer
 
@@ -44,6 +44,16 @@ def check_options(solver: str, known: Sequence[str], time_limit: float, delta: i
         raise ModuleNotFoundError(
             f'solver: {solver!r} needs {NEEDS[solver]}, which is not installed: pip install "tallytree[papers]"'
         )
+
+
+def caveat(mechanism: object, solver: str) -> str | None:
+    """What must be said of a mechanism with this solver, if anything."""
+    if solver != "relaxed":
+        return None
+    return (
+        f"{mechanism!r} rounds every number by itself, so its levels need not add up, nor keep the numbers of groups "
+        "that are public. For comparison only."
+    )
 
 
 def refuse_public_groups(solver: str, instead: str, invariants: Invariants) -> None:
@@ -124,8 +134,7 @@ def _rounded_levels(
         if table is None:  # every node is its parent's only child
             levels.append(levels[-1])
             continue
-        nodes, sizes = np.nonzero(table)
-        levels.append(LevelSizes(nodes.astype(np.int64), sizes + domain.smallest, table[nodes, sizes]))
+        levels.append(released_level(domain, table))
     return levels
 
 

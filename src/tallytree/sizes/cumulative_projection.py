@@ -49,9 +49,9 @@ class CumulativeProjection:
         comparison.check_options(self.solver, get_args(CumulativeSolver), self.time_limit)
 
     @property
-    def adds_up(self) -> bool:
-        """Whether children always add up to their parent."""
-        return self.solver != "relaxed"
+    def caveat(self) -> str | None:
+        """What a relaxed program does not keep."""
+        return comparison.caveat(self, self.solver)
 
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
         """The levels to be measured, root first, and what is measured there."""

@@ -50,9 +50,9 @@ class HistogramProjection:
         comparison.check_options(self.solver, get_args(HistogramSolver), self.time_limit, self.delta)
 
     @property
-    def adds_up(self) -> bool:
-        """Whether children always add up to their parent."""
-        return self.solver != "relaxed"
+    def caveat(self) -> str | None:
+        """What a relaxed program does not keep."""
+        return comparison.caveat(self, self.solver)
 
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
         """The levels to be measured, root first, and what is measured there."""

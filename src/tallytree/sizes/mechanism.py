@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from tallytree.arrays import IntArray, sum_by_key
+from tallytree.arrays import IntArray, NumberArray, sum_by_key
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
 from tallytree.terms import Invariants
@@ -94,20 +94,22 @@ class LevelSizes:
     Attributes:
         nodes: int64 (n,), node numbers.
         sizes: int64 (n,).
-        groups: int64 (n,), how many groups of that size the node has, > 0.
+        groups: int64 (n,), how many groups of that size the node has, > 0; of a mechanism kept for comparison perhaps
+            float64, ≠ 0.
     """
 
     nodes: IntArray
     sizes: IntArray
-    groups: IntArray
+    groups: NumberArray
 
 
 @runtime_checkable
 class SizesMechanism(Protocol):
     """Turns noisy measurements into consistent group sizes.
 
-    Implemented by `Matching`, `HistogramProjection`, `CumulativeProjection`, `Chain` and `CensusTopDown`. It gets a
-    door to the noisy measurements and public facts, nothing else.
+    Implemented by `Matching`, `Joint`, `HistogramProjection`, `CumulativeProjection`, `Chain` and `CensusTopDown`, and,
+    to compare with, by `Independent`, `BottomUp` and `MeanConsistency`. It gets a door to the noisy measurements and
+    public facts, nothing else.
     """
 
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
@@ -130,26 +132,48 @@ class UnderstatesLoss(Protocol):
 
 
 @runtime_checkable
-class NeedNotAddUp(Protocol):
-    """A mechanism, kept for comparison, whose levels need not add up."""
+class HasLimit(Protocol):
+    """A mechanism that holds a limited number of cells."""
+
+    def check_cells(self, hierarchy: Hierarchy, sizes: int) -> None:
+        """Refuse, before anything is spent, more nodes and sizes than it can hold.
+
+        Raises:
+            ValueError: there are more.
+        """
+
+
+@runtime_checkable
+class HasCaveat(Protocol):
+    """A mechanism that, with some options at least, releases what falls short of the promise of all the others."""
 
     @property
-    def adds_up(self) -> bool:
-        """Whether children always add up to their parent with these options."""
+    def caveat(self) -> str | None:
+        """What falls short, as sentences for a warning and for the statement; None if nothing does."""
 
 
-def mechanism_adds_up(mechanism: SizesMechanism) -> bool:
-    """Whether a mechanism promises that children add up to their parent."""
-    return mechanism.adds_up if isinstance(mechanism, NeedNotAddUp) else True
+def caveat_of(mechanism: object) -> str | None:
+    """What a mechanism says of itself that falls short; None if nothing does."""
+    return mechanism.caveat if isinstance(mechanism, HasCaveat) else None
 
 
 def sum_over_tree(hierarchy: Hierarchy, leaves: LevelSizes, largest: int) -> list[LevelSizes]:
     """Group sizes of every level, root first, from those of the leaves."""
-    levels = [_joined(leaves.nodes, leaves.sizes, leaves.groups, largest)]
+    levels = [summed(leaves.nodes, leaves.sizes, leaves.groups, largest)]
     for depth in range(len(hierarchy.levels) - 1, 0, -1):
         below = levels[-1]
-        levels.append(_joined(hierarchy.parents(depth, below.nodes), below.sizes, below.groups, largest))
+        levels.append(summed(hierarchy.parents(depth, below.nodes), below.sizes, below.groups, largest))
     return levels[::-1]
+
+
+def count_negative(levels: Sequence[LevelSizes]) -> int:
+    """How many (node, size) have a negative number of groups."""
+    return sum(int(np.count_nonzero(level.groups < 0)) for level in levels)
+
+
+def count_fractional(levels: Sequence[LevelSizes]) -> int:
+    """How many (node, size) have a number of groups that is not whole."""
+    return sum(int(np.count_nonzero(level.groups != np.rint(level.groups))) for level in levels)
 
 
 def count_violations(hierarchy: Hierarchy, levels: Sequence[LevelSizes], largest: int) -> int:
@@ -164,6 +188,7 @@ def count_violations(hierarchy: Hierarchy, levels: Sequence[LevelSizes], largest
     return violations
 
 
-def _joined(nodes: IntArray, sizes: IntArray, groups: IntArray, largest: int) -> LevelSizes:
+def summed(nodes: IntArray, sizes: IntArray, groups: NumberArray, largest: int) -> LevelSizes:
+    """One entry per (node, size), ascending, from any number of them in any order."""
     keys, total = sum_by_key(nodes * (largest + 1) + sizes, groups)
     return LevelSizes(*np.divmod(keys, largest + 1), total)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tallytree.arrays import IntArray
+from tallytree.arrays import IntArray, NumberArray
 from tallytree.sizes.mechanism import LevelSizes, SizesDomain, sum_over_tree
 from tallytree.sizes.noisy import NoisyLevel, inverse_weights, leaf_offsets, level_weights
 from tallytree.solvers import margins, tree
@@ -45,9 +45,13 @@ def keep_public_groups(domain: SizesDomain, noisy: Sequence[NoisyLevel], leaves:
 
 def released(domain: SizesDomain, leaves: IntArray) -> Sequence[LevelSizes]:
     """Group sizes of all levels from the histograms of the leaves, int64 (leaves, sizes)."""
-    nodes, sizes = np.nonzero(leaves)
-    runs = LevelSizes(nodes.astype(np.int64), sizes + domain.smallest, leaves[nodes, sizes])
-    return sum_over_tree(domain.hierarchy, runs, domain.largest)
+    return sum_over_tree(domain.hierarchy, released_level(domain, leaves), domain.largest)
+
+
+def released_level(domain: SizesDomain, table: NumberArray) -> LevelSizes:
+    """Group sizes of one level from its histograms (nodes, sizes)."""
+    nodes, sizes = np.nonzero(table)
+    return LevelSizes(nodes.astype(np.int64), sizes + domain.smallest, table[nodes, sizes])
 
 
 def project_group_numbers(
@@ -57,17 +61,23 @@ def project_group_numbers(
 
     Args:
         domain: the public facts.
-        depths: the levels that were measured, root first.
+        depths: the levels that were measured, from the top down; the root need not be among them.
         numbers: per measured level, int64, the estimate (or the public number) of each node.
         variances: per measured level, of an estimate.
 
     Returns:
         Per measured level, int64, the number of groups of each node.
     """
-    parent = region_parents([leaf_offsets(domain.hierarchy, depth) for depth in depths])
+    first_leaf = [leaf_offsets(domain.hierarchy, depth) for depth in depths]
     weights = [np.full(len(here), w) for here, w in zip(numbers, inverse_weights(variances), strict=True)]
+    if depths[0] > 0:  # a root that was not measured holds the others together, by the total where that is public
+        first_leaf.insert(0, leaf_offsets(domain.hierarchy, 0))
+        unmeasured = np.zeros(1, dtype=np.int64)
+        numbers, weights = [unmeasured, *numbers], [unmeasured, *weights]
+    parent = region_parents(first_leaf)
     solution = tree.project(parent, np.concatenate(numbers), np.concatenate(weights), total=domain.total)
-    return np.split(solution, np.cumsum([len(here) for here in numbers])[:-1])
+    by_level = np.split(solution, np.cumsum([len(here) for here in numbers])[:-1])
+    return by_level[-len(depths) :]
 
 
 def region_parents(first_leaf: Sequence[IntArray]) -> IntArray:

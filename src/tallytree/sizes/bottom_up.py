@@ -1,0 +1,56 @@
+"""`BottomUp`: estimate the leaves and add them up, the way to consistent levels that Kuo et al. 2018 compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tallytree.hierarchy import Hierarchy
+from tallytree.measurements import Measures, Statistic
+from tallytree.sizes.estimators import EstimatorName
+from tallytree.sizes.level_estimates import LevelEstimates, check_estimator, checked_norm
+from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_depths, sum_over_tree
+from tallytree.solvers.isotonic import Norm
+from tallytree.terms import Invariants
+
+
+@dataclass(frozen=True)
+class BottomUp:
+    """Measure the leaves alone, with all of the budget, estimate each by itself and add them up (Kuo, section 6).
+
+    The most accurate at the leaves; what many leaves are wrong by adds up in the levels above.
+
+    Args:
+        estimator: `"cumulative"`, `"sorted"` or `"naive"`; see `Matching`.
+        norm: 1 or 2, of the isotonic regression of `"cumulative"` and `"sorted"`.
+
+    Raises:
+        ValueError: an unknown estimator or norm.
+        TypeError: an estimator that is not a name.
+    """
+
+    estimator: EstimatorName = "cumulative"
+    norm: Norm = 1
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        if not isinstance(self.estimator, str):
+            raise TypeError(f"estimator: {self.estimator!r} must be one name, since the leaves alone are estimated")
+        check_estimator(self.estimator)
+        object.__setattr__(self, "norm", checked_norm(self.norm))
+
+    def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
+        """The leaves' level, or the highest that has the same nodes, and what is measured there."""
+        return self._leaves(hierarchy).statistics(invariants)
+
+    def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
+        """Group sizes per level, root first."""
+        (runs,) = self._leaves(domain.hierarchy).of(domain, measurer)
+        # Levels below the measured one repeat it, so its nodes' numbers are the leaves'.
+        leaves = np.repeat(np.arange(domain.hierarchy.n_leaves), np.diff(runs.offsets))
+        return sum_over_tree(domain.hierarchy, LevelSizes(leaves, runs.size, runs.groups), domain.largest)
+
+    def _leaves(self, hierarchy: Hierarchy) -> LevelEstimates:
+        return LevelEstimates(hierarchy, measured_depths(hierarchy)[-1:], self.estimator, self.norm)

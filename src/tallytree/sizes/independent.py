@@ -1,0 +1,63 @@
+"""`Independent`: every node estimated by itself (Kuo et al. 2018, section 4), before anything is made consistent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tallytree.hierarchy import Hierarchy
+from tallytree.measurements import Measures, Statistic
+from tallytree.sizes.level_estimates import EstimatorOption, LevelEstimates, check_estimator, checked_norm
+from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_depths, summed
+from tallytree.solvers.isotonic import Norm
+from tallytree.terms import Invariants
+
+
+@dataclass(frozen=True)
+class Independent:
+    """Estimate every node of every level by itself, and publish that: children do not add up to their parents.
+
+    For comparison: it shows what making levels consistent costs, or gains. Each level keeps what is public of the
+    numbers of groups: every node's, or their sum.
+
+    Args:
+        estimator: `"cumulative"`, `"sorted"` or `"naive"`, or a mapping from every level's name to one; see `Matching`.
+        norm: 1 or 2, of the isotonic regression of `"cumulative"` and `"sorted"`.
+
+    Raises:
+        ValueError: an unknown estimator or norm.
+        TypeError: an estimator that is neither a name nor a mapping.
+    """
+
+    estimator: EstimatorOption = "cumulative"
+    norm: Norm = 1
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_estimator(self.estimator)
+        object.__setattr__(self, "norm", checked_norm(self.norm))
+
+    @property
+    def caveat(self) -> str:
+        """That levels do not add up."""
+        return f"{self!r} estimates every node by itself, so its levels do not add up. For comparison only."
+
+    def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
+        """The levels to be measured, root first (none that repeats the one above it), and what is measured there."""
+        estimates = LevelEstimates(hierarchy, measured_depths(hierarchy), self.estimator, self.norm)
+        return estimates.statistics(invariants)
+
+    def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
+        """Group sizes per level, root first."""
+        hierarchy = domain.hierarchy
+        levels: list[LevelSizes] = []
+        for depth in range(len(hierarchy.levels)):
+            if hierarchy.only_children(depth):
+                levels.append(levels[-1])
+                continue
+            (runs,) = LevelEstimates(hierarchy, [depth], self.estimator, self.norm).of(domain, measurer)
+            nodes = np.repeat(np.arange(hierarchy.size(depth)), np.diff(runs.offsets))
+            levels.append(summed(nodes, runs.size, runs.groups, domain.largest))
+        return levels

@@ -1,0 +1,93 @@
+"""`MeanConsistency`: least squares without further conditions (Hay et al. 2010), from which Kuo et al. 2018 set out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from tallytree.arrays import FloatArray, chunks
+from tallytree.hierarchy import Hierarchy
+from tallytree.measurements import Measures, Statistic
+from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_everywhere
+from tallytree.sizes.noisy import CELLS_AT_ONCE, NoisyLevel, leaf_offsets, measure_levels, whole_tails
+from tallytree.sizes.reconcile import released_level
+from tallytree.solvers import mean_consistency
+from tallytree.terms import Invariants
+
+MOST_CELLS = 2**26
+"""Nearly every (node, size) gets a row, of some 60 bytes all in all."""
+LEAST_VARIANCE = 1e-12
+"""Of noise so small that its variance is 0 in floats."""
+
+
+@dataclass(frozen=True)
+class MeanConsistency:
+    """Measure the tail counts of every node, and make each size's add up over the levels by weighted least squares.
+
+    For comparison. Levels add up exactly, and what is public is kept, but numbers of groups are fractions and may be
+    negative, and nearly every size of every node has one: nothing keeps tail counts from rising. The statement says how
+    many are negative and how many are not whole.
+
+    Histograms are differences of tail counts, and least squares is linear and treats all sizes alike. So the histograms
+    released are those that solve the paper's problem (section 5), which is stated in histograms, for the differences of
+    the measured tail counts; these have half the variance of histograms measured with the same budget. See
+    `docs/decisions/0013-mean-consistency.md`.
+    """
+
+    @property
+    def caveat(self) -> str:
+        """That numbers of groups are none."""
+        return f"{self!r} releases fractions of groups, and negative numbers of them. For comparison only."
+
+    def check_cells(self, hierarchy: Hierarchy, sizes: int) -> None:
+        """Refuse more cells than fit in memory.
+
+        Raises:
+            ValueError: more than 2^26 (node, size).
+        """
+        nodes = sum(hierarchy.size(depth) for depth in range(len(hierarchy.levels)))
+        if nodes * sizes > MOST_CELLS:
+            raise ValueError(
+                f"mechanism: {self!r} releases a number for nearly every node and size, here {nodes:,} × {sizes:,} = "
+                f"{nodes * sizes:,} cells, and takes at most {MOST_CELLS:,}; lower max_group_size, or choose another "
+                "mechanism"
+            )
+
+    def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
+        """The levels to be measured, root first (none that repeats the one above it), and what is measured there."""
+        return measured_everywhere(hierarchy, "tail_counts")
+
+    def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
+        """Group sizes per level, root first; `groups` is float64."""
+        noisy = measure_levels(domain, measurer, "tail_counts")
+        tails = _leaf_tails(domain, noisy)
+        leaves = tails.copy()
+        leaves[:, :-1] -= tails[:, 1:]
+        offsets = (leaf_offsets(domain.hierarchy, depth) for depth in range(len(domain.hierarchy.levels)))
+        return [released_level(domain, np.add.reduceat(leaves, begins[:-1], axis=0)) for begins in offsets]
+
+
+def _leaf_tails(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> FloatArray:
+    """The tail counts of every leaf and size, float64 (leaves, sizes), whose sums and differences are exact."""
+    tables = [whole_tails(domain, level) for level in noisy]
+    first_child = [np.searchsorted(level.first_leaf, above.first_leaf) for above, level in pairwise(noisy)]
+    variances = [max(level.noise.variance, LEAST_VARIANCE) for level in noisy]
+
+    def fitted(columns: slice, variances: list[float]) -> FloatArray:
+        return mean_consistency.fit([table[:, columns] for table in tables], first_child, variances)[-1]
+
+    leaves, width = tables[-1].shape
+    tails = np.empty((leaves, width))
+    if domain.groups_are_public or (domain.total is not None and len(noisy) == 1):
+        tails[:, 0] = tables[-1][:, 0]
+    else:
+        exact_root = [0.0, *variances[1:]] if domain.total is not None else variances
+        tails[:, :1] = fitted(slice(0, 1), exact_root)
+    nodes = sum(len(table) for table in tables)
+    for chunk in chunks(np.full(width - 1, nodes, dtype=np.int64), CELLS_AT_ONCE):
+        columns = slice(chunk.start + 1, chunk.stop + 1)
+        tails[:, columns] = fitted(columns, variances)
+    return mean_consistency.with_exact_sums(tails, domain.total)
