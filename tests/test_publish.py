@@ -330,6 +330,7 @@ MECHANISMS = [
     (group_sizes, tt.sizes.Chain()),
     (group_sizes, tt.sizes.CensusTopDown()),
     (group_sizes, tt.sizes.Joint()),
+    (group_sizes, tt.sizes.BottomUp()),
 ]
 BUDGETS = [tt.Budget(epsilon=0.05), tt.Budget(epsilon=1, delta=1e-6), tt.Budget(rho=0.3)]
 
@@ -357,6 +358,20 @@ def test_every_mechanism_conforms(areas, publish, mechanism, budget, neighboring
         assert statement["spent"][name] <= amount
     expected = "discrete_laplace" if budget.kind == "pure" else "discrete_gaussian"
     assert {level["noise"]["distribution"] for level in statement["levels"] if level["measured"]} == {expected}
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
+@pytest.mark.parametrize("mechanism", [tt.sizes.Independent(), tt.sizes.MeanConsistency()], ids=repr)
+def test_mechanisms_for_comparison_keep_to_the_budget_and_to_public_numbers(areas, mechanism, budget):
+    with pytest.warns(UserWarning, match="For comparison only"):
+        release = group_sizes(areas, mechanism=mechanism, budget=budget, neighboring="change_one")
+    for name, amount in release.statement["budget"].items():
+        assert release.statement["spent"][name] <= amount
+    tables = [release.to_pandas(level) for level in release.levels]
+    assert len({table["groups"].sum() for table in tables}) == 1
+    assert {table["groups"].dtype for table in tables} == {
+        np.dtype(np.float64 if isinstance(mechanism, tt.sizes.MeanConsistency) else np.int64)
+    }
 
 
 def test_a_single_valued_top_column_may_be_missing_in_the_records():

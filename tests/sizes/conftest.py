@@ -75,8 +75,8 @@ def release_sizes():
 def _tables(tree, levels, largest):
     tables = []
     for depth, level in enumerate(levels):
-        assert (level.groups > 0).all()
-        table = np.zeros((tree.size(depth), largest + 1), dtype=np.int64)
+        assert (level.groups > 0 if level.groups.dtype == np.int64 else level.groups != 0).all()
+        table = np.zeros((tree.size(depth), largest + 1), dtype=level.groups.dtype)
         np.add.at(table, (level.nodes, level.sizes), level.groups)
         assert np.count_nonzero(table) == len(level.nodes), "a (node, size) has two rows"
         tables.append(table)
