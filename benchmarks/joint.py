@@ -12,7 +12,7 @@ import argparse
 import resource
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,14 @@ from tallytree.datasets.group_sizes import count_rows
 from tallytree.measure import Measurer
 from tallytree.planning import Options, group_sizes_job
 from tallytree.privacy.sources import KeyedNoise
-from tallytree.sizes import BottomUp, Matching, SizesDomain
+from tallytree.sizes import BottomUp, Independent, Matching, MeanConsistency, SizesDomain
 from tallytree.sizes.joint import Joint
 from tallytree.tabulate.levels import SizeLevels
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
+MECHANISMS = {"Joint": Joint(), "Matching": Matching(), "Bottom-up": BottomUp()}
+BASELINES = {"Independent": Independent(), "Mean consistency": MeanConsistency()}
 PUBLISHED = {"all": 10_547, "half": 5_431.5, "neighbourhood": 1_601.8}
 
 
@@ -41,9 +43,7 @@ class Data:
     def __init__(self, rows: Any, leaves: Any, levels: Sequence[str], largest: int, smallest: int = 0) -> None:
         self.hierarchy = tt.Hierarchy.from_table(leaves, levels=list(levels))
         self.rows, self.largest, self.smallest = rows, largest, smallest
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            job = self.job(Matching(), 1.0, None)
+        job = self.job(Matching(), 1.0, None)
         self.leaf, self.size, self.groups = job._tabulate()
         per_leaf = np.bincount(self.leaf, self.groups, minlength=self.hierarchy.n_leaves).astype(np.int64)
         self.domain = SizesDomain.from_leaves(self.hierarchy, per_leaf, job.smallest, largest)
@@ -53,10 +53,12 @@ class Data:
 
     def job(self, mechanism: Any, epsilon: float, split: Any) -> Any:
         options = Options(neighboring="add_remove", mechanism=mechanism, budget_split=split)
-        return group_sizes_job(
-            self.rows, self.hierarchy, tt.Budget(epsilon=epsilon), options, size="size", groups="groups",
-            max_group_size=self.largest, min_group_size=self.smallest,
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # some are for comparison only, as here
+            return group_sizes_job(
+                self.rows, self.hierarchy, tt.Budget(epsilon=epsilon), options, size="size", groups="groups",
+                max_group_size=self.largest, min_group_size=self.smallest,
+            )  # fmt: skip
 
     def run(self, mechanism: Any, epsilon: float, seed: int, split: Any = None) -> tuple[list[float], float]:
         """Errors per level, and seconds without measuring; Joint and Matching of one seed get the same noisy counts."""
@@ -78,7 +80,7 @@ class Data:
             total, width = 0.0, self.largest + 2
             count = self.hierarchy.size(depth)
             for begin in range(0, count, 300):  # a table of some nodes at a time
-                table = np.zeros((min(300, count - begin), width), dtype=np.int64)
+                table = np.zeros((min(300, count - begin), width))  # floats, for fractions of groups
                 for sign, (node, size, groups) in ((1, found), (-1, (true_nodes, *true))):
                     here = (node >= begin) & (node < begin + 300)
                     np.add.at(table, (node[here] - begin, size[here]), sign * groups[here])
@@ -117,18 +119,13 @@ def mean_and_error(values: Sequence[float]) -> str:
     return f"{np.mean(values):,.{digits}f} ({error:,.{digits}f})"
 
 
-def compare(name: str, data: Data, epsilons: Sequence[float], runs: int) -> None:
+def compare(name: str, data: Data, epsilons: Sequence[float], runs: int, **further: Any) -> None:
     levels = data.hierarchy.levels
     print(f"\n### {name}: K = {data.largest:,}, even split, {runs} runs\n")
     print(f"| epsilon | mechanism | {' | '.join(levels)} | seconds |\n| --- | --- |{' --- |' * (len(levels) + 1)}")
     for epsilon in epsilons:
-        columns: dict[str, Callable[[int], tuple[list[float], float]]] = {
-            "Joint": lambda seed, epsilon=epsilon: data.run(Joint(), epsilon, seed),
-            "Matching": lambda seed, epsilon=epsilon: data.run(Matching(), epsilon, seed),
-            "Bottom-up": lambda seed, epsilon=epsilon: data.run(BottomUp(), epsilon, seed),
-        }
-        for label, run in columns.items():
-            results = [run(seed) for seed in range(1, runs + 1)]
+        for label, mechanism in (MECHANISMS | further).items():
+            results = [data.run(mechanism, epsilon, seed) for seed in range(1, runs + 1)]
             cells = [mean_and_error(column) for column in np.transpose([errors for errors, _ in results])]
             seconds = float(np.median([s for _, s in results]))
             print(f"| {epsilon} | {label} | {' | '.join(cells)} | {seconds:.2f} |", flush=True)
@@ -198,7 +195,7 @@ def main() -> None:
     if arguments.only in (None, "split"):
         splits(taxi(arguments.data, 20_000), arguments.runs)
     if arguments.only in (None, "taxi"):
-        compare("taxi", taxi(arguments.data, 20_000), arguments.epsilons, arguments.runs)
+        compare("taxi", taxi(arguments.data, 20_000), arguments.epsilons, arguments.runs, **BASELINES)
         rows = pq.read_table(arguments.data / "hawaiian_2010_blocks_nation.parquet")
         rows = rows.append_column("all", [["all"] * rows.num_rows])
         root = Data(rows, rows.group_by(["all"]).aggregate([]), ["all"], 1_000)
