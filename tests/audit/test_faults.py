@@ -4,7 +4,7 @@ Every audit here is at confidence 0.9999 with a fixed seed, so the outcome is th
 is from passing is in its test: the true loss, and the lower bound that is asked for.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -307,3 +307,19 @@ def test_a_true_count_that_is_smuggled_out_is_caught_by_what_is_published():
     assert not result.passed
     assert result.event.startswith("released ")
     assert exact_loss(subject.plan, [(subject.before, subject.after)]) == 1
+
+
+def test_what_is_smuggled_out_in_fractions_is_caught():
+    """Every number is below 1, so that whole ones would all be 0. Power 1."""
+    leaks = iter([0.25] * 2_000 + [0.5] * 2_000)
+
+    @dataclass(frozen=True)
+    class InFractions(tt.sizes.MeanConsistency):
+        def release_sizes(self, domain, measurer):
+            levels, leak = super().release_sizes(domain, measurer), next(leaks)
+            return [replace(level, groups=np.full(len(level.groups), leak)) for level in levels]
+
+    subject = sizes_subject(InFractions(), PRIVATE, FOUNDED)
+    result = audit_subject(subject, runs=2_000, seed=1)
+    assert not result.passed
+    assert result.event.startswith("released ")
