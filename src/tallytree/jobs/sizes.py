@@ -86,7 +86,7 @@ class GroupSizesJob:
                 self.records, self.key, group=self.group, quantity=self.quantity, argument="records"
             )
             if self.public_groups is not None:
-                self._public_groups()
+                groups_of_leaves(self.public_groups, self.hierarchy, self.engine)
         else:
             self.engine.check_group_rows(
                 self.records, self.key, size=str(self.size), groups=str(self.groups), argument="records"
@@ -195,7 +195,7 @@ class GroupSizesJob:
         self, leaves: IntArray, sizes: IntArray, groups: IntArray
     ) -> tuple[IntArray, IntArray, IntArray]:
         """The groups of the records, and those that only the public table knows."""
-        empty = self._public_groups()
+        empty = groups_of_leaves(self.public_groups, self.hierarchy, self.engine)
         np.subtract.at(empty, leaves, groups)
         if (empty < 0).any():
             leaf = self.hierarchy.leaf_table().slice(int(np.argmax(empty < 0)), 1).to_pylist()[0]
@@ -209,16 +209,6 @@ class GroupSizesJob:
             np.concatenate([sizes, np.full(len(without_members), self.smallest)]),
             np.concatenate([groups, empty[without_members]]),
         )
-
-    def _public_groups(self) -> IntArray:
-        """The public number of groups of every leaf; a leaf that is not listed has none."""
-        key = LeafKey(self.hierarchy, self.hierarchy.columns)
-        listed = self.engine.count_records(
-            self.public_groups, (key,), count="groups", on_unknown="error", argument="public_groups"
-        )
-        groups = np.zeros(self.hierarchy.n_leaves, dtype=np.int64)
-        groups[listed.parts[0]] = listed.counts
-        return groups
 
     def _public_numbers(self) -> list[str]:
         if self.invariants == "groups":
@@ -256,6 +246,15 @@ class GroupSizesJob:
                 "protected."
             )
         return notes
+
+
+def groups_of_leaves(public_groups: Any, hierarchy: Hierarchy, engine: Engine) -> IntArray:
+    """The public number of groups of every leaf, int64 (n_leaves,); a leaf that is not listed has none."""
+    key = LeafKey(hierarchy, hierarchy.columns)
+    listed = engine.count_records(public_groups, (key,), count="groups", on_unknown="error", argument="public_groups")
+    groups = np.zeros(hierarchy.n_leaves, dtype=np.int64)
+    groups[listed.parts[0]] = listed.counts
+    return groups
 
 
 MOST_GROUPS = 2**50

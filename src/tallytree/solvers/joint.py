@@ -428,7 +428,7 @@ def _estimate_families(
                         m[s] += gain * (below[c, s] - m[s])
                         v[s] = max(gain * below_variance[c, s], LEAST_VARIANCE)
                     target[k, r] = m[s]
-                    weight[k, r] = (begin[r + 1] - s) / v[s]
+                    weight[k, r] = (begin[r + 1] - s) / max(v[s], LEAST_VARIANCE)
                 isotonic_decreasing(target[k], weight[k], most[c], x[k], scratch[0], scratch[1], first)
             done, primal, dual = fit_with_sums(target, weight, most[kids], total, tolerance, MOST_ITERATIONS, x)
             if done > worst[0]:

@@ -23,6 +23,7 @@ MOST_VARIANCE = 1000.0
 MOST_SCALE = 256.0
 """With noise of a greater scale whole numbers are not told apart."""
 LEAST_VARIANCE = 0.01
+LEAST_POSTERIOR = 1e-5
 
 
 @kernel
@@ -244,4 +245,4 @@ def posterior(
     smooth(values, scale, laplace, mu, dispersion, mean, variance, scratch)
     count_states(values, scale, laplace, mu, dispersion, cap, mean, variance)
     for r in range(len(values)):
-        variance[r] = max(variance[r], LEAST_VARIANCE)
+        variance[r] = max(variance[r], LEAST_POSTERIOR)
