@@ -169,6 +169,7 @@ def _upward(
     nothing = np.empty((0, 0))
     estimates: list[Estimate] = []
     below: list[Estimate] = [(nothing, nothing)]
+    raw = np.zeros(0)  # the variance of the raw noise in the sum of the children's best raw cells
     for level in reversed(levels):
         mean, variance = np.empty(level.values.shape), np.empty(level.values.shape)
 
@@ -183,8 +184,12 @@ def _upward(
         if estimates:
             summed, spread = np.empty(mean.shape), np.empty(mean.shape)
             _add_children(level.first_child, *estimates[-1], summed, spread)
-            _combine(blocks, mean, variance, summed, spread)
+            raw_below = np.add.reduceat(raw, level.first_child[:-1])
+            _combine(blocks, mean, variance, summed, spread, raw_below / (raw_below + noise_variance(level)))
+            raw = 1 / (1 / raw_below + 1 / noise_variance(level))
             below.append((summed, spread))
+        else:
+            raw = np.full(len(mean), noise_variance(level))
         estimates.append((mean, variance))
     return estimates[::-1], below[::-1]
 
@@ -236,6 +241,11 @@ def _in_threads(work: Callable[[slice], Done], weights: IntArray) -> list[Done]:
         return list(pool.map(work, parts))
 
 
+def noise_variance(level: Level) -> float:
+    """Of a cell's noise, about."""
+    return (2.0 if level.laplace else 1.0) * level.scale**2
+
+
 @kernel
 def _observe(
     values: IntArray,
@@ -281,11 +291,14 @@ def _add_children(
 
 
 @kernel
-def _combine(blocks: IntArray, mean: FloatArray, variance: FloatArray, sums: FloatArray, spread: FloatArray) -> None:
-    """Combine every node with what comes from below, by inverse variances; `spread` may grow first.
+def _combine(
+    blocks: IntArray, mean: FloatArray, variance: FloatArray, sums: FloatArray, spread: FloatArray, share: FloatArray
+) -> None:
+    """Combine every node with what comes from below, by inverse variances; both may grow first.
 
     The two are independent: where, over a block of sizes, they differ by more than their variances allow, the excess is
-    taken for the error of what comes from below (the small biases of many bounded estimates add up).
+    taken for errors of both (the small biases of bounded estimates, which add up over children): `share` of it, for
+    each node, for that of what comes from below, in proportion to the noise that either was found in.
     """
     n = mean.shape[1]
     excess, cells = np.empty(blocks[n - 1] + 1), np.empty(blocks[n - 1] + 1)
@@ -297,7 +310,9 @@ def _combine(blocks: IntArray, mean: FloatArray, variance: FloatArray, sums: Flo
             excess[blocks[r]] += gap * gap - variance[node, r] - spread[node, r]
             cells[blocks[r]] += 1.0
         for r in range(n):
-            spread[node, r] += max(excess[blocks[r]] / cells[blocks[r]], 0.0)
+            more = max(excess[blocks[r]] / cells[blocks[r]], 0.0)
+            spread[node, r] += share[node] * more
+            variance[node, r] += (1.0 - share[node]) * more
             both = variance[node, r] + spread[node, r]
             if both > 0.0:
                 gain = variance[node, r] / both
