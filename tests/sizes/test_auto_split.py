@@ -152,8 +152,7 @@ def test_a_release_takes_the_split_from_public_facts_alone(people, budget):
     assert few != many
 
 
-def test_one_measured_level_gets_everything(people):
-    rows, _, _ = people
+def test_one_measured_level_gets_everything():
     tree = tt.Hierarchy.from_table(pa.table({"home": [1]}), levels=["home"])
     release = tt.release_group_sizes(
         pa.table({"home": [1], "size": [3], "groups": [2]}),

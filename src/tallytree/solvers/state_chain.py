@@ -22,8 +22,8 @@ MOST_VARIANCE = 1000.0
 """Drops with a variance up to this are taken as whole numbers."""
 MOST_SCALE = 256.0
 """With noise of a greater scale whole numbers are not told apart."""
-LEAST_VARIANCE = 0.01
-LEAST_POSTERIOR = 1e-5
+LEAST_VARIANCE = 1e-5
+"""Of a posterior. What is all but certain in a leaf must stay so when many leaves are added up."""
 
 
 @kernel
@@ -245,4 +245,4 @@ def posterior(
     smooth(values, scale, laplace, mu, dispersion, mean, variance, scratch)
     count_states(values, scale, laplace, mu, dispersion, cap, mean, variance)
     for r in range(len(values)):
-        variance[r] = max(variance[r], LEAST_POSTERIOR)
+        variance[r] = max(variance[r], LEAST_VARIANCE)
