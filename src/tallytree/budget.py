@@ -93,6 +93,7 @@ def shares(budget_split: BudgetSplit, measured: Sequence[str]) -> dict[str, Frac
 
     Args:
         budget_split: None or `"even"` for equal shares, or positive weights for exactly the measured levels.
+            (`"auto"`, of group sizes, is resolved into weights before.)
         measured: the names of the levels that are measured.
 
     Raises:
