@@ -23,8 +23,9 @@ from tallytree.privacy.scales import next_float, representable
 from tallytree.privacy.sensitivity import effective_quantity, level_sensitivities
 from tallytree.privacy.spending import Loss, Posting
 from tallytree.product import Product
-from tallytree.sizes import Matching, SizesMechanism, UnderstatesLoss
-from tallytree.sizes.mechanism import mechanism_adds_up
+from tallytree.sizes import SizesMechanism, UnderstatesLoss
+from tallytree.sizes.choice import chosen_mechanism
+from tallytree.sizes.mechanism import caution_about_sums
 from tallytree.statement import shown_up
 from tallytree.tabulate.records import LeafKey
 from tallytree.terms import UNITS, Invariants, Terms, checked_terms, integer
@@ -206,7 +207,7 @@ def group_sizes_job(
     most = _most_quantity(quantity, max_quantity, group)
     smallest, largest = _size_range(min_group_size, max_group_size, public)
     terms = options.terms()
-    mechanism = _sizes_mechanism(options.mechanism)
+    mechanism = chosen_mechanism(options.mechanism)
     statistics = mechanism.statistics(hierarchy, invariants=public)
     allowed = SIZES_STATISTICS | SORTED_STATISTICS if public == "groups" else SIZES_STATISTICS
     _check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, allowed))
@@ -219,14 +220,7 @@ def group_sizes_job(
         max_quantity=effective_quantity(most, smallest, largest),
         understatement=understatement,
     )
-    caution = None
-    if understatement:
-        caution = _published_calibration(mechanism, budget, plan)
-    elif not mechanism_adds_up(mechanism):
-        caution = (
-            f"{mechanism!r} rounds every number by itself, so its levels need not add up, nor keep the numbers of "
-            "groups that are public. For comparison only."
-        )
+    caution = _published_calibration(mechanism, budget, plan) if understatement else caution_about_sums(mechanism)
     if caution is not None:
         warnings.warn(f"mechanism: {caution}", stacklevel=3)
     if options.ledger is not None and group is None and most > 1:
@@ -261,14 +255,6 @@ def _counts_mechanism(given: Any) -> CountsMechanism:
         return TopDown()
     if not isinstance(given, CountsMechanism) or not is_dataclass(type(given)):
         raise TypeError(f"mechanism: {given!r} must be one of tallytree.counts, for instance TopDown()")
-    return given
-
-
-def _sizes_mechanism(given: Any) -> SizesMechanism:
-    if given is None:
-        return Matching()
-    if not isinstance(given, SizesMechanism) or not is_dataclass(type(given)):
-        raise TypeError(f"mechanism: {given!r} must be one of tallytree.sizes, for instance Matching()")
     return given
 
 
