@@ -25,9 +25,10 @@ from tallytree.privacy.scales import next_float, representable
 from tallytree.privacy.sensitivity import Sensitivity, effective_quantity, level_sensitivities
 from tallytree.privacy.spending import Loss, Posting
 from tallytree.product import Product
-from tallytree.sizes import Matching, SizesMechanism, UnderstatesLoss
+from tallytree.sizes import SizesMechanism, UnderstatesLoss
 from tallytree.sizes.auto_split import auto_split
-from tallytree.sizes.mechanism import mechanism_adds_up
+from tallytree.sizes.choice import chosen_mechanism
+from tallytree.sizes.mechanism import caution_about_sums
 from tallytree.statement import shown_up
 from tallytree.tabulate.records import LeafKey
 from tallytree.terms import UNITS, Invariants, Terms, checked_terms, integer
@@ -219,7 +220,7 @@ def group_sizes_job(
     smallest, largest = _size_range(min_group_size, max_group_size, public)
     terms = options.terms()
     engine = _engine(options.engine)
-    mechanism = _sizes_mechanism(options.mechanism)
+    mechanism = chosen_mechanism(options.mechanism)
     statistics = mechanism.statistics(hierarchy, invariants=public)
     allowed = SIZES_STATISTICS | SORTED_STATISTICS if public == "groups" else SIZES_STATISTICS
     _check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, allowed))
@@ -238,14 +239,7 @@ def group_sizes_job(
         understatement=understatement,
         auto_split=split,
     )
-    caution = None
-    if understatement:
-        caution = _published_calibration(mechanism, budget, plan)
-    elif not mechanism_adds_up(mechanism):
-        caution = (
-            f"{mechanism!r} rounds every number by itself, so its levels need not add up, nor keep the numbers of "
-            "groups that are public. For comparison only."
-        )
+    caution = _published_calibration(mechanism, budget, plan) if understatement else caution_about_sums(mechanism)
     if caution is not None:
         warnings.warn(f"mechanism: {caution}", stacklevel=3)
     if options.ledger is not None and group is None and most > 1:
@@ -280,14 +274,6 @@ def _counts_mechanism(given: Any) -> CountsMechanism:
         return TopDown()
     if not isinstance(given, CountsMechanism) or not is_dataclass(type(given)):
         raise TypeError(f"mechanism: {given!r} must be one of tallytree.counts, for instance TopDown()")
-    return given
-
-
-def _sizes_mechanism(given: Any) -> SizesMechanism:
-    if given is None:
-        return Matching()
-    if not isinstance(given, SizesMechanism) or not is_dataclass(type(given)):
-        raise TypeError(f"mechanism: {given!r} must be one of tallytree.sizes, for instance Matching()")
     return given
 
 

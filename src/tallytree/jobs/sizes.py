@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from tallytree.arrays import IntArray
 from tallytree.engines.engine import Engine
@@ -17,8 +16,9 @@ from tallytree.privacy.accounting import NoisePlan
 from tallytree.privacy.ledger import Account
 from tallytree.privacy.sensitivity import effective_quantity
 from tallytree.progress import level_progress
-from tallytree.release import NodeTable, Release
-from tallytree.sizes import SizesDomain, SizesMechanism, count_violations
+from tallytree.reconcile import about_tables, size_tables
+from tallytree.release import Release
+from tallytree.sizes import SizesDomain, SizesMechanism
 from tallytree.statement import privacy_statement
 from tallytree.tabulate.levels import SizeLevels
 from tallytree.tabulate.records import LeafKey
@@ -125,13 +125,8 @@ class GroupSizesJob:
             source = paid_noise(self.account, self.plan, self.terms, asked, true.digest())
             measurer = Measurer(true, self.plan, source, on_measure)
             levels = self.mechanism.release_sizes(domain, measurer)
-        tables = {
-            level: NodeTable(
-                self.hierarchy, depth, released.nodes, pa.table({"size": released.sizes, "groups": released.groups})
-            )
-            for depth, (level, released) in enumerate(zip(self.hierarchy.levels, levels, strict=True))
-        }
-        statement["constraint_violations"] = count_violations(self.hierarchy, levels, self.largest)
+        tables = size_tables(self.hierarchy, levels)
+        statement |= about_tables(domain, levels)
         spec |= {"records": table_name(self.records), "public_groups": table_name(self.public_groups)}
         return Release(statement, spec, tables, measurement_tables(self.hierarchy, measurer.taken, "values"))
 

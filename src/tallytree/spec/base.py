@@ -137,6 +137,19 @@ class Spec(Section, ABC):
         job.finish()
         return release
 
+    def reconcile(self, release: Release, folder: str | os.PathLike[str], *, csv: bool = False) -> Release:
+        """Make the tables of a release of group sizes again, by this spec's mechanism, and save them.
+
+        Args:
+            release: the earlier release.
+            folder: where to; it must not exist yet.
+            csv: write every published table as CSV too.
+
+        Raises:
+            SpecError: the spec is one of another statistic.
+        """
+        raise self._document.error(("statistic",), f"{self.statistic} cannot be reconciled again; give group_sizes")
+
     def _options(self, progress: bool = False) -> Options:
         return Options(
             neighboring=self.neighboring,
