@@ -46,13 +46,12 @@ def check_options(solver: str, known: Sequence[str], time_limit: float, delta: i
         )
 
 
-def caveat(mechanism: object, solver: str) -> str | None:
-    """What must be said of a mechanism with this solver, if anything."""
+def caveat(solver: str) -> str | None:
+    """What must be said of a solver, if anything."""
     if solver != "relaxed":
         return None
     return (
-        f"{mechanism!r} rounds every number by itself, so its levels need not add up, nor keep the numbers of groups "
-        "that are public. For comparison only."
+        "rounds every number by itself, so its levels need not add up, nor keep the numbers of groups that are public."
     )
 
 

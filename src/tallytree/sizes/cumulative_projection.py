@@ -51,7 +51,7 @@ class CumulativeProjection:
     @property
     def caveat(self) -> str | None:
         """What a relaxed program does not keep."""
-        return comparison.caveat(self, self.solver)
+        return comparison.caveat(self.solver)
 
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
         """The levels to be measured, root first, and what is measured there."""

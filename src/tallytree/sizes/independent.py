@@ -42,7 +42,7 @@ class Independent:
     @property
     def caveat(self) -> str:
         """That levels do not add up."""
-        return f"{self!r} estimates every node by itself, so its levels do not add up. For comparison only."
+        return "estimates every node by itself, so its levels do not add up."
 
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
         """The levels to be measured, root first (none that repeats the one above it), and what is measured there."""

@@ -39,8 +39,8 @@ class MeanConsistency:
 
     @property
     def caveat(self) -> str:
-        """That numbers of groups are none."""
-        return f"{self!r} releases fractions of groups, and negative numbers of them. For comparison only."
+        """That numbers of groups need not be such."""
+        return "releases fractions of groups, and negative numbers of them."
 
     def check_cells(self, hierarchy: Hierarchy, sizes: int) -> None:
         """Refuse more cells than fit in memory.

@@ -149,12 +149,31 @@ class HasCaveat(Protocol):
 
     @property
     def caveat(self) -> str | None:
-        """What falls short, as sentences for a warning and for the statement; None if nothing does."""
+        """What falls short, as the rest of a sentence that begins with the mechanism's name; None if nothing does.
+
+        It warns whoever publishes, and is the first note of the statement.
+        """
+
+
+FOR_COMPARISON = "For comparison only."
+"""How every caveat ends."""
 
 
 def caveat_of(mechanism: object) -> str | None:
-    """What a mechanism says of itself that falls short; None if nothing does."""
-    return mechanism.caveat if isinstance(mechanism, HasCaveat) else None
+    """What a release by a mechanism must say of it, if anything, in sentences that end with `FOR_COMPARISON`."""
+    caveat = mechanism.caveat if isinstance(mechanism, HasCaveat) else None
+    return None if caveat is None else f"{mechanism!r} {caveat} {FOR_COMPARISON}"
+
+
+def keeps_public_groups(domain: SizesDomain, levels: Sequence[LevelSizes]) -> bool:
+    """Whether released group sizes have the number of groups of every node where that is public."""
+    for groups, released in zip(domain.groups, levels, strict=True):
+        if groups is not None:
+            found = np.zeros(len(groups), dtype=released.groups.dtype)
+            np.add.at(found, released.nodes, released.groups)
+            if not np.array_equal(found, groups):
+                return False
+    return True
 
 
 def sum_over_tree(hierarchy: Hierarchy, leaves: LevelSizes, largest: int) -> list[LevelSizes]:
