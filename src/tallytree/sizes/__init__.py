@@ -7,6 +7,7 @@ from tallytree.sizes.histogram_projection import HistogramProjection
 from tallytree.sizes.joint import Joint
 from tallytree.sizes.matching import Matching
 from tallytree.sizes.mechanism import LevelSizes, SizesDomain, SizesMechanism, UnderstatesLoss, count_violations
+from tallytree.sizes.private_maximum import PrivateMaximum
 
 __all__ = [
     "CensusTopDown",
@@ -16,6 +17,7 @@ __all__ = [
     "Joint",
     "LevelSizes",
     "Matching",
+    "PrivateMaximum",
     "SizesDomain",
     "SizesMechanism",
     "UnderstatesLoss",
