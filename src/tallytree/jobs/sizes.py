@@ -235,7 +235,7 @@ class GroupSizesJob:
         """As a spec gives it."""
         if self.private_maximum is None:
             return self.largest
-        return {"share": float(self.private_maximum.share), "at_most": self.private_maximum.at_most}
+        return {"share": float(self.private_maximum.share), "at_most": self.largest}
 
     def _public_numbers(self) -> list[str]:
         if self.invariants == "groups":
