@@ -247,7 +247,7 @@ def found(true, domain, plan, runs):
 
 @pytest.mark.parametrize("budget", [PURE, tt.Budget(rho=Fraction(1, 20))])
 def test_the_noisy_maximum_has_the_noise_of_the_plan(budget):
-    """Of 4,000 the mean absolute noise is known to 1.6 %: the test rejects scales that are wrong by 10 % with power 1."""
+    """Of 4,000 the mean absolute noise is known to 1.6 %: a scale that is wrong by 15 % is rejected with power 1."""
     domain, true = domain_and_sizes([3, 500, 20])
     plan = planned(domain.hierarchy, budget, max_group_size=PrivateMaximum(0.1, 1_000), invariants="none").plan
     results = found(true, domain, plan, 4_000)

@@ -134,6 +134,11 @@ class SizeLevels:
         """Nothing of the sizes."""
         return "SizeLevels(<private>)"
 
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the greatest size that there can be; both are public."""
+        return self._smallest, self._largest
+
     def largest_size(self) -> LargestSize:
         """The largest size of all groups, to be measured; the least size where there is no group."""
         root = self._tree.levels[0]
