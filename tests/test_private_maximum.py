@@ -355,6 +355,7 @@ def test_noise_may_be_drawn_by_opendp(areas):
 def test_the_statement_says_what_was_measured_and_what_k_came_out(areas):
     job = planned(areas)
     before, after = job.statement(), job.run().statement
+    new = ("maximum", "constraint_violations", "public_groups_kept")  # known once it has run
     assert before["maximum"] == {
         "statistic": "largest_size",
         "share": 0.1,
@@ -371,7 +372,7 @@ def test_the_statement_says_what_was_measured_and_what_k_came_out(areas):
     }
     assert after["maximum"].keys() - before["maximum"].keys() == {"noisy", "max_group_size"}
     assert after["maximum"]["max_group_size"] == max(1, after["maximum"]["noisy"] + 71)
-    assert {key: value for key, value in after.items() if key not in ("maximum", "constraint_violations")} == {
+    assert {key: value for key, value in after.items() if key not in new} == {
         key: value for key, value in before.items() if key != "maximum"
     }
     assert any("then larger groups are set to K" in note for note in after["notes"])
@@ -386,6 +387,31 @@ def test_a_saved_release_keeps_k_and_what_was_asked_for(areas, tmp_path):
     assert loaded.statement["maximum"] == release.statement["maximum"]
     assert loaded.spec["max_group_size"] == {"share": 0.5, "at_most": 200}
     json.dumps(loaded.statement, allow_nan=False)
+
+
+@pytest.mark.parametrize("invariants", ["groups", "none"])
+def test_tables_are_made_again_within_the_k_that_came_out(areas, tmp_path, invariants):
+    release = rows(areas, budget=PURE, invariants=invariants)
+    release.save(tmp_path / "out")
+    again = tt.reconcile_group_sizes(tmp_path / "out", areas, mechanism=tt.sizes.Matching())
+    for level in release.levels:
+        assert again.table(level) == release.table(level)
+    assert again.statement["maximum"] == release.statement["maximum"]
+    spec = {**release.spec, "max_group_size": {"share": 0.5}}
+    for damaged in (None, {"max_group_size": None}, {"max_group_size": 0.5}):
+        statement = {**release.statement, "maximum": damaged}
+        with pytest.raises(ValueError, match="release: its spec has min_group_size = "):
+            tt.reconcile_group_sizes(replace(release, spec=spec, statement=statement), areas)
+
+
+def test_an_automatic_split_is_of_what_the_maximum_leaves(areas):
+    plan = planned(areas, budget_split="auto").plan
+    assert plan.maximum.share == Fraction(1, 10)
+    assert sum(level.share for level in plan.levels.values()) == Fraction(9, 10)
+    public = planned(areas, budget_split="auto", max_group_size=100_000).plan
+    assert [level.share for level in plan.levels.values()] == [
+        level.share * Fraction(9, 10) for level in public.levels.values()
+    ]
 
 
 def test_a_seeded_maximum_is_not_private_and_reproducible(areas):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from tallytree.arrays import IntArray
 from tallytree.engines.engine import Engine
@@ -18,8 +17,9 @@ from tallytree.privacy.accounting import NoisePlan
 from tallytree.privacy.ledger import Account
 from tallytree.privacy.sensitivity import effective_quantity
 from tallytree.progress import level_progress
-from tallytree.release import NodeTable, Release
-from tallytree.sizes import SizesDomain, SizesMechanism, count_violations
+from tallytree.reconcile import about_tables, size_tables
+from tallytree.release import Release
+from tallytree.sizes import SizesDomain, SizesMechanism
 from tallytree.sizes.private_maximum import PrivateMaximum, margin
 from tallytree.statement import privacy_statement
 from tallytree.tabulate.levels import SizeLevels
@@ -90,7 +90,7 @@ class GroupSizesJob:
                 self.records, self.key, group=self.group, quantity=self.quantity, argument="records"
             )
             if self.public_groups is not None:
-                self._public_groups()
+                groups_of_leaves(self.public_groups, self.hierarchy, self.engine)
         else:
             self.engine.check_group_rows(
                 self.records, self.key, size=str(self.size), groups=str(self.groups), argument="records"
@@ -131,13 +131,8 @@ class GroupSizesJob:
             domain, true, largest = within_measured_maximum(domain, true, self.plan, source)
             measurer = Measurer(true, self.plan, source, on_measure)
             levels = self.mechanism.release_sizes(domain, measurer)
-        tables = {
-            level: NodeTable(
-                self.hierarchy, depth, released.nodes, pa.table({"size": released.sizes, "groups": released.groups})
-            )
-            for depth, (level, released) in enumerate(zip(self.hierarchy.levels, levels, strict=True))
-        }
-        statement["constraint_violations"] = count_violations(self.hierarchy, levels, domain.largest)
+        tables = size_tables(self.hierarchy, levels)
+        statement |= about_tables(domain, levels)
         if largest:
             statement["maximum"] |= largest
         spec |= {"records": table_name(self.records), "public_groups": table_name(self.public_groups)}
@@ -206,7 +201,7 @@ class GroupSizesJob:
         self, leaves: IntArray, sizes: IntArray, groups: IntArray
     ) -> tuple[IntArray, IntArray, IntArray]:
         """The groups of the records, and those that only the public table knows."""
-        empty = self._public_groups()
+        empty = groups_of_leaves(self.public_groups, self.hierarchy, self.engine)
         np.subtract.at(empty, leaves, groups)
         if (empty < 0).any():
             leaf = self.hierarchy.leaf_table().slice(int(np.argmax(empty < 0)), 1).to_pylist()[0]
@@ -220,16 +215,6 @@ class GroupSizesJob:
             np.concatenate([sizes, np.full(len(without_members), self.smallest)]),
             np.concatenate([groups, empty[without_members]]),
         )
-
-    def _public_groups(self) -> IntArray:
-        """The public number of groups of every leaf; a leaf that is not listed has none."""
-        key = LeafKey(self.hierarchy, self.hierarchy.columns)
-        listed = self.engine.count_records(
-            self.public_groups, (key,), count="groups", on_unknown="error", argument="public_groups"
-        )
-        groups = np.zeros(self.hierarchy.n_leaves, dtype=np.int64)
-        groups[listed.parts[0]] = listed.counts
-        return groups
 
     def _max_group_size(self) -> int | dict[str, int | float]:
         """As a spec gives it."""
@@ -280,6 +265,15 @@ class GroupSizesJob:
                 "protected."
             )
         return notes
+
+
+def groups_of_leaves(public_groups: Any, hierarchy: Hierarchy, engine: Engine) -> IntArray:
+    """The public number of groups of every leaf, int64 (n_leaves,); a leaf that is not listed has none."""
+    key = LeafKey(hierarchy, hierarchy.columns)
+    listed = engine.count_records(public_groups, (key,), count="groups", on_unknown="error", argument="public_groups")
+    groups = np.zeros(hierarchy.n_leaves, dtype=np.int64)
+    groups[listed.parts[0]] = listed.counts
+    return groups
 
 
 MOST_GROUPS = 2**50
