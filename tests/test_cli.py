@@ -128,6 +128,20 @@ def test_a_release_is_saved_and_summarised(folder, statistic):
     assert sorted(path.name for path in folder.iterdir() if path.name.startswith(".")) == []
 
 
+def test_a_private_largest_size_is_shown_before_and_after_it_is_measured(folder):
+    private = GROUP_SIZES.replace("max_group_size: 20", "max_group_size: {share: 0.1, at_most: 20}")
+    (folder / "private.yaml").write_text(private)
+    checked = " ".join(run("check", "private.yaml").stdout.split())
+    measured = (
+        "Largest size: measured first (share 0.1, sensitivity L2 1, scale 3.16228, std dev 3.16228); K is that plus"
+    )
+    assert f"{measured} 16, at most 20." in checked
+    released = " ".join(run("release", "private.yaml", "--out", "out").stdout.split())
+    found = Release.load("out").statement["maximum"]["max_group_size"]
+    assert f"{measured} 16, at most 20, so K is {found}." in released
+    assert "Largest size" not in run("check", "group_sizes.yaml").stdout
+
+
 @pytest.mark.parametrize("statistic", SPECS)
 @pytest.mark.parametrize("options", [[], ["--quiet"]], ids=["loud", "quiet"])
 def test_invariants_are_always_listed(folder, statistic, options):

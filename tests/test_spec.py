@@ -197,6 +197,41 @@ def test_mechanisms_are_the_packages_dataclasses_that_meet_its_protocol():
     assert "SizesDomain" not in known_mechanisms(sizes, sizes.SizesMechanism)
 
 
+@pytest.mark.parametrize(
+    ("written", "share", "at_most"),
+    [
+        ("private", Fraction(1, 100), 100_000),
+        ("{share: 0.02, at_most: 20_000}", Fraction(1, 50), 20_000),
+        ("{at_most: 50}", Fraction(1, 100), 50),
+        ("{share: 1e-3}", Fraction(1, 1000), 100_000),
+    ],
+)
+def test_a_private_largest_size_is_a_word_or_a_mapping(folder, written, share, at_most):
+    job = load_spec(write(folder, GROUP_SIZES.replace("10_0", written))).check()
+    assert job.private_maximum == sizes.PrivateMaximum(share, at_most)
+    assert job.plan.maximum.share == share
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("{share: 2}", "max_group_size.share: 2 must lie strictly between 0 and 1"),
+        ("{share: some}", "max_group_size.share: 'some' must be a number"),
+        ("{shares: 0.1}", r"max_group_size.shares: unknown key; did you mean share\?"),
+        ("{at_most: 0}", "max_group_size.at_most: 0 must be at least 1"),
+        ("{at_most: 1.5}", "max_group_size.at_most: 1.5 must be an integer"),
+        ("privat", "max_group_size: 'privat' must be an integer, private, or a mapping such as {share: 0.01}"),
+        ("1.5", "max_group_size: 1.5 must be an integer"),
+        ("[5]", "max_group_size: a list must be a number"),
+    ],
+)
+def test_a_private_largest_size_that_is_wrong_is_named_with_its_line(folder, written, message):
+    text = GROUP_SIZES.replace("10_0", written)
+    line = text[: text.index("max_group_size")].count("\n") + 1
+    with pytest.raises(SpecError, match=f"line {line}, {message}"):
+        load_spec(write(folder, text)).job()
+
+
 # --- Mistakes: each message has the line, the key, the value and the remedy ---
 
 MISTAKES = {

@@ -67,8 +67,8 @@ class Measurer:
             TypeError: nodes that are not integers.
             OverflowError: a true value to which noise cannot be added within 64 bits; no noise is drawn.
         """
-        planned = self._plan.levels.get(str(level))
-        if planned is None or str(statistic) != planned.statistic:
+        planned = self._plan.planned(str(level), str(statistic))
+        if planned is None:
             raise BudgetExceeded(
                 f"measure: {statistic!r} at level {level!r} is not in the plan, so no budget is set aside for it"
             )

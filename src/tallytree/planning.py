@@ -6,7 +6,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from fractions import Fraction
 from itertools import zip_longest
 from typing import Any, cast, get_args
@@ -19,16 +19,17 @@ from tallytree.hierarchy import Hierarchy, Tree, check_level_names, level_sizes
 from tallytree.jobs import CountsJob, GroupSizesJob
 from tallytree.jobs.sizes import groups_of_leaves
 from tallytree.measurements import Statistic
-from tallytree.privacy.accounting import NoisePlan, composable_budget, plan_noise
+from tallytree.privacy.accounting import Asked, NoisePlan, composable_budget, plan_noise
 from tallytree.privacy.ledger import Account, Ledger, checked_name
 from tallytree.privacy.scales import next_float, representable
-from tallytree.privacy.sensitivity import Sensitivity, effective_quantity, level_sensitivities
+from tallytree.privacy.sensitivity import Sensitivity, effective_quantity, largest_size_sensitivity, level_sensitivities
 from tallytree.privacy.spending import Loss, Posting
 from tallytree.product import Product
 from tallytree.sizes import HasLimit, SizesMechanism, UnderstatesLoss
 from tallytree.sizes.auto_split import auto_split
 from tallytree.sizes.choice import chosen_mechanism
 from tallytree.sizes.mechanism import caveat_of
+from tallytree.sizes.private_maximum import PrivateMaximum, largest_size
 from tallytree.statement import shown_up
 from tallytree.tabulate.records import LeafKey
 from tallytree.terms import UNITS, Invariants, Terms, checked_terms, integer
@@ -71,9 +72,12 @@ class Options:
         *,
         max_quantity: int = 1,
         understatement: Mapping[str, int] | None = None,
+        maximum_share: Fraction | None = None,
         auto_split: Callable[[Mapping[str, float], bool], BudgetSplit] | None = None,
     ) -> NoisePlan:
         """The noise of every measured level, with the sensitivity of what is measured there.
+
+        The largest size is measured where there is a share for it.
 
         `auto_split` is what `budget_split="auto"` means: from each level's noise (std_dev) if it had all of the budget,
         and whether shares are of ρ, to shares.
@@ -89,18 +93,26 @@ class Options:
             max_quantity=max_quantity,
             nodes=level_sizes(tree),
         )
+        maximum = None
+        if maximum_share is not None:
+            bound = largest_size_sensitivity(terms.neighboring, terms.max_contributions, max_quantity=max_quantity)
+            maximum = Asked(tree.levels[0], "largest_size", bound, maximum_share)
         split = self.budget_split
         if split == "auto" and auto_split is not None and isinstance(budget, Budget):
             split = auto_split(
                 {level: _std_dev_alone(budget, bound) for level, (_, bound) in bounds.items()}, budget.kind != "pure"
             )
         if not understatement:
-            return plan_noise(budget, bounds, split, self.accounting, grid)
+            return plan_noise(budget, bounds, split, self.accounting, grid, maximum)
         if not isinstance(budget, Budget) or budget.epsilon is None or budget.delta is not None:
             raise ValueError(f'budget: {budget!r} must be pure with calibration="as_published", as the paper\'s is')
         share = shares(split, list(statistics))
-        true = {level: budget.epsilon * share[level] * understatement[level] for level in statistics}
-        return plan_noise(Budget(epsilon=sum(true.values(), Fraction(0))), bounds, true, self.accounting, grid)
+        rest = budget.epsilon * (1 - (maximum_share or 0))
+        true = {level: rest * share[level] * understatement[level] for level in statistics}
+        total = budget.epsilon - rest + sum(true.values(), Fraction(0))
+        if maximum is not None:
+            maximum = replace(maximum, share=(budget.epsilon - rest) / total)
+        return plan_noise(Budget(epsilon=total), bounds, true, self.accounting, grid, maximum)
 
     def account(self, statistic: str, mechanism: object, plan: NoisePlan, terms: Terms) -> Account | None:
         """Where the release is recorded; the ledger is not opened yet."""
@@ -208,7 +220,7 @@ def group_sizes_job(
     groups: str | None = None,
     public_groups: Any = None,
     invariants: str | None = None,
-    max_group_size: int = 10_000,
+    max_group_size: int | PrivateMaximum | str = 10_000,
     min_group_size: int = 0,
 ) -> GroupSizesJob:
     """Plan a release of group sizes; see `tallytree.release_group_sizes`."""
@@ -217,7 +229,9 @@ def group_sizes_job(
     _check_kind_of_rows(group, size, groups)
     public = _public_numbers(invariants, entities=group is not None, listed=public_groups is not None)
     most = _most_quantity(quantity, max_quantity, group)
-    smallest, largest = _size_range(min_group_size, max_group_size, public)
+    greatest = largest_size(max_group_size)
+    private = greatest if isinstance(greatest, PrivateMaximum) else None
+    smallest, largest = _size_range(min_group_size, greatest, public)
     terms = options.terms()
     engine = _engine(options.engine)
     mechanism = chosen_mechanism(options.mechanism)
@@ -239,6 +253,7 @@ def group_sizes_job(
         hierarchy,
         max_quantity=effective_quantity(most, smallest, largest),
         understatement=understatement,
+        maximum_share=None if private is None else private.share,
         auto_split=split,
     )
     caution = _published_calibration(mechanism, budget, plan) if understatement else caveat_of(mechanism)
@@ -261,6 +276,7 @@ def group_sizes_job(
         invariants=public,
         smallest=smallest,
         largest=largest,
+        private_maximum=private,
         mechanism=mechanism,
         plan=plan,
         terms=terms,
@@ -342,13 +358,20 @@ def _most_quantity(quantity: str | None, max_quantity: int, group: str | None) -
     return most
 
 
-def _size_range(min_group_size: int, max_group_size: int, public: Invariants) -> tuple[int, int]:
-    """The least and the greatest size that is published."""
-    largest = integer(max_group_size, "max_group_size", least=1, most=2**31 - 2)
-    smallest = integer(min_group_size, "min_group_size", least=0)
-    if smallest >= largest and smallest > (0 if public == "groups" else 1):
-        raise ValueError(f"min_group_size: {smallest} must be less than max_group_size, which is {largest}")
-    return smallest if public == "groups" else max(smallest, 1), largest
+def _size_range(min_group_size: int, greatest: int | PrivateMaximum, public: Invariants) -> tuple[int, int]:
+    """The least and the greatest size that is published; where the greatest is private, what it is at most."""
+    given = integer(min_group_size, "min_group_size", least=0)
+    smallest = given if public == "groups" else max(given, 1)
+    if isinstance(greatest, PrivateMaximum):
+        if smallest >= greatest.at_most:
+            raise ValueError(
+                f"at_most: {greatest.at_most} must be more than the least size that is published, {smallest}, or there "
+                "is no size to tell apart; raise it, or lower min_group_size"
+            )
+        return smallest, greatest.at_most
+    if given >= greatest and given > (0 if public == "groups" else 1):
+        raise ValueError(f"min_group_size: {given} must be less than max_group_size, which is {greatest}")
+    return smallest, greatest
 
 
 def _published_calibration(mechanism: SizesMechanism, budget: Budget, plan: NoisePlan) -> str:

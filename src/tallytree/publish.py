@@ -15,7 +15,7 @@ from tallytree.planning import Options, counts_job, flows_job, group_sizes_job
 from tallytree.privacy.ledger import Ledger
 from tallytree.product import Product
 from tallytree.release import Release
-from tallytree.sizes import SizesMechanism
+from tallytree.sizes import PrivateMaximum, SizesMechanism
 
 
 def release_counts(
@@ -198,7 +198,7 @@ def release_group_sizes(
     groups: str | None = None,
     public_groups: Any = None,
     invariants: Literal["groups", "total", "none"] | None = None,
-    max_group_size: int = 10_000,
+    max_group_size: int | PrivateMaximum | Literal["private"] = 10_000,
     min_group_size: int = 0,
     max_contributions: int = 1,
     mechanism: SizesMechanism | None = None,
@@ -236,7 +236,8 @@ def release_group_sizes(
         invariants: which numbers of groups are published exactly: `"groups"`, every leaf's (the default with
             `public_groups` and for (leaf, size, groups) rows); `"total"`, their sum; `"none"` (the default for entity
             rows alone). With the last two, groups without members are not counted, so sizes begin with 1.
-        max_group_size: K; larger groups are set to it.
+        max_group_size: K; larger groups are set to it. Where it is not public: a `tallytree.sizes.PrivateMaximum`, or
+            `"private"` for one with its defaults, measures the largest size with a share of the budget first.
         min_group_size: smaller groups are set to it.
         max_contributions: the most records of one person; assumed, not enforced.
         mechanism: how measurements become group sizes, one of `tallytree.sizes`; `Matching()` by default.

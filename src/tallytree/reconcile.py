@@ -83,7 +83,7 @@ def reconcile_group_sizes(
     _check_kind(statement)
     chosen = chosen_mechanism(mechanism)
     measured = recorded_noise(statement, hierarchy)
-    invariants, smallest, largest = _range(earlier.spec)
+    invariants, smallest, largest = _range(earlier.spec, statement)
     if isinstance(chosen, HasLimit):
         chosen.check_cells(hierarchy, largest - smallest + 1)
     _check_measured(chosen, chosen.statistics(hierarchy, invariants=invariants), measured, measured_depths(hierarchy))
@@ -136,10 +136,13 @@ def _check_kind(statement: Mapping[str, Any]) -> None:
             raise ValueError(f"release: its statement has {key} = {statement.get(key)!r}; {FRESH_COPY}")
 
 
-def _range(spec: Mapping[str, Any]) -> tuple[Invariants, int, int]:
-    """Which numbers of groups are public, and the least and the greatest size."""
+def _range(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> tuple[Invariants, int, int]:
+    """Which numbers of groups are public, and the least and the greatest size: K that was measured, where it was."""
     invariants = spec.get("invariants")
     smallest, largest = spec.get("min_group_size"), spec.get("max_group_size")
+    maximum = statement.get("maximum")
+    if isinstance(largest, Mapping) and isinstance(maximum, Mapping):
+        largest = maximum.get("max_group_size")
     if invariants not in get_args(Invariants):
         raise ValueError(f"release: its spec has invariants = {invariants!r}; {FRESH_COPY}")
     least = 0 if invariants == "groups" else 1

@@ -54,6 +54,7 @@ def privacy_statement(
     """
     private = terms.seed is None
     unit = _unit(statistic, terms, max_quantity)
+    maximum = {} if plan.maximum is None else {"maximum": _measured(plan.maximum, private=private)}
     return {
         "private": private,
         "guarantee": _guarantee(plan, terms, unit) if private else _NOT_PRIVATE,
@@ -71,6 +72,7 @@ def privacy_statement(
         "ledger": None if dataset is None else {"dataset": dataset, "recorded": True},
         "seeded": not private,
         "levels": [_level(level, nodes, plan.levels.get(level), private=private) for level, nodes in levels.items()],
+        **maximum,
         "notes": [*notes, *((_SOURCES[terms.noise], *_LIMITS) if private else (_NOT_PRIVATE,))],
         "software": _software(terms, plan),
     }
@@ -145,11 +147,13 @@ def float_up(amount: Fraction) -> float:
 def _level(level: str, nodes: int, plan: LevelPlan | None, *, private: bool) -> dict[str, Any]:
     if plan is None:
         return {"level": level, "nodes": nodes, "measured": False}
+    return {"level": level, "nodes": nodes, "measured": True} | _measured(plan, private=private)
+
+
+def _measured(plan: LevelPlan, *, private: bool) -> dict[str, Any]:
+    """How something is measured, and what that spends."""
     cost = "epsilon" if plan.noise.distribution == "discrete_laplace" else "rho"
     return {
-        "level": level,
-        "nodes": nodes,
-        "measured": True,
         "statistic": plan.statistic,
         "share": float(plan.share),
         "sensitivity": {"l1": plan.sensitivity.l1, "l2": plan.sensitivity.l2},

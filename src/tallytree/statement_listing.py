@@ -24,6 +24,18 @@ def show_levels(console: Console, statement: Mapping[str, Any], published: Mappi
     console.print(fitted_table(console, headings, rows))
     distributions = {level["noise"]["distribution"]: None for level in statement["levels"] if level["measured"]}
     show_line(console, f"Noise: {', '.join(distributions).replace('_', ' ') or 'none'}.")
+    if "maximum" in statement:
+        show_line(console, _largest_size(statement["maximum"]))
+
+
+def _largest_size(maximum: Mapping[str, Any]) -> str:
+    """How K is measured, and what came out, if it was."""
+    share, norm, scale, std_dev = _measurement({**maximum, "measured": True})[1:]
+    found = f", so K is {maximum['max_group_size']:,}" if "max_group_size" in maximum else ""
+    return (
+        f"Largest size: measured first (share {share}, sensitivity {norm}, scale {scale}, std dev {std_dev}); "
+        f"K is that plus {maximum['margin']:,}, at most {maximum['at_most']:,}{found}."
+    )
 
 
 def _measurement(level: Mapping[str, Any]) -> list[str]:

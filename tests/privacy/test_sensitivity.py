@@ -10,7 +10,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tallytree.privacy.sensitivity import MOST_SHIFTS, neighboring_relation, sensitivity
+from tallytree.privacy.sensitivity import MOST_SHIFTS, effective_quantity, neighboring_relation, sensitivity
 
 RELATIONS = ("add_remove", "change_one")
 REGIMES = ("groups", "total", "none")
@@ -168,6 +168,47 @@ def test_no_one_pattern_covers_sorted_sizes_with_quantities():
     assert {(2,), (1, 1)} <= found  # of [1, 2, 5] the 2 leaves a group of 0, or the 5 one of 3: two ways to lose 2
 
 
+# --- The largest size ---
+
+
+def largest_sizes(regime, smallest, at_most, relation, m, z, most):
+    """How the largest size of a few groups changes, where sizes are clamped to [smallest, at_most]."""
+    groups = SizesLevel("histogram", (0,) * (4 if m == 1 else 3), regime, smallest, at_most)
+
+    def largest(members):
+        clipped = np.where(groups.there(members), np.clip(members, smallest, at_most), smallest)
+        return clipped.max(axis=1, initial=smallest)[:, None]
+
+    kept = (lambda members: groups.there(members).sum(axis=1)) if regime == "total" else None
+    return differences(largest, relation, m, z, node=groups.node, most=most, kept=kept)
+
+
+@pytest.mark.parametrize(("m", "z"), BOUNDS)
+@pytest.mark.parametrize("regime", REGIMES)
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_the_largest_size_moves_by_exactly_what_the_table_says(relation, regime, m, z):
+    """Losing and gaining move it in opposite directions, so that replacing moves it no further than adding."""
+    bound = sensitivity("largest_size", relation, m, max_quantity=z)
+    least = 0 if regime == "groups" else 1
+    most = m * z + 1
+    assert worst(largest_sizes(regime, least, most + m * z, relation, m, z, most)) == (bound.l1, bound.l2_squared)
+    assert (bound.l1, bound.l2_squared) == (m * z, (m * z) ** 2)
+    for smallest, at_most in itertools.product(range(least, 4), (2, 3)):
+        if smallest < at_most:
+            moved, _ = worst(largest_sizes(regime, smallest, at_most, relation, m, z, most))
+            assert moved <= min(bound.l1, at_most - smallest) < m * effective_quantity(z, smallest, at_most) + 1
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_the_largest_size_moves_by_one_or_by_anything_up_to_the_quantity(relation, regime):
+    least = 0 if regime == "groups" else 1
+    assert sensitivity("largest_size", relation).shifts == ((1,),)
+    assert patterns(largest_sizes(regime, least, 5, relation, 1, 1, 3)) == {(), (1,)}
+    assert patterns(largest_sizes(regime, least, 9, relation, 1, 3, 4)) == {(), (1,), (2,), (3,)}
+    assert sensitivity("largest_size", relation, max_quantity=3).shifts == ()
+
+
 # --- The comparison would show a table that is wrong ---
 
 
@@ -217,7 +258,7 @@ def test_cells_of_counts_move_by_the_stated_patterns_or_parts_of_them(relation):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("statistic", [*SIZES_STATISTICS, "counts", "total"])
+@pytest.mark.parametrize("statistic", [*SIZES_STATISTICS, "largest_size", "counts", "total"])
 def test_patterns_attain_the_sensitivities_and_none_is_stated_for_several_records(statistic, relation):
     for z, nodes in itertools.product((1, 2, 3), repeat=2):
         bound = sensitivity(statistic, relation, max_quantity=z, nodes=nodes)
@@ -282,6 +323,8 @@ def test_the_table_by_hand():
         ("chain_tail_counts", "change_one"): (2 * z * n, 2 * z * n),
         ("sorted_sizes", "add_remove"): (z, z * z),
         ("sorted_sizes", "change_one"): (2 * z, 2 * z * z),
+        ("largest_size", "add_remove"): (z, z * z),
+        ("largest_size", "change_one"): (z, z * z),
     }
     for (statistic, relation), (l1, l2_squared) in table.items():
         for m in (1, 3):

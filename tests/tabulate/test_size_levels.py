@@ -71,3 +71,26 @@ def test_private_numbers_of_groups_are_in_no_statistic_but_tails():
         true.cells("c", np.arange(5), "sorted_sizes")
     with pytest.raises(ValueError, match="'counts' is not a statistic of group sizes"):
         true.cells("c", np.arange(5), "counts")
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.data(), st.sampled_from(["groups", "total", "none"]), st.sampled_from(sorted(LEAVES)))
+def test_sizes_clamped_to_a_smaller_k_are_those_of_a_list_that_was_clamped(data, invariants, level):
+    smallest = data.draw(st.integers(0 if invariants == "groups" else 1, 2))
+    groups = data.draw(st.lists(st.tuples(st.integers(0, 4), st.integers(smallest, LARGEST)), max_size=12))
+    largest = data.draw(st.integers(smallest + 1, LARGEST))
+    clamped = levels_of(groups, invariants, smallest).clamped(largest)
+    cut = levels_of([(leaf, min(size, largest)) for leaf, size in groups], invariants, smallest)
+    nodes = np.arange(AREAS.size(AREAS.levels.index(level)))
+    for statistic in ("histogram", "tail_counts", "chain_tail_counts"):
+        values, offsets, _ = clamped.cells(level, nodes, statistic)
+        whole, where, _ = cut.cells(level, nodes, statistic)
+        for node in nodes:  # the cells of sizes above K are 0, and are not there
+            kept = values[offsets[node] : offsets[node + 1]]
+            expected_cells = whole[where[node] : where[node + 1]]
+            assert kept.tolist() == expected_cells[: len(kept)].tolist()
+            assert len(expected_cells) - len(kept) == LARGEST - largest
+    root = clamped.largest_size()
+    assert root.cells("all", np.array([0]), "largest_size")[0].tolist() == [
+        max((min(size, largest) for _, size in groups), default=smallest)
+    ]

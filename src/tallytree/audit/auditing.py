@@ -16,6 +16,7 @@ from tallytree.audit.bounds import clopper_pearson, epsilon_at_least, rho_at_lea
 from tallytree.audit.events import Event, Objective, View, best_event
 from tallytree.audit.exact import exact_delta, exact_loss
 from tallytree.audit.inputs import Inputs, Neighborhood, counts_inputs, group_lists, sizes_inputs
+from tallytree.audit.maximum import draw_within_maximum, measured_within_maximum, published_within_maximum
 from tallytree.audit.runs import draw_runs
 from tallytree.audit.views import Publisher, measured_view, published_view, publisher
 from tallytree.budget import Budget, BudgetSplit
@@ -28,7 +29,7 @@ from tallytree.privacy import entropy
 from tallytree.privacy.accounting import NoisePlan, epsilon_from_rho
 from tallytree.privacy.sources import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.product import Product
-from tallytree.sizes import SizesDomain, SizesMechanism
+from tallytree.sizes import PrivateMaximum, SizesDomain, SizesMechanism
 from tallytree.sizes.mechanism import caveat_of
 from tallytree.terms import Invariants, integer
 
@@ -129,6 +130,7 @@ def audit(
     neighboring: str,
     max_contributions: int = 1,
     max_quantity: int = 1,
+    maximum_share: Any = None,
     budget_split: BudgetSplit = None,
     accounting: str | None = None,
     noise: str = "keyed",
@@ -156,6 +158,8 @@ def audit(
         neighboring: `"add_remove"` or `"change_one"`.
         max_contributions: the most records of one person.
         max_quantity: the most that one record adds to its group's size; 1 for counts.
+        maximum_share: where K is private, the share of the budget that measures the largest size (see
+            `tallytree.sizes.PrivateMaximum`); the domain's `largest` is then what K is at most.
         budget_split: see `tallytree.release_counts`.
         accounting: see `tallytree.release_counts`.
         noise: `"keyed"` or `"opendp"`.
@@ -188,7 +192,14 @@ def audit(
     groups_per_leaf = None
     if isinstance(tree, SizesDomain) and not tree.groups_are_public:
         groups_per_leaf = np.array([len(sizes) for sizes in group_lists(data, "data", tree)], dtype=np.int64)
-    job, inputs = planned(tree, budget, options, max_quantity=max_quantity, groups_per_leaf=groups_per_leaf)
+    job, inputs = planned(
+        tree,
+        budget,
+        options,
+        max_quantity=max_quantity,
+        groups_per_leaf=groups_per_leaf,
+        maximum_share=maximum_share,
+    )
     records = inputs.parse(data, "data"), inputs.parse(neighbor, "neighbor")
     neighborhood = neighborhood_of(job, tree)
     neighborhood.check(*records)
@@ -230,13 +241,8 @@ def audit_subject(
         raise ValueError(f"releases: {published} must be 0, or at least {LEAST_RUNS}")
     alpha = 1 - _checked_confidence(confidence)
     key = entropy.fresh_key() if seed is None else entropy.key_from_seed(seed)
-    before, after = (
-        draw_runs(statistics, subject.plan, source(entropy.derive(key, "audit", name)), runs)
-        for name, statistics in (("data", subject.before), ("neighbor", subject.after))
-    )
-    views = [measured_view(before, after, runs)]
-    if subject.publisher is not None and published:
-        views.append(published_view(subject.publisher, before, after, published))
+    sources = [source(entropy.derive(key, "audit", name)) for name in ("data", "neighbor")]
+    views = _views(subject, sources, runs, published)
     stated = _Stated.of(subject.plan)
     findings = _findings(views, stated.objectives, alpha)
     exact = exact_loss(subject.plan, [(subject.before, subject.after)])
@@ -274,6 +280,7 @@ def planned(
     *,
     max_quantity: int = 1,
     groups_per_leaf: IntArray | None = None,
+    maximum_share: Any = None,
 ) -> tuple[CountsJob | GroupSizesJob, Inputs]:
     """The job of a release without records, and what its data sets look like.
 
@@ -283,6 +290,7 @@ def planned(
         options: the arguments that all releases share.
         max_quantity: the most that one record adds to its group's size.
         groups_per_leaf: how many groups a leaf can have, where the numbers of groups are private.
+        maximum_share: the share of the budget that measures the largest size, where K is private.
     """
     if isinstance(tree, SizesDomain):
         with warnings.catch_warnings():
@@ -297,7 +305,7 @@ def planned(
                 groups="groups",
                 max_quantity=max_quantity,
                 invariants=invariants_of(tree),
-                max_group_size=tree.largest,
+                max_group_size=tree.largest if maximum_share is None else PrivateMaximum(maximum_share, tree.largest),
                 min_group_size=tree.smallest,
             )
         return job, sizes_inputs(tree, groups_per_leaf)
@@ -306,6 +314,8 @@ def planned(
             f"tree: {type(tree).__name__} must be a tallytree.Hierarchy or Product for counts, or a "
             "tallytree.sizes.SizesDomain for group sizes"
         )
+    if maximum_share is not None:
+        raise ValueError(f"maximum_share: {maximum_share} is about group sizes; counts have no K, leave it out")
     if integer(max_quantity, "max_quantity", least=1) > 1:
         raise ValueError(
             f"max_quantity: {max_quantity} is about group sizes; in counts every record is 1, leave it out"
@@ -329,6 +339,23 @@ def neighborhood_of(job: CountsJob | GroupSizesJob, tree: Hierarchy | Product | 
     return Neighborhood(relation, m, job.max_quantity, groups=groups)
 
 
+def _views(subject: Subject, sources: list[NoiseSource], runs: int, published: int) -> list[View]:
+    """What is seen: all that was measured, and what was published from some of it, if anything was."""
+    plan, sides = subject.plan, list(zip((subject.before, subject.after), sources, strict=True))
+    publishes = subject.publisher if published else None
+    if plan.maximum is not None:
+        clamped = [draw_within_maximum(statistics, plan, source, runs) for statistics, source in sides]
+        views = [measured_within_maximum(clamped[0], clamped[1], plan)]
+        if publishes is not None:
+            views.append(published_within_maximum(publishes, clamped[0], clamped[1], published))
+        return views
+    drawn = [draw_runs(statistics, plan, source, runs) for statistics, source in sides]
+    views = [measured_view(drawn[0], drawn[1], runs)]
+    if publishes is not None:
+        views.append(published_view(publishes, drawn[0], drawn[1], published))
+    return views
+
+
 @dataclass(frozen=True)
 class _Stated:
     """What a plan promises: ε at a δ, and the ρ that its sensitivities and scales add up to where noise is Gaussian."""
@@ -342,7 +369,7 @@ class _Stated:
         budget = plan.budget
         if budget.epsilon is not None and budget.delta is None:
             return cls(budget.epsilon, Fraction(0), None)
-        spent = sum((level.cost for level in plan.levels.values()), Fraction(0))
+        spent = sum((each.cost for each in plan.measured), Fraction(0))
         if budget.epsilon is not None and budget.delta is not None:
             return cls(budget.epsilon, budget.delta, spent)
         rho = budget.rho or spent

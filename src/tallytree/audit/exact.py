@@ -6,6 +6,9 @@ every noisy cell lies on the far side of its true value); discrete Gaussian nois
 (Canonne, Kamath and Steinke 2020, Theorem 14). Both are rational numbers. The δ of Gaussian noise at a given ε comes
 from enumerating the distribution of the privacy loss. What is published is computed from the measurements and costs no
 more.
+
+Where the largest size is measured first, what is said is for K at its public bound. No other K loses more: with clamped
+sizes the cells of a level are no further apart, and K itself is a function of the noisy maximum.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +26,7 @@ from tallytree.arrays import IntArray
 from tallytree.measure import TrueStatistics
 from tallytree.measurements import Noise
 from tallytree.privacy.accounting import NoisePlan
+from tallytree.tabulate.levels import SizeLevels
 
 LOSS_VALUES = 2**19
 """Values of the privacy loss that are told apart in `exact_delta`."""
@@ -34,8 +38,8 @@ _TAIL = 10
 """Standard deviations of noise that are enumerated; beyond them lies less than exp(-49)."""
 
 Distances = tuple[int, ...]
-"""Per level of the plan, how far the true cells of two data sets are apart: in L1 for Laplace noise, in squared L2 for
-Gaussian noise."""
+"""Per measurement of the plan, how far the true cells of two data sets are apart: in L1 for Laplace noise, in squared
+L2 for Gaussian noise."""
 
 
 def exact_loss(plan: NoisePlan, pairs: Iterable[tuple[TrueStatistics, TrueStatistics]]) -> Fraction:
@@ -66,7 +70,7 @@ def worst_pair(
     distances = np.stack(
         [
             _distance(planned.noise, cells[second] - cells[first])
-            for planned, cells in zip(plan.levels.values(), levels, strict=True)
+            for planned, cells in zip(plan.measured, levels, strict=True)
         ],
         axis=1,
     )
@@ -91,7 +95,7 @@ def exact_delta(plan: NoisePlan, before: TrueStatistics, after: TrueStatistics, 
         epsilon: ε ≥ 0.
     """
     moved: Counter[tuple[int, float]] = Counter()
-    for planned, here, there in zip(plan.levels.values(), _cells(plan, before), _cells(plan, after), strict=True):
+    for planned, here, there in zip(plan.measured, _cells(plan, before), _cells(plan, after), strict=True):
         distances = np.abs(there - here)
         moved.update((int(distance), float(planned.noise.scale)) for distance in distances[distances > 0])
     if not moved:
@@ -130,7 +134,7 @@ def _reach(scale: float) -> int:
 
 def _loss(plan: NoisePlan, distances: Distances) -> Fraction:
     loss = Fraction(0)
-    for planned, distance in zip(plan.levels.values(), distances, strict=True):
+    for planned, distance in zip(plan.measured, distances, strict=True):
         laplace = planned.noise.distribution == "discrete_laplace"
         loss += distance / (planned.noise.scale if laplace else 2 * planned.noise.scale**2)
     return loss
@@ -138,9 +142,7 @@ def _loss(plan: NoisePlan, distances: Distances) -> Fraction:
 
 def _distances(plan: NoisePlan, before: list[IntArray], after: list[IntArray]) -> Distances:
     moved = (there - here for here, there in zip(before, after, strict=True))
-    return tuple(
-        int(_distance(planned.noise, cells)) for planned, cells in zip(plan.levels.values(), moved, strict=True)
-    )
+    return tuple(int(_distance(planned.noise, cells)) for planned, cells in zip(plan.measured, moved, strict=True))
 
 
 def _distance(noise: Noise, moved: IntArray) -> IntArray:
@@ -149,8 +151,13 @@ def _distance(noise: Noise, moved: IntArray) -> IntArray:
 
 
 def _cells(plan: NoisePlan, statistics: TrueStatistics) -> list[IntArray]:
-    """The true cells of every level of the plan."""
-    return [
+    """All true cells that the plan measures, in its order."""
+    found = [
         statistics.cells(level, np.arange(statistics.size(level), dtype=np.int64), planned.statistic)[0]
         for level, planned in plan.levels.items()
     ]
+    if plan.maximum is None:
+        return found
+    root = np.zeros(1, dtype=np.int64)
+    largest = cast(SizeLevels, statistics).largest_size().cells(plan.maximum.level, root, plan.maximum.statistic)[0]
+    return [largest, *found]

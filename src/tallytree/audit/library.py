@@ -47,6 +47,9 @@ Mechanism = CountsMechanism | SizesMechanism
 DELTA = Fraction(1, 10**6)
 RELATIONS = ("add_remove", "change_one")
 LARGEST_SIZE = 4
+MAXIMUM_SHARE = Fraction(1, 2)
+MOST_SIZE = 16
+"""What a private K is at most, so that others come out as well: at ε = 1 it is the noisy maximum plus 15."""
 FEW_RELEASES = 200
 """Where only the plan differs from that of an audit whose releases are looked at."""
 
@@ -64,6 +67,7 @@ class Case:
         max_contributions: the most records of one person.
         max_quantity: the most that one record adds to its group's size.
         groups_per_leaf: how many groups a leaf can have; of group sizes whose numbers of groups are private only.
+        maximum_share: the share of the budget that measures the largest size; None where K is public.
         most_releases: no more runs than this are turned into releases.
     """
 
@@ -75,6 +79,7 @@ class Case:
     max_contributions: int = 1
     max_quantity: int = 1
     groups_per_leaf: IntArray | None = None
+    maximum_share: Fraction | None = None
     most_releases: int = DEFAULT_RELEASES
 
     @property
@@ -88,6 +93,8 @@ class Case:
         more = [] if self.invariants == "groups" else [f"invariants={self.invariants}"]
         if self.max_quantity > 1:
             more.append(f"max_quantity={self.max_quantity}")
+        if self.maximum_share is not None:
+            more.append("max_group_size=private")
         return " ".join([self.statistic, f"{type(self.mechanism).__name__}({', '.join(options)})", *more])
 
     @property
@@ -113,6 +120,7 @@ class Case:
             options,
             max_quantity=self.max_quantity,
             groups_per_leaf=self.groups_per_leaf,
+            maximum_share=self.maximum_share,
         )
         neighborhood = neighborhood_of(job, self.tree)
         data = self._data_sets(inputs)
@@ -207,7 +215,8 @@ def _sizes_cases(
     """The first regime with a pure budget and one in ρ, the other regimes with a pure budget, under every relation.
 
     (ε, δ), several records per person and quantities change what is planned, which is the same for all mechanisms that
-    measure the same; so only the first of these is audited with them, and few of its runs become releases.
+    measure the same; so only the first of these is audited with them, and few of its runs become releases. So it is
+    with a private K.
     """
     pure, approximate, zcdp = budgets
     first, *others = _regimes(mechanism)
@@ -215,22 +224,27 @@ def _sizes_cases(
     of_the_plan = [(first, 1, 1, approximate)]
     of_the_plan += [(first, m, z, budget) for m, z in ((3, 1), (1, 2)) for budget in (pure, zcdp)]
     of_the_plan += [(regime, 1, 2, pure) for regime in others[-1:]]
+    private = [(first, 1, 1, pure), (first, 3, 1, zcdp), (others[-1] if others else first, 1, 2, pure)]
+    wanted: list[tuple[tuple[Invariants, int, int, Budget], int, Fraction | None]]
+    wanted = [(each, DEFAULT_RELEASES, None) for each in settings]
+    if first_of_its_kind:
+        wanted += [(each, FEW_RELEASES, None) for each in of_the_plan]
+        wanted += [(each, FEW_RELEASES, MAXIMUM_SHARE) for each in private]
     return [
-        Case("group_sizes", mechanism, domain, budget, neighboring, m, z, places, releases)
-        for some, releases in ((settings, DEFAULT_RELEASES), (of_the_plan if first_of_its_kind else [], FEW_RELEASES))
-        for regime, m, z, budget in some
-        for domain, places in [_domain(regime)]
+        Case("group_sizes", mechanism, domain, budget, neighboring, m, z, places, share, releases)
+        for (regime, m, z, budget), releases, share in wanted
+        for domain, places in [_domain(regime, LARGEST_SIZE if share is None else MOST_SIZE)]
         for neighboring in RELATIONS
     ]
 
 
-def _domain(regime: Invariants) -> tuple[SizesDomain, IntArray | None]:
+def _domain(regime: Invariants, largest: int = LARGEST_SIZE) -> tuple[SizesDomain, IntArray | None]:
     """What is public of the built-in groups; and how many groups a leaf can have, where that is not public."""
     places = np.array([2, 1, 1], dtype=np.int64)
     if regime == "groups":
-        return SizesDomain.from_leaves(_areas(), places, 0, LARGEST_SIZE), None
+        return SizesDomain.from_leaves(_areas(), places, 0, largest), None
     there = np.array([1, 1, 1], dtype=np.int64)  # under "total" three groups of the four, any of them
-    return SizesDomain.from_leaves(_areas(), there, 1, LARGEST_SIZE, regime), places
+    return SizesDomain.from_leaves(_areas(), there, 1, largest, regime), places
 
 
 def _regimes(mechanism: SizesMechanism) -> list[Invariants]:

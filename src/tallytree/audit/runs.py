@@ -39,23 +39,31 @@ class LevelRuns:
 
 
 def draw_runs(statistics: TrueStatistics, plan: NoisePlan, source: NoiseSource, runs: int) -> dict[str, LevelRuns]:
-    """Measure everything in the plan `runs` times.
+    """Measure every level of the plan `runs` times."""
+    every = np.arange(runs, dtype=np.int64)
+    return draw_these_runs(statistics, plan, source, every, run_stride(statistics, plan))
+
+
+def run_stride(statistics: TrueStatistics, plan: NoisePlan) -> int:
+    """How far apart the numbers of a cell are in two runs that follow each other: more than there are cells."""
+    numbers = (_all_cells(statistics, planned)[2] for planned in plan.levels.values())
+    largest = max((int(found.max(initial=0)) for found in numbers), default=0)
+    return 1 << largest.bit_length()
+
+
+def draw_these_runs(
+    statistics: TrueStatistics, plan: NoisePlan, source: NoiseSource, runs: IntArray, stride: int
+) -> dict[str, LevelRuns]:
+    """Measure every level of the plan in the runs of these numbers, int64 (n,).
 
     A run is in the high bits of a cell's number, at the same place for all levels: every run has noise of its own, and
     a source that mistakes one node, or one level, for another does so in every run.
     """
-    measured = {
-        level: statistics.cells(level, _all_nodes(statistics, level), planned.statistic)
-        for level, planned in plan.levels.items()
-    }
-    largest = max((int(numbers.max(initial=0)) for _, _, numbers in measured.values()), default=0)
-    stride = 1 << largest.bit_length()
-    runs_apart = np.arange(runs, dtype=np.int64)[:, None] * stride
     drawn = {}
-    for level, (true, offsets, numbers) in measured.items():
-        planned = plan.levels[level]
-        cells = (runs_apart + numbers).reshape(-1)
-        noise = source.draw(planned.noise, (level, planned.statistic), cells).reshape(runs, len(numbers))
+    for level, planned in plan.levels.items():
+        true, offsets, numbers = _all_cells(statistics, planned)
+        cells = (runs[:, None] * stride + numbers).reshape(-1)
+        noise = source.draw(planned.noise, (level, planned.statistic), cells).reshape(len(runs), len(numbers))
         drawn[level] = LevelRuns(planned, true, offsets, noise + true)
     return drawn
 
@@ -83,5 +91,6 @@ class ReplayMeasurer:
         return Measurement(level, statistic, nodes, drawn.noisy[self._run][cells], offsets, drawn.planned.noise)
 
 
-def _all_nodes(statistics: TrueStatistics, level: str) -> IntArray:
-    return np.arange(statistics.size(level), dtype=np.int64)
+def _all_cells(statistics: TrueStatistics, planned: LevelPlan) -> tuple[IntArray, IntArray, IntArray]:
+    nodes = np.arange(statistics.size(planned.level), dtype=np.int64)
+    return statistics.cells(planned.level, nodes, planned.statistic)

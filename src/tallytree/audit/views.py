@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,10 @@ from tallytree.product import Product
 from tallytree.sizes import SizesDomain
 
 
+def _no_maximum(largest: int) -> Publisher:
+    raise TypeError(f"publisher: it has no part for a K that is measured, such as {largest}; give it `within`")
+
+
 @dataclass(frozen=True, eq=False)
 class Publisher:
     """Runs a mechanism and writes all that it publishes as one vector.
@@ -25,10 +29,12 @@ class Publisher:
     Attributes:
         labels: the names of the vector's entries.
         publish: from the measurements of one run to the vector, int64, or float64 where fractions are released.
+        within: the same for runs whose K is measured, for the K that came out; the vector has the same entries.
     """
 
     labels: list[str]
     publish: Callable[[Measures], NumberArray]
+    within: Callable[[int], Publisher] = _no_maximum
 
 
 def publisher(job: CountsJob | GroupSizesJob, tree: Hierarchy | Product | SizesDomain, total: int | None) -> Publisher:
@@ -42,13 +48,13 @@ def publisher(job: CountsJob | GroupSizesJob, tree: Hierarchy | Product | SizesD
 
 def measured_view(before: Mapping[str, LevelRuns], after: Mapping[str, LevelRuns], runs: int) -> View:
     """All that was measured, with the log-likelihood ratios under the claimed noise as scores."""
-    labels = [label for level, drawn in before.items() for label in _cell_labels(level, drawn.offsets)]
+    labels = [label for level, drawn in before.items() for label in cell_labels(level, drawn.offsets)]
     widths = [len(drawn.true) for drawn in before.values()]
     ends = np.cumsum(widths)
     level_scores = [
         Score(
             f"the log-likelihood ratio of {level}",
-            _log_likelihood_ratio(drawn.planned.noise, drawn.true, after[level].true, slice(end - width, end)),
+            log_likelihood_ratio(drawn.planned.noise, drawn.true, after[level].true, slice(end - width, end)),
         )
         for (level, drawn), width, end in zip(before.items(), widths, ends.tolist(), strict=True)
     ]
@@ -60,7 +66,7 @@ def measured_view(before: Mapping[str, LevelRuns], after: Mapping[str, LevelRuns
     return View(_stacked(before, runs), _stacked(after, runs), labels, scores)
 
 
-def _log_likelihood_ratio(
+def log_likelihood_ratio(
     noise: Noise, true: IntArray, neighbor: IntArray, cells: slice
 ) -> Callable[[NumberArray], Any]:
     """The logarithm of P(cells | data)/P(cells | neighbor) under the claimed noise."""
@@ -104,12 +110,13 @@ def _counts_publisher(job: CountsJob, total: int | None) -> Publisher:
     return Publisher([f"{level}[{node}]" for level, size in nodes for node in range(size)], publish)
 
 
-def _sizes_publisher(job: GroupSizesJob, domain: SizesDomain) -> Publisher:
+def _sizes_publisher(job: GroupSizesJob, domain: SizesDomain, largest: int | None = None) -> Publisher:
+    known = domain if largest is None else replace(domain, largest=largest)
     hierarchy, width = domain.hierarchy, domain.largest + 1
     begins = np.cumsum([0, *(hierarchy.size(depth) * width for depth in range(len(hierarchy.levels)))])
 
     def publish(measurer: Measures) -> NumberArray:
-        levels = job.mechanism.release_sizes(domain, measurer)
+        levels = job.mechanism.release_sizes(known, measurer)
         vector = np.zeros(begins[-1], dtype=levels[0].groups.dtype)
         for begin, released in zip(begins[:-1], levels, strict=True):
             vector[begin + released.nodes * width + released.sizes] = released.groups
@@ -121,10 +128,10 @@ def _sizes_publisher(job: GroupSizesJob, domain: SizesDomain) -> Publisher:
         for node in range(hierarchy.size(depth))
         for size in range(width)
     ]
-    return Publisher(labels, publish)
+    return Publisher(labels, publish, lambda largest: _sizes_publisher(job, domain, largest))
 
 
-def _cell_labels(level: str, offsets: IntArray) -> list[str]:
+def cell_labels(level: str, offsets: IntArray) -> list[str]:
     """A node's name, with the cell's number where a node has several."""
     return [
         f"{level}[{node}]" if size == 1 else f"{level}[{node}].{cell}"

@@ -18,7 +18,7 @@ from tallytree.measurements import Measurement, Statistic
 from tallytree.privacy import entropy
 from tallytree.privacy.accounting import NoisePlan
 from tallytree.privacy.ledger import Account
-from tallytree.privacy.sensitivity import level_sensitivities
+from tallytree.privacy.sensitivity import largest_size_sensitivity, level_sensitivities
 from tallytree.privacy.sources import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.privacy.spending import Loss
 from tallytree.release import LevelTable, NodeTable
@@ -51,18 +51,32 @@ def paid_noise(account: Account | None, plan: NoisePlan, terms: Terms, asked: st
 
 
 def check_plan(
-    plan: NoisePlan, statistics: Mapping[str, Statistic], terms: Terms, tree: Tree, *, max_quantity: int = 1
+    plan: NoisePlan,
+    statistics: Mapping[str, Statistic],
+    terms: Terms,
+    tree: Tree,
+    *,
+    max_quantity: int = 1,
+    private_maximum: bool = False,
 ) -> None:
     """Refuse a plan that is not about this job: a job may have been altered since it was planned.
 
     Raises:
-        BudgetExceeded: a level's statistic or sensitivity is another than the job's own fields say.
+        BudgetExceeded: a level's statistic or sensitivity is another than the job's own fields say, or that of the
+            largest size is; or it is to be measured although it is public, or the other way round.
     """
     planned = {level: (each.statistic, each.sensitivity) for level, each in plan.levels.items()}
     needed = level_sensitivities(
         statistics, terms.neighboring, terms.max_contributions, max_quantity=max_quantity, nodes=level_sizes(tree)
     )
-    if planned != needed:
+    maximum = None
+    if plan.maximum is not None:
+        maximum = (plan.maximum.level, plan.maximum.statistic, plan.maximum.sensitivity)
+    wanted = None
+    if private_maximum:
+        bound = largest_size_sensitivity(terms.neighboring, terms.max_contributions, max_quantity=max_quantity)
+        wanted = (tree.levels[0], "largest_size", bound)
+    if (planned, maximum) != (needed, wanted):
         raise BudgetExceeded("budget: the job was changed after its noise was planned; plan it anew")
 
 

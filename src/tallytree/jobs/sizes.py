@@ -11,6 +11,7 @@ from tallytree.arrays import IntArray
 from tallytree.engines.engine import Engine
 from tallytree.hierarchy import Hierarchy, level_sizes
 from tallytree.jobs.common import canonical, check_plan, check_room, dataset, measurement_tables, paid_noise, table_name
+from tallytree.jobs.maximum import within_measured_maximum
 from tallytree.measure import Measurer
 from tallytree.privacy.accounting import NoisePlan
 from tallytree.privacy.ledger import Account
@@ -19,6 +20,7 @@ from tallytree.progress import level_progress
 from tallytree.reconcile import about_tables, size_tables
 from tallytree.release import Release
 from tallytree.sizes import SizesDomain, SizesMechanism
+from tallytree.sizes.private_maximum import PrivateMaximum, margin
 from tallytree.statement import privacy_statement
 from tallytree.tabulate.levels import SizeLevels
 from tallytree.tabulate.records import LeafKey
@@ -40,7 +42,8 @@ class GroupSizesJob:
         public_groups: for entity rows, the public table of groups per leaf; None where it is private.
         invariants: which numbers of groups are public.
         smallest: sizes are raised to this; at least 1 where the numbers of groups are private.
-        largest: K, sizes are cut to this.
+        largest: K, sizes are cut to this; where K is private, what it is at most.
+        private_maximum: how K is measured, where it is private.
         mechanism: turns measurements into group sizes.
         plan: the noise of every measured level.
         terms: the shared arguments.
@@ -61,6 +64,7 @@ class GroupSizesJob:
     invariants: Invariants
     smallest: int
     largest: int
+    private_maximum: PrivateMaximum | None
     mechanism: SizesMechanism
     plan: NoisePlan
     terms: Terms
@@ -105,12 +109,13 @@ class GroupSizesJob:
             "groups": self.groups,
             "invariants": self.invariants,
             "min_group_size": self.smallest,
-            "max_group_size": self.largest,
+            "max_group_size": self._max_group_size(),
         }
         statement = self.statement()
         wanted = self.mechanism.statistics(self.hierarchy, invariants=self.invariants)
         quantity = effective_quantity(self.max_quantity, self.smallest, self.largest)
-        check_plan(self.plan, wanted, self.terms, self.hierarchy, max_quantity=quantity)
+        private = self.private_maximum is not None
+        check_plan(self.plan, wanted, self.terms, self.hierarchy, max_quantity=quantity, private_maximum=private)
         asked = canonical(spec, statement)
         check_room(self.account)
         leaves, sizes, groups = self._tabulate()
@@ -123,10 +128,13 @@ class GroupSizesJob:
         true = SizeLevels(self.hierarchy, leaves, sizes, groups, domain.groups, self.smallest, self.largest)
         with level_progress(self.progress, self.plan.levels) as on_measure:
             source = paid_noise(self.account, self.plan, self.terms, asked, true.digest())
+            domain, true, largest = within_measured_maximum(domain, true, self.plan, source)
             measurer = Measurer(true, self.plan, source, on_measure)
             levels = self.mechanism.release_sizes(domain, measurer)
         tables = size_tables(self.hierarchy, levels)
         statement |= about_tables(domain, levels)
+        if largest:
+            statement["maximum"] |= largest
         spec |= {"records": table_name(self.records), "public_groups": table_name(self.public_groups)}
         return Release(statement, spec, tables, measurement_tables(self.hierarchy, measurer.taken, "values"))
 
@@ -140,7 +148,7 @@ class GroupSizesJob:
         invariants = ["the hierarchy", *self._public_numbers()]
         if self.smallest > (0 if self.invariants == "groups" else 1):
             invariants.append(f"no group has fewer than {self.smallest} members (smaller ones are set to that)")
-        return privacy_statement(
+        statement = privacy_statement(
             statistic="group_sizes",
             levels=level_sizes(self.hierarchy),
             plan=self.plan,
@@ -151,6 +159,9 @@ class GroupSizesJob:
             dataset=dataset(self.account),
             max_quantity=self.max_quantity,
         )
+        if self.plan.maximum is not None:
+            statement["maximum"] |= {"at_most": self.largest, "margin": margin(self.plan.maximum.noise)}
+        return statement
 
     def _tabulate(self) -> tuple[IntArray, IntArray, IntArray]:
         """Leaf, size and number of groups of every (leaf, size) that has groups."""
@@ -205,6 +216,12 @@ class GroupSizesJob:
             np.concatenate([groups, empty[without_members]]),
         )
 
+    def _max_group_size(self) -> int | dict[str, int | float]:
+        """As a spec gives it."""
+        if self.private_maximum is None:
+            return self.largest
+        return {"share": float(self.private_maximum.share), "at_most": self.largest}
+
     def _public_numbers(self) -> list[str]:
         if self.invariants == "groups":
             return ["the number of groups in every leaf (that a group exists, and where)"]
@@ -224,7 +241,14 @@ class GroupSizesJob:
                 f"{self.max_quantity}."
             )
         notes.append(f"Sizes are clamped into [{self.smallest}, {self.largest}] before they are measured.")
-        notes.append(_CELLS[self.invariants].format(smallest=self.smallest, next=self.smallest + 1, K=self.largest))
+        if self.plan.maximum is not None:
+            notes.append(
+                "The largest size is measured before anything else. K, which is published as maximum.max_group_size, "
+                f"is that noisy value plus {margin(self.plan.maximum.noise)} (five standard deviations of its noise), "
+                f"but at least {self.smallest + 1} and at most {self.largest}; then larger groups are set to K."
+            )
+        largest = self.largest if self.plan.maximum is None else "K"
+        notes.append(_CELLS[self.invariants].format(smallest=self.smallest, next=self.smallest + 1, K=largest))
         if self.group is None and self.max_quantity > 1:
             notes.append(f"That no record adds more than {self.max_quantity} to a size is assumed, not enforced.")
         if self.invariants != "groups":

@@ -34,6 +34,12 @@ Proofs, for one level:
   size by at most z, and sorting is a contraction in L1 and in L2: L1 ≤ m·z, L2 ≤ m·z, attained by m records of one
   group; replacing L1 ≤ 2m·z, and L2 ≤ √2·m·z: before sorting one set of groups loses at most m·z and another gains at
   most m·z.
+* **largest size** (of all groups; where there is none, the least size that is published). One cell. It never falls when
+  records are added, and each adds at most z to one group's size, so that the new largest size is at most z above the
+  old one: either that group was not the larger before, or it is new and now has at most z, where the old value was at
+  least the least size. So m records that come move it by something in [0, m·z], m that go by something in [−m·z, 0],
+  and m that go and m that come by something in [−m·z, m·z]: L1 = L2 = m·z in both relations, whatever is public of the
+  numbers of groups. Attained by m records that join the largest group.
 
 **Shifts**: how single cells move, which is what composing privacy-loss distributions needs (`accounting.pld`). A
 pattern lists by how much cells move, up to sign and without those that stay. For m = 1 every neighbouring change moves
@@ -50,6 +56,8 @@ a level by one of the patterns of the table, or by part of one (the other cells 
 * sorted sizes, z = 1: a loss turns the sorted vector v into v − e(i), with i the first of the groups of its size, and
   a gain turns that into v − e(i) + e(j), with j the last of the groups of its size: two places by 1, or none where i =
   j. For z > 1 the places that move, and by how much, depend on the sizes in between, so no pattern is stated.
+* largest size, z = 1: one cell by 1, or none. For z > 1 it moves by anything up to z. That z is the worst of these for
+  discrete Gaussian noise is not proven, so no pattern is stated.
 
 For m > 1, cells move by any split of the m records. That one cell by m is the worst of these is numerically plausible
 for discrete Gaussian noise, but not proven, so no pattern is stated.
@@ -58,6 +66,11 @@ Clamping sizes into [min_group_size, max_group_size] is a contraction on sizes: 
 none, and never increases any of these; a move by 1 stays or vanishes, so patterns turn into parts of themselves. So
 does cutting quantities to z, which is what bounds them. There are at most K − min_group_size + 1
 thresholds, and no clamped size moves further, so a larger z counts as that (`effective_quantity`).
+
+**K that was measured** (`PrivateMaximum`). Sizes are clamped to a public bound first, and the largest of them is
+measured. Then K is a function of that noisy value and of public numbers, and the levels are measured with sizes clamped
+to K. That is adaptive composition: for every K that can come out, what is said here of a level holds, since clamping is
+a contraction whatever K is, and the noise is that of the public bound, for which sensitivities are no smaller.
 """
 
 from __future__ import annotations
@@ -134,6 +147,11 @@ def effective_quantity(max_quantity: int, smallest: int, largest: int) -> int:
     return min(max_quantity, largest - smallest + 1)
 
 
+def largest_size_sensitivity(neighboring: Neighboring, max_contributions: int, *, max_quantity: int) -> Sensitivity:
+    """That of the largest size, of all groups together."""
+    return sensitivity("largest_size", neighboring, max_contributions, max_quantity=max_quantity)
+
+
 def level_sensitivities(
     statistics: Mapping[str, Statistic],
     neighboring: Neighboring,
@@ -157,6 +175,8 @@ def _per_contribution(statistic: Statistic, replaced: bool, z: int, nodes: int) 
     people = 2 if replaced else 1
     if statistic == "total":
         return 1, 1, ((1,),)
+    if statistic == "largest_size":
+        return z, z * z, ((1,),) if z == 1 else ()
     if statistic == "counts":
         return people, people, ((1,) * people,)
     if statistic == "histogram":

@@ -9,7 +9,7 @@ for ρ Feldman and Zrnic 2021). A limit counts in its own terms:
 | --- | --- | --- | --- |
 | ε | ε | refused: its δ does not fit | refused |
 | (ε, δ) | (ε, 0) | (ε, δ) | refused: it has no δ |
-| ρ | Σ over its levels of ε²/2 | the ρ of its noise | ρ |
+| ρ | Σ over what it measures of ε²/2 | the ρ of its noise | ρ |
 
 Both conversions are of what was measured: an ε-private measurement is ε²/2-zCDP (Bun and Steinke 2016, Proposition 1.4,
 which Laplace noise nearly attains where ε is small), and an (ε, δ) release is discrete Gaussian noise of known ρ.
@@ -66,8 +66,8 @@ class Loss:
     def of(cls, plan: NoisePlan) -> Loss:
         """What a plan spends, exactly; the module's docstring says why its ρ holds."""
         rho = Fraction(0)
-        for level in plan.levels.values():
-            rho += level.cost**2 / 2 if level.noise.distribution == "discrete_laplace" else level.cost
+        for each in plan.measured:
+            rho += each.cost**2 / 2 if each.noise.distribution == "discrete_laplace" else each.cost
         spent = plan.spent
         if "epsilon" not in spent:
             return cls(None, None, rho)

@@ -20,6 +20,7 @@ from tallytree.sizes.mechanism import (
     count_negative,
     count_violations,
 )
+from tallytree.sizes.private_maximum import PrivateMaximum
 
 __all__ = [
     "BottomUp",
@@ -34,6 +35,7 @@ __all__ = [
     "LevelSizes",
     "Matching",
     "MeanConsistency",
+    "PrivateMaximum",
     "SizesDomain",
     "SizesMechanism",
     "UnderstatesLoss",

@@ -34,7 +34,7 @@ class MeanConsistency:
     Histograms are differences of tail counts, and least squares is linear and treats all sizes alike. So the histograms
     released are those that solve the paper's problem (section 5), which is stated in histograms, for the differences of
     the measured tail counts; these have half the variance of histograms measured with the same budget. See
-    `docs/decisions/0013-mean-consistency.md`.
+    `docs/decisions/0015-mean-consistency.md`.
     """
 
     @property

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from tallytree.errors import ARGUMENT, SpecError
 from tallytree.spec.document import Document, KeyPath
 
-_HOMES: tuple[KeyPath, ...] = ((), ("budget",), ("mechanism", "options"), ("engine",))
+_HOMES: tuple[KeyPath, ...] = ((), ("budget",), ("mechanism", "options"), ("engine",), ("max_group_size",))
 """Where arguments are written."""
 
 

@@ -106,7 +106,12 @@ def _probability(value: object) -> Fraction:
     return number
 
 
-def _whole(value: object) -> int:
+def whole(value: object) -> int:
+    """An integer as it is written, quoted or not.
+
+    Raises:
+        ValueError: it is none.
+    """
     number = _number(value)
     if number.denominator != 1:
         raise ValueError(f"{shown(value)} must be an integer")
@@ -129,7 +134,7 @@ def _option(value: object) -> Any:
 
 Text = Annotated[str, PlainValidator(_text)]
 Texts = Annotated[tuple[Text, ...], BeforeValidator(_list)]
-Whole = Annotated[int, PlainValidator(_whole)]
+Whole = Annotated[int, PlainValidator(whole)]
 Positive = Annotated[Fraction, PlainValidator(_positive)]
 Probability = Annotated[Fraction, PlainValidator(_probability)]
 Option = Annotated[Any, PlainValidator(_option)]

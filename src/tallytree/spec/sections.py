@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typing import Annotated
 
-from tallytree.spec.scalars import Option, Positive, Probability, Text, Texts, Whole
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
+
+from tallytree.sizes.private_maximum import DEFAULT_AT_MOST, DEFAULT_SHARE
+from tallytree.spec.scalars import NUMBER, Option, Positive, Probability, Text, Texts, Whole, whole
 
 
 class Section(BaseModel):
@@ -41,6 +44,27 @@ class MechanismSpec(Section):
 
     name: Text = Field(description="name one, such as TopDown for counts or Matching for group sizes")
     options: dict[str, Option] = Field({}, description="give its options by name: options: {projection: euclidean}")
+
+
+class PrivateMaximumSpec(Section):
+    """How the largest size is measured where it is private."""
+
+    share: Probability = Field(DEFAULT_SHARE, description="the share of the budget that measures it, between 0 and 1")
+    at_most: Whole = Field(DEFAULT_AT_MOST, description="what is public: no group is counted as larger")
+
+
+def _largest_size(value: object) -> int | str | PrivateMaximumSpec:
+    match value:
+        case dict():
+            return PrivateMaximumSpec.model_validate(value)  # a finding in it is found at its key
+        case "private":
+            return value
+        case str() if not NUMBER.fullmatch(value.strip()):
+            raise ValueError(f"{value!r} must be an integer, private, or a mapping such as {{share: 0.01}}")
+    return whole(value)
+
+
+LargestSize = Annotated[int | str | PrivateMaximumSpec, PlainValidator(_largest_size)]
 
 
 class EngineSpec(Section):

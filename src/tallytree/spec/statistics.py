@@ -15,7 +15,7 @@ from tallytree.release import Release, refuse_existing, require_writable
 from tallytree.spec.arguments import naming_lines
 from tallytree.spec.base import Spec
 from tallytree.spec.scalars import Text, Texts, Whole
-from tallytree.spec.sections import HierarchySpec
+from tallytree.spec.sections import HierarchySpec, LargestSize, PrivateMaximumSpec
 
 
 class CountsSpec(Spec):
@@ -88,7 +88,9 @@ class GroupSizesSpec(Spec):
     groups: Text | None = Field(None, description="for (leaf, size, groups) rows: the column with the number of groups")
     public_groups: Text | None = Field(None, description="for entity rows: the public table of groups per leaf")
     invariants: Text | None = Field(None, description="groups, total or none: which numbers of groups are public")
-    max_group_size: Whole = Field(10_000, description="larger groups are set to it")
+    max_group_size: LargestSize = Field(
+        10_000, description="larger groups are set to it; private or {share: ..., at_most: ...} if it is not public"
+    )
     min_group_size: Whole = Field(0, description="smaller groups are set to it")
 
     tables = ("records", "public_groups")
@@ -110,7 +112,7 @@ class GroupSizesSpec(Spec):
                 groups=self.groups,
                 public_groups=None if self.public_groups is None else self._path(self.public_groups),
                 invariants=self.invariants,
-                max_group_size=self.max_group_size,
+                max_group_size=self._largest_size(),
                 min_group_size=self.min_group_size,
             )
 
@@ -129,6 +131,10 @@ class GroupSizesSpec(Spec):
             again = reconcile_group_sizes(release, hierarchy, mechanism=mechanism)
         again.save(folder, csv=csv)
         return again
+
+    def _largest_size(self) -> int | str | sizes.PrivateMaximum:
+        given = self.max_group_size
+        return sizes.PrivateMaximum(given.share, given.at_most) if isinstance(given, PrivateMaximumSpec) else given
 
 
 SPECS: dict[str, type[Spec]] = {"counts": CountsSpec, "flows": FlowsSpec, "group_sizes": GroupSizesSpec}

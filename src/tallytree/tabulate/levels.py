@@ -63,6 +63,32 @@ class CountLevels:
         return values, np.arange(len(nodes) + 1, dtype=np.int64), nodes
 
 
+class LargestSize:
+    """The largest size of all groups: one cell at the root, and no other statistic.
+
+    Args:
+        root: the root's level.
+        size: the largest size.
+    """
+
+    def __init__(self, root: str, size: int) -> None:
+        self._root, self._size = root, size
+
+    def __repr__(self) -> str:
+        """Nothing of the size."""
+        return "LargestSize(<private>)"
+
+    def size(self, level: str) -> int:
+        """How many nodes the level has: the root."""
+        return int(level == self._root)
+
+    def cells(self, level: str, nodes: IntArray, statistic: Statistic) -> tuple[IntArray, IntArray, IntArray]:
+        """The largest size, for the root."""
+        if statistic != "largest_size" or level != self._root:
+            raise ValueError(f"statistic: {statistic!r} of {level!r} is not the largest size")
+        return np.full(len(nodes), self._size, dtype=np.int64), np.arange(len(nodes) + 1, dtype=np.int64), nodes
+
+
 class SizeLevels:
     """Group sizes of every node as runs (size, number of groups).
 
@@ -87,6 +113,7 @@ class SizeLevels:
         largest: int,
     ) -> None:
         self._smallest, self._largest = smallest, largest
+        self._tree, self._groups_per_node = hierarchy, groups_per_node
         width = largest + 1
         keys, groups = sum_by_key(leaves * width + sizes, groups)
         runs = []
@@ -106,6 +133,23 @@ class SizeLevels:
     def __repr__(self) -> str:
         """Nothing of the sizes."""
         return "SizeLevels(<private>)"
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the greatest size that there can be; both are public."""
+        return self._smallest, self._largest
+
+    def largest_size(self) -> LargestSize:
+        """The largest size of all groups, to be measured; the least size where there is no group."""
+        root = self._tree.levels[0]
+        return LargestSize(root, int(self._runs[root][1].max(initial=self._smallest)))
+
+    def clamped(self, largest: int) -> SizeLevels:
+        """The same groups with sizes clamped to a K that is no larger."""
+        offsets, sizes, groups = self._runs[self._tree.levels[-1]]
+        leaves = np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets))
+        sizes = np.minimum(sizes, largest)
+        return SizeLevels(self._tree, leaves, sizes, groups, self._groups_per_node, self._smallest, largest)
 
     def digest(self) -> bytes:
         """A digest of the sizes of every level, for the derivation of the noise key; never published."""

@@ -1,7 +1,9 @@
 """What noise costs, and how much noise a budget asks for. Every rounding is towards more privacy.
 
-Levels compose, adaptively chosen ones too; the nodes of one level share one bound, because `sensitivity` is that of the
-whole level. How they compose depends on the budget:
+Levels compose, adaptively chosen ones too, such as those whose sizes are clamped to a largest size that was measured
+first; the nodes of one level share one bound, because `sensitivity` is that of the whole level. Adaptive composition is
+that of pure ε (Dwork, Rothblum and Vadhan 2010), of ρ (Bun and Steinke 2016, Lemma 2.3), and of privacy-loss
+distributions (see `pld`). How levels compose depends on the budget:
 
 * pure ε: discrete Laplace noise, and the levels' ε add up (`calibration`);
 * ρ: discrete Gaussian noise, and the levels' ρ add up (`calibration`);
@@ -13,10 +15,11 @@ whole level. How they compose depends on the budget:
 
 from tallytree.privacy.accounting.calibration import Grid, gaussian_for, laplace_for, privacy_cost
 from tallytree.privacy.accounting.conversions import epsilon_from_rho, rho_from_epsilon
-from tallytree.privacy.accounting.plan import Accounting, LevelPlan, NoisePlan, composable_budget, plan_noise
+from tallytree.privacy.accounting.plan import Accounting, Asked, LevelPlan, NoisePlan, composable_budget, plan_noise
 
 __all__ = [
     "Accounting",
+    "Asked",
     "Grid",
     "LevelPlan",
     "NoisePlan",

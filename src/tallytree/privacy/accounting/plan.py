@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -19,6 +19,23 @@ from tallytree.privacy.scales import representable
 from tallytree.privacy.sensitivity import Sensitivity
 
 Accounting = Literal["pld", "zcdp", "paper"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be measured at a level.
+
+    Attributes:
+        level: its name.
+        statistic: what is measured.
+        sensitivity: of the whole level, for one neighbouring change.
+        share: its share of the budget.
+    """
+
+    level: str
+    statistic: Statistic
+    sensitivity: Sensitivity
+    share: Fraction
 
 
 @dataclass(frozen=True)
@@ -53,11 +70,13 @@ class NoisePlan:
         budget: what was granted.
         accounting: how (ε, δ) is accounted for; None for a pure budget or one of ρ.
         levels: the measured levels by name, root first.
+        maximum: how the largest size is measured, before the levels; None where it is public, or of no interest.
     """
 
     budget: Budget
     accounting: Accounting | None
     levels: Mapping[str, LevelPlan]
+    maximum: LevelPlan | None = None
 
     def __post_init__(self) -> None:
         """Refuse to exist where more than the budget would be spent; the levels are sealed."""
@@ -89,12 +108,22 @@ class NoisePlan:
         return {"epsilon": epsilon, "delta": self.budget.delta, "rho": total}
 
     @property
+    def measured(self) -> tuple[LevelPlan, ...]:
+        """All that is measured and has to be paid for, in order."""
+        return (() if self.maximum is None else (self.maximum,)) + tuple(self.levels.values())
+
+    def planned(self, level: str, statistic: str) -> LevelPlan | None:
+        """How this statistic of a level is measured; None where it is not."""
+        found = self.maximum if statistic == "largest_size" else self.levels.get(level)
+        return found if found is not None and (found.level, found.statistic) == (level, statistic) else None
+
+    @property
     def _curves(self) -> pld.Curves:
-        return pld.curves((level.sensitivity, level.noise) for level in self.levels.values())
+        return pld.curves((each.sensitivity, each.noise) for each in self.measured)
 
     @property
     def _total_cost(self) -> Fraction:
-        return sum((level.cost for level in self.levels.values()), Fraction(0))
+        return sum((each.cost for each in self.measured), Fraction(0))
 
 
 def composable_budget(budget: Budget, accounting: Accounting | None) -> Fraction:
@@ -120,16 +149,18 @@ def plan_noise(
     budget_split: BudgetSplit = None,
     accounting: str | None = None,
     grid: Grid = representable,
+    maximum: Asked | None = None,
 ) -> NoisePlan:
     """How much noise every measured level gets.
 
     Args:
         budget: what may be spent in all. Pure: discrete Laplace noise; with δ or ρ: discrete Gaussian noise.
         statistics: for each measured level, root first, what is measured there and its sensitivity.
-        budget_split: see `tallytree.budget.shares`; shares are of ε, or of ρ.
+        budget_split: see `tallytree.budget.shares`; shares are of ε, or of ρ, or of what `maximum` leaves of it.
         accounting: `"pld"`, `"zcdp"` or `"paper"`, for a budget with δ only; by default `"pld"` where it is proven for
             these levels and within reach of its arithmetic, else `"zcdp"`.
         grid: rounds a scale up to one that the noise source draws.
+        maximum: the largest size and the share of the budget that measures it, if it is private.
 
     Raises:
         ValueError: an accounting that does not go with the budget or the levels, or a split that does not fit them.
@@ -138,20 +169,26 @@ def plan_noise(
     if not isinstance(budget, Budget):
         raise TypeError(f"budget: {budget!r} must be a tallytree.Budget, for instance Budget(epsilon=1.0)")
     split = shares(budget_split, list(statistics)) if statistics else {}
-    method = _accounting_for(budget, accounting, statistics, split)
+    rest = 1 - (Fraction(0) if maximum is None else maximum.share)
+    levels = [Asked(level, what, bound, rest * split[level]) for level, (what, bound) in statistics.items()]
+    asked = levels if maximum is None else [maximum, *levels]
+    method = _accounting_for(budget, accounting, asked)
     noise_for = laplace_for if budget.kind == "pure" else gaussian_for
     if method == "pld":
-        parts = tuple((bound, split[level]) for level, (_, bound) in statistics.items())
+        parts = tuple((each.sensitivity, each.share) for each in asked)
         granted = _rho_by_pld(budget, parts, grid) if parts else Fraction(0)
     else:
         granted = composable_budget(budget, method)
+
+    def planned(each: Asked) -> LevelPlan:
+        noise = noise_for(each.sensitivity, granted * each.share, grid)
+        return LevelPlan(each.level, each.statistic, each.share, each.sensitivity, noise)
+
     return NoisePlan(
         budget,
         method,
-        {
-            level: LevelPlan(level, statistic, split[level], bound, noise_for(bound, granted * split[level], grid))
-            for level, (statistic, bound) in statistics.items()
-        },
+        {each.level: planned(each) for each in levels},
+        None if maximum is None else planned(maximum),
     )
 
 
@@ -166,12 +203,7 @@ def _rho_by_pld(budget: Budget, parts: tuple[tuple[Sensitivity, Fraction], ...],
     return pld.largest_rho(mechanisms_at, epsilon, delta, known=composable_budget(budget, "zcdp"))
 
 
-def _accounting_for(
-    budget: Budget,
-    accounting: str | None,
-    statistics: Mapping[str, tuple[Statistic, Sensitivity]],
-    split: Mapping[str, Fraction],
-) -> Accounting | None:
+def _accounting_for(budget: Budget, accounting: str | None, asked: Sequence[Asked]) -> Accounting | None:
     if accounting is not None and budget.kind != "approximate":
         raise ValueError(
             f"accounting: {accounting!r} is about (epsilon, delta), but {budget!r} needs no conversion; leave it out"
@@ -184,7 +216,7 @@ def _accounting_for(
         return None
     if accounting in ("zcdp", "paper"):
         return cast(Accounting, accounting)
-    obstacle = _obstacle_to_pld(budget, statistics, split)
+    obstacle = _obstacle_to_pld(budget, asked)
     if obstacle is None:
         return "pld"
     if accounting is None:
@@ -192,29 +224,31 @@ def _accounting_for(
     raise ValueError(f'accounting: "pld" {obstacle}; choose "zcdp"')
 
 
-def _obstacle_to_pld(
-    budget: Budget, statistics: Mapping[str, tuple[Statistic, Sensitivity]], split: Mapping[str, Fraction]
-) -> str | None:
+def _obstacle_to_pld(budget: Budget, asked: Sequence[Asked]) -> str | None:
     """Why the composition of privacy-loss distributions is not valid, or not within reach; None if it is both."""
     if cast(Fraction, budget.delta) < pld.SMALLEST_DELTA:
         return f"is computed in floats, which {budget!r} is too fine for: delta must be at least 1e-12"
-    for level, (statistic, bound) in statistics.items():
-        if not bound.shifts:
+    for each in asked:
+        if not each.sensitivity.shifts:
             return (
-                "is proven for max_contributions=1 only, and not for sorted sizes with quantities, nor for over a "
-                f"thousand cells that move at once: how the cells of {statistic!r} at {level!r} move most is not proven"
+                "is proven for max_contributions=1 only, and with quantities not for sorted sizes or the largest size, "
+                f"nor for over a thousand cells that move at once: how the cells of {each.statistic!r} at "
+                f"{each.level!r} move most is not proven"
             )
-        if len(bound.shifts) > 1:
-            return f"has no proof for {statistic!r} at {level!r}: of the ways its cells move, none is the worst"
-    cells = sum(len(bound.shifts[0]) for _, bound in statistics.values())
+        if len(each.sensitivity.shifts) > 1:
+            return (
+                f"has no proof for {each.statistic!r} at {each.level!r}: of the ways its cells move, none is the worst"
+            )
+    cells = sum(len(each.sensitivity.shifts[0]) for each in asked)
     if cells > pld.MOST_CELLS:
         return f"is computed for at most {pld.MOST_CELLS} cells that one person moves, and these levels have {cells}"
     rho = composable_budget(budget, "zcdp")
-    for level, (_, bound) in statistics.items():
-        scale = gaussian_for(bound, rho * split[level]).scale
+    for each in asked:
+        scale = gaussian_for(each.sensitivity, rho * each.share).scale
+        what = "the largest size" if each.statistic == "largest_size" else repr(each.level)
         if not pld.SMALLEST_SIGMA <= scale <= pld.LARGEST_SIGMA:
             return (
                 f"is computed for noise of scale {float(pld.SMALLEST_SIGMA):g} to {float(pld.LARGEST_SIGMA):g}, "
-                f"but {level!r} needs about {float(scale):.3g}"
+                f"but {what} needs about {float(scale):.3g}"
             )
     return None

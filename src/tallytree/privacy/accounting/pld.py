@@ -12,7 +12,8 @@ counts in ρ.
 **Adaptive levels.** In a descent, what is measured at one level depends on the noisy values above. Pairs that dominate
 every mechanism that may be chosen compose as if they had been fixed beforehand (Zhu, Dong and Wang 2022, "Optimal
 Accounting of Differential Privacy via Characteristic Function", Theorem 10). Leaving out pruned cells is to look at
-part of a level, which its pair dominates.
+part of a level, which its pair dominates; to clamp sizes to a K that was measured turns a level's pattern into part of
+itself, whatever K came out.
 
 **How it is computed.** By `dp-accounting`: every discrete Gaussian is put on a grid of losses by connecting the dots
 (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022), which never makes δ(ε) smaller, and convolved by FFT; mass cut

@@ -1,0 +1,96 @@
+"""`PrivateMaximum`: K, the largest size, is measured where it is private (Kuo et al. 2018, section 4.3, footnote 6)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Real
+
+import numpy as np
+
+from tallytree.arrays import IntArray
+from tallytree.budget import exact
+from tallytree.measurements import Noise
+from tallytree.terms import integer
+
+DEFAULT_SHARE = Fraction(1, 100)
+"""The levels get 1 % more noise for it, and K lies 5·√2·100/ε above the largest size: 707 at ε = 1."""
+
+DEFAULT_AT_MOST = 100_000
+"""The K of Kuo et al. (section 6), ten times the size of their largest group."""
+
+LARGEST_SIZE = 2**31 - 2
+"""No size is larger: twice as much still fits 32 bits."""
+
+STANDARD_DEVIATIONS = 5
+"""How far K is above the noisy maximum. Laplace noise reaches further down in 0.04 % of releases, Gaussian noise in
+3e-7; then the largest groups are set to a K that is less than their size."""
+
+
+@dataclass(frozen=True)
+class PrivateMaximum:
+    """The largest size is private: measure it with a share of the budget, and let K be that plus 5 standard deviations.
+
+    Give it as `max_group_size`. Larger groups are set to K.
+
+    Attributes:
+        share: the share of the budget (of ε, or of ρ) that measures the largest size; the levels share the rest.
+        at_most: what is public: K is at most this, and larger groups are set to it before anything is measured. It
+            bounds time and memory, too.
+
+    Raises:
+        ValueError: a share that is not strictly between 0 and 1, or a size out of range.
+        TypeError: a value of the wrong kind.
+
+    Example:
+        >>> import tallytree as tt
+        >>> tt.sizes.PrivateMaximum(share=0.02, at_most=5_000)
+        PrivateMaximum(share=0.02, at_most=5000)
+    """
+
+    share: Fraction
+    at_most: int
+
+    def __init__(self, share: Real | float = DEFAULT_SHARE, at_most: int = DEFAULT_AT_MOST) -> None:
+        part = exact(share, "share")
+        if not 0 < part < 1:
+            raise ValueError(
+                f"share: {share!r} must lie strictly between 0 and 1 (for instance {float(DEFAULT_SHARE)}): the rest "
+                "is for the levels"
+            )
+        object.__setattr__(self, "share", part)
+        object.__setattr__(self, "at_most", integer(at_most, "at_most", least=1, most=LARGEST_SIZE))
+
+    def __repr__(self) -> str:
+        """The numbers that were given."""
+        return f"PrivateMaximum(share={float(self.share)!r}, at_most={self.at_most})"
+
+
+def largest_size(max_group_size: object) -> int | PrivateMaximum:
+    """`max_group_size`, validated: a public K, or how a private one is measured.
+
+    Raises:
+        ValueError: a K out of range, or an unknown word.
+        TypeError: none of what it may be.
+    """
+    if isinstance(max_group_size, PrivateMaximum):
+        return max_group_size
+    if max_group_size == "private":
+        return PrivateMaximum()
+    if isinstance(max_group_size, str):
+        raise ValueError(
+            f'max_group_size: {max_group_size!r} is not known; give an integer, "private", or '
+            "tallytree.sizes.PrivateMaximum(share=…, at_most=…)"
+        )
+    return integer(max_group_size, "max_group_size", least=1, most=LARGEST_SIZE)
+
+
+def margin(noise: Noise) -> int:
+    """How far K is above the noisy maximum: five standard deviations of its noise, rounded up."""
+    return math.ceil(STANDARD_DEVIATIONS * noise.std_dev)
+
+
+def largest_published(noisy: IntArray, noise: Noise, smallest: int, at_most: int) -> IntArray:
+    """K of every noisy maximum, int64 (n,): within smallest + 1 … at_most, so that there is a size to tell apart."""
+    return np.clip(noisy + margin(noise), smallest + 1, at_most)
