@@ -17,13 +17,12 @@ import numpy.typing as npt
 from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
 from tallytree.solvers.checks import check_integers, check_offsets
+from tallytree.solvers.exact import share as exact_share
 
 Merge = Literal["weighted", "average"]
 
 SAFE_SUM = 2**62
 """Numbers of groups, and sizes, add up to less than this, so that no int64 operation can overflow."""
-SAFE_ROOT = 3_037_000_499
-"""The product of two integers up to this fits int64."""
 LARGEST_VARIANCE = 1e280
 """A variance up to this can be multiplied by any size."""
 
@@ -198,29 +197,6 @@ def _cumulative(groups: IntArray) -> IntArray:
 
 
 @kernel
-def _share(k: int, n: int, t: int) -> tuple[int, int]:
-    """⌊k·n/t⌋ and the remainder of k·n by t, exactly, for 0 <= k, n <= t < 2^62.
-
-    Where k·n may not fit int64, the bits of k are fed from the top: k's prefix times n is quotient·t + remainder.
-    """
-    if t <= SAFE_ROOT:
-        return k * n // t, k * n % t
-    quotient, remainder = 0, 0
-    for bit in range(61, -1, -1):
-        quotient *= 2
-        remainder *= 2
-        if remainder >= t:
-            remainder -= t
-            quotient += 1
-        if (k >> bit) & 1:
-            remainder += n
-            if remainder >= t:
-                remainder -= t
-                quotient += 1
-    return quotient, remainder
-
-
-@kernel
 def _owners(cuts: IntArray) -> IntArray:
     """The child of each run, where child c has the runs `cuts[c]:cuts[c + 1]`, counted from cuts[0]."""
     owner = np.empty(cuts[-1] - cuts[0], np.int64)
@@ -271,7 +247,7 @@ def _pair(
             else:
                 extra = taken
                 for j in range(present):
-                    share[j], rest[j] = _share(taken, number[j], wanted)
+                    share[j], rest[j] = exact_share(taken, number[j], wanted)
                     extra -= share[j]
                 if extra > 0:
                     ranked = np.argsort(-rest[:present], kind="mergesort")
