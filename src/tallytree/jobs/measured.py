@@ -45,7 +45,8 @@ class MeasuredTable:
         cls, tree: Tree, depth: int, taken: Sequence[Measurement], column: Literal["value", "values"]
     ) -> MeasuredTable:
         """The measurements of one level, in the order they were taken; the parts of a node are one row."""
-        nodes, lengths = [], []
+        nodes: list[IntArray] = []
+        lengths: list[IntArray] = []
         for measurement in taken:
             cells = np.diff(measurement.offsets)
             if measurement.first_cell > 0:  # it goes on where the one before it ended

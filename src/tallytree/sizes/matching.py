@@ -13,7 +13,7 @@ from tallytree.measurements import Measures, Statistic
 from tallytree.sizes.level_estimates import EstimatorOption, LevelEstimates, check_estimator, checked_norm
 from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_depths, sum_over_tree
 from tallytree.solvers.isotonic import Norm
-from tallytree.solvers.matching import Carry, Merge, match_families, round_sizes
+from tallytree.solvers.matching import Carry, Merge, match_families, rounded_sizes
 from tallytree.terms import Invariants
 
 
@@ -63,9 +63,8 @@ class Matching:
             # Levels in between that are not measured repeat the one above them, and have its runs.
             first_child = hierarchy.first_child[depth - 1]
             runs = match_families(runs, first_child, below, merge=self.merge, carry=self.carry)
-        runs = round_sizes(runs)
         leaves = np.repeat(np.arange(hierarchy.n_leaves), np.diff(runs.offsets))
-        return sum_over_tree(hierarchy, LevelSizes(leaves, runs.size, runs.groups), domain.largest)
+        return sum_over_tree(hierarchy, LevelSizes(leaves, rounded_sizes(runs), runs.groups), domain.largest)
 
     def _estimates(self, hierarchy: Hierarchy) -> LevelEstimates:
         return LevelEstimates(hierarchy, measured_depths(hierarchy), self.estimator, self.norm)

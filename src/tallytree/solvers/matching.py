@@ -160,9 +160,9 @@ def match_families(
     return NodeRuns(offsets, size.astype(np.int64) if carry == "rounded" else size, groups, variance)
 
 
-def round_sizes(nodes: NodeRuns) -> NodeRuns:
-    """Sizes rounded to integers, halves up; every run keeps its groups, and sizes stay in order."""
-    return nodes._replace(size=np.floor(np.asarray(nodes.size) + 0.5).astype(np.int64))
+def rounded_sizes(nodes: NodeRuns) -> IntArray:
+    """Each run's size as an integer, halves up; what was in order stays so."""
+    return np.floor(np.asarray(nodes.size) + 0.5).astype(np.int64)
 
 
 def _sizes(name: str, sizes: npt.ArrayLike) -> FloatArray | IntArray:
@@ -323,7 +323,8 @@ def _landed(size: float, step: float, rounded: bool) -> float:
     if not rounded:
         return size + step
     whole = np.floor(size)
-    return whole + np.floor((size - whole) + step + 0.5)
+    landed: float = whole + np.floor((size - whole) + step + 0.5)
+    return landed
 
 
 @kernel
