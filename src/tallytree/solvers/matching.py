@@ -162,7 +162,8 @@ def match_families(
 
 def rounded_sizes(nodes: NodeRuns) -> IntArray:
     """Each run's size as an integer, halves up; what was in order stays so."""
-    return np.floor(np.asarray(nodes.size) + 0.5).astype(np.int64)
+    rounded: IntArray = np.floor(np.asarray(nodes.size) + 0.5).astype(np.int64)
+    return rounded
 
 
 def _sizes(name: str, sizes: npt.ArrayLike) -> FloatArray | IntArray:
