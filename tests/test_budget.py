@@ -83,7 +83,8 @@ def test_the_even_split():
         ({"a": 1, "b": -1}, r"budget_split\['b'\]: -1 must be greater than 0"),
         ({"a": 1, "b": 0}, "must be greater than 0"),
         ({"a": 1, "b": float("nan")}, "must be finite"),
-        ("auto", "'auto' is not known"),
+        ("auto", '"auto" is for group sizes'),
+        ("evn", "'evn' is not known"),
     ],
 )
 def test_a_split_that_does_not_fit_the_levels_is_refused(split, message):

@@ -527,6 +527,7 @@ def test_public_names():
         "Release",
         "counts",
         "engines",
+        "reconcile_group_sizes",
         "release_counts",
         "release_flows",
         "release_group_sizes",

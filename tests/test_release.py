@@ -148,6 +148,41 @@ def test_what_is_not_a_whole_release_is_not_loaded(release, tmp_path):
         tt.Release.load(future)
 
 
+@pytest.mark.parametrize(
+    ("change", "lacking"),
+    [
+        (lambda m: m.pop("levels"), "'levels'"),
+        (lambda m: m["levels"].append("all"), "'levels'"),
+        (lambda m: m["levels"].clear(), "'levels'"),
+        (lambda m: m["levels"].append(3), "'levels'"),
+        (lambda m: m["levels"].append("town"), "entry for 'tables/town.parquet' in 'files'"),
+        (lambda m: m.pop("statement"), "'statement'"),
+        (lambda m: m.update(spec=None), "'spec'"),
+        (lambda m: m.update(files=[]), "'files'"),
+        (lambda m: m["files"].pop("measurements/state.parquet"), "entry for 'measurements/state.parquet' in 'files'"),
+        (lambda m: m["files"].update({"report.html": None}), "entry for 'report.html' in 'files'"),
+        (lambda m: m["files"]["tables/all.parquet"].pop("rows"), "entry for 'tables/all.parquet' in 'files'"),
+        (lambda m: m["files"]["tables/all.parquet"].update(rows=-1), "entry for 'tables/all.parquet' in 'files'"),
+        (lambda m: m["files"]["tables/all.parquet"].update(sha256=None), "entry for 'tables/all.parquet' in 'files'"),
+    ],
+)
+def test_a_manifest_that_lacks_something_is_not_a_whole_release(release, tmp_path, change, lacking):
+    folder = release.save(tmp_path / "out")
+    manifest = json.loads((folder / "release.json").read_text(encoding="utf-8"))
+    change(manifest)
+    (folder / "release.json").write_text(json.dumps(manifest))
+    message = rf"folder: '.*out' is not a whole release; its release\.json has no usable {lacking}; take a fresh copy"
+    with pytest.raises(ValueError, match=message):
+        tt.Release.load(folder)
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "{}", "[" * 100_000])
+def test_a_manifest_that_is_none_is_not_loaded(tmp_path, text):
+    (tmp_path / "release.json").write_text(text)
+    with pytest.raises(ValueError, match=r"folder: .* (is not a whole release|has format version None)"):
+        tt.Release.load(tmp_path)
+
+
 def test_a_loaded_release_survives_a_change_of_directory(release, tmp_path, monkeypatch):
     release.save(tmp_path / "out")
     monkeypatch.chdir(tmp_path)

@@ -310,7 +310,7 @@ MISTAKES = {
     "a split that is a list": (
         "{state: 0.1, county: 2e-1}",
         "[1, 2]",
-        ', line 10, budget_split: a list must be "even", or a mapping from level names to weights',
+        ', line 10, budget_split: a list must be "even" or "auto", or a mapping from level names to weights',
     ),
     "an unknown mechanism": (
         "TopDown",

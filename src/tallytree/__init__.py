@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tallytree.hierarchy import Hierarchy
     from tallytree.product import Product
     from tallytree.publish import release_counts, release_flows, release_group_sizes
+    from tallytree.reconcile import reconcile_group_sizes
     from tallytree.release import Release
 
 _HOME = {
@@ -23,6 +24,7 @@ _HOME = {
     "Hierarchy": "tallytree.hierarchy",
     "Product": "tallytree.product",
     "Release": "tallytree.release",
+    "reconcile_group_sizes": "tallytree.reconcile",
     "release_counts": "tallytree.publish",
     "release_flows": "tallytree.publish",
     "release_group_sizes": "tallytree.publish",
@@ -37,6 +39,7 @@ __all__ = [
     "Release",
     "counts",
     "engines",
+    "reconcile_group_sizes",
     "release_counts",
     "release_flows",
     "release_group_sizes",

@@ -93,6 +93,7 @@ def shares(budget_split: BudgetSplit, measured: Sequence[str]) -> dict[str, Frac
 
     Args:
         budget_split: None or `"even"` for equal shares, or positive weights for exactly the measured levels.
+            (`"auto"`, of group sizes, is resolved into weights before.)
         measured: the names of the levels that are measured.
 
     Raises:
@@ -102,7 +103,8 @@ def shares(budget_split: BudgetSplit, measured: Sequence[str]) -> dict[str, Frac
     if budget_split is None or (isinstance(budget_split, str) and budget_split == "even"):
         return {level: Fraction(1, len(measured)) for level in measured}
     if isinstance(budget_split, str):
-        raise ValueError(f'budget_split: {budget_split!r} is not known; give "even" or weights by level name')
+        known = '"auto" is for group sizes' if budget_split == "auto" else f"{budget_split!r} is not known"
+        raise ValueError(f'budget_split: {known}; give "even" or weights by level name')
     if not isinstance(budget_split, Mapping):
         raise TypeError(f'budget_split: {budget_split!r} must be "even" or a mapping from level names to weights')
     for level in measured:

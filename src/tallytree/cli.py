@@ -1,4 +1,4 @@
-"""The command line: `tallytree release`, `check`, `ledger`, `limit`, `demo` and `audit`.
+"""The command line: `tallytree release`, `check`, `reconcile`, `ledger`, `limit`, `demo` and `audit`.
 
 Results go to standard output; warnings, progress and errors to standard error. An error that the library means to show
 is one line, `error: …`, and exit code 1; of any other only the type is shown, since its message may quote a record.
@@ -6,19 +6,19 @@ is one line, `error: …`, and exit code 1; of any other only the type is shown,
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallytree.terminal import fitted_table, open_console, printable, show_line
+from tallytree.statement_listing import published_rows, show_invariants, show_levels, show_terms
+from tallytree.terminal import fitted_table, open_console, show_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,6 +35,8 @@ app = typer.Typer(
 )
 
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="The spec; its keys are in docs/spec.md.")]
+OutFolder = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to make; it must not exist yet.")]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Write every table as CSV too.")]
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger; see docs/ledger.md.")]
 LedgerOption = Annotated[
     Path | None,
@@ -88,10 +90,10 @@ def _global_options(
 def release(
     context: typer.Context,
     spec: SpecFile,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to make; it must not exist yet.")],
+    out: OutFolder,
     ledger: LedgerOption = None,
     dataset: DatasetOption = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Write every table as CSV too.")] = False,
+    csv: CsvOption = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="No progress and no summary; warnings and invariants are still shown.")
     ] = False,
@@ -104,11 +106,11 @@ def release(
         _warn_of_seed(loaded.seed)
         released = loaded.release(out, csv=csv, progress=not quiet and sys.stderr.isatty())
         if quiet:
-            _show_invariants(open_console(stderr=True), released.statement)
+            show_invariants(open_console(stderr=True), released.statement)
         else:
             console = open_console()
-            _show_levels(console, released.statement, _published_rows(out))
-            _show_terms(console, released.statement)
+            show_levels(console, released.statement, published_rows(out))
+            show_terms(console, released.statement)
             if loaded.ledger_path is not None:
                 _show_account(console, loaded.ledger_path, released.statement["ledger"]["dataset"])
             show_line(console, f"Release: {out}")
@@ -128,13 +130,39 @@ def check(context: typer.Context, spec: SpecFile, ledger: LedgerOption = None, d
         statement = job.statement()
         _warn_of_seed(loaded.seed)
         console = open_console()
-        _show_levels(console, statement)
-        _show_terms(console, statement)
+        show_levels(console, statement)
+        show_terms(console, statement)
         if job.account is not None:
             from tallytree.ledger_listing import account_line
 
             show_line(console, account_line(job.account.check(), job.account.ledger.path))
         show_line(console, f"{spec} is ready to be released. No private row was read, nothing was spent.")
+
+
+@app.command()
+def reconcile(
+    context: typer.Context,
+    earlier: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release of group sizes.")],
+    spec: SpecFile,
+    out: OutFolder,
+    csv: CsvOption = False,
+) -> None:
+    """Make the tables of the release in DIR again; spends nothing.
+
+    Its noisy measurements are reconciled by the mechanism that SPEC.yaml names, over its hierarchy; other keys are not
+    read, and records are not opened.
+    """
+    with _errors_in_one_line(debug=context.obj):
+        from tallytree.release import Release
+        from tallytree.spec import load_spec
+
+        made = load_spec(spec).reconcile(Release.load(earlier), out, csv=csv)
+        if not made.statement["private"]:
+            show_line(open_console(stderr=True), "WARNING: NOT PRIVATE. The noise was drawn from a seed.", "bold red")
+        console = open_console()
+        show_levels(console, made.statement, published_rows(out))
+        show_terms(console, made.statement, "Nothing was spent. The measurements had spent")
+        show_line(console, f"Release: {out}")
 
 
 @app.command("ledger")
@@ -320,59 +348,3 @@ def _warn_of_seed(seed: int | None) -> None:
             f"WARNING: NOT PRIVATE. The noise is drawn from seed {seed}, so it can be removed; for experiments only.",
             "bold red",
         )
-
-
-def _show_levels(console: Console, statement: Mapping[str, Any], published: Mapping[str, int] | None = None) -> None:
-    """How every level is measured, and how many rows were published."""
-    headings = ["level", "nodes", "measured", "share", "sensitivity", "scale", "std dev"]
-    rows = [[printable(level["level"]), f"{level['nodes']:,}", *_measurement(level)] for level in statement["levels"]]
-    if published is not None:
-        headings.insert(1, "rows")
-        for row, level in zip(rows, statement["levels"], strict=True):
-            row.insert(1, f"{published[level['level']]:,}")
-    console.print(fitted_table(console, headings, rows))
-    distributions = {level["noise"]["distribution"]: None for level in statement["levels"] if level["measured"]}
-    show_line(console, f"Noise: {', '.join(distributions).replace('_', ' ') or 'none'}.")
-
-
-def _measurement(level: Mapping[str, Any]) -> list[str]:
-    if not level["measured"]:
-        return ["no", "", "", "", ""]
-    noise, sensitivity = level["noise"], level["sensitivity"]
-    norm = "l1" if noise["distribution"] == "discrete_laplace" else "l2"
-    return [
-        level["statistic"],
-        f"{level['share']:.4g}",
-        f"{norm.upper()} {sensitivity[norm]:.4g}",
-        f"{noise['scale']:.6g}",
-        f"{noise['std_dev']:.6g}",
-    ]
-
-
-def _show_terms(console: Console, statement: Mapping[str, Any]) -> None:
-    _show_invariants(console, statement)
-    spent = ", ".join(f"{name} {_amount(amount)}" for name, amount in statement["spent"].items())
-    granted = ", ".join(f"{name} {_amount(amount)}" for name, amount in statement["budget"].items())
-    show_line(
-        console,
-        f"Spends {spent} of {granted} ({statement['mechanism']['name']}, accounting: {statement['accounting']}).",
-    )
-    show_line(console, f"Guarantee: {statement['guarantee']}")
-
-
-def _amount(amount: float | str) -> str:
-    from tallytree.statement import shown_up
-
-    return amount if isinstance(amount, str) else shown_up(amount)
-
-
-def _show_invariants(console: Console, statement: Mapping[str, Any]) -> None:
-    show_line(console, "PUBLISHED EXACTLY, not protected (invariants):", "bold yellow")
-    for fact in statement["invariants"]:
-        show_line(console, f"  * {fact}", "yellow")
-
-
-def _published_rows(folder: Path) -> dict[str, int]:
-    """Rows of the published table of every level, as the saved release says."""
-    files = json.loads((folder / "release.json").read_text(encoding="utf-8"))["files"]
-    return {facts["level"]: facts["rows"] for name, facts in files.items() if name.startswith("tables/")}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, is_dataclass
 from fractions import Fraction
 from itertools import zip_longest
@@ -16,15 +17,18 @@ from tallytree.engines.engine import Engine
 from tallytree.engines.local import Local
 from tallytree.hierarchy import Hierarchy, Tree, check_level_names, level_sizes
 from tallytree.jobs import CountsJob, GroupSizesJob
+from tallytree.jobs.sizes import groups_of_leaves
 from tallytree.measurements import Statistic
-from tallytree.privacy.accounting import NoisePlan, plan_noise
+from tallytree.privacy.accounting import NoisePlan, composable_budget, plan_noise
 from tallytree.privacy.ledger import Account, Ledger, checked_name
 from tallytree.privacy.scales import next_float, representable
-from tallytree.privacy.sensitivity import effective_quantity, level_sensitivities
+from tallytree.privacy.sensitivity import Sensitivity, effective_quantity, level_sensitivities
 from tallytree.privacy.spending import Loss, Posting
 from tallytree.product import Product
-from tallytree.sizes import Matching, SizesMechanism, UnderstatesLoss
-from tallytree.sizes.mechanism import mechanism_adds_up
+from tallytree.sizes import SizesMechanism, UnderstatesLoss
+from tallytree.sizes.auto_split import auto_split
+from tallytree.sizes.choice import chosen_mechanism
+from tallytree.sizes.mechanism import caution_about_sums
 from tallytree.statement import shown_up
 from tallytree.tabulate.records import LeafKey
 from tallytree.terms import UNITS, Invariants, Terms, checked_terms, integer
@@ -67,8 +71,12 @@ class Options:
         *,
         max_quantity: int = 1,
         understatement: Mapping[str, int] | None = None,
+        auto_split: Callable[[Mapping[str, float], bool], BudgetSplit] | None = None,
     ) -> NoisePlan:
         """The noise of every measured level, with the sensitivity of what is measured there.
+
+        `auto_split` is what `budget_split="auto"` means: from each level's noise (std_dev) if it had all of the budget,
+        and whether shares are of ρ, to shares.
 
         Where a mechanism's published calibration understates the loss of levels by factors, the plan has the noise that
         was published, and the budget which that truly spends.
@@ -81,11 +89,16 @@ class Options:
             max_quantity=max_quantity,
             nodes=level_sizes(tree),
         )
+        split = self.budget_split
+        if split == "auto" and auto_split is not None and isinstance(budget, Budget):
+            split = auto_split(
+                {level: _std_dev_alone(budget, bound) for level, (_, bound) in bounds.items()}, budget.kind != "pure"
+            )
         if not understatement:
-            return plan_noise(budget, bounds, self.budget_split, self.accounting, grid)
+            return plan_noise(budget, bounds, split, self.accounting, grid)
         if not isinstance(budget, Budget) or budget.epsilon is None or budget.delta is not None:
             raise ValueError(f'budget: {budget!r} must be pure with calibration="as_published", as the paper\'s is')
-        share = shares(self.budget_split, list(statistics))
+        share = shares(split, list(statistics))
         true = {level: budget.epsilon * share[level] * understatement[level] for level in statistics}
         return plan_noise(Budget(epsilon=sum(true.values(), Fraction(0))), bounds, true, self.accounting, grid)
 
@@ -206,10 +219,16 @@ def group_sizes_job(
     most = _most_quantity(quantity, max_quantity, group)
     smallest, largest = _size_range(min_group_size, max_group_size, public)
     terms = options.terms()
-    mechanism = _sizes_mechanism(options.mechanism)
+    engine = _engine(options.engine)
+    mechanism = chosen_mechanism(options.mechanism)
     statistics = mechanism.statistics(hierarchy, invariants=public)
     allowed = SIZES_STATISTICS | SORTED_STATISTICS if public == "groups" else SIZES_STATISTICS
     _check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, allowed))
+
+    def split(std_devs: Mapping[str, float], gaussian: bool) -> BudgetSplit:
+        known = None if public_groups is None else groups_of_leaves(public_groups, hierarchy, engine)
+        return auto_split(hierarchy, std_devs, gaussian=gaussian, groups_per_leaf=known, cells=largest - smallest + 1)
+
     understatement = mechanism.understatement(hierarchy) if isinstance(mechanism, UnderstatesLoss) else {}
     plan = options.plan(
         budget,
@@ -218,15 +237,9 @@ def group_sizes_job(
         hierarchy,
         max_quantity=effective_quantity(most, smallest, largest),
         understatement=understatement,
+        auto_split=split,
     )
-    caution = None
-    if understatement:
-        caution = _published_calibration(mechanism, budget, plan)
-    elif not mechanism_adds_up(mechanism):
-        caution = (
-            f"{mechanism!r} rounds every number by itself, so its levels need not add up, nor keep the numbers of "
-            "groups that are public. For comparison only."
-        )
+    caution = _published_calibration(mechanism, budget, plan) if understatement else caution_about_sums(mechanism)
     if caution is not None:
         warnings.warn(f"mechanism: {caution}", stacklevel=3)
     if options.ledger is not None and group is None and most > 1:
@@ -249,7 +262,7 @@ def group_sizes_job(
         mechanism=mechanism,
         plan=plan,
         terms=terms,
-        engine=_engine(options.engine),
+        engine=engine,
         progress=options.progress,
         account=options.account("group_sizes", mechanism, plan, terms),
         caution=caution,
@@ -261,14 +274,6 @@ def _counts_mechanism(given: Any) -> CountsMechanism:
         return TopDown()
     if not isinstance(given, CountsMechanism) or not is_dataclass(type(given)):
         raise TypeError(f"mechanism: {given!r} must be one of tallytree.counts, for instance TopDown()")
-    return given
-
-
-def _sizes_mechanism(given: Any) -> SizesMechanism:
-    if given is None:
-        return Matching()
-    if not isinstance(given, SizesMechanism) or not is_dataclass(type(given)):
-        raise TypeError(f"mechanism: {given!r} must be one of tallytree.sizes, for instance Matching()")
     return given
 
 
@@ -351,6 +356,13 @@ def _published_calibration(mechanism: SizesMechanism, budget: Budget, plan: Nois
         f"{shown_up(budget.epsilon or 0)} truly spends epsilon = {shown_up(plan.spent['epsilon'])}. For reproducing "
         "the paper only; see docs/decisions/0011-chain.md."
     )
+
+
+def _std_dev_alone(budget: Budget, bound: Sensitivity) -> float:
+    """The standard deviation of a cell's noise, about, if a level had all of the budget."""
+    if budget.epsilon is not None and budget.delta is None:
+        return math.sqrt(2) * bound.l1 / float(budget.epsilon)
+    return math.sqrt(bound.l2_squared / (2 * float(composable_budget(budget, "zcdp"))))
 
 
 def _keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:

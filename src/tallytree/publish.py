@@ -239,8 +239,9 @@ def release_group_sizes(
         min_group_size: smaller groups are set to it.
         max_contributions: the most records of one person; assumed, not enforced.
         mechanism: how measurements become group sizes, one of `tallytree.sizes`; `Matching()` by default.
-        budget_split: see `release_counts`; likewise the remaining arguments.
-        accounting: see `release_counts`.
+        budget_split: `"even"` (the default), a weight for each measured level, or `"auto"`, which chooses weights from
+            public facts so that no level pays much more than another for all of them being published.
+        accounting: see `release_counts`; likewise the remaining arguments.
         on_unknown: see `release_counts`.
         seed: see `release_counts`.
         noise: see `release_counts`.

@@ -167,6 +167,10 @@ class Release:
         """
         return _whole(_level(self._measurements, level, self.levels))
 
+    def with_tables(self, tables: Mapping[str, LevelTable], statement: Mapping[str, Any]) -> Release:
+        """The same noisy measurements under other tables; for `tallytree.reconcile_group_sizes`."""
+        return Release(statement, self.spec, tables, self._measurements)
+
     def save(self, folder: str | os.PathLike[str], *, csv: bool = False) -> Path:
         """Write the release as a folder, all or nothing.
 
@@ -230,15 +234,7 @@ class Release:
             ValueError: not a whole release, of another format version, or changed since it was written.
         """
         place = Path(os.path.abspath(folder))  # noqa: PTH100  (a later change of directory must not matter)
-        try:
-            manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise ValueError(f"folder: {str(place)!r} is not a whole release; it has no readable {MANIFEST}") from None
-        version = manifest.get("format_version") if isinstance(manifest, dict) else None
-        if version != FORMAT_VERSION:
-            raise ValueError(
-                f"folder: {str(place)!r} has format version {version!r}; this tallytree reads {FORMAT_VERSION}"
-            )
+        manifest = _manifest(place)
         for name, facts in manifest["files"].items():
             if not (place / name).is_file() or _sha256(place / name) != facts["sha256"]:
                 raise ValueError(
@@ -291,6 +287,48 @@ def file_stem(level: str) -> str:
     if len(stem.encode()) > 150:  # file systems allow 255 bytes, and the suffix and a temporary prefix need some
         stem = f"{stem.encode()[:100].decode(errors='ignore')}-{hashlib.sha256(level.encode()).hexdigest()[:32]}"
     return stem
+
+
+def _manifest(place: Path) -> dict[str, Any]:
+    """What release.json says, once it has all that a release needs.
+
+    Raises:
+        ValueError: it cannot be read, is of another format version, or misses something.
+    """
+    try:
+        manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise ValueError(f"folder: {str(place)!r} is not a whole release; it has no readable {MANIFEST}") from None
+    version = manifest.get("format_version") if isinstance(manifest, dict) else None
+    if version != FORMAT_VERSION:
+        raise ValueError(
+            f"folder: {str(place)!r} has format version {version!r}; this tallytree reads {FORMAT_VERSION}"
+        )
+    missing = _missing_from(manifest)
+    if missing:
+        raise ValueError(
+            f"folder: {str(place)!r} is not a whole release; its {MANIFEST} has no usable {missing}; take a fresh copy "
+            "of the release"
+        )
+    return dict(manifest)
+
+
+def _missing_from(manifest: Mapping[str, Any]) -> str | None:
+    """The first part of a manifest that is not as `Release._write` writes it; None if there is no such part."""
+    kinds = {"levels": list, "statement": dict, "spec": dict, "files": dict}
+    for key, kind in kinds.items():
+        if not isinstance(manifest.get(key), kind):
+            return repr(key)
+    levels, files = manifest["levels"], manifest["files"]
+    if not levels or not all(isinstance(level, str) for level in levels) or len({*levels}) < len(levels):
+        return "'levels'"
+    needed = [f"{kind}/{file_stem(level)}.parquet" for kind in ("tables", "measurements") for level in levels]
+    for name in (*needed, *files):
+        facts = files.get(name)
+        rows = facts.get("rows") if isinstance(facts, dict) else None
+        if type(rows) is not int or rows < 0 or not isinstance(facts.get("sha256"), str):
+            return f"entry for {name!r} in 'files'"
+    return None
 
 
 def _level(tables: Mapping[str, LevelTable], level: str, levels: tuple[str, ...]) -> LevelTable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from importlib import metadata
@@ -164,7 +164,16 @@ def _level(level: str, nodes: int, plan: LevelPlan | None, *, private: bool) -> 
 
 
 def _software(terms: Terms, plan: NoisePlan) -> dict[str, str]:
-    packages = ["tallytree", "numpy", "numba", "duckdb", "pyarrow"]
+    packages = [*TABLES_MADE_BY, "duckdb"]
     packages += ["opendp"] if terms.noise == "opendp" else []
     packages += ["dp-accounting"] if plan.accounting == "pld" else []
+    return versions(packages)
+
+
+TABLES_MADE_BY = ("tallytree", "numpy", "numba", "pyarrow")
+"""The packages that turn noisy measurements into tables."""
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """The versions of Python and of some packages."""
     return {"python": platform.python_version()} | {package: metadata.version(package) for package in packages}

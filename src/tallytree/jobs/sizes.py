@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from tallytree.arrays import IntArray
 from tallytree.engines.engine import Engine
@@ -19,8 +18,9 @@ from tallytree.privacy.accounting import NoisePlan
 from tallytree.privacy.ledger import Account
 from tallytree.privacy.sensitivity import effective_quantity
 from tallytree.progress import level_progress
-from tallytree.release import NodeTable, Release
-from tallytree.sizes import SizesDomain, SizesMechanism, count_violations
+from tallytree.reconcile import about_tables, size_tables
+from tallytree.release import Release
+from tallytree.sizes import SizesDomain, SizesMechanism
 from tallytree.statement import privacy_statement
 from tallytree.tabulate.levels import SizeLevels
 from tallytree.tabulate.records import LeafKey
@@ -88,7 +88,7 @@ class GroupSizesJob:
                 self.records, self.key, group=self.group, quantity=self.quantity, argument="records"
             )
             if self.public_groups is not None:
-                self._public_groups()
+                groups_of_leaves(self.public_groups, self.hierarchy, self.engine)
         else:
             self.engine.check_group_rows(
                 self.records, self.key, size=str(self.size), groups=str(self.groups), argument="records"
@@ -128,13 +128,8 @@ class GroupSizesJob:
             source = paid_noise(self.account, self.plan, self.terms, asked, true.digest())
             measurer = Measurer(true, self.plan, source, on_measure)
             levels = self.mechanism.release_sizes(domain, measurer)
-        tables = {
-            level: NodeTable(
-                self.hierarchy, depth, released.nodes, pa.table({"size": released.sizes, "groups": released.groups})
-            )
-            for depth, (level, released) in enumerate(zip(self.hierarchy.levels, levels, strict=True))
-        }
-        statement["constraint_violations"] = count_violations(self.hierarchy, levels, self.largest)
+        tables = size_tables(self.hierarchy, levels)
+        statement |= about_tables(domain, levels)
         spec |= {"records": table_name(self.records), "public_groups": table_name(self.public_groups)}
         return Release(statement, spec, tables, measurement_tables(self.hierarchy, measurer.taken, "values"))
 
@@ -198,7 +193,7 @@ class GroupSizesJob:
         self, leaves: IntArray, sizes: IntArray, groups: IntArray
     ) -> tuple[IntArray, IntArray, IntArray]:
         """The groups of the records, and those that only the public table knows."""
-        empty = self._public_groups()
+        empty = groups_of_leaves(self.public_groups, self.hierarchy, self.engine)
         np.subtract.at(empty, leaves, groups)
         if (empty < 0).any():
             leaf = self.hierarchy.leaf_table().slice(int(np.argmax(empty < 0)), 1).to_pylist()[0]
@@ -212,16 +207,6 @@ class GroupSizesJob:
             np.concatenate([sizes, np.full(len(without_members), self.smallest)]),
             np.concatenate([groups, empty[without_members]]),
         )
-
-    def _public_groups(self) -> IntArray:
-        """The public number of groups of every leaf; a leaf that is not listed has none."""
-        key = LeafKey(self.hierarchy, self.hierarchy.columns)
-        listed = self.engine.count_records(
-            self.public_groups, (key,), count="groups", on_unknown="error", argument="public_groups"
-        )
-        groups = np.zeros(self.hierarchy.n_leaves, dtype=np.int64)
-        groups[listed.parts[0]] = listed.counts
-        return groups
 
     def _public_numbers(self) -> list[str]:
         if self.invariants == "groups":
@@ -269,6 +254,15 @@ def _refuse_long_lists(domain: SizesDomain, statistics: Mapping[str, Statistic])
                 f"mechanism: the sorted sizes of a node at {level!r} are {groups.max()} cells, and a measurement has "
                 f'fewer than 2^31 a node; use the estimator "cumulative" at this level'
             )
+
+
+def groups_of_leaves(public_groups: Any, hierarchy: Hierarchy, engine: Engine) -> IntArray:
+    """The public number of groups of every leaf, int64 (n_leaves,); a leaf that is not listed has none."""
+    key = LeafKey(hierarchy, hierarchy.columns)
+    listed = engine.count_records(public_groups, (key,), count="groups", on_unknown="error", argument="public_groups")
+    groups = np.zeros(hierarchy.n_leaves, dtype=np.int64)
+    groups[listed.parts[0]] = listed.counts
+    return groups
 
 
 LONGEST_LIST = 2**31

@@ -13,7 +13,7 @@ from tallytree.arrays import IntArray, offsets_of
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
 from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_everywhere
-from tallytree.sizes.noisy import NoisyLevel, level_weights, measure_levels
+from tallytree.sizes.noisy import NoisyLevel, children_offsets, level_weights, measure_levels
 from tallytree.sizes.reconcile import forest_weights, released, size_forest
 from tallytree.solvers import margins, simplex, transport, tree
 from tallytree.solvers.remainders import round_families
@@ -48,7 +48,7 @@ def _with_public_total(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> IntA
     for above, level in pairwise(noisy[1:]):
         # Per size and parent, the children of one row of the transposed table are a family.
         width, children = domain.width, len(level.values)
-        families = _children(above, level)
+        families = children_offsets(above.first_leaf, level.first_leaf)
         begins = np.arange(width)[:, None] * children + families[:-1]
         offsets = np.append(begins.reshape(-1), width * children)
         fitted = simplex.euclidean_families(level.values.T.reshape(-1), offsets, decided.T.reshape(-1))
@@ -78,13 +78,10 @@ def _with_public_groups(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> Int
     if len(noisy) == 1:
         return margins.project([noisy[0].values], [itself], groups[0])
     weights = [float(w) for w in level_weights(noisy[:2])]
-    top = [_children(noisy[0], noisy[1]), np.arange(len(noisy[1].values) + 1)]
+    top = [children_offsets(noisy[0].first_leaf, noisy[1].first_leaf), np.arange(len(noisy[1].values) + 1)]
     decided = margins.project([level.values for level in noisy[:2]], top, groups[1], weights=weights)
     for i in range(2, len(noisy)):
-        decided = transport.project(noisy[i].values, _children(noisy[i - 1], noisy[i]), decided, groups[i])
+        decided = transport.project(
+            noisy[i].values, children_offsets(noisy[i - 1].first_leaf, noisy[i].first_leaf), decided, groups[i]
+        )
     return decided
-
-
-def _children(above: NoisyLevel, level: NoisyLevel) -> IntArray:
-    """Which nodes of a level belong to each node of the measured level above it: int64 (n + 1,) offsets."""
-    return np.searchsorted(level.first_leaf, above.first_leaf).astype(np.int64)

@@ -143,6 +143,28 @@ def mechanism_adds_up(mechanism: SizesMechanism) -> bool:
     return mechanism.adds_up if isinstance(mechanism, NeedNotAddUp) else True
 
 
+NEED_NOT_ADD_UP = (
+    "rounds every number by itself, so its levels need not add up, nor keep the numbers of groups that are public. For "
+    "comparison only."
+)
+
+
+def caution_about_sums(mechanism: SizesMechanism) -> str | None:
+    """What a statement must say of a mechanism whose levels need not add up; None of the others."""
+    return None if mechanism_adds_up(mechanism) else f"{mechanism!r} {NEED_NOT_ADD_UP}"
+
+
+def keeps_public_groups(domain: SizesDomain, levels: Sequence[LevelSizes]) -> bool:
+    """Whether released group sizes have the number of groups of every node where that is public."""
+    for groups, released in zip(domain.groups, levels, strict=True):
+        if groups is not None:
+            found = np.zeros_like(groups)
+            np.add.at(found, released.nodes, released.groups)
+            if not np.array_equal(found, groups):
+                return False
+    return True
+
+
 def sum_over_tree(hierarchy: Hierarchy, leaves: LevelSizes, largest: int) -> list[LevelSizes]:
     """Group sizes of every level, root first, from those of the leaves."""
     levels = [_joined(leaves.nodes, leaves.sizes, leaves.groups, largest)]

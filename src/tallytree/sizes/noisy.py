@@ -63,6 +63,11 @@ def leaf_offsets(hierarchy: Hierarchy, depth: int) -> IntArray:
     return offsets
 
 
+def children_offsets(above: IntArray, below: IntArray) -> IntArray:
+    """Which nodes of a level belong to each node of one above it: int64 (n + 1,), from both levels' first leaves."""
+    return np.searchsorted(below, above).astype(np.int64)
+
+
 def whole_tails(domain: SizesDomain, level: NoisyLevel) -> IntArray:
     """The tail counts of every size, int64 (n, sizes): where a node's number of groups is public, it is the first."""
     groups = domain.groups[level.depth]

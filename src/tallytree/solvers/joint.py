@@ -25,7 +25,7 @@ from tallytree.kernels import kernel
 from tallytree.solvers.checks import check_offsets
 from tallytree.solvers.monotone_sums import fit_with_sums, isotonic_decreasing, round_with_sums
 from tallytree.solvers.rates import DISPERSIONS, choose_dispersion, local_rates, log_likelihoods, size_blocks
-from tallytree.solvers.state_chain import LEAST_VARIANCE, posterior
+from tallytree.solvers.state_chain import posterior
 
 Done = TypeVar("Done")
 
@@ -35,6 +35,9 @@ EXTRA = 0.05
 """Groups added to each window of sizes, so that no rate is 0."""
 EXTRA_SHARE = 0.1
 """The same, where the rates are shares of a parent's groups."""
+WEIGHED_VARIANCE = 0.01
+"""In fits, no cell weighs as if its variance were less: whole numbers are not told apart below, and with a wider range
+of weights the fits of families would take long."""
 MOST_ITERATIONS = 1_000
 LARGEST = 2**50
 """Sums of noisy tail counts stay below this, so that doubles hold them exactly."""
@@ -169,6 +172,7 @@ def _upward(
     nothing = np.empty((0, 0))
     estimates: list[Estimate] = []
     below: list[Estimate] = [(nothing, nothing)]
+    raw = np.zeros(0)  # per node, what least squares over raw cells, its own and those below, would leave of the noise
     for level in reversed(levels):
         mean, variance = np.empty(level.values.shape), np.empty(level.values.shape)
 
@@ -183,8 +187,15 @@ def _upward(
         if estimates:
             summed, spread = np.empty(mean.shape), np.empty(mean.shape)
             _add_children(level.first_child, *estimates[-1], summed, spread)
-            _combine(blocks, mean, variance, summed, spread)
+            raw_below = np.add.reduceat(raw, level.first_child[:-1])
+            own_noise = _noise_variance(level)
+            # Who has more noise is the more likely to be wrong: shares as the squares of the noise's variances.
+            share = raw_below**2 / (raw_below**2 + own_noise**2)
+            _combine(blocks, mean, variance, summed, spread, share)
+            raw = 1 / (1 / raw_below + 1 / own_noise)
             below.append((summed, spread))
+        else:
+            raw = np.full(len(mean), _noise_variance(level))
         estimates.append((mean, variance))
     return estimates[::-1], below[::-1]
 
@@ -236,6 +247,11 @@ def _in_threads(work: Callable[[slice], Done], weights: IntArray) -> list[Done]:
         return list(pool.map(work, parts))
 
 
+def _noise_variance(level: Level) -> float:
+    """Of a cell's noise, about."""
+    return (2.0 if level.laplace else 1.0) * level.scale**2
+
+
 @kernel
 def _observe(
     values: IntArray,
@@ -281,11 +297,14 @@ def _add_children(
 
 
 @kernel
-def _combine(blocks: IntArray, mean: FloatArray, variance: FloatArray, sums: FloatArray, spread: FloatArray) -> None:
-    """Combine every node with what comes from below, by inverse variances; `spread` may grow first.
+def _combine(
+    blocks: IntArray, mean: FloatArray, variance: FloatArray, sums: FloatArray, spread: FloatArray, share: FloatArray
+) -> None:
+    """Combine every node with what comes from below, by inverse variances; both may grow first.
 
     The two are independent: where, over a block of sizes, they differ by more than their variances allow, the excess is
-    taken for the error of what comes from below (the small biases of many bounded estimates add up).
+    taken for errors of both, such as the small biases of bounded estimates, which add up over children: `share` of it,
+    for each node, for that of what comes from below.
     """
     n = mean.shape[1]
     excess, cells = np.empty(blocks[n - 1] + 1), np.empty(blocks[n - 1] + 1)
@@ -297,7 +316,9 @@ def _combine(blocks: IntArray, mean: FloatArray, variance: FloatArray, sums: Flo
             excess[blocks[r]] += gap * gap - variance[node, r] - spread[node, r]
             cells[blocks[r]] += 1.0
         for r in range(n):
-            spread[node, r] += max(excess[blocks[r]] / cells[blocks[r]], 0.0)
+            more = max(excess[blocks[r]] / cells[blocks[r]], 0.0)
+            spread[node, r] += share[node] * more
+            variance[node, r] += (1.0 - share[node]) * more
             both = variance[node, r] + spread[node, r]
             if both > 0.0:
                 gain = variance[node, r] / both
@@ -330,7 +351,7 @@ def _round_root(mean: FloatArray, variance: FloatArray, most: float, out: IntArr
     n = len(mean)
     x, scratch, first, weight = np.empty(n), np.empty((2, n)), np.empty(n, np.int64), np.empty(n)
     for r in range(n):
-        weight[r] = 1.0 / max(variance[r], LEAST_VARIANCE)
+        weight[r] = 1.0 / max(variance[r], WEIGHED_VARIANCE)
     isotonic_decreasing(mean, weight, most, x, scratch[0], scratch[1], first)
     for r in range(n):
         out[r] = int(np.floor(x[r] + 0.5))
@@ -426,9 +447,9 @@ def _estimate_families(
                     if len(below) > 0:
                         gain = v[s] / (v[s] + below_variance[c, s])
                         m[s] += gain * (below[c, s] - m[s])
-                        v[s] = max(gain * below_variance[c, s], LEAST_VARIANCE)
+                        v[s] = max(gain * below_variance[c, s], WEIGHED_VARIANCE)
                     target[k, r] = m[s]
-                    weight[k, r] = (begin[r + 1] - s) / v[s]
+                    weight[k, r] = (begin[r + 1] - s) / max(v[s], WEIGHED_VARIANCE)
                 isotonic_decreasing(target[k], weight[k], most[c], x[k], scratch[0], scratch[1], first)
             done, primal, dual = fit_with_sums(target, weight, most[kids], total, tolerance, MOST_ITERATIONS, x)
             if done > worst[0]:

@@ -22,7 +22,8 @@ MOST_VARIANCE = 1000.0
 """Drops with a variance up to this are taken as whole numbers."""
 MOST_SCALE = 256.0
 """With noise of a greater scale whole numbers are not told apart."""
-LEAST_VARIANCE = 0.01
+LEAST_VARIANCE = 1e-5
+"""Of a posterior. What is all but certain in a leaf must stay so when many leaves are added up."""
 
 
 @kernel

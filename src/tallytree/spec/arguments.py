@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from tallytree.errors import ARGUMENT, SpecError
@@ -13,11 +13,12 @@ _HOMES: tuple[KeyPath, ...] = ((), ("budget",), ("mechanism", "options"), ("engi
 
 
 @contextmanager
-def naming_lines(document: Document, **keys: KeyPath) -> Iterator[None]:
+def naming_lines(document: Document, *, elsewhere: Collection[str] = (), **keys: KeyPath) -> Iterator[None]:
     """Errors that begin with an argument's name also name the spec and the line of its key.
 
     Args:
         document: the spec.
+        elsewhere: arguments that a spec does not give; errors about them stay as they are.
         **keys: where arguments are written that are in none of the usual places.
     """
     try:
@@ -25,7 +26,7 @@ def naming_lines(document: Document, **keys: KeyPath) -> Iterator[None]:
     except (ValueError, TypeError) as error:
         argument = ARGUMENT.match(str(error))
         # Only the library's own errors begin so; what others say may quote a record, and is left alone.
-        if type(error) not in (ValueError, TypeError) or argument is None:
+        if type(error) not in (ValueError, TypeError) or argument is None or argument[0] in elsewhere:
             raise
         path = keys.get(argument[0]) or _key_of(document, argument[0])
         rest = str(error)[argument.end() :]

@@ -35,7 +35,7 @@ class Spec(Section, ABC):
     mechanism: MechanismSpec | None = Field(
         None, description="give its name, and options if any: mechanism: {name: ...}"
     )
-    budget_split: Split | None = Field(None, description="even, or a weight for each measured level")
+    budget_split: Split | None = Field(None, description="even, auto (group sizes), or weights by level")
     accounting: Text | None = Field(None, description="pld, zcdp or paper; for a budget with delta")
     on_unknown: Text = Field("error", description="error, or drop records outside the hierarchy")
     seed: Whole | None = Field(None, description="for experiments: reproducible noise, a release that is not private")
@@ -136,6 +136,19 @@ class Spec(Section, ABC):
         release.save(folder, csv=csv)
         job.finish()
         return release
+
+    def reconcile(self, release: Release, folder: str | os.PathLike[str], *, csv: bool = False) -> Release:
+        """Make the tables of a release of group sizes again, by this spec's mechanism, and save them.
+
+        Args:
+            release: the earlier release.
+            folder: where to; it must not exist yet.
+            csv: write every published table as CSV too.
+
+        Raises:
+            SpecError: the spec is one of another statistic.
+        """
+        raise self._document.error(("statistic",), f"{self.statistic} cannot be reconciled again; give group_sizes")
 
     def _options(self, progress: bool = False) -> Options:
         return Options(

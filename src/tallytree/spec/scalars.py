@@ -142,7 +142,7 @@ def _split(value: object) -> str | dict[str, Fraction]:
         return value
     if isinstance(value, dict):
         return _WEIGHTS.validate_python(value)  # a finding in it is found at its key
-    raise ValueError(f'{shown(value)} must be "even", or a mapping from level names to weights')
+    raise ValueError(f'{shown(value)} must be "even" or "auto", or a mapping from level names to weights')
 
 
 Split = Annotated[str | dict[str, Fraction], PlainValidator(_split)]

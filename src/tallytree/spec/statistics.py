@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 
 from pydantic import Field
@@ -9,6 +10,8 @@ from pydantic import Field
 from tallytree import sizes
 from tallytree.jobs import CountsJob, GroupSizesJob
 from tallytree.planning import counts_job, flows_job, group_sizes_job
+from tallytree.reconcile import reconcile_group_sizes
+from tallytree.release import Release, refuse_existing, require_writable
 from tallytree.spec.arguments import naming_lines
 from tallytree.spec.base import Spec
 from tallytree.spec.scalars import Text, Texts, Whole
@@ -110,6 +113,22 @@ class GroupSizesSpec(Spec):
                 max_group_size=self.max_group_size,
                 min_group_size=self.min_group_size,
             )
+
+    def reconcile(self, release: Release, folder: str | os.PathLike[str], *, csv: bool = False) -> Release:
+        """See `Spec.reconcile` and `tallytree.reconcile_group_sizes`; of the other keys nothing is read.
+
+        Raises:
+            SpecError: the hierarchy is not the release's, or the mechanism wants what was not measured.
+            ValueError: the release cannot be used.
+            OSError: the folder exists or cannot be written to, or the table of the hierarchy cannot be read.
+        """
+        require_writable(refuse_existing(folder))
+        hierarchy = self._build_hierarchy("hierarchy")
+        with naming_lines(self._document, elsewhere=("release",)):
+            mechanism = None if self.mechanism is None else self._build_mechanism(self.mechanism)
+            again = reconcile_group_sizes(release, hierarchy, mechanism=mechanism)
+        again.save(folder, csv=csv)
+        return again
 
 
 SPECS: dict[str, type[Spec]] = {"counts": CountsSpec, "flows": FlowsSpec, "group_sizes": GroupSizesSpec}

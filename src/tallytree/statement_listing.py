@@ -1,0 +1,71 @@
+"""A privacy statement as text, at a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallytree.terminal import fitted_table, printable, show_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def show_levels(console: Console, statement: Mapping[str, Any], published: Mapping[str, int] | None = None) -> None:
+    """How every level is measured, and how many rows were published."""
+    headings = ["level", "nodes", "measured", "share", "sensitivity", "scale", "std dev"]
+    rows = [[printable(level["level"]), f"{level['nodes']:,}", *_measurement(level)] for level in statement["levels"]]
+    if published is not None:
+        headings.insert(1, "rows")
+        for row, level in zip(rows, statement["levels"], strict=True):
+            row.insert(1, f"{published[level['level']]:,}")
+    console.print(fitted_table(console, headings, rows))
+    distributions = {level["noise"]["distribution"]: None for level in statement["levels"] if level["measured"]}
+    show_line(console, f"Noise: {', '.join(distributions).replace('_', ' ') or 'none'}.")
+
+
+def _measurement(level: Mapping[str, Any]) -> list[str]:
+    if not level["measured"]:
+        return ["no", "", "", "", ""]
+    noise, sensitivity = level["noise"], level["sensitivity"]
+    norm = "l1" if noise["distribution"] == "discrete_laplace" else "l2"
+    return [
+        level["statistic"],
+        f"{level['share']:.4g}",
+        f"{norm.upper()} {sensitivity[norm]:.4g}",
+        f"{noise['scale']:.6g}",
+        f"{noise['std_dev']:.6g}",
+    ]
+
+
+def show_terms(console: Console, statement: Mapping[str, Any], spends: str = "Spends") -> None:
+    """What is published exactly, what is spent of what, and the guarantee."""
+    show_invariants(console, statement)
+    spent = ", ".join(f"{name} {_amount(amount)}" for name, amount in statement["spent"].items())
+    granted = ", ".join(f"{name} {_amount(amount)}" for name, amount in statement["budget"].items())
+    show_line(
+        console,
+        f"{spends} {spent} of {granted} ({statement['mechanism']['name']}, accounting: {statement['accounting']}).",
+    )
+    show_line(console, f"Guarantee: {statement['guarantee']}")
+
+
+def _amount(amount: float | str) -> str:
+    from tallytree.statement import shown_up
+
+    return amount if isinstance(amount, str) else shown_up(amount)
+
+
+def show_invariants(console: Console, statement: Mapping[str, Any]) -> None:
+    """What is published exactly; always shown."""
+    show_line(console, "PUBLISHED EXACTLY, not protected (invariants):", "bold yellow")
+    for fact in statement["invariants"]:
+        show_line(console, f"  * {fact}", "yellow")
+
+
+def published_rows(folder: Path) -> dict[str, int]:
+    """Rows of the published table of every level, as the saved release says."""
+    files = json.loads((folder / "release.json").read_text(encoding="utf-8"))["files"]
+    return {facts["level"]: facts["rows"] for name, facts in files.items() if name.startswith("tables/")}
