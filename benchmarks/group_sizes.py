@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import Timed, peak_gibibytes
 
 import tallytree as tt
 from tallytree.datasets import fioretto
@@ -157,20 +157,6 @@ def full_size() -> None:
             print(f"| {name} | {epsilon} | {facts['post']:.2f} | {facts['measure']:.2f} | {facts['peak']:.2f} |")
 
 
-class _Timed:
-    """A measurer that keeps the time it takes."""
-
-    def __init__(self, measurer: Measurer) -> None:
-        self._measurer = measurer
-        self.seconds = 0.0
-
-    def measure(self, *arguments: Any) -> Any:
-        begin = time.perf_counter()
-        measured = self._measurer.measure(*arguments)
-        self.seconds += time.perf_counter() - begin
-        return measured
-
-
 def one_at_full_size(name: str, epsilon: float) -> dict[str, float]:
     """One mechanism, after compilation on a small part."""
     mechanism = MECHANISMS[name]
@@ -178,12 +164,11 @@ def one_at_full_size(name: str, epsilon: float) -> dict[str, float]:
     mechanism, measurer, domain, _ = prepared(small, mechanism, epsilon)
     mechanism.release_sizes(domain, measurer)
     mechanism, measurer, domain, _ = prepared(fioretto.census_like(), mechanism, epsilon)
-    timed = _Timed(measurer)
+    timed = Timed(measurer)
     begin = time.perf_counter()
     mechanism.release_sizes(domain, timed)
     whole = time.perf_counter() - begin
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return {"post": whole - timed.seconds, "measure": timed.seconds, "peak": peak}
+    return {"post": whole - timed.seconds, "measure": timed.seconds, "peak": peak_gibibytes()}
 
 
 def prepared(data: GroupSizes, mechanism: Any, epsilon: float) -> tuple[Any, Measurer, SizesDomain, Any]:

@@ -9,9 +9,6 @@ Everything is measured with add_remove noise. "Bottom-up" spends all of the budg
 from __future__ import annotations
 
 import argparse
-import resource
-import time
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,104 +16,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from common import SHARED, Data, generated, mean_and_error, peak_gibibytes, root_alone, taxi
 
-import tallytree as tt
 from tallytree.datasets import kuo
 from tallytree.datasets.group_sizes import count_rows
-from tallytree.measure import Measurer
-from tallytree.planning import Options, group_sizes_job
-from tallytree.privacy.sources import KeyedNoise
-from tallytree.sizes import BottomUp, Independent, Matching, MeanConsistency, SizesDomain
+from tallytree.sizes import BottomUp, Independent, Matching, MeanConsistency
 from tallytree.sizes.joint import Joint
-from tallytree.tabulate.levels import SizeLevels
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 MECHANISMS = {"Joint": Joint(), "Matching": Matching(), "Bottom-up": BottomUp()}
 BASELINES = {"Independent": Independent(), "Mean consistency": MeanConsistency()}
 PUBLISHED = {"all": 10_547, "half": 5_431.5, "neighbourhood": 1_601.8}
-
-
-class Data:
-    """A data set with its hierarchy, true tail counts summed over runs of sizes, and a job for each mechanism."""
-
-    def __init__(self, rows: Any, leaves: Any, levels: Sequence[str], largest: int, smallest: int = 0) -> None:
-        self.hierarchy = tt.Hierarchy.from_table(leaves, levels=list(levels))
-        self.rows, self.largest, self.smallest = rows, largest, smallest
-        job = self.job(Matching(), 1.0, None)
-        self.leaf, self.size, self.groups = job._tabulate()
-        per_leaf = np.bincount(self.leaf, self.groups, minlength=self.hierarchy.n_leaves).astype(np.int64)
-        self.domain = SizesDomain.from_leaves(self.hierarchy, per_leaf, job.smallest, largest)
-        self.true = SizeLevels(
-            self.hierarchy, self.leaf, self.size, self.groups, self.domain.groups, job.smallest, largest
-        )
-
-    def job(self, mechanism: Any, epsilon: float, split: Any) -> Any:
-        options = Options(neighboring="add_remove", mechanism=mechanism, budget_split=split)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # some are for comparison only, as here
-            return group_sizes_job(
-                self.rows, self.hierarchy, tt.Budget(epsilon=epsilon), options, size="size", groups="groups",
-                max_group_size=self.largest, min_group_size=self.smallest,
-            )  # fmt: skip
-
-    def run(self, mechanism: Any, epsilon: float, seed: int, split: Any = None) -> tuple[list[float], float]:
-        """Errors per level, and seconds without measuring; Joint and Matching of one seed get the same noisy counts."""
-        plan = self.job(mechanism, epsilon, split).plan
-        timed = Timed(Measurer(self.true, plan, KeyedNoise(seed.to_bytes(32, "big"))))
-        begin = time.perf_counter()
-        levels = mechanism.release_sizes(self.domain, timed)
-        seconds = time.perf_counter() - begin - timed.seconds
-        return self.errors([(level.nodes, level.sizes, level.groups) for level in levels]), seconds
-
-    def errors(self, levels: Sequence[tuple[Any, Any, Any]]) -> list[float]:
-        """Mean earth mover's distance per node and level."""
-        errors = []
-        nodes, true = self.leaf, (self.size, self.groups)
-        by_depth = [nodes]
-        for depth in range(len(self.hierarchy.levels) - 1, 0, -1):
-            by_depth.append(self.hierarchy.parents(depth, by_depth[-1]))
-        for depth, (found, true_nodes) in enumerate(zip(levels, reversed(by_depth), strict=True)):
-            total, width = 0.0, self.largest + 2
-            count = self.hierarchy.size(depth)
-            for begin in range(0, count, 300):  # a table of some nodes at a time
-                table = np.zeros((min(300, count - begin), width))  # floats, for fractions of groups
-                for sign, (node, size, groups) in ((1, found), (-1, (true_nodes, *true))):
-                    here = (node >= begin) & (node < begin + 300)
-                    np.add.at(table, (node[here] - begin, size[here]), sign * groups[here])
-                total += float(np.abs(table[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]).sum())
-            errors.append(total / count)
-        return errors
-
-
-class Timed:
-    """A measurer that keeps the time it takes."""
-
-    def __init__(self, measurer: Measurer) -> None:
-        self._measurer = measurer
-        self.seconds = 0.0
-
-    def measure(self, *arguments: Any) -> Any:
-        begin = time.perf_counter()
-        measured = self._measurer.measure(*arguments)
-        self.seconds += time.perf_counter() - begin
-        return measured
-
-
-def taxi(data: Path, largest: int) -> Data:
-    rows = pq.read_table(data / "taxi_2013_manhattan.parquet")
-    path = ["half", "neighbourhood"]
-    return Data(rows, rows.group_by(path).aggregate([]), path, largest, smallest=0)
-
-
-def generated(data: Any, largest: int | None = None) -> Data:
-    return Data(data.rows, data.leaves, data.levels, largest or data.largest)
-
-
-def mean_and_error(values: Sequence[float]) -> str:
-    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    digits = 0 if np.mean(values) >= 1_000 else (1 if np.mean(values) >= 10 else 2)
-    return f"{np.mean(values):,.{digits}f} ({error:,.{digits}f})"
 
 
 def compare(name: str, data: Data, epsilons: Sequence[float], runs: int, **further: Any) -> None:
@@ -197,8 +107,7 @@ def main() -> None:
     if arguments.only in (None, "taxi"):
         compare("taxi", taxi(arguments.data, 20_000), arguments.epsilons, arguments.runs, **BASELINES)
         rows = pq.read_table(arguments.data / "hawaiian_2010_blocks_nation.parquet")
-        rows = rows.append_column("all", [["all"] * rows.num_rows])
-        root = Data(rows, rows.group_by(["all"]).aggregate([]), ["all"], 1_000)
+        root = root_alone(rows, 1_000)
         compare("hawaiian, the root alone", root, arguments.epsilons, arguments.runs)
     if arguments.only in (None, "misfit"):
         for name, data in misfits().items():
@@ -207,8 +116,7 @@ def main() -> None:
         for name in arguments.names:
             data = generated(getattr(kuo, name)())
             compare(name, data, arguments.epsilons, arguments.large_runs)
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-            print(f"\nPeak memory of the process so far: {peak:.1f} GiB")
+            print(f"\nPeak memory of the process so far: {peak_gibibytes():.1f} GiB")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 import functools
+import itertools
 import logging
 import operator
 import pickle
@@ -10,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
+from tallytree.jobs import measured as measured_module
+from tallytree.jobs.measured import MeasuredTable
 from tallytree.measure import Measurer
 from tallytree.privacy.accounting import plan_noise
 from tallytree.privacy.sensitivity import sensitivity
@@ -196,6 +199,140 @@ def test_a_cell_has_the_same_number_however_nodes_are_chunked():
         whole = true.cells("c", np.arange(3), statistic)[2].tolist()
         parts = [true.cells("c", np.array([i]), statistic)[2].tolist() for i in range(3)]
         assert whole == functools.reduce(operator.iadd, parts, [])
+
+
+def size_measurer(source=None, groups=(5, 0, 8), largest=6, invariants="groups", statistic="sorted_sizes"):
+    """Measures one statistic at the lowest level, of some groups of sizes 1 … largest."""
+    leaves = np.repeat(np.arange(3), groups)
+    sizes = 1 + np.arange(len(leaves)) % largest
+    domain = SizesDomain.from_leaves(AREAS, np.array(groups), 1, largest, invariants)
+    true = SizeLevels(AREAS, leaves, sizes, np.ones(len(sizes), np.int64), domain.groups, 1, largest)
+    return Measurer(true, plan({"c": statistic}, tt.Budget(epsilon=0.1)), source or KeyedNoise(KEY))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(["sorted_sizes", "tail_counts", "histogram", "chain_tail_counts"]), st.data())
+def test_parts_of_a_node_are_the_whole_with_its_noise(statistic, data):
+    measurer = size_measurer(statistic=statistic, largest=9)
+    node = data.draw(st.sampled_from([0, 2]))
+    whole = size_measurer(statistic=statistic, largest=9).measure("c", np.array([node]), statistic).values
+    cuts = [0, *sorted(data.draw(st.sets(st.integers(1, len(whole) - 1)))), len(whole)]
+    found = []
+    for first, stop in itertools.pairwise(cuts):
+        part = measurer.measure("c", np.array([node]), statistic, (first, stop))
+        assert (part.first_cell, part.offsets.tolist()) == (first, [0, stop - first])
+        found += part.values.tolist()
+    assert found == whole.tolist()
+    table = MeasuredTable.of(AREAS, 2, measurer.taken, "values")
+    assert table.num_rows == 1
+    assert table.read(0, 1)["values"].to_pylist() == [found]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cells", "error", "says"),
+    [
+        ([2], (0, 9), ValueError, "cells: 0 … 9 must be a part of 0 … 8 that is not empty"),
+        ([2], (-1, 3), ValueError, "cells: -1 … 3 must be a part of 0 … 8"),
+        ([2], (3, 3), ValueError, "cells: 3 … 3 must be a part of 0 … 8 that is not empty"),
+        ([1], (0, 1), ValueError, "cells: 0 … 1 must be a part of 0 … 0"),
+        ([0, 2], (0, 3), ValueError, "cells: a part is of one node, and nodes has 2; measure them one by one"),
+        ([], (0, 1), ValueError, "cells: a part is of one node, and nodes has 0"),
+        ([2], (2, 4), ValueError, "cells: 2 … 4 must begin at 0, or where the last part of the same node ended"),
+        ([2], (0.0, 1.0), TypeError, "cells: it must be two integers"),
+        ([2], (0, 1, 2), TypeError, "cells: it must be two integers"),
+        ([2], slice(0, 2), TypeError, "cells: it must be two integers"),
+        ([3], (0, 1), ValueError, "nodes: 3 … 3 must lie between 0 and 2"),
+    ],
+)
+def test_a_part_that_the_node_does_not_have_is_refused_before_anything_is_read(nodes, cells, error, says):
+    class Drawn:
+        def draw(self, noise, address, cells):
+            raise AssertionError("noise was drawn")
+
+    measurer = size_measurer(Drawn())
+    with pytest.raises(error, match=says):
+        measurer.measure("c", np.array(nodes, dtype=np.int64), "sorted_sizes", cells)
+    assert measurer.taken == ()
+
+
+def test_parts_are_measured_in_order_so_that_what_is_kept_is_a_beginning_of_each_node():
+    measurer = size_measurer()
+    measurer.measure("c", np.array([2]), "sorted_sizes", (0, 3))
+    for nodes, cells in (([2], (4, 5)), ([2], (2, 5)), ([0], (3, 4))):
+        with pytest.raises(ValueError, match="measure parts in order"):
+            measurer.measure("c", np.array(nodes), "sorted_sizes", cells)
+    measurer.measure("c", np.array([2]), "sorted_sizes", (3, 8))
+    measurer.measure("c", np.array([0]), "sorted_sizes", (0, 2))
+    measurer.measure("c", np.array([0]), "sorted_sizes")
+    with pytest.raises(ValueError, match="measure parts in order"):
+        measurer.measure("c", np.array([0]), "sorted_sizes", (2, 5))
+    measurer.measure("c", np.array([0]), "sorted_sizes", (0, 1))
+    table = MeasuredTable.of(AREAS, 2, measurer.taken, "values")
+    whole = size_measurer().measure("c", np.array([0, 2]), "sorted_sizes").values.tolist()
+    assert table.nodes.tolist() == [2, 0, 0, 0]
+    assert table.read(0, 4)["values"].to_pylist() == [whole[5:], whole[:2], whole[:5], whole[:1]]
+
+
+def test_parts_do_not_open_private_numbers_of_groups():
+    measurer = size_measurer(invariants="none")
+    for cells in ((0, 1), None):
+        with pytest.raises(ValueError, match="'sorted_sizes' of 'c' would show the private numbers of groups"):
+            measurer.measure("c", np.array([0]), "sorted_sizes", cells)
+    assert measurer.taken == ()
+
+
+def test_an_integer_that_lies_about_itself_is_measured_as_what_was_checked():
+    class Liar(int):
+        asked = 0
+
+        def __index__(self):
+            self.asked += 1
+            return 3 if self.asked == 1 else 10**6
+
+        __int__ = __index__
+
+        def __le__(self, other):
+            return True
+
+        __lt__ = __ge__ = __gt__ = __le__
+
+    measured = size_measurer().measure("c", np.array([2]), "sorted_sizes", (0, Liar(3)))
+    assert measured.offsets.tolist() == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [([-128, 127], np.int8), ([128], np.int16), ([-(2**15) - 1], np.int32), ([2**31], np.int64), ([], np.int8)],
+)
+def test_what_is_kept_is_as_narrow_as_its_values_allow_and_equal_to_them(values, kind):
+    class Given:
+        def draw(self, noise, address, cells):
+            return np.array(values, dtype=np.int64)
+
+    nodes = np.arange(len(values))
+    nothing = CountLevels(AREAS, np.empty(0, np.int64), np.empty(0, np.int64))
+    measurer = Measurer(nothing, plan({"c": "counts"}), Given())
+    measured = measurer.measure("c", nodes, "counts")
+    assert measured.values.dtype == np.int64
+    (kept,) = measurer.taken
+    assert kept.values.dtype == kind
+    assert kept.values.tolist() == values
+    assert not kept.values.flags.writeable
+    table = MeasuredTable.of(AREAS, 2, measurer.taken, "value").read(0, len(values))
+    assert table.schema.field("value").type == pa.int64()
+    assert table["value"].to_pylist() == values
+
+
+def test_a_table_of_measurements_reads_the_same_in_slices(monkeypatch):
+    measurer = size_measurer(statistic="tail_counts")
+    for nodes in ([1], [0, 2], [2]):
+        measurer.measure("c", np.array(nodes), "tail_counts")
+    table = MeasuredTable.of(AREAS, 2, measurer.taken, "values")
+    whole = table.read(0, table.num_rows)
+    monkeypatch.setattr(measured_module, "CELLS_AT_ONCE", 12)
+    slices = list(table.slices())
+    assert len(slices) > 1
+    assert pa.concat_tables([table.read(rows.start, rows.stop) for rows in slices]).equals(whole)
 
 
 def test_an_unknown_statistic_is_refused():

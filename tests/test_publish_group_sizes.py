@@ -12,6 +12,7 @@ import pytest
 import tallytree as tt
 from tallytree.evaluate.metrics import constraint_violations
 from tallytree.planning import Options, group_sizes_job
+from tallytree.sizes import level_estimates
 
 HOUSEHOLDS = pd.DataFrame(
     {
@@ -125,6 +126,29 @@ def test_one_size_counts_groups(areas):
 def test_sorted_sizes_are_refused_before_anything_is_read(areas):
     with pytest.raises(ValueError, match="estimator: 'sorted' at 'all' needs the public number of groups"):
         entities(areas, records="nowhere.parquet", mechanism=tt.sizes.Matching("sorted"))
+
+
+def test_a_node_of_too_many_groups_for_a_list_is_refused_before_anything_is_spent(areas, tmp_path):
+    many = ROWS.set_column(3, "households", pa.array([5, 4, 2**31]))
+    arguments = {"size": "n", "groups": "households", "max_group_size": 20, "neighboring": "add_remove"}
+    arguments |= {"ledger": tmp_path / "ledger.db", "dataset": "households", "budget": tt.Budget(epsilon=1)}
+    with pytest.raises(ValueError, match="the sorted sizes of a node at 'all' are 2147483657 cells"):
+        tt.release_group_sizes(many, areas, mechanism=tt.sizes.Matching("sorted"), **arguments)
+    assert not (tmp_path / "ledger.db").exists()
+    release = tt.release_group_sizes(many, areas, mechanism=tt.sizes.Matching(), **arguments)
+    assert sum(release.table("all")["groups"].to_pylist()) == 2**31 + 9
+
+
+def test_a_release_is_the_same_whether_nodes_are_measured_whole_or_in_parts(areas, monkeypatch, tmp_path):
+    arguments = {"mechanism": tt.sizes.Matching("sorted"), "budget": tt.Budget(epsilon=1), "seed": 5}
+    whole = rows(areas, **arguments)
+    monkeypatch.setattr(level_estimates, "CELLS_AT_ONCE", 4)
+    parts = rows(areas, **arguments)
+    for level in whole.levels:
+        assert parts.table(level).equals(whole.table(level))
+        assert parts.measurements(level).combine_chunks().equals(whole.measurements(level).combine_chunks())
+    loaded = tt.Release.load(parts.save(tmp_path / "out"))
+    assert loaded.measurements("state").equals(whole.measurements("state"))
 
 
 # --- What a record adds to a size ---

@@ -654,6 +654,19 @@ def test_consecutive_nodes_are_not_copied():
     assert found.offsets.tolist() == [0, 2, 4, 6]
 
 
+def test_a_part_of_a_node_is_found_and_no_other_cells_are():
+    values = np.arange(10)
+    whole = Measurement("a", "histogram", np.arange(3), values, np.array([0, 4, 4, 10]), Noise("discrete_laplace", 3))
+    recorded = RecordedMeasurements({"a": whole})
+    part = recorded.measure("a", np.array([2]), "histogram", (1, 4))
+    assert (part.values.tolist(), part.offsets.tolist(), part.first_cell) == ([5, 6, 7], [0, 3], 1)
+    for nodes, cells in (([2], (0, 7)), ([2], (-1, 2)), ([0], (4, 5)), ([1], (0, 1)), ([2], (3, 3))):
+        with pytest.raises(ValueError, match=r"cells: .* must be a part of 0 … \d that is not empty"):
+            recorded.measure("a", np.array(nodes), "histogram", cells)
+    with pytest.raises(ValueError, match="a part is of one node, and nodes has 2"):
+        recorded.measure("a", np.array([0, 2]), "histogram", (0, 1))
+
+
 def test_what_was_not_recorded_is_refused():
     whole = Measurement("a", "histogram", np.arange(2), np.arange(2), np.arange(3), Noise("discrete_laplace", 3))
     recorded = RecordedMeasurements({"a": whole})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import operator
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -24,8 +26,16 @@ class TrueStatistics(Protocol):
     def size(self, level: str) -> int:
         """How many nodes the level has (public)."""
 
-    def cells(self, level: str, nodes: IntArray, statistic: Statistic) -> tuple[IntArray, IntArray, IntArray]:
-        """True values of `nodes`, the offsets where each node's begin, and the cells' numbers within the level."""
+    def width(self, level: str, node: int, statistic: Statistic) -> int:
+        """How many cells the statistic has at a node (public)."""
+
+    def cells(
+        self, level: str, nodes: IntArray, statistic: Statistic, part: tuple[int, int] | None = None
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """True values of `nodes`, the offsets where each node's begin, and the cells' numbers within the level.
+
+        With a `part`, of one node, only the cells part[0] … part[1] − 1, numbered as they are in the whole.
+        """
 
 
 class Measurer:
@@ -50,21 +60,31 @@ class Measurer:
         self._source = source
         self._on_measure = on_measure
         self._taken: list[Measurement] = []
+        self._parts: dict[str, tuple[int, int]] = {}
 
     @property
     def taken(self) -> tuple[Measurement, ...]:
-        """Every measurement so far, in order; they are noisy, so they may be published."""
+        """Every measurement so far, in order, as narrow integers; they are noisy, so they may be published.
+
+        One with `first_cell` > 0 goes on where the measurement before it at the same level ended.
+        """
         return tuple(self._taken)
 
-    def measure(self, level: str, nodes: IntArray, statistic: Statistic) -> Measurement:
+    def measure(
+        self, level: str, nodes: IntArray, statistic: Statistic, cells: tuple[int, int] | None = None
+    ) -> Measurement:
         """Noisy values of `statistic` at `nodes` (int64 (n,), distinct) of `level`.
 
-        Whoever asks is not trusted: only the plan's own names and a checked copy of `nodes` meet the true values.
+        Whoever asks is not trusted: only the plan's own names, a checked copy of `nodes` and plain integers meet
+        the true values. With `cells`, the cells cells[0] … cells[1] − 1 of a single node: a cell's noise belongs to its
+        number, so it is the noise that the cell has when its node is measured whole, and parts of a level's query, as
+        nodes are, cost no more than the whole. A part begins at 0 or where the last one ended, so that what is kept is
+        a beginning of the node's cells, in order.
 
         Raises:
             BudgetExceeded: the plan has no such measurement.
-            ValueError: nodes that the level does not have.
-            TypeError: nodes that are not integers.
+            ValueError: nodes that the level does not have, or cells that the node does not have, or not in order.
+            TypeError: nodes or cells that are not integers.
             OverflowError: a true value to which noise cannot be added within 64 bits; no noise is drawn.
         """
         planned = self._plan.planned(str(level), str(statistic))
@@ -74,19 +94,57 @@ class Measurer:
             )
         level, statistic = planned.level, planned.statistic
         nodes = _checked_nodes(nodes, self._statistics.size(level))
+        part = None if cells is None else self._checked_part(level, nodes, statistic, cells)
         self._on_measure(level)
-        true, offsets, cells = self._statistics.cells(level, nodes, statistic)
+        true, offsets, numbers = self._statistics.cells(level, nodes, statistic, part)
         if len(true) and not -LARGEST_TOTAL <= true.min() <= true.max() <= LARGEST_TOTAL:
             raise OverflowError(
                 f"measure: a value at level {level!r} is beyond 2^62, so adding noise could wrap around"
             )
-        noise = self._source.draw(planned.noise, (level, statistic), cells)
+        noise = self._source.draw(planned.noise, (level, statistic), numbers)
         logger.debug("measured %s at %d nodes of level %r", statistic, len(nodes), level)
         noisy = np.add(true, noise, out=noise)
         noisy.flags.writeable = False
-        measurement = Measurement(level, statistic, nodes, noisy, offsets, planned.noise)
-        self._taken.append(measurement)
+        measurement = Measurement(level, statistic, nodes, noisy, offsets, planned.noise, part[0] if part else 0)
+        self._taken.append(dataclasses.replace(measurement, values=_narrowed(noisy)))
+        if part is None:
+            self._parts.pop(level, None)
+        else:
+            self._parts[level] = (int(nodes[0]), part[1])
         return measurement
+
+    def _checked_part(
+        self, level: str, nodes: IntArray, statistic: Statistic, cells: tuple[int, int]
+    ) -> tuple[int, int]:
+        """The first cell and the one after the last, as plain integers, once they are cells of the one node."""
+        if len(nodes) != 1:
+            raise ValueError(f"cells: a part is of one node, and nodes has {len(nodes)}; measure them one by one")
+        try:
+            first, stop = (int(operator.index(cell)) for cell in cells)
+        except (TypeError, ValueError):
+            raise TypeError("cells: it must be two integers, the first cell and the one after the last") from None
+        node = int(nodes[0])
+        width = self._statistics.width(level, node, statistic)
+        if not 0 <= first < stop <= width:
+            raise ValueError(f"cells: {first} … {stop} must be a part of 0 … {width} that is not empty")
+        if first > 0 and self._parts.get(level) != (node, first):
+            raise ValueError(
+                f"cells: {first} … {stop} must begin at 0, or where the last part of the same node ended; "
+                "measure parts in order"
+            )
+        return first, stop
+
+
+def _narrowed(values: IntArray) -> IntArray:
+    """The same integers in the narrowest type that holds them: what is kept may be a gigabyte."""
+    least, greatest = int(values.min(initial=0)), int(values.max(initial=0))
+    for kind in (np.int8, np.int16, np.int32):
+        limits = np.iinfo(kind)
+        if limits.min <= least and greatest <= limits.max:
+            narrow = values.astype(kind)
+            narrow.flags.writeable = False
+            return cast(IntArray, narrow)
+    return values
 
 
 def _checked_nodes(nodes: IntArray, size: int) -> IntArray:

@@ -45,15 +45,16 @@ class Noise:
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Noisy values of one statistic at some nodes of one level.
+    """Noisy values of one statistic at some nodes of one level, or of some cells of one node.
 
     Attributes:
         level: the level's name.
         statistic: what was measured.
         nodes: int64 (n,), node numbers.
-        values: int64 (cells,), the true value plus noise, node after node.
+        values: (cells,), the true value plus noise, node after node: int64, or narrower integers where it is kept.
         offsets: int64 (n + 1,), node i's cells are values[offsets[i] : offsets[i + 1]].
         noise: the distribution of the noise in every cell.
+        first_cell: which of its node's cells the first value is; > 0 only where a node is measured in parts.
     """
 
     level: str
@@ -62,13 +63,23 @@ class Measurement:
     values: IntArray
     offsets: IntArray
     noise: Noise
+    first_cell: int = 0
 
 
 class Measures(Protocol):
     """The only door to the private statistics; a mechanism gets one of these and public facts, nothing else."""
 
-    def measure(self, level: str, nodes: IntArray, statistic: Statistic) -> Measurement:
+    def measure(
+        self, level: str, nodes: IntArray, statistic: Statistic, cells: tuple[int, int] | None = None
+    ) -> Measurement:
         """Noisy values of `statistic` at `nodes` (int64 (n,)) of `level`.
+
+        Args:
+            level: its name.
+            nodes: distinct node numbers.
+            statistic: what was planned for the level.
+            cells: of a single node, only the cells cells[0] … cells[1] − 1, which get the noise that they have as
+                part of the whole. Parts of a node are measured in order.
 
         Raises:
             BudgetExceeded: the level was not planned for, or for another statistic.

@@ -39,11 +39,15 @@ class RecordedMeasurements:
     def __init__(self, levels: Mapping[str, Measurement]) -> None:
         self._levels = dict(levels)
 
-    def measure(self, level: str, nodes: IntArray, statistic: Statistic) -> Measurement:
+    def measure(
+        self, level: str, nodes: IntArray, statistic: Statistic, cells: tuple[int, int] | None = None
+    ) -> Measurement:
         """The recorded values of `statistic` at `nodes` (int64 (n,)) of `level`; consecutive nodes are not copied.
 
+        With `cells`, the cells cells[0] … cells[1] − 1 of a single node.
+
         Raises:
-            ValueError: that was not measured there, or the level does not have such nodes.
+            ValueError: that was not measured there, or the level does not have such nodes, or the node such cells.
         """
         whole = self._levels.get(level)
         if whole is None or whole.statistic != statistic:
@@ -55,14 +59,32 @@ class RecordedMeasurements:
             raise ValueError(
                 f"nodes: {int(nodes.min())} … {int(nodes.max())} must lie between 0 and {len(whole.nodes) - 1}"
             )
+        if cells is not None:
+            return _part(whole, nodes, cells)
         starts, lengths = whole.offsets[nodes], whole.offsets[nodes + 1] - whole.offsets[nodes]
         if len(nodes) and np.array_equal(nodes, np.arange(nodes[0], nodes[0] + len(nodes))):
             values = whole.values[starts[0] : starts[-1] + lengths[-1]]
             return replace(
                 whole, nodes=nodes, values=values, offsets=whole.offsets[nodes[0] : nodes[-1] + 2] - starts[0]
             )
-        cells, offsets = concatenate_ranges(starts, lengths)
-        return replace(whole, nodes=nodes, values=whole.values[cells], offsets=offsets)
+        places, offsets = concatenate_ranges(starts, lengths)
+        return replace(whole, nodes=nodes, values=whole.values[places], offsets=offsets)
+
+
+def _part(whole: Measurement, nodes: IntArray, cells: tuple[int, int]) -> Measurement:
+    """Some cells of one node, not copied.
+
+    Raises:
+        ValueError: several nodes, or cells that the node does not have.
+    """
+    first, stop = cells
+    if len(nodes) != 1:
+        raise ValueError(f"cells: a part is of one node, and nodes has {len(nodes)}; measure them one by one")
+    begin, end = whole.offsets[nodes[0]], whole.offsets[nodes[0] + 1]
+    if not 0 <= first < stop <= end - begin:
+        raise ValueError(f"cells: {first} … {stop} must be a part of 0 … {end - begin} that is not empty")
+    values = whole.values[begin + first : begin + stop]
+    return replace(whole, nodes=nodes, values=values, offsets=np.array([0, stop - first]), first_cell=first)
 
 
 def described(measured: Mapping[str, Measurement] | Mapping[str, tuple[Statistic, Noise]]) -> str:

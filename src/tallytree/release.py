@@ -20,6 +20,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,6 +46,9 @@ class LevelTable(Protocol):
 
     def read(self, start: int, stop: int) -> pa.Table:
         """Rows `start` … `stop` − 1."""
+
+    def slices(self) -> Iterator[slice]:
+        """All rows, in slices that may be read at once without much memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +78,10 @@ class NodeTable:
         numbers = self.columns.slice(start, stop - start)
         return pa.table({name: table.column(name) for table in (path, numbers) for name in table.column_names})
 
+    def slices(self) -> Iterator[slice]:
+        """Slices of equally many rows."""
+        return (slice(start, start + ROWS_AT_ONCE) for start in range(0, self.num_rows, ROWS_AT_ONCE))
+
 
 @dataclass(frozen=True)
 class FileTable:
@@ -94,6 +102,12 @@ class FileTable:
             first, last = np.searchsorted(ends, [start, stop - 1], side="right")
             rows = file.read_row_groups(range(first, min(last + 1, len(ends))))
         return rows.slice(start - (int(ends[first - 1]) if first else 0), stop - start)
+
+    def slices(self) -> Iterator[slice]:
+        """The row groups of the file, as they were written."""
+        metadata = pa.parquet.read_metadata(self.path)
+        ends = np.cumsum([0, *(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))])
+        return (slice(int(start), int(stop)) for start, stop in pairwise(ends) if start < stop)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -328,8 +342,8 @@ def _whole(table: LevelTable) -> pa.Table:
 
 
 def _slices(table: LevelTable) -> Iterator[pa.Table]:
-    for start in range(0, max(table.num_rows, 1), ROWS_AT_ONCE):
-        yield table.read(start, min(start + ROWS_AT_ONCE, table.num_rows))
+    for rows in table.slices() if table.num_rows else (slice(0, 0),):
+        yield table.read(rows.start, min(rows.stop, table.num_rows))
 
 
 def _write_parquet(table: LevelTable, path: Path) -> None:

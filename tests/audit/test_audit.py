@@ -319,6 +319,11 @@ def test_a_replayed_run_gives_the_release_that_a_measurer_gives():
         measured = sizes_job.mechanism.release_sizes(DOMAIN, Measurer(sizes, sizes_job.plan, Recorded(levels, run)))
         for one, other in zip(replayed, measured, strict=True):
             assert (one.sizes.tolist(), one.groups.tolist()) == (other.sizes.tolist(), other.groups.tolist())
+    for door in (ReplayMeasurer(levels, 3), Measurer(sizes, sizes_job.plan, Recorded(levels, 3))):
+        whole = door.measure("c", np.array([0]), "sorted_sizes").values
+        parts = [door.measure("c", np.array([0]), "sorted_sizes", cells) for cells in ((0, 1), (1, 2))]
+        assert [part.values.tolist() for part in parts] == [[value] for value in whole.tolist()]
+        assert [part.first_cell for part in parts] == [0, 1]
 
 
 def test_every_run_has_noise_of_its_own():

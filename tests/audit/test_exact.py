@@ -24,7 +24,7 @@ class Cells:
     def size(self, level):
         return len(self.levels[level])
 
-    def cells(self, level, nodes, statistic):
+    def cells(self, level, nodes, statistic, part=None):
         return self.levels[level][nodes], np.arange(len(nodes) + 1), nodes
 
 

@@ -226,7 +226,7 @@ class Rewritten:
     def size(self, level):
         return self._true.size(level)
 
-    def cells(self, level, nodes, statistic):
+    def cells(self, level, nodes, statistic, part=None):
         table = self._rewrite(self._true.cells(level, nodes, self._statistic)[0].reshape(len(nodes), -1))
         width = table.shape[1]
         numbers = nodes[:, None] * width + np.arange(width)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -51,6 +52,42 @@ def test_variances_are_kuos():
     by_size = estimated("sorted", [[0, 3, 1, 3, 4]], bounds, 2)
     assert runs_of(by_size, 0) == [(0, 1), (2, 2), (3, 1), (4, 1)]
     assert by_size.variance.tolist() == pytest.approx([variance, variance / 2, variance, variance])
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5])
+def test_variances_are_the_papers_formulas(epsilon):
+    """5.1.1: 2/(ε²·|block|); 5.1.2: 4/(ε²·groups). Ours use the noise's own variance, below Laplace's by about 1/6."""
+    noise = Noise("discrete_laplace", Fraction(1) / Fraction(str(epsilon)))
+    bounds = Bounds(np.array([7]), 0, 4)
+    for name, row, groups, numerator in (
+        ("sorted", [0, 3, 1, 3, 4, 4, 4], [1, 2, 1, 3], 2),
+        ("cumulative", [6, 6, 4, 3], [1, 2, 1, 3], 4),
+    ):
+        estimator = ESTIMATORS[name]
+        measured = replace(measurement(estimator.statistic, [row]), noise=noise)
+        estimate = estimator.estimate(estimator.fit(measured, bounds, 2), bounds.groups, bounds)
+        assert estimate.groups.tolist() == groups
+        assert estimate.variance == pytest.approx([numerator / (epsilon**2 * n) for n in groups], rel=0.05)
+        assert (estimate.variance < numerator / (epsilon**2 * estimate.groups)).all()
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.lists(st.integers(-9, 15), max_size=12), min_size=1, max_size=4), st.sampled_from([1, 2]))
+def test_the_sorted_estimate_is_the_isotonic_fit_group_by_group(rows, norm):
+    groups = np.array([len(row) for row in rows])
+    bounds = Bounds(groups, 1, 9)
+    estimate = estimated("sorted", rows, bounds, norm)
+    for node, row in enumerate(rows):
+        fit = np.floor(isotonic.fit(row, norm=norm, lower=1, upper=9) + 0.5).astype(int)
+        assert [size for size, n in runs_of(estimate, node) for _ in range(n)] == fit.tolist()
+
+
+def test_a_tie_of_medians_is_halved_in_both_estimators():
+    """4, 0 has every median from 0 to 4: the midpoint is 2, whichever end a solver would find."""
+    by_size = estimated("sorted", [[4, 0]], Bounds(np.array([2]), 0, 4), 1)
+    assert runs_of(by_size, 0) == [(2, 2)]
+    by_tail = estimated("cumulative", [[2, 4, 0, 0]], Bounds(np.array([4]), 0, 4), 1)
+    assert runs_of(by_tail, 0) == [(0, 1), (2, 3)]
 
 
 rows = st.lists(st.lists(st.integers(-20, 40), min_size=4, max_size=4), min_size=1, max_size=4)

@@ -26,11 +26,13 @@ def release(tree, mechanism, largest=50, epsilon=3, key=bytes(32)):
     return mechanism.release_sizes(domain, Measurer(true, plan, KeyedNoise(key))), domain, (leaves, sizes)
 
 
-@pytest.mark.parametrize("merge", ["weighted", "average"])
+@pytest.mark.parametrize(
+    ("merge", "carry"), [("weighted", "unrounded"), ("average", "unrounded"), ("weighted", "rounded")]
+)
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_groups_are_kept_and_children_add_up_to_their_parent(towns, estimator, norm, merge):
-    levels, domain, _ = release(towns, tt.sizes.Matching(estimator=estimator, norm=norm, merge=merge))
+def test_groups_are_kept_and_children_add_up_to_their_parent(towns, estimator, norm, merge, carry):
+    levels, domain, _ = release(towns, tt.sizes.Matching(estimator=estimator, norm=norm, merge=merge, carry=carry))
     tables = []
     for depth, level in enumerate(levels):
         assert (level.groups > 0).all()
@@ -53,10 +55,14 @@ def test_with_next_to_no_noise_the_truth_comes_back(towns):
     assert found == {(int(k // 51), int(k % 51)): int(c) for k, c in zip(keys, counts, strict=True)}
 
 
-def test_the_release_does_not_depend_on_how_nodes_are_chunked(towns, monkeypatch):
-    whole = release(towns, tt.sizes.Matching())[0]
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_the_release_does_not_depend_on_how_nodes_are_chunked(towns, monkeypatch, estimator, norm):
+    """Also where a node has more groups than a chunk has cells: 3,000 at the root, 25 chunks."""
+    mechanism = tt.sizes.Matching(estimator=estimator, norm=norm)
+    whole = release(towns, mechanism)[0]
     monkeypatch.setattr(level_estimates, "CELLS_AT_ONCE", 120)
-    parts = release(towns, tt.sizes.Matching())[0]
+    parts = release(towns, mechanism)[0]
     for a, b in zip(whole, parts, strict=True):
         assert np.array_equal(np.stack([a.nodes, a.sizes, a.groups]), np.stack([b.nodes, b.sizes, b.groups]))
 
@@ -79,6 +85,7 @@ def test_levels_that_repeat_the_one_above_are_not_measured():
         ({"norm": 3}, "norm: 3 must be 1 or 2"),
         ({"norm": True}, "norm: True must be 1 or 2"),
         ({"merge": "best"}, "merge: 'best' is not known"),
+        ({"carry": "up"}, 'carry: \'up\' is not known; choose "unrounded" or "rounded"'),
     ],
 )
 def test_an_unknown_option_is_refused(options, message):

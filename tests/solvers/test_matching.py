@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from tallytree.solvers.matching import NodeRuns, Runs, match, match_families
+from tallytree.solvers.matching import NodeRuns, Runs, match, match_families, rounded_sizes
 
 examples = settings(deadline=None, max_examples=200)
 
@@ -53,7 +53,7 @@ def shares(k, numbers):
     return parts
 
 
-def merged(parent, child, merge):
+def merged(parent, child, merge, carry="rounded"):
     """Equations 5 and 6 in fractions, for variances that are integers."""
     (s_p, v_p), (s_c, v_c) = parent, child
     if merge == "average":
@@ -62,7 +62,8 @@ def merged(parent, child, merge):
         size, variance = Fraction(s_p + s_c, 2), 0.0
     else:
         size, variance = Fraction(s_p * v_c + s_c * v_p, v_p + v_c), v_p * v_c / (v_p + v_c)
-    return (2 * size + 1) // 2, pytest.approx(variance, rel=1e-15)
+    size = pytest.approx(float(size), rel=1e-15) if carry == "unrounded" else (2 * size + 1) // 2
+    return size, pytest.approx(variance, rel=1e-15)
 
 
 def of_child(nodes, i):
@@ -158,12 +159,17 @@ def test_cutting_a_childs_run_in_two_does_not_move_its_share(family):
 
 
 @examples
-@given(st.lists(families(), max_size=4), st.sampled_from(["weighted", "average"]))
-def test_families_merge_what_is_matched_and_sort_each_child(level, merge):
+@given(
+    st.lists(families(), max_size=4),
+    st.sampled_from(["weighted", "average"]),
+    st.sampled_from(["unrounded", "rounded"]),
+)
+def test_families_merge_what_is_matched_and_sort_each_child(level, merge, carry):
     parents, children = [parent for parent, _ in level], [child for _, family in level for child in family]
     offsets = np.cumsum([0, *(len(family) for _, family in level)])
-    result = match_families(as_nodes(parents), offsets, as_nodes(children), merge=merge)
+    result = match_families(as_nodes(parents), offsets, as_nodes(children), merge=merge, carry=carry)
     assert len(result.offsets) == len(children) + 1
+    assert result.size.dtype == (np.int64 if carry == "rounded" else np.float64)
     for i, (parent, family) in enumerate(level):
         matches = match(as_runs(parent), [as_runs(child) for child in family])
         for c, child in enumerate(family):
@@ -174,7 +180,7 @@ def test_families_merge_what_is_matched_and_sort_each_child(level, merge):
             found = of_child(result, offsets[i] + c)
             assert [row[::2] for row in found] == sorted({row[::2] for row in found})
             for (s_p, v_p, s_c, v_c), groups in expected.items():
-                size, variance = merged((s_p, v_p), (s_c, v_c), merge)
+                size, variance = merged((s_p, v_p), (s_c, v_c), merge, carry)
                 rows = [j for j, row in enumerate(found) if row[0] == size and row[2] == variance]
                 assert len(rows) == 1
                 found[rows[0]] = (found[rows[0]][0], found[rows[0]][1] - groups, found[rows[0]][2])
@@ -201,6 +207,22 @@ def test_two_estimates_of_one_group(merge, parent, child, size, variance):
     result = match_families(nodes[0], [0, 1], nodes[1], merge=merge)
     assert result.size.tolist() == [size]
     assert result.variance.tolist() == [variance]
+
+
+def test_unrounded_sizes_are_carried_down_and_rounded_once():
+    """Three levels that say 10, 11 and 10: the mean is 10.33, but 10.5 rounded on the way makes it 10.67."""
+    nodes = [NodeRuns([0, 1], [s], [1], [1.0]) for s in (10, 11, 10)]
+    middle = match_families(nodes[0], [0, 1], nodes[1], carry="unrounded")
+    assert (middle.size.tolist(), middle.variance.tolist()) == ([10.5], [0.5])
+    leaf = match_families(middle, [0, 1], nodes[2], carry="unrounded")
+    assert leaf.size == pytest.approx([31 / 3], rel=1e-15)
+    assert rounded_sizes(leaf).tolist() == [10]
+    rounded = match_families(match_families(nodes[0], [0, 1], nodes[1]), [0, 1], nodes[2])
+    assert rounded.size.tolist() == [11]
+
+
+def test_sizes_are_rounded_with_halves_up():
+    assert rounded_sizes(NodeRuns([0, 3, 4], [0.5, 1.49, 2.5, -1.5], [1] * 4, [1.0] * 4)).tolist() == [1, 1, 3, -1]
 
 
 def test_weighted_sizes_are_sorted_although_the_matching_order_is_not():
@@ -276,8 +298,10 @@ GOOD = NodeRuns([0, 1, 2], [1, 1], [2, 3], [1.0, 1.0])
         ({"child_offsets": [0, 2]}, ValueError, "child_offsets describes 1 parents; parents has 2"),
         ({"child_offsets": [0, 0, 2]}, ValueError, "children of parent 0 have 0 groups and the parent 2"),
         ({"parents": GOOD._replace(groups=[2, 4])}, ValueError, "children of parent 1 have 3 groups and the parent 4"),
-        ({"parents": GOOD._replace(size=[1.0, 2.0])}, TypeError, "parents.size has dtype float64"),
-        ({"parents": GOOD._replace(size=[1, 2**61])}, ValueError, "parents.size must be below 2\\^61"),
+        ({"carry": "up"}, ValueError, 'carry=\'up\'; it must be "unrounded" or "rounded"'),
+        ({"parents": GOOD._replace(size=["1", "2"])}, TypeError, "parents.size has dtype <U1"),
+        ({"parents": GOOD._replace(size=[1.0, np.inf])}, ValueError, "parents.size holds inf; it must be finite"),
+        ({"parents": GOOD._replace(size=[1, 2**52])}, ValueError, "parents.size must be below 2\\^52"),
         ({"parents": GOOD._replace(offsets=[0, 1])}, ValueError, "parents.offsets is 0 … 1"),
         ({"parents": GOOD[:3]}, ValueError, r"parents has 3 parts; it must be \(offsets, size, groups, variance\)"),
         ({"children": GOOD._replace(offsets=[0, 2, 2], size=[2, 1])}, ValueError, "children.size falls from 2 to 1"),

@@ -75,8 +75,10 @@ class ReplayMeasurer:
         self._levels = levels
         self._run = run
 
-    def measure(self, level: str, nodes: IntArray, statistic: Statistic) -> Measurement:
-        """This run's noisy values of `statistic` at `nodes` of `level`.
+    def measure(
+        self, level: str, nodes: IntArray, statistic: Statistic, cells: tuple[int, int] | None = None
+    ) -> Measurement:
+        """This run's noisy values of `statistic` at `nodes` of `level`, or of some cells of one node.
 
         Raises:
             BudgetExceeded: the plan has no such measurement.
@@ -87,8 +89,14 @@ class ReplayMeasurer:
                 f"measure: {statistic!r} at level {level!r} is not in the plan, so no budget is set aside for it"
             )
         starts = drawn.offsets[nodes]
-        cells, offsets = concatenate_ranges(starts, drawn.offsets[nodes + 1] - starts)
-        return Measurement(level, statistic, nodes, drawn.noisy[self._run][cells], offsets, drawn.planned.noise)
+        lengths = drawn.offsets[nodes + 1] - starts
+        first_cell = 0
+        if cells is not None:
+            first_cell = cells[0]
+            starts, lengths = starts + first_cell, np.array([cells[1] - first_cell])
+        places, offsets = concatenate_ranges(starts, lengths)
+        noisy = drawn.noisy[self._run][places]
+        return Measurement(level, statistic, nodes, noisy, offsets, drawn.planned.noise, first_cell)
 
 
 def _all_cells(statistics: TrueStatistics, planned: LevelPlan) -> tuple[IntArray, IntArray, IntArray]:

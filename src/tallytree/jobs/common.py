@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
-import pyarrow as pa
-
-from tallytree.arrays import chunks
 from tallytree.errors import BudgetExceeded
 from tallytree.hierarchy import Tree, level_sizes
+from tallytree.jobs.measured import MeasuredTable
 from tallytree.measurements import Measurement, Statistic
 from tallytree.privacy import entropy
 from tallytree.privacy.accounting import NoisePlan
@@ -21,11 +18,8 @@ from tallytree.privacy.ledger import Account
 from tallytree.privacy.sensitivity import largest_size_sensitivity, level_sensitivities
 from tallytree.privacy.sources import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.privacy.spending import Loss
-from tallytree.release import LevelTable, NodeTable
+from tallytree.release import LevelTable
 from tallytree.terms import Terms
-
-MOST_LIST_CELLS = 2**30
-"""A list array of Arrow addresses its cells with 32 bits."""
 
 
 def canonical(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
@@ -93,29 +87,14 @@ def _noise_source(terms: Terms, asked: str, digest: bytes) -> NoiseSource:
     return KeyedNoise(entropy.derive(release_key, "noise", digest.hex(), asked))
 
 
-def measurement_tables(tree: Tree, taken: Sequence[Measurement], column: str) -> dict[str, LevelTable]:
+def measurement_tables(
+    tree: Tree, taken: Sequence[Measurement], column: Literal["value", "values"]
+) -> dict[str, LevelTable]:
     """The noisy measurements of every level, in the order they were taken; levels not measured have no rows."""
-    tables: dict[str, LevelTable] = {}
-    for depth, level in enumerate(tree.levels):
-        here = [measurement for measurement in taken if measurement.level == level]
-        nodes = np.concatenate([np.empty(0, dtype=np.int64), *(measurement.nodes for measurement in here)])
-        kind = pa.list_(pa.int64()) if column == "values" else pa.int64()
-        arrays = [array for measurement in here for array in _measured_arrays(measurement, column)]
-        std_dev = np.full(len(nodes), here[0].noise.std_dev if here else 0.0)
-        columns = pa.table({column: pa.chunked_array(arrays, kind), "std_dev": std_dev})
-        tables[level] = NodeTable(tree, depth, nodes, columns)
-    return tables
-
-
-def _measured_arrays(measurement: Measurement, column: str) -> Iterator[pa.Array]:
-    """One entry per node: its noisy value, or the list of its noisy values."""
-    if column == "value":
-        yield pa.array(measurement.values)
-        return
-    for part in chunks(np.diff(measurement.offsets), MOST_LIST_CELLS):
-        offsets = measurement.offsets[part.start : part.stop + 1]
-        values = pa.array(measurement.values[offsets[0] : offsets[-1]])
-        yield pa.ListArray.from_arrays(pa.array((offsets - offsets[0]).astype(np.int32)), values)
+    return {
+        level: MeasuredTable.of(tree, depth, [each for each in taken if each.level == level], column)
+        for depth, level in enumerate(tree.levels)
+    }
 
 
 def table_name(table: Any) -> str | None:

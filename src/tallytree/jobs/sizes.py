@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from tallytree.hierarchy import Hierarchy, level_sizes
 from tallytree.jobs.common import canonical, check_plan, check_room, dataset, measurement_tables, paid_noise, table_name
 from tallytree.jobs.maximum import within_measured_maximum
 from tallytree.measure import Measurer
+from tallytree.measurements import Statistic
 from tallytree.privacy.accounting import NoisePlan
 from tallytree.privacy.ledger import Account
 from tallytree.privacy.sensitivity import effective_quantity
@@ -125,6 +127,7 @@ class GroupSizesJob:
         np.add.at(groups_per_leaf, leaves, groups)
         # From here on the domain knows what is public of these, and nothing else.
         domain = SizesDomain.from_leaves(self.hierarchy, groups_per_leaf, self.smallest, self.largest, self.invariants)
+        _refuse_long_lists(domain, wanted)
         true = SizeLevels(self.hierarchy, leaves, sizes, groups, domain.groups, self.smallest, self.largest)
         with level_progress(self.progress, self.plan.levels) as on_measure:
             source = paid_noise(self.account, self.plan, self.terms, asked, true.digest())
@@ -267,6 +270,16 @@ class GroupSizesJob:
         return notes
 
 
+def _refuse_long_lists(domain: SizesDomain, statistics: Mapping[str, Statistic]) -> None:
+    """Refuse sorted sizes that no list of a table can hold, while nothing is spent; their numbers are public."""
+    for level, groups in zip(domain.hierarchy.levels, domain.groups, strict=True):
+        if statistics.get(level) == "sorted_sizes" and groups is not None and groups.max() >= LONGEST_LIST:
+            raise ValueError(
+                f"mechanism: the sorted sizes of a node at {level!r} are {groups.max()} cells, and a measurement has "
+                f'fewer than 2^31 a node; use the estimator "cumulative" at this level'
+            )
+
+
 def groups_of_leaves(public_groups: Any, hierarchy: Hierarchy, engine: Engine) -> IntArray:
     """The public number of groups of every leaf, int64 (n_leaves,); a leaf that is not listed has none."""
     key = LeafKey(hierarchy, hierarchy.columns)
@@ -275,6 +288,9 @@ def groups_of_leaves(public_groups: Any, hierarchy: Hierarchy, engine: Engine) -
     groups[listed.parts[0]] = listed.counts
     return groups
 
+
+LONGEST_LIST = 2**31
+"""Arrow addresses the cells of a list column with 32 bits."""
 
 MOST_GROUPS = 2**50
 """Beyond about 2^53 a float does not hold every whole number."""

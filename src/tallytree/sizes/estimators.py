@@ -7,7 +7,7 @@ these numbers are private, the fit gives an estimate of them first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -17,6 +17,7 @@ from tallytree.arrays import IntArray, offsets_of
 from tallytree.measurements import Measurement, Statistic
 from tallytree.solvers import isotonic, simplex
 from tallytree.solvers.isotonic import Norm, RowRuns
+from tallytree.solvers.isotonic_stream import RunStream
 from tallytree.solvers.matching import NodeRuns
 
 EstimatorName = Literal["cumulative", "sorted", "naive"]
@@ -51,12 +52,15 @@ class Estimator:
         fit: from the noisy cells and what bounds them to a fit.
         numbers: from a fit to an estimate of each node's number of groups; None where these must be public.
         estimate: from a fit and each node's number of groups to runs.
+        fit_parts: from the parts of one node's noisy cells, in order and none kept, to its fit; None where a node has
+            so few cells that it is always measured whole.
     """
 
     statistic: Statistic
     fit: Callable[[Measurement, Bounds, Norm], Fit]
     numbers: Callable[[Fit], IntArray] | None
     estimate: Callable[[Fit, IntArray, Bounds], NodeRuns]
+    fit_parts: Callable[[Iterable[Measurement], Bounds, Norm], Fit] | None = None
 
 
 def _fit_tails(measured: Measurement, bounds: Bounds, norm: Norm) -> Fit:
@@ -110,6 +114,16 @@ def _fit_sorted(measured: Measurement, bounds: Bounds, norm: Norm) -> Fit:
     return Fit(runs, measured.noise.variance)
 
 
+def _fit_sorted_parts(parts: Iterable[Measurement], bounds: Bounds, norm: Norm) -> Fit:
+    """As `_fit_sorted`, of one node; memory is that of the runs, not of the groups."""
+    stream = RunStream(norm=norm, lower=bounds.smallest, upper=bounds.largest)
+    noise_variance = 0.0
+    for part in parts:
+        stream.push(part.values)
+        noise_variance = part.noise.variance
+    return Fit(stream.finish(), noise_variance)
+
+
 def _sorted(fit: Fit, groups: IntArray, bounds: Bounds) -> NodeRuns:
     """A block of the fit is a run of groups, with variance Var(noise) / |block| (5.1.1)."""
     return NodeRuns(fit.runs.offsets, fit.runs.value, fit.runs.length, fit.noise_variance / fit.runs.length)
@@ -151,6 +165,6 @@ def _ordinals(length: IntArray, offsets: IntArray) -> IntArray:
 
 ESTIMATORS: dict[EstimatorName, Estimator] = {
     "cumulative": Estimator("tail_counts", _fit_tails, _largest_tail, _cumulative),
-    "sorted": Estimator("sorted_sizes", _fit_sorted, None, _sorted),
+    "sorted": Estimator("sorted_sizes", _fit_sorted, None, _sorted, _fit_sorted_parts),
     "naive": Estimator("histogram", _keep_histogram, _sum_of_cells, _naive),
 }

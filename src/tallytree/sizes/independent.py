@@ -12,6 +12,7 @@ from tallytree.measurements import Measures, Statistic
 from tallytree.sizes.level_estimates import EstimatorOption, LevelEstimates, check_estimator, checked_norm
 from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_depths, summed
 from tallytree.solvers.isotonic import Norm
+from tallytree.solvers.matching import rounded_sizes
 from tallytree.terms import Invariants
 
 
@@ -59,5 +60,5 @@ class Independent:
                 continue
             (runs,) = LevelEstimates(hierarchy, [depth], self.estimator, self.norm).of(domain, measurer)
             nodes = np.repeat(np.arange(hierarchy.size(depth)), np.diff(runs.offsets))
-            levels.append(summed(nodes, runs.size, runs.groups, domain.largest))
+            levels.append(summed(nodes, rounded_sizes(runs), runs.groups, domain.largest))
         return levels

@@ -10,7 +10,7 @@ import numpy as np
 
 from tallytree.arrays import IntArray, chunks
 from tallytree.hierarchy import Hierarchy
-from tallytree.measurements import Measures, Statistic
+from tallytree.measurements import Measurement, Measures, Statistic
 from tallytree.sizes.estimators import ESTIMATORS, Bounds, Estimator, EstimatorName, Fit
 from tallytree.sizes.mechanism import SizesDomain
 from tallytree.sizes.noisy import CELLS_AT_ONCE
@@ -18,6 +18,7 @@ from tallytree.sizes.reconcile import project_group_numbers
 from tallytree.solvers.isotonic import Norm
 from tallytree.solvers.matching import NodeRuns
 from tallytree.terms import Invariants
+from tallytree.threads import side_by_side
 
 EstimatorOption = EstimatorName | Mapping[str, EstimatorName]
 
@@ -100,16 +101,33 @@ class LevelEstimates:
         return self._estimate_privately(domain, measurer)
 
     def _estimate(self, domain: SizesDomain, depth: int, measurer: Measures) -> NodeRuns:
-        """Every node of a level whose numbers of groups are public, in chunks that bound the memory."""
+        """Every node of a level whose numbers of groups are public, in chunks that bound the memory.
+
+        A node with more cells than a chunk is measured in parts where its estimator can take them.
+        """
         groups = cast(IntArray, domain.groups[depth])
         estimator = self._estimator(depth)
-        cells = groups if estimator.statistic == "sorted_sizes" else np.full(len(groups), domain.width, dtype=np.int64)
-        parts = []
-        for chunk in chunks(cells, CELLS_AT_ONCE):
-            bounds = Bounds(groups[chunk], domain.smallest, domain.largest)
-            fit = self._fit(depth, measurer, chunk, bounds)
-            parts.append(estimator.estimate(fit, groups[chunk], bounds))
-        return joined(parts)
+        by_group = estimator.statistic == "sorted_sizes"
+        cells = groups if by_group else np.full(len(groups), domain.width, dtype=np.int64)
+
+        def measured() -> Iterator[tuple[slice, Measurement | Fit]]:
+            for chunk in chunks(cells, CELLS_AT_ONCE):
+                if estimator.fit_parts is not None and cells[chunk.start] > CELLS_AT_ONCE:
+                    parts = self._measure_parts(depth, measurer, chunk.start, int(cells[chunk.start]))
+                    yield chunk, estimator.fit_parts(parts, bounds(chunk), self.norm)
+                else:
+                    yield chunk, self._measure(depth, measurer, chunk)
+
+        def bounds(chunk: slice) -> Bounds:
+            return Bounds(groups[chunk], domain.smallest, domain.largest)
+
+        def estimate(taken: tuple[slice, Measurement | Fit]) -> NodeRuns:
+            chunk, found = taken
+            here = bounds(chunk)
+            fit = found if isinstance(found, Fit) else estimator.fit(found, here, self.norm)
+            return estimator.estimate(fit, groups[chunk], here)
+
+        return joined(list(side_by_side(estimate, measured())))
 
     def _estimate_privately(self, domain: SizesDomain, measurer: Measures) -> Iterator[NodeRuns]:
         """Every level, root first, where numbers of groups are private: they are estimated first.
@@ -139,10 +157,18 @@ class LevelEstimates:
             yield joined([estimator.estimate(fit, groups[chunk], bounds) for chunk, bounds, fit in level])
 
     def _fit(self, depth: int, measurer: Measures, chunk: slice, bounds: Bounds) -> Fit:
+        return self._estimator(depth).fit(self._measure(depth, measurer, chunk), bounds, self.norm)
+
+    def _measure(self, depth: int, measurer: Measures, chunk: slice) -> Measurement:
         nodes = np.arange(chunk.start, chunk.stop, dtype=np.int64)
-        estimator = self._estimator(depth)
-        measured = measurer.measure(self.hierarchy.levels[depth], nodes, estimator.statistic)
-        return estimator.fit(measured, bounds, self.norm)
+        return measurer.measure(self.hierarchy.levels[depth], nodes, self._estimator(depth).statistic)
+
+    def _measure_parts(self, depth: int, measurer: Measures, node: int, cells: int) -> Iterator[Measurement]:
+        """One node's cells, part after part."""
+        level, statistic = self.hierarchy.levels[depth], self._estimator(depth).statistic
+        for first in range(0, cells, CELLS_AT_ONCE):
+            part = first, min(first + CELLS_AT_ONCE, cells)
+            yield measurer.measure(level, np.array([node]), statistic, part)
 
     def _estimator(self, depth: int) -> Estimator:
         return ESTIMATORS[self._name(depth)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -13,10 +13,8 @@ from tallytree.measurements import Measures, Statistic
 from tallytree.sizes.level_estimates import EstimatorOption, LevelEstimates, check_estimator, checked_norm
 from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_depths, sum_over_tree
 from tallytree.solvers.isotonic import Norm
-from tallytree.solvers.matching import match_families
+from tallytree.solvers.matching import Carry, Merge, match_families, rounded_sizes
 from tallytree.terms import Invariants
-
-Merge = Literal["weighted", "average"]
 
 
 @dataclass(frozen=True)
@@ -24,22 +22,24 @@ class Matching:
     """Estimate group sizes at every node, then match each parent's groups with its children's and merge the two sizes.
 
     From the root down, groups are matched in order of size, which is the cheapest perfect matching (Lemma 5); a matched
-    pair gets one size, and the leaves' sizes are published and added up. All is done on runs of equal groups.
+    pair gets one size, and the leaves' sizes are rounded, published and added up. All is done on runs of equal groups.
 
     Args:
         estimator: `"cumulative"` (accurate for small sizes; measures tail counts), `"sorted"` (accurate for large
             sizes) or `"naive"` (for comparison only); one for all levels, or a mapping from every level's name to one.
         norm: 1 or 2, of the isotonic regression of `"cumulative"` and `"sorted"`.
         merge: `"weighted"` by the inverse of the estimated variances, or plain `"average"`.
+        carry: `"unrounded"` rounds merged sizes at the leaves only, `"rounded"` at every level, as the paper does.
 
     Raises:
-        ValueError: an unknown estimator, norm or merge.
+        ValueError: an unknown estimator, norm, merge or carry.
         TypeError: an estimator that is neither a name nor a mapping.
     """
 
     estimator: EstimatorOption = "cumulative"
     norm: Norm = 1
     merge: Merge = "weighted"
+    carry: Carry = "unrounded"
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -47,6 +47,8 @@ class Matching:
         object.__setattr__(self, "norm", checked_norm(self.norm))
         if self.merge not in get_args(Merge):
             raise ValueError(f'merge: {self.merge!r} is not known; choose "weighted" or "average"')
+        if self.carry not in get_args(Carry):
+            raise ValueError(f'carry: {self.carry!r} is not known; choose "unrounded" or "rounded"')
 
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
         """The levels to be measured, root first (none that repeats the one above it), and what is measured there."""
@@ -59,9 +61,10 @@ class Matching:
         runs = next(estimates)
         for depth, below in zip(domain.measured_depths[1:], estimates, strict=True):
             # Levels in between that are not measured repeat the one above them, and have its runs.
-            runs = match_families(runs, hierarchy.first_child[depth - 1], below, merge=self.merge)
+            first_child = hierarchy.first_child[depth - 1]
+            runs = match_families(runs, first_child, below, merge=self.merge, carry=self.carry)
         leaves = np.repeat(np.arange(hierarchy.n_leaves), np.diff(runs.offsets))
-        return sum_over_tree(hierarchy, LevelSizes(leaves, runs.size, runs.groups), domain.largest)
+        return sum_over_tree(hierarchy, LevelSizes(leaves, rounded_sizes(runs), runs.groups), domain.largest)
 
     def _estimates(self, hierarchy: Hierarchy) -> LevelEstimates:
         return LevelEstimates(hierarchy, measured_depths(hierarchy), self.estimator, self.norm)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tallytree.arrays import IntArray
 from tallytree.kernels import kernel
 from tallytree.solvers.checks import SAFE_SUM, check_integers, check_offsets
-from tallytree.solvers.isotonic import mean_at_least
+from tallytree.solvers.exact import mean_at_least
 
 
 def fit_chain(

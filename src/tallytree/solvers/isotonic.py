@@ -14,6 +14,8 @@ import numpy.typing as npt
 from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
 from tallytree.solvers.checks import SAFE_SUM, check_integers, check_offsets
+from tallytree.solvers.exact import mean_at_least
+from tallytree.solvers.isotonic_runs import fit_each_row, fit_each_row_as_runs, heap_pop, heap_push
 
 Norm = Literal[1, 2]
 
@@ -68,7 +70,7 @@ def fit(
         >>> fit([3, 1, 2, 5], norm=2).tolist()
         [2.0, 2.0, 2.0, 5.0]
     """
-    _check_norm(norm)
+    check_norm(norm)
     values = _numbers("y", y)
     scale = _numbers("weights", np.ones(len(values), np.int64) if weights is None else weights)
     if scale.shape != values.shape:
@@ -106,18 +108,18 @@ def fit_rows(
         upper: greatest allowed value, likewise.
 
     Returns:
-        (cells,) int64, row after row. Scratch memory is a few times the longest row.
+        (cells,) int64, row after row.
 
     Raises:
         TypeError: for arrays that are not integers.
-        ValueError: for offsets that do not cut up `values`, lower > upper, another norm, or integers so large that
-            the sum of a row could reach 2^62 (for L1: a value 2^61).
+        ValueError: for offsets that do not cut up `values`, lower > upper, another norm, or an integer of 2^61 or more
+            in magnitude. Sums of a row may be of any size.
 
     Example:
         >>> fit_rows([2, 1, 5, 0, 1], [0, 3, 5], norm=2).tolist()
         [2, 2, 5, 0, 1]
     """
-    return _fit_rows(*_rows(values, offsets, norm, lower, upper))
+    return fit_each_row(*_rows(values, offsets, norm, lower, upper))
 
 
 def fit_row_runs(
@@ -150,10 +152,11 @@ def fit_row_runs(
         >>> fit_row_runs([2, 1, 5], [0, 3], norm=2).length.tolist()
         [2, 1]
     """
-    return RowRuns(*_fit_row_runs(*_rows(values, offsets, norm, lower, upper)))
+    return RowRuns(*fit_each_row_as_runs(*_rows(values, offsets, norm, lower, upper)))
 
 
-def _check_norm(norm: object) -> None:
+def check_norm(norm: object) -> None:
+    """Refuse another norm than 1 or 2, with a `ValueError`."""
     if norm not in (1, 2):
         raise ValueError(f"norm={norm!r}; it must be 1 or 2")
 
@@ -198,14 +201,10 @@ def _rows(
     norm: Norm,
     lower: npt.ArrayLike | None,
     upper: npt.ArrayLike | None,
-) -> tuple[IntArray, IntArray, int, IntArray, IntArray, int, bool]:
-    _check_norm(norm)
+) -> tuple[IntArray, IntArray, int, IntArray, IntArray]:
+    check_norm(norm)
     cells = check_integers("values", values)
     cuts = check_offsets("offsets", offsets, "values", len(cells))
-    longest = int(np.diff(cuts).max(initial=0))
-    bound = _magnitude(cells) * longest
-    if norm == 2 and bound >= SAFE_SUM:
-        raise ValueError(f"values must satisfy longest row·max|value| < 2^62, else sums overflow; got {bound}")
     if _magnitude(cells) >= UNBOUNDED:
         raise ValueError(f"values must be below 2^61 in magnitude; got {_magnitude(cells)}")
     least = _row_bounds("lower", lower, -UNBOUNDED, len(cuts) - 1)
@@ -214,7 +213,7 @@ def _rows(
     if len(wrong):
         row = wrong[0]
         raise ValueError(f"lower={least[row]} must be at most upper={greatest[row]} (row {row})")
-    return cells, cuts, norm, least, greatest, longest, bound * longest >= SAFE_SUM
+    return cells, cuts, norm, least, greatest
 
 
 def _row_bounds(name: str, bound: npt.ArrayLike | None, default: int, rows: int) -> IntArray:
@@ -227,27 +226,6 @@ def _row_bounds(name: str, bound: npt.ArrayLike | None, default: int, rows: int)
     if _magnitude(array) >= UNBOUNDED:
         raise ValueError(f"{name} must be below 2^61 in magnitude; got {_magnitude(array)}")
     return np.ascontiguousarray(np.broadcast_to(array, rows))
-
-
-@kernel
-def mean_at_least(s: int, n: int, t: int, m: int, wide: bool) -> bool:
-    """Whether s/n >= t/m, exactly; n, m > 0.
-
-    Where the cross products may not fit int64 (`wide`), quotients are compared, then the reciprocals of what
-    remains, as Euclid's algorithm does; O(log min(n, m)).
-    """
-    if not wide:
-        return s * m >= t * n
-    while True:
-        q, p = s // n, t // m
-        if q != p:
-            return q > p
-        s, t = s - q * n, t - p * m
-        if t == 0:
-            return True
-        if s == 0:
-            return False
-        s, n, t, m = m, t, n, s
 
 
 @kernel
@@ -316,38 +294,6 @@ def _float_means(y: FloatArray, w: FloatArray) -> FloatArray:
 
 
 @kernel
-def _push(key: Any, slope: Any, size: int, y: Any, w: Any) -> int:
-    """Add (y, w) to the max-heap key[:size]; returns the new size."""
-    i = size
-    while i > 0 and key[(i - 1) // 2] < y:
-        parent = (i - 1) // 2
-        key[i], slope[i] = key[parent], slope[parent]
-        i = parent
-    key[i], slope[i] = y, w
-    return size + 1
-
-
-@kernel
-def _pop(key: Any, slope: Any, size: int) -> int:
-    """Drop the greatest key of the max-heap key[:size]; returns the new size."""
-    size -= 1
-    y, w = key[size], slope[size]
-    i = 0
-    while True:
-        child = 2 * i + 1
-        if child >= size:
-            break
-        if child + 1 < size and key[child + 1] > key[child]:
-            child += 1
-        if key[child] <= y:
-            break
-        key[i], slope[i] = key[child], slope[child]
-        i = child
-    key[i], slope[i] = y, w
-    return size
-
-
-@kernel
 def _median_range(y: Any, w: Any, low: Any, high: Any, key: Any, slope: Any) -> None:
     """Write the pointwise lowest and highest L1 solutions to `low` and `high`.
 
@@ -359,15 +305,15 @@ def _median_range(y: Any, w: Any, low: Any, high: Any, key: Any, slope: Any) -> 
     """
     size = 0
     for i in range(len(y)):
-        size = _push(key, slope, size, y[i], 2 * w[i])
+        size = heap_push(key, slope, size, y[i], 2 * w[i])
         excess = w[i]
         # Never empties the heap: the entry just pushed has more slope than `excess`, also in float arithmetic.
         while slope[0] < excess:
             excess -= slope[0]
-            size = _pop(key, slope, size)
+            size = heap_pop(key, slope, size)
         high[i] = key[0]
         if slope[0] == excess:
-            size = _pop(key, slope, size)
+            size = heap_pop(key, slope, size)
         else:
             slope[0] -= excess
         low[i] = key[0]
@@ -383,118 +329,3 @@ def _medians(y: Any, w: Any) -> FloatArray:
     _median_range(y, w, low, high, key, slope)
     middle: FloatArray = low * 0.5 + high * 0.5
     return middle
-
-
-@kernel
-def _mean_runs(y: IntArray, lower: int, upper: int, wide: bool, scratch: Any) -> int:
-    """The clipped, rounded L2 fit of a row as runs, values in scratch[1], lengths in scratch[2]; returns their number.
-
-    Block means strictly increase, so runs join only at a bound. Runs overwrite blocks in place: there are never
-    more of them than blocks read. scratch[0] is 0, 1, 2, …: the cumulative weights.
-    """
-    value, length = scratch[1], scratch[2]
-    blocks = _pool(y, scratch[0], wide, value, length)
-    runs = 0
-    clipped_before = False
-    start = 0
-    for b in range(blocks):
-        stop = length[b + 1]
-        n = stop - start
-        quotient = value[b] // n
-        remainder = value[b] - quotient * n
-        rounded = quotient + (remainder >= n - remainder)
-        clipped = True
-        if quotient < lower or (quotient == lower and remainder == 0):
-            rounded = lower
-        elif quotient >= upper:
-            rounded = upper
-        else:
-            clipped = False
-        if clipped and clipped_before and value[runs - 1] == rounded:
-            length[runs - 1] += n
-        else:
-            value[runs] = rounded
-            length[runs] = n
-            runs += 1
-        clipped_before = clipped
-        start = stop
-    return runs
-
-
-@kernel
-def _median_runs(y: IntArray, lower: int, upper: int, scratch: Any) -> int:
-    """The clipped, rounded L1 fit of a row as runs, as `_mean_runs`; scratch[0] is all ones: the weights.
-
-    Midpoints are compared doubled, so that halves stay integers.
-    """
-    low, high = scratch[1], scratch[2]
-    _median_range(y, scratch[0, : len(y)], low, high, scratch[3], scratch[4])
-    runs = 0
-    before = 0
-    for i in range(len(y)):
-        doubled = min(max(low[i] + high[i], 2 * lower), 2 * upper)
-        if runs > 0 and doubled == before:
-            high[runs - 1] += 1
-        else:
-            low[runs] = (doubled + 1) >> 1
-            high[runs] = 1
-            runs += 1
-        before = doubled
-    return runs
-
-
-@kernel
-def _scratch(norm: int, longest: int) -> Any:
-    if norm == 1:
-        scratch = np.empty((5, longest + 1), np.int64)
-        scratch[0] = 1
-    else:
-        scratch = np.empty((3, longest + 1), np.int64)
-        scratch[0] = np.arange(longest + 1)
-    return scratch
-
-
-@kernel
-def _fit_rows(
-    values: IntArray, offsets: IntArray, norm: int, lower: IntArray, upper: IntArray, longest: int, wide: bool
-) -> IntArray:
-    scratch = _scratch(norm, longest)
-    x = np.empty(len(values), np.int64)
-    for row in range(len(offsets) - 1):
-        y = values[offsets[row] : offsets[row + 1]]
-        if norm == 1:
-            runs = _median_runs(y, lower[row], upper[row], scratch)
-        else:
-            runs = _mean_runs(y, lower[row], upper[row], wide, scratch)
-        at = offsets[row]
-        for run in range(runs):
-            for _ in range(scratch[2, run]):
-                x[at] = scratch[1, run]
-                at += 1
-    return x
-
-
-@kernel
-def _fit_row_runs(
-    values: IntArray, offsets: IntArray, norm: int, lower: IntArray, upper: IntArray, longest: int, wide: bool
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Runs are appended to buffers that double, so memory is at most twice the result, plus one row."""
-    scratch = _scratch(norm, longest)
-    rows = len(offsets) - 1
-    begin = np.zeros(rows + 1, np.int64)
-    buffer = np.empty((2, 1024), np.int64)
-    used = 0
-    for row in range(rows):
-        y = values[offsets[row] : offsets[row + 1]]
-        if norm == 1:
-            runs = _median_runs(y, lower[row], upper[row], scratch)
-        else:
-            runs = _mean_runs(y, lower[row], upper[row], wide, scratch)
-        if used + runs > buffer.shape[1]:
-            larger = np.empty((2, 2 * (used + runs)), np.int64)
-            larger[:, :used] = buffer[:, :used]
-            buffer = larger
-        buffer[:, used : used + runs] = scratch[1:3, :runs]
-        used += runs
-        begin[row + 1] = used
-    return begin, buffer[0, :used].copy(), buffer[1, :used].copy()

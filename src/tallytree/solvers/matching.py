@@ -17,13 +17,15 @@ import numpy.typing as npt
 from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
 from tallytree.solvers.checks import check_integers, check_offsets
+from tallytree.solvers.exact import share as exact_share
 
 Merge = Literal["weighted", "average"]
+Carry = Literal["unrounded", "rounded"]
 
 SAFE_SUM = 2**62
 """Numbers of groups, and sizes, add up to less than this, so that no int64 operation can overflow."""
-SAFE_ROOT = 3_037_000_499
-"""The product of two integers up to this fits int64."""
+LARGEST_SIZE = 2**52
+"""Sizes below this are exact as floats, and so are their halves."""
 LARGEST_VARIANCE = 1e280
 """A variance up to this can be multiplied by any size."""
 
@@ -44,8 +46,8 @@ class NodeRuns(NamedTuple):
 
     offsets: IntArray
     """(nodes + 1,)"""
-    size: IntArray
-    """(runs,) never decreasing within a node."""
+    size: IntArray | FloatArray
+    """(runs,) never decreasing within a node: int64, or float64 where sizes are carried unrounded."""
     groups: IntArray
     """(runs,) >= 0."""
     variance: FloatArray
@@ -101,22 +103,29 @@ def match(parent: Runs | tuple[npt.ArrayLike, ...], children: Sequence[Runs | tu
 
 
 def match_families(
-    parents: NodeRuns, child_offsets: npt.ArrayLike, children: NodeRuns, *, merge: Merge = "weighted"
+    parents: NodeRuns,
+    child_offsets: npt.ArrayLike,
+    children: NodeRuns,
+    *,
+    merge: Merge = "weighted",
+    carry: Carry = "rounded",
 ) -> NodeRuns:
     """Match every parent with its children as `match` does, and give each child's groups their merged sizes.
 
-    With sizes s, variances v, of the parent (p) and the child (c), a matched group gets, rounded with halves up,
+    With sizes s, variances v, of the parent (p) and the child (c), a matched group gets
 
         "weighted"  size (s_p/v_p + s_c/v_c) / (1/v_p + 1/v_c), variance 1 / (1/v_p + 1/v_c)
         "average"   size (s_p + s_c) / 2,                        variance (v_p + v_c) / 4
 
-    An estimate of variance 0 is taken as it is; two of them are averaged.
+    An estimate of variance 0 is taken as it is; two of them are averaged. A merged size lies between the two.
 
     Args:
-        parents: runs of the parents, sizes as integers.
+        parents: runs of the parents.
         child_offsets: (parents + 1,) parent i has the children `child_offsets[i]:child_offsets[i + 1]`.
-        children: runs of all children, sizes as integers.
+        children: runs of all children.
         merge: how to reconcile the two estimates.
+        carry: `"rounded"` for sizes that are integers, with halves up (the paper's section 5.3), `"unrounded"` for
+            float64 sizes.
 
     Returns:
         The merged runs of every child, ordered by size, then variance; equal ones are joined, empty ones left out.
@@ -124,11 +133,14 @@ def match_families(
         the largest family.
 
     Raises:
-        TypeError: for sizes, groups or offsets that are not integers, or variances that are not numbers.
-        ValueError: as `match`, for any family; for offsets that do not fit, or for another `merge`.
+        TypeError: for groups or offsets that are not integers, or sizes or variances that are not numbers.
+        ValueError: as `match`, for any family; for sizes of 2^52 or more in magnitude, for offsets that do not fit, or
+            for another `merge` or `carry`.
     """
     if merge not in ("weighted", "average"):
         raise ValueError(f'merge={merge!r}; it must be "weighted" or "average"')
+    if carry not in ("unrounded", "rounded"):
+        raise ValueError(f'carry={carry!r}; it must be "unrounded" or "rounded"')
     above = _check_nodes("parents", parents)
     below = _check_nodes("children", children)
     cuts = check_offsets("child_offsets", child_offsets, "children", len(below.offsets) - 1)
@@ -140,19 +152,33 @@ def match_families(
     if len(wrong):
         i = wrong[0]
         raise ValueError(f"children of parent {i} have {have[i]} groups and the parent {need[i]}; they must be equal")
-    return NodeRuns(*_match_families(*above, cuts, *below, merge == "weighted"))
+    offsets, size, groups, variance = _match_families(
+        above.offsets, above.size.astype(np.float64, copy=False), above.groups, above.variance, cuts,
+        below.offsets, below.size.astype(np.float64, copy=False), below.groups, below.variance,
+        merge == "weighted", carry == "rounded",
+    )  # fmt: skip
+    return NodeRuns(offsets, size.astype(np.int64) if carry == "rounded" else size, groups, variance)
+
+
+def rounded_sizes(nodes: NodeRuns) -> IntArray:
+    """Each run's size as an integer, halves up; what was in order stays so."""
+    rounded: IntArray = np.floor(np.asarray(nodes.size) + 0.5).astype(np.int64)
+    return rounded
+
+
+def _sizes(name: str, sizes: npt.ArrayLike) -> FloatArray | IntArray:
+    size = np.asarray(sizes)
+    if size.dtype.kind == "f" and size.ndim == 1 and size.size:
+        if not np.isfinite(size).all():
+            raise ValueError(f"{name}.size holds {size[~np.isfinite(size)][0]}; it must be finite")
+        return np.ascontiguousarray(size, np.float64)
+    return check_integers(f"{name}.size", size)
 
 
 def _one_node(name: str, runs: Runs | tuple[npt.ArrayLike, ...]) -> tuple[FloatArray | IntArray, IntArray]:
     if len(runs) != 3:
         raise ValueError(f"{name} has {len(runs)} parts; it must be (size, groups, variance)")
-    size = np.asarray(runs[0])
-    if size.dtype.kind == "f" and size.ndim == 1 and size.size:
-        size = size.astype(np.float64)
-        if not np.isfinite(size).all():
-            raise ValueError(f"{name}.size holds {size[~np.isfinite(size)][0]}; it must be finite")
-    else:
-        size = check_integers(f"{name}.size", size)
+    size = _sizes(name, runs[0])
     offsets = np.array([0, len(size)])
     groups, _ = _check_runs(name, offsets, size, runs[1], runs[2])
     return size, groups
@@ -161,9 +187,9 @@ def _one_node(name: str, runs: Runs | tuple[npt.ArrayLike, ...]) -> tuple[FloatA
 def _check_nodes(name: str, nodes: NodeRuns) -> NodeRuns:
     if len(nodes) != 4:
         raise ValueError(f"{name} has {len(nodes)} parts; it must be (offsets, size, groups, variance)")
-    size = check_integers(f"{name}.size", nodes[1])
-    if len(size) and max(int(size.max()), -int(size.min())) >= SAFE_SUM // 2:
-        raise ValueError(f"{name}.size must be below 2^61 in magnitude; got {size.min()} … {size.max()}")
+    size = _sizes(name, nodes[1])
+    if len(size) and max(size.max(), -int(size.min())) >= LARGEST_SIZE:
+        raise ValueError(f"{name}.size must be below 2^52 in magnitude; got {size.min()} … {size.max()}")
     offsets = check_offsets(f"{name}.offsets", nodes[0], f"{name}.size", len(size))
     return NodeRuns(offsets, size, *_check_runs(name, offsets, size, nodes[2], nodes[3]))
 
@@ -195,29 +221,6 @@ def _check_runs(
 
 def _cumulative(groups: IntArray) -> IntArray:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(groups)))
-
-
-@kernel
-def _share(k: int, n: int, t: int) -> tuple[int, int]:
-    """⌊k·n/t⌋ and the remainder of k·n by t, exactly, for 0 <= k, n <= t < 2^62.
-
-    Where k·n may not fit int64, the bits of k are fed from the top: k's prefix times n is quotient·t + remainder.
-    """
-    if t <= SAFE_ROOT:
-        return k * n // t, k * n % t
-    quotient, remainder = 0, 0
-    for bit in range(61, -1, -1):
-        quotient *= 2
-        remainder *= 2
-        if remainder >= t:
-            remainder -= t
-            quotient += 1
-        if (k >> bit) & 1:
-            remainder += n
-            if remainder >= t:
-                remainder -= t
-                quotient += 1
-    return quotient, remainder
 
 
 @kernel
@@ -271,7 +274,7 @@ def _pair(
             else:
                 extra = taken
                 for j in range(present):
-                    share[j], rest[j] = _share(taken, number[j], wanted)
+                    share[j], rest[j] = exact_share(taken, number[j], wanted)
                     extra -= share[j]
                 if extra > 0:
                     ranked = np.argsort(-rest[:present], kind="mergesort")
@@ -301,40 +304,50 @@ def _pair(
 
 
 @kernel
-def _merge(s_p: int, v_p: float, s_c: int, v_c: float, weighted: bool) -> tuple[int, float]:
-    """The merged size, rounded with halves up, and its variance.
+def _merge(s_p: float, v_p: float, s_c: float, v_c: float, weighted: bool) -> tuple[float, float]:
+    """The step from s_p to the merged size, and its variance.
 
     Neither can over- or underflow on the way. The weighted mean is written as a step from s_p towards s_c, which
     divides only by v_p + v_c and is exact where it falls on a half and the variances are small integers.
     """
     if not weighted:
-        return (s_p + s_c + 1) >> 1, (v_p + v_c) / 4
+        return (s_c - s_p) / 2, (v_p + v_c) / 4
     if v_p + v_c == 0:
-        return (s_p + s_c + 1) >> 1, 0.0
+        return (s_c - s_p) / 2, 0.0
     step = (s_c - s_p) * v_p / (v_p + v_c)
-    return s_p + int(np.floor(step + 0.5)), min(v_p, v_c) * (max(v_p, v_c) / (v_p + v_c))
+    return step, min(v_p, v_c) * (max(v_p, v_c) / (v_p + v_c))
+
+
+@kernel
+def _landed(size: float, step: float, rounded: bool) -> float:
+    """Where a step from a size ends, if `rounded` at the nearest integer, halves up; exact from an integer."""
+    if not rounded:
+        return size + step
+    whole = np.floor(size)
+    landed: float = whole + np.floor((size - whole) + step + 0.5)
+    return landed
 
 
 @kernel
 def _match_families(
     parent_offsets: IntArray,
-    parent_size: IntArray,
+    parent_size: FloatArray,
     parent_groups: IntArray,
     parent_variance: FloatArray,
     child_offsets: IntArray,
     run_offsets: IntArray,
-    child_size: IntArray,
+    child_size: FloatArray,
     child_groups: IntArray,
     child_variance: FloatArray,
     weighted: bool,
-) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+    rounded: bool,
+) -> tuple[IntArray, FloatArray, IntArray, FloatArray]:
     """Pairs of a family are dealt out to its children by counting, then sorted and joined child by child.
 
     Merged sizes of a child follow the matching order under "average", but not under "weighted", hence the sort.
     """
     begin = np.zeros(len(run_offsets), np.int64)
-    numbers = np.empty((2, 1024), np.int64)
-    variances = np.empty(1024, np.float64)
+    sizes, numbers, variances = np.empty(1024), np.empty(1024, np.int64), np.empty(1024)
     pairs = np.empty((3, 1024), np.int64)
     used = 0
     for family in range(len(child_offsets) - 1):
@@ -352,37 +365,39 @@ def _match_families(
             place[owner[pairs[1, i]] + 1] += 1
         place = np.cumsum(place)
         at = place.copy()
-        merged, number, variance = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.float64)
+        merged, number, variance = np.empty(count), np.empty(count, np.int64), np.empty(count)
         for i in range(count):
             above, below = p + pairs[0, i], origin + pairs[1, i]
             j = at[owner[pairs[1, i]]]
             at[owner[pairs[1, i]]] += 1
             number[j] = pairs[2, i]
-            merged[j], variance[j] = _merge(
+            step, variance[j] = _merge(
                 parent_size[above], parent_variance[above], child_size[below], child_variance[below], weighted
             )
+            merged[j] = _landed(parent_size[above], step, rounded)
 
         if used + count > len(variances):
             capacity = 2 * (used + count)
-            more_numbers, more_variances = np.empty((2, capacity), np.int64), np.empty(capacity, np.float64)
-            more_numbers[:, :used] = numbers[:, :used]
+            more_sizes, more_variances = np.empty(capacity), np.empty(capacity)
+            more_numbers = np.empty(capacity, np.int64)
+            more_sizes[:used], more_numbers[:used] = sizes[:used], numbers[:used]
             more_variances[:used] = variances[:used]
-            numbers, variances = more_numbers, more_variances
+            sizes, numbers, variances = more_sizes, more_numbers, more_variances
         for child in range(len(cuts) - 1):
             a, b = place[child], place[child + 1]
             opened = used
             for i in _by_size_then_variance(merged[a:b], variance[a:b]) + a:
-                if used > opened and numbers[0, used - 1] == merged[i] and variances[used - 1] == variance[i]:
-                    numbers[1, used - 1] += number[i]
+                if used > opened and sizes[used - 1] == merged[i] and variances[used - 1] == variance[i]:
+                    numbers[used - 1] += number[i]
                 else:
-                    numbers[0, used], numbers[1, used], variances[used] = merged[i], number[i], variance[i]
+                    sizes[used], numbers[used], variances[used] = merged[i], number[i], variance[i]
                     used += 1
             begin[first + child + 1] = used
-    return begin, numbers[0, :used].copy(), numbers[1, :used].copy(), variances[:used].copy()
+    return begin, sizes[:used].copy(), numbers[:used].copy(), variances[:used].copy()
 
 
 @kernel
-def _by_size_then_variance(size: IntArray, variance: FloatArray) -> IntArray:
+def _by_size_then_variance(size: FloatArray, variance: FloatArray) -> IntArray:
     """The stable order; sorting is skipped where matching order is already that, as it mostly is."""
     for i in range(1, len(size)):
         if size[i] < size[i - 1] or (size[i] == size[i - 1] and variance[i] < variance[i - 1]):

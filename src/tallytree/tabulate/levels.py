@@ -50,8 +50,14 @@ class CountLevels:
         """How many nodes the level has."""
         return self._sizes[level]
 
-    def cells(self, level: str, nodes: IntArray, statistic: Statistic) -> tuple[IntArray, IntArray, IntArray]:
-        """The count of each of `nodes`: one cell a node, numbered like it."""
+    def width(self, level: str, node: int, statistic: Statistic) -> int:
+        """One cell."""
+        return 1
+
+    def cells(
+        self, level: str, nodes: IntArray, statistic: Statistic, part: tuple[int, int] | None = None
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """The count of each of `nodes`: one cell a node, numbered like it; the only part is that cell."""
         if statistic != ("total" if level == self._root else "counts"):
             raise ValueError(f"statistic: {statistic!r} is not the count of the level {level!r}")
         present, counts = self._levels[level]
@@ -82,8 +88,14 @@ class LargestSize:
         """How many nodes the level has: the root."""
         return int(level == self._root)
 
-    def cells(self, level: str, nodes: IntArray, statistic: Statistic) -> tuple[IntArray, IntArray, IntArray]:
-        """The largest size, for the root."""
+    def width(self, level: str, node: int, statistic: Statistic) -> int:
+        """How many cells it has: one."""
+        return 1
+
+    def cells(
+        self, level: str, nodes: IntArray, statistic: Statistic, part: tuple[int, int] | None = None
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """The largest size, for the root; a part of its one cell is the whole."""
         if statistic != "largest_size" or level != self._root:
             raise ValueError(f"statistic: {statistic!r} of {level!r} is not the largest size")
         return np.full(len(nodes), self._size, dtype=np.int64), np.arange(len(nodes) + 1, dtype=np.int64), nodes
@@ -159,7 +171,20 @@ class SizeLevels:
         """How many nodes the level has."""
         return len(self._runs[level][0]) - 1
 
-    def cells(self, level: str, nodes: IntArray, statistic: Statistic) -> tuple[IntArray, IntArray, IntArray]:
+    def width(self, level: str, node: int, statistic: Statistic) -> int:
+        """How many cells the statistic has at a node, which public facts say.
+
+        Raises:
+            ValueError: the sorted sizes of a level whose numbers of groups are private.
+        """
+        if statistic == "sorted_sizes":
+            first = self._first_groups(level)
+            return int(first[node + 1] - first[node])
+        return self._largest - self._first_size(level, statistic) + 1
+
+    def cells(
+        self, level: str, nodes: IntArray, statistic: Statistic, part: tuple[int, int] | None = None
+    ) -> tuple[IntArray, IntArray, IntArray]:
         """The statistic of each of `nodes`, cell by cell.
 
         * `"tail_counts"`: groups of size ≥ s for s = smallest … largest; where the node's number of groups is public,
@@ -168,11 +193,18 @@ class SizeLevels:
           this node or a later one.
         * `"histogram"`: groups of size s for s = smallest … largest.
         * `"sorted_sizes"`: the sizes of the node's groups, ascending; only where their number is public.
+
+        With a `part`, only the cells part[0] … part[1] − 1 of the one node asked for; of its sorted sizes no others are
+        written out.
         """
         if statistic == "sorted_sizes":
-            return self._sorted_sizes(level, nodes)
+            return self._sorted_sizes(level, nodes) if part is None else self._some_sorted_sizes(level, nodes, part)
+        if part is not None:
+            values, _, numbers = self.cells(level, nodes, statistic)
+            kept = slice(*part)
+            return values[kept], np.array([0, part[1] - part[0]]), numbers[kept]
         runs = self._runs[level]
-        first_size = self._smallest + (1 if statistic == "tail_counts" and level in self._first_group else 0)
+        first_size = self._first_size(level, statistic)
         width = self._largest - first_size + 1
         table = np.zeros((len(nodes), width), dtype=np.int64)
         if statistic == "chain_tail_counts":
@@ -187,15 +219,31 @@ class SizeLevels:
         numbers = nodes[:, None] * width + np.arange(width)
         return np.ascontiguousarray(table).reshape(-1), np.arange(len(nodes) + 1) * width, numbers.reshape(-1)
 
-    def _sorted_sizes(self, level: str, nodes: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    def _first_size(self, level: str, statistic: Statistic) -> int:
+        """The size of the first cell: where the number of groups is public, tail counts do without it."""
+        return self._smallest + (1 if statistic == "tail_counts" and level in self._first_group else 0)
+
+    def _first_groups(self, level: str) -> IntArray:
+        """Where each node's groups begin among the level's, int64 (nodes + 1,); their numbers must be public."""
         if level not in self._first_group:
             raise ValueError(f"statistic: 'sorted_sizes' of {level!r} would show the private numbers of groups")
-        first = self._first_group[level]
+        return self._first_group[level]
+
+    def _sorted_sizes(self, level: str, nodes: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        first = self._first_groups(level)
         starts, lengths = first[nodes], first[nodes + 1] - first[nodes]
         ends = offsets_of(lengths)
         values = np.empty(ends[-1], dtype=np.int64)
         _fill_sorted_sizes(*self._runs[level], nodes, ends, values)
         return values, ends, np.arange(ends[-1], dtype=np.int64) + np.repeat(starts - ends[:-1], lengths)
+
+    def _some_sorted_sizes(
+        self, level: str, nodes: IntArray, part: tuple[int, int]
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        begin = self._first_groups(level)[nodes[0]]
+        values = np.empty(part[1] - part[0], dtype=np.int64)
+        _fill_some_sorted_sizes(*self._runs[level], nodes[0], part[0], values)
+        return values, np.array([0, len(values)]), np.arange(begin + part[0], begin + part[1])
 
 
 def _digest(arrays: Iterable[IntArray]) -> bytes:
@@ -260,3 +308,18 @@ def _fill_sorted_sizes(
             for _ in range(groups[run]):
                 values[place] = sizes[run]
                 place += 1
+
+
+@kernel
+def _fill_some_sorted_sizes(
+    offsets: IntArray, sizes: IntArray, groups: IntArray, node: int, first: int, values: IntArray
+) -> None:
+    # `before` groups are in the runs passed by; of each later run, what falls into first … first + len(values) − 1.
+    before = 0
+    for run in range(offsets[node], offsets[node + 1]):
+        start = max(before - first, 0)
+        before += groups[run]
+        if before > first:
+            values[start : min(before - first, len(values))] = sizes[run]
+        if before - first >= len(values):
+            break

@@ -1,0 +1,29 @@
+"""Work that releases the interpreter lock, side by side."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Done = TypeVar("Done")
+
+
+def side_by_side(work: Callable[[Item], Done], items: Iterable[Item]) -> Iterator[Done]:
+    """Do the work for every item in threads; results come in the order of the items.
+
+    Items are taken in the caller's thread, one after the other, and no more are held at once than there are threads and
+    one: so they may be large, and come from what must not be used from several threads.
+    """
+    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    running: deque[Future[Done]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for item in items:
+            running.append(pool.submit(work, item))
+            if len(running) > workers:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
