@@ -19,7 +19,7 @@ from tallytree.privacy import entropy
 from tallytree.privacy.accounting import NoisePlan
 from tallytree.privacy.sources import KeyedNoise
 from tallytree.privacy.spending import Loss
-from tallytree.sizes import PrivateMaximum, SizesDomain
+from tallytree.sizes import PrivateMaximum, SizesDomain, level_estimates
 from tallytree.sizes.private_maximum import DEFAULT_AT_MOST, DEFAULT_SHARE, largest_published, margin
 from tallytree.tabulate.levels import SizeLevels
 
@@ -334,6 +334,17 @@ def test_every_mechanism_releases_within_the_k_that_came_out(areas, mechanism, b
 def test_sorted_sizes_are_clamped_to_k(areas):
     release = rows(areas, mechanism=tt.sizes.Matching("sorted"))
     assert release.table("all").to_pydict() == {"size": [0, 3, 30], "groups": [5, 4, 7]}
+
+
+def test_sorted_sizes_in_parts_are_those_of_the_whole_under_the_same_k(areas, monkeypatch):
+    options = {"mechanism": tt.sizes.Matching("sorted"), "seed": 8, "budget": PURE}
+    whole = rows(areas, **options)
+    monkeypatch.setattr(level_estimates, "CELLS_AT_ONCE", 3)
+    parts = rows(areas, **options)
+    assert parts.statement["maximum"] == whole.statement["maximum"]
+    for level in areas.levels:
+        assert parts.measurements(level).equals(whole.measurements(level))
+        assert parts.table(level).equals(whole.table(level))
 
 
 def test_quantities_and_members_of_entity_rows(areas):

@@ -586,6 +586,10 @@ def test_where_levels_differ_in_what_was_measured_no_single_mechanism_is_propose
         ({"levels": None}, "hierarchy: its levels are all, state, county, but the release's are not stated"),
         ({"notes": None}, "release: its statement has notes = None; give a release as tallytree wrote it"),
         ({"mechanism": "Matching"}, "release: its statement has mechanism = 'Matching'"),
+        ({"guarantee": None}, "release: its statement has guarantee = None"),
+        ({"spent": "nothing"}, "release: its statement has spent = 'nothing'"),
+        ({"private": "yes"}, "release: its statement has private = 'yes'"),
+        ({"private": True, "seeded": True}, "private = True and seeded = True; a seeded release is not private"),
         ({"public_groups_kept": None}, "release: its tables do not have the public numbers of groups"),
     ],
 )

@@ -241,9 +241,12 @@ def group_sizes_job(
     allowed = SIZES_STATISTICS | SORTED_STATISTICS if public == "groups" else SIZES_STATISTICS
     _check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, allowed))
 
+    listed = None
+    if options.budget_split == "auto" and public_groups is not None:
+        listed = groups_of_leaves(public_groups, hierarchy, engine)
+
     def split(std_devs: Mapping[str, float], gaussian: bool) -> BudgetSplit:
-        known = None if public_groups is None else groups_of_leaves(public_groups, hierarchy, engine)
-        return auto_split(hierarchy, std_devs, gaussian=gaussian, groups_per_leaf=known, cells=largest - smallest + 1)
+        return auto_split(hierarchy, std_devs, gaussian=gaussian, groups_per_leaf=listed, cells=largest - smallest + 1)
 
     understatement = mechanism.understatement(hierarchy) if isinstance(mechanism, UnderstatesLoss) else {}
     plan = options.plan(
@@ -273,6 +276,7 @@ def group_sizes_job(
         size=_column(size, "size"),
         groups=_column(groups, "groups"),
         public_groups=public_groups,
+        listed=listed,
         invariants=public,
         smallest=smallest,
         largest=largest,

@@ -120,6 +120,17 @@ def about_tables(domain: SizesDomain, levels: Sequence[LevelSizes]) -> dict[str,
     }
 
 
+_TAKEN_OVER: dict[str, type] = {
+    "private": bool,
+    "seeded": bool,
+    "guarantee": str,
+    "budget": Mapping,
+    "spent": Mapping,
+    "mechanism": Mapping,
+    "notes": list,
+}
+
+
 def _check_kind(statement: Mapping[str, Any]) -> None:
     """Refuse other releases than of group sizes.
 
@@ -131,9 +142,14 @@ def _check_kind(statement: Mapping[str, Any]) -> None:
             f"release: its statistic is {statement.get('statistic')!r}; only releases of group_sizes can be reconciled "
             "again, so give one of those"
         )
-    for key, kind in (("mechanism", Mapping), ("notes", list)):
+    for key, kind in _TAKEN_OVER.items():
         if not isinstance(statement.get(key), kind):
             raise ValueError(f"release: its statement has {key} = {statement.get(key)!r}; {FRESH_COPY}")
+    if statement["private"] is statement["seeded"]:
+        raise ValueError(
+            f"release: its statement has private = {statement['private']!r} and seeded = {statement['seeded']!r}; a "
+            f"seeded release is not private; {FRESH_COPY}"
+        )
 
 
 def _range(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> tuple[Invariants, int, int]:
@@ -256,7 +272,8 @@ def _statement(
     """The earlier statement with the new mechanism and tables: what is protected and what was spent is as it was."""
     note = (
         f"{MADE_AGAIN}, by {type(mechanism).__name__}. No private data was read and nothing more was spent: the "
-        "earlier release and this one together spend the budget once."
+        "earlier release and this one together spend the budget once. What is said of privacy is the earlier "
+        "statement's, taken over unchecked."
     )
     # Of the earlier notes those go that are about its tables.
     kept = [each for each in earlier["notes"] if not each.startswith(MADE_AGAIN) and not each.endswith(FOR_COMPARISON)]

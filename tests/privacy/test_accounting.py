@@ -1,3 +1,4 @@
+import dataclasses
 from fractions import Fraction
 
 import mpmath
@@ -173,3 +174,21 @@ def test_a_budget_for_almost_no_noise_gets_the_least_that_is_drawn():
 def test_a_budget_that_asks_for_more_noise_than_is_drawn_is_refused():
     with pytest.raises(ValueError, match=r"budget: it asks for noise of scale 4e\+12 at a level, more than the 1e\+09"):
         plan_noise(tt.Budget(epsilon=1e-12), LEVELS)
+
+
+@pytest.mark.parametrize(
+    ("budget", "noise"),
+    [
+        (tt.Budget(epsilon=1), Noise("discrete_gaussian", Fraction(100))),
+        (tt.Budget(rho=1), Noise("discrete_laplace", Fraction(100))),
+        (tt.Budget(epsilon=1, delta=1e-6), Noise("discrete_laplace", Fraction(100))),
+        (tt.Budget(epsilon=1), Noise("discrete_laplace", Fraction(-100))),
+        (tt.Budget(rho=1), Noise("discrete_gaussian", Fraction(-100))),
+    ],
+)
+def test_a_plan_with_noise_that_its_budget_does_not_account_for_cannot_exist(budget, noise):
+    """Gaussian noise costs ρ, Laplace noise ε; added up as the other they would say too little."""
+    plan = plan_noise(budget, LEVELS)
+    forged = dataclasses.replace(plan.levels["county"], noise=noise)
+    with pytest.raises(tt.BudgetExceeded, match=r"is accounted for with .* noise .*'counts' at 'county' would have"):
+        dataclasses.replace(plan, levels={**plan.levels, "county": forged})

@@ -152,6 +152,16 @@ def test_a_release_takes_the_split_from_public_facts_alone(people, budget):
     assert few != many
 
 
+def test_a_public_table_that_can_be_read_once_is_read_once(people):
+    rows, areas, public = people
+    options = {"neighboring": "add_remove", "group": "home", "max_group_size": 8, "budget_split": "auto", "seed": 1}
+    once = pa.RecordBatchReader.from_batches(public.schema, public.to_batches())
+    found = tt.release_group_sizes(rows, areas, tt.Budget(epsilon=1), public_groups=once, **options)
+    expected = tt.release_group_sizes(rows, areas, tt.Budget(epsilon=1), public_groups=public, **options)
+    assert shares_of(found) == shares_of(expected)
+    assert sum(found.table("all")["groups"].to_pylist()) == 25
+
+
 def test_one_measured_level_gets_everything():
     tree = tt.Hierarchy.from_table(pa.table({"home": [1]}), levels=["home"])
     release = tt.release_group_sizes(

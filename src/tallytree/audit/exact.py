@@ -7,8 +7,9 @@ every noisy cell lies on the far side of its true value); discrete Gaussian nois
 from enumerating the distribution of the privacy loss. What is published is computed from the measurements and costs no
 more.
 
-Where the largest size is measured first, what is said is for K at its public bound. No other K loses more: with clamped
-sizes the cells of a level are no further apart, and K itself is a function of the noisy maximum.
+Where the largest size is measured first, what is said is the pair's loss under K at its public bound. K itself is a
+function of the noisy maximum and costs nothing. Under a smaller K a pair may lose more than that: clamping can move two
+cells of a histogram into one, which lengthens Δ in L2. It never loses more than the plan's bound, which is for every K.
 """
 
 from __future__ import annotations

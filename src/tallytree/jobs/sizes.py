@@ -53,6 +53,7 @@ class GroupSizesJob:
         progress: whether to show progress.
         account: where the release is recorded, if it is.
         caution: a sentence that the statement must carry about the mechanism, if there is one.
+        listed: the public number of groups of every leaf, where planning has read the table (it may be read once only).
     """
 
     records: Any
@@ -74,6 +75,7 @@ class GroupSizesJob:
     progress: bool
     account: Account | None = None
     caution: str | None = None
+    listed: IntArray | None = None
 
     def __repr__(self) -> str:
         """What would be measured; nothing of the records."""
@@ -92,7 +94,7 @@ class GroupSizesJob:
                 self.records, self.key, group=self.group, quantity=self.quantity, argument="records"
             )
             if self.public_groups is not None:
-                groups_of_leaves(self.public_groups, self.hierarchy, self.engine)
+                self._groups_listed()
         else:
             self.engine.check_group_rows(
                 self.records, self.key, size=str(self.size), groups=str(self.groups), argument="records"
@@ -200,11 +202,17 @@ class GroupSizesJob:
             return true.leaves, true.sizes, true.groups
         return self._with_empty_groups(true.leaves, true.sizes, true.groups)
 
+    def _groups_listed(self) -> IntArray:
+        """The public number of groups of every leaf, int64 (n_leaves,)."""
+        if self.listed is not None:
+            return self.listed.copy()
+        return groups_of_leaves(self.public_groups, self.hierarchy, self.engine)
+
     def _with_empty_groups(
         self, leaves: IntArray, sizes: IntArray, groups: IntArray
     ) -> tuple[IntArray, IntArray, IntArray]:
         """The groups of the records, and those that only the public table knows."""
-        empty = groups_of_leaves(self.public_groups, self.hierarchy, self.engine)
+        empty = self._groups_listed()
         np.subtract.at(empty, leaves, groups)
         if (empty < 0).any():
             leaf = self.hierarchy.leaf_table().slice(int(np.argmax(empty < 0)), 1).to_pylist()[0]

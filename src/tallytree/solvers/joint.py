@@ -12,9 +12,7 @@ Source: ours.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -26,6 +24,7 @@ from tallytree.solvers.checks import check_offsets
 from tallytree.solvers.monotone_sums import fit_with_sums, isotonic_decreasing, round_with_sums
 from tallytree.solvers.rates import DISPERSIONS, choose_dispersion, local_rates, log_likelihoods, size_blocks
 from tallytree.solvers.state_chain import posterior
+from tallytree.threads import side_by_side
 
 Done = TypeVar("Done")
 
@@ -39,6 +38,8 @@ WEIGHED_VARIANCE = 0.01
 """In fits, no cell weighs as if its variance were less: whole numbers are not told apart below, and with a wider range
 of weights the fits of families would take long."""
 MOST_ITERATIONS = 1_000
+SLICES = 32
+"""The nodes of a level are worked on in about as many slices, in threads."""
 LARGEST = 2**50
 """Sums of noisy tail counts stay below this, so that doubles hold them exactly."""
 
@@ -239,12 +240,7 @@ def _downward(
 
 def _in_threads(work: Callable[[slice], Done], weights: IntArray) -> list[Done]:
     """Do the work for consecutive slices of items of about equal weight, side by side; kernels release the lock."""
-    workers = min(len(weights), os.cpu_count() or 1)
-    parts = list(chunks(weights, max(1, -(-int(weights.sum()) // (8 * workers)))))
-    if workers == 1 or len(parts) == 1:
-        return [work(part) for part in parts]
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(work, parts))
+    return list(side_by_side(work, chunks(weights, max(1, -(-int(weights.sum()) // SLICES)))))
 
 
 def _noise_variance(level: Level) -> float:

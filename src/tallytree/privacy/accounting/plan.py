@@ -15,7 +15,7 @@ from tallytree.measurements import Noise, Statistic
 from tallytree.privacy.accounting import pld
 from tallytree.privacy.accounting.calibration import Grid, gaussian_for, laplace_for, privacy_cost
 from tallytree.privacy.accounting.conversions import epsilon_from_rho, rho_from_epsilon
-from tallytree.privacy.scales import representable
+from tallytree.privacy.scales import SMALLEST_SCALE, representable
 from tallytree.privacy.sensitivity import Sensitivity
 
 Accounting = Literal["pld", "zcdp", "paper"]
@@ -81,6 +81,13 @@ class NoisePlan:
     def __post_init__(self) -> None:
         """Refuse to exist where more than the budget would be spent; the levels are sealed."""
         object.__setattr__(self, "levels", MappingProxyType(dict(self.levels)))
+        law = "discrete_laplace" if self.budget.kind == "pure" else "discrete_gaussian"
+        for each in self.measured:
+            if each.noise.distribution != law or each.noise.scale < SMALLEST_SCALE:
+                raise BudgetExceeded(
+                    f"budget: {self.budget!r} is accounted for with {law} noise of a scale of at least "
+                    f"{float(SMALLEST_SCALE)}, but {each.statistic!r} at {each.level!r} would have {each.noise!r}"
+                )
         epsilon, delta = self.budget.epsilon, self.budget.delta
         if self.accounting == "pld" and epsilon is not None and delta is not None:
             if not pld.implied(self._curves, epsilon, delta):
