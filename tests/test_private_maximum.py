@@ -366,7 +366,13 @@ def test_noise_may_be_drawn_by_opendp(areas):
 def test_the_statement_says_what_was_measured_and_what_k_came_out(areas):
     job = planned(areas)
     before, after = job.statement(), job.run().statement
-    new = ("maximum", "constraint_violations", "public_groups_kept")  # known once it has run
+    new = (
+        "maximum",
+        "constraint_violations",
+        "negative_numbers",
+        "fractional_numbers",
+        "public_groups_kept",
+    )  # known once it has run
     assert before["maximum"] == {
         "statistic": "largest_size",
         "share": 0.1,

@@ -240,7 +240,7 @@ def release_group_sizes(
             `"private"` for one with its defaults, measures the largest size with a share of the budget first.
         min_group_size: smaller groups are set to it.
         max_contributions: the most records of one person; assumed, not enforced.
-        mechanism: how measurements become group sizes, one of `tallytree.sizes`; `Matching()` by default.
+        mechanism: how measurements become group sizes, one of `tallytree.sizes`; `Joint()` by default.
         budget_split: `"even"` (the default), a weight for each measured level, or `"auto"`, which chooses weights from
             public facts so that no level pays much more than another for all of them being published.
         accounting: see `release_counts`; likewise the remaining arguments.

@@ -63,7 +63,7 @@ def reconcile_group_sizes(
     Args:
         release: a release of group sizes, or the folder of a saved one.
         hierarchy: the public tree of the release, its leaves in the same order.
-        mechanism: one of `tallytree.sizes` that works on what was measured; `Matching()` by default.
+        mechanism: one of `tallytree.sizes` that works on what was measured; `Joint()` by default.
 
     Returns:
         A release with the same measurements and new tables. Its statement is the earlier one's, but for `mechanism`

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import is_dataclass
 
-from tallytree.sizes.matching import Matching
+from tallytree.sizes.joint import Joint
 from tallytree.sizes.mechanism import SizesMechanism
 
 
@@ -15,7 +15,7 @@ def chosen_mechanism(given: object) -> SizesMechanism:
         TypeError: not a mechanism for group sizes.
     """
     if given is None:
-        return Matching()
+        return Joint()
     if not isinstance(given, SizesMechanism) or not is_dataclass(type(given)):
-        raise TypeError(f"mechanism: {given!r} must be one of tallytree.sizes, for instance Matching()")
+        raise TypeError(f"mechanism: {given!r} must be one of tallytree.sizes, for instance Joint()")
     return given

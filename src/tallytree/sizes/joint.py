@@ -141,8 +141,10 @@ def _measure(domain: SizesDomain, depth: int, measurer: Measures) -> joint.Level
         most = known.astype(np.float64)
     else:
         most = np.full(len(level.values), math.inf if domain.total is None else float(domain.total))
+    values = level.values if domain.groups_are_public else whole_tails(domain, level)
+    largest = joint.LARGEST // len(values) - 1  # noise beyond that says no more, and doubles must add it up
     return joint.Level(
-        level.values if domain.groups_are_public else whole_tails(domain, level),
+        np.clip(values, -largest, largest) if max(values.max(), -values.min()) > largest else values,
         _children(domain, depth),
         float(level.noise.scale),
         level.noise.distribution == "discrete_laplace",
