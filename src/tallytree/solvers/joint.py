@@ -22,7 +22,7 @@ from tallytree.arrays import FloatArray, IntArray, chunks
 from tallytree.kernels import kernel
 from tallytree.solvers.checks import check_offsets
 from tallytree.solvers.monotone_sums import fit_with_sums, isotonic_decreasing, round_with_sums
-from tallytree.solvers.rates import DISPERSIONS, choose_dispersion, local_rates, log_likelihoods, size_blocks
+from tallytree.solvers.rates import DISPERSIONS, choose_dispersion, local_rates, log_likelihoods, size_blocks, strongest
 from tallytree.solvers.state_chain import posterior
 from tallytree.threads import side_by_side
 
@@ -123,7 +123,7 @@ def fit(
     tails = [Tails(np.array([0, len(start)], dtype=np.int64), start, whole[start])]
     worst = (0, 0.0, 0.0)
     for i in range(1, len(levels)):
-        families = _downward(levels, i, estimates[i][0], below[i], tails[-1], kappas, tolerance, first_size)
+        families = _downward(levels, i, estimates[i][0], below[i], tails[-1], kappas, tolerance, first_size, blocks)
         parts = _in_threads(families, np.diff(levels[i - 1].first_child))
         begins = np.cumsum([0, *(len(part[1]) for part in parts)])
         offsets = [part[0][:-1] + begin for part, begin in zip(parts, begins[:-1], strict=True)]
@@ -213,6 +213,7 @@ def _downward(
     dispersions: FloatArray,
     tolerance: float,
     first_size: int,
+    blocks: IntArray,
 ) -> Callable[[slice], Part]:
     """How to estimate the families of a slice of level i's parents."""
     level, first_child = levels[i], levels[i - 1].first_child
@@ -229,6 +230,7 @@ def _downward(
             *below,
             level.most,
             first_size,
+            blocks,
             dispersions,
             *above,
             tolerance,
@@ -385,6 +387,7 @@ def _estimate_families(
     below_variance: FloatArray,
     most: FloatArray,
     first_size: int,
+    blocks: IntArray,
     dispersions: FloatArray,
     offsets: IntArray,
     start: IntArray,
@@ -399,7 +402,7 @@ def _estimate_families(
     n = values.shape[1]
     raw = 1.0 / (2.0 * scale * scale) if laplace else 1.0 / (scale * scale)
     scratch, first = np.empty((5, n + 1)), np.empty(n, np.int64)
-    m, v, dispersion, one_block = np.empty(n), np.empty(n), np.empty(n + 1), np.zeros(n, np.int64)
+    m, v, dispersion, choice = np.empty(n), np.empty(n), np.empty(n + 1), np.empty(blocks[n - 1] + 1, np.int64)
     offset = first_child[begin_family]
     out = np.zeros(first_child[end_family] - offset + 1, np.int64)
     buffer = np.empty((2, 1024), np.int64)
@@ -422,13 +425,16 @@ def _estimate_families(
                 drop[begin[r]] = total[r - 1] - total[r]
             rate = np.zeros((len(kids), end + 1))
             _shared_rates(mean, most, kids, drop, first_size, rate)
-            likelihood = np.zeros((len(dispersions), 1))
+            likelihood = np.zeros((len(dispersions), blocks[end - 1] + 1))
             if len(dispersions) > 1:
                 for k in range(len(kids)):
                     if most[kids[k]] > 0:
                         given = values[kids[k], :end].astype(np.float64)
-                        log_likelihoods(given, np.full(end, raw), rate[k], one_block, dispersions, likelihood)
-            dispersion[: end + 1] = dispersions[np.argmax(likelihood)]
+                        log_likelihoods(given, np.full(end, raw), rate[k], blocks, dispersions, likelihood)
+            strongest(likelihood, choice)
+            for r in range(end):
+                dispersion[r] = dispersions[choice[blocks[r]]]
+            dispersion[end] = dispersion[end - 1]
             x, target, weight = np.zeros((len(kids), runs)), np.zeros((len(kids), runs)), np.ones((len(kids), runs))
             for k in range(len(kids)):
                 c = kids[k]
