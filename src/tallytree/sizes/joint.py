@@ -144,7 +144,7 @@ def _measure(domain: SizesDomain, depth: int, measurer: Measures) -> joint.Level
     values = level.values if domain.groups_are_public else whole_tails(domain, level)
     largest = joint.LARGEST // len(values) - 1  # noise beyond that says no more, and doubles must add it up
     return joint.Level(
-        np.clip(values, -largest, largest) if max(values.max(), -values.min()) > largest else values,
+        np.clip(values, -largest, largest) if max(values.max(initial=0), -values.min(initial=0)) > largest else values,
         _children(domain, depth),
         float(level.noise.scale),
         level.noise.distribution == "discrete_laplace",
