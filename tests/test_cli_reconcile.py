@@ -76,7 +76,7 @@ def test_tables_are_made_again_without_records_and_nothing_is_spent(folder):
         "Release: again\n"
     )
     assert again.statement["mechanism"]["options"]["smoothness"] == 1
-    assert again.statement["reconciled"]["measured_for"]["name"] == "Matching"
+    assert again.statement["reconciled"]["measured_for"]["name"] == "Joint"
     assert (folder / "again/tables/county.csv").is_file()
     assert len(Ledger("ledger.db").dataset("homes").entries) == 1
 
@@ -100,7 +100,7 @@ def test_a_seeded_release_says_not_private(folder):
 
 def test_mistakes_are_one_line_and_leave_nothing(folder):
     before = sorted(folder.iterdir())
-    assert re.fullmatch(r"folder: '.*nowhere' is not a whole release; it has no readable release\.json",
+    assert re.fullmatch(r"folder: '.*nowhere' does not exist, or is no folder; give the folder of a saved release",
                         refusal("reconcile", "nowhere", "joint.yaml", "--out", "again"))  # fmt: skip
     assert refusal("reconcile", "out", "joint.yaml", "--out", "areas.parquet").startswith("folder: ")
     (folder / "joint.yaml").write_text(SPEC + "mechanism: {name: Chain}\n")

@@ -109,6 +109,24 @@ def test_what_max_group_size_may_be_is_said(areas):
         planned(areas, max_group_size=2.5)
 
 
+@pytest.mark.parametrize("given", [None, PrivateMaximum])
+def test_what_is_no_size_is_told_what_would_be(areas, given):
+    with pytest.raises(TypeError, match=r'max_group_size: .* must be an integer, "private", or tallytree'):
+        rows(areas, max_group_size=given)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [(2_000_000_000, "max_group_size"), (PrivateMaximum(at_most=2_000_000_000), "max_group_size: at_most")],
+)
+def test_more_cells_than_a_machine_holds_are_refused_before_anything_is_spent(areas, given, name):
+    with pytest.raises(
+        ValueError, match=rf"^{name}: 2,000,000,001 sizes at \d nodes are .* cells to measure, more than"
+    ):
+        rows(areas, max_group_size=given)
+    assert planned(areas, max_group_size=given, mechanism=tt.sizes.Matching("sorted")) is not None
+
+
 @pytest.mark.parametrize(("least", "invariants", "at_most"), [(5, "groups", 5), (0, "none", 1), (0, "total", 1)])
 def test_a_bound_that_leaves_one_size_is_refused(areas, least, invariants, at_most):
     with pytest.raises(ValueError, match=rf"at_most: {at_most} must be more than the least size that is published, "):
@@ -410,7 +428,7 @@ def test_a_saved_release_keeps_k_and_what_was_asked_for(areas, tmp_path):
 def test_tables_are_made_again_within_the_k_that_came_out(areas, tmp_path, invariants):
     release = rows(areas, budget=PURE, invariants=invariants)
     release.save(tmp_path / "out")
-    again = tt.reconcile_group_sizes(tmp_path / "out", areas, mechanism=tt.sizes.Matching())
+    again = tt.reconcile_group_sizes(tmp_path / "out", areas)
     for level in release.levels:
         assert again.table(level) == release.table(level)
     assert again.statement["maximum"] == release.statement["maximum"]

@@ -175,7 +175,7 @@ def test_a_tree_of_one_node_or_two(leaves):
     rows = pa.table({"leaf": leaves[:1], "n": [2], "households": [40]})
     for invariants in ("groups", "total", "none"):
         first = released(tree, records=rows, invariants=invariants, max_group_size=2)
-        again = tt.reconcile_group_sizes(first, tree, mechanism=tt.sizes.Matching())
+        again = tt.reconcile_group_sizes(first, tree)
         assert all(again.table(level).equals(first.table(level)) for level in first.levels)
 
 
@@ -255,7 +255,7 @@ def test_another_mechanism_gives_what_it_would_have_given_on_the_same_noise(area
 
     groups = {"groups": [45, 7, 0, 42], "total": [40, 7, 0, 42], "none": [0] * 4}[invariants]
     domain = SizesDomain.from_leaves(areas, np.array(groups), 0 if invariants == "groups" else 1, 12, invariants)
-    expected = (second or tt.sizes.Matching()).release_sizes(domain, Replay())
+    expected = (second or tt.sizes.Joint()).release_sizes(domain, Replay())
     again = tt.reconcile_group_sizes(made, areas, mechanism=second)
     tables = [again.table(level) for level in again.levels]
     for table, level in zip(tables, expected, strict=True):
@@ -266,6 +266,14 @@ def test_another_mechanism_gives_what_it_would_have_given_on_the_same_noise(area
     assert again.statement["public_groups_kept"] is True
     back = tt.reconcile_group_sizes(again, areas, mechanism=first)
     assert all(back.table(level).equals(made.table(level)) for level in made.levels)
+
+
+def test_an_estimator_that_does_not_go_with_the_release_is_told_of_in_its_terms(areas):
+    made = released(areas, invariants="none")
+    with pytest.raises(
+        ValueError, match=r"^mechanism: Matching\(.*does not go with a release with invariants = 'none' that measured"
+    ):
+        tt.reconcile_group_sizes(made, areas, mechanism=tt.sizes.Matching("sorted"))
 
 
 def test_with_next_to_no_noise_any_fitting_mechanism_gives_the_truth(areas):

@@ -120,7 +120,7 @@ def test_a_spec_of_group_sizes_becomes_the_job_that_it_describes(folder):
     job = load_spec(write(folder, GROUP_SIZES)).job()
     assert isinstance(job, GroupSizesJob)
     assert (job.smallest, job.largest, job.group) == (0, 100, "home")
-    assert job.mechanism == sizes.Matching()
+    assert job.mechanism == sizes.Joint()
 
 
 def test_engine_and_seed_and_the_other_common_keys_reach_the_job(folder):
@@ -223,6 +223,7 @@ def test_a_private_largest_size_is_a_word_or_a_mapping(folder, written, share, a
         ("privat", "max_group_size: 'privat' must be an integer, private, or a mapping such as {share: 0.01}"),
         ("1.5", "max_group_size: 1.5 must be an integer"),
         ("[5]", "max_group_size: a list must be a number"),
+        ("{}", "max_group_size: an empty mapping must name share or at_most; or write private"),
     ],
 )
 def test_a_private_largest_size_that_is_wrong_is_named_with_its_line(folder, written, message):
@@ -244,7 +245,11 @@ MISTAKES = {
         ", line 7, budget.epsilon: 1e999999999 is out of range",
     ),
     "a mapping for a number": ("epsilon: 1", "epsilon: {a: 1}", ", line 7, budget.epsilon: a mapping must be a number"),
-    "delta of 1": ("1e-8", "1", ", line 8, budget.delta: 1 must lie strictly between 0 and 1 (for instance 1e-8)"),
+    "delta of 1": (
+        "1e-8",
+        "1",
+        ", line 8, budget.delta: 1 must lie strictly between 0 and 1 (for instance 1e-8 for delta, 0.01 for a share)",
+    ),
     "two kinds of budget": (
         "epsilon: 1",
         "rho: 1",
@@ -340,7 +345,7 @@ MISTAKES = {
     "an unknown split": (
         "{state: 0.1, county: 2e-1}",
         "evn",
-        ", line 10, budget_split: 'evn' is not known; give \"even\" or weights by level name",
+        ', line 10, budget_split: \'evn\' is not known; give "even", "auto" (of group sizes), or weights by level name',
     ),
     "a split that is a list": (
         "{state: 0.1, county: 2e-1}",

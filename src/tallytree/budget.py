@@ -103,10 +103,17 @@ def shares(budget_split: BudgetSplit, measured: Sequence[str]) -> dict[str, Frac
     if budget_split is None or (isinstance(budget_split, str) and budget_split == "even"):
         return {level: Fraction(1, len(measured)) for level in measured}
     if isinstance(budget_split, str):
-        known = '"auto" is for group sizes' if budget_split == "auto" else f"{budget_split!r} is not known"
-        raise ValueError(f'budget_split: {known}; give "even" or weights by level name')
+        if budget_split == "auto":
+            raise ValueError('budget_split: "auto" is for group sizes; give "even" or weights by level name')
+        raise ValueError(
+            f'budget_split: {budget_split!r} is not known; give "even", "auto" (of group sizes), or weights by level '
+            "name"
+        )
     if not isinstance(budget_split, Mapping):
-        raise TypeError(f'budget_split: {budget_split!r} must be "even" or a mapping from level names to weights')
+        raise TypeError(
+            f'budget_split: {budget_split!r} must be "even", "auto" (of group sizes), or a mapping from level names to '
+            "weights"
+        )
     for level in measured:
         if level not in budget_split:
             raise ValueError(

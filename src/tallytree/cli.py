@@ -40,7 +40,11 @@ CsvOption = Annotated[bool, typer.Option("--csv", help="Write every table as CSV
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger; see docs/ledger.md.")]
 LedgerOption = Annotated[
     Path | None,
-    typer.Option("--ledger", metavar="LEDGER", help="Record it in this file, made if need be; goes before the spec's."),
+    typer.Option(
+        "--ledger",
+        metavar="LEDGER",
+        help="The file with what was spent; goes before the spec's. Only release writes to it.",
+    ),
 ]
 DatasetOption = Annotated[
     str | None, typer.Option("--dataset", metavar="NAME", help="The data set's name in the ledger.")

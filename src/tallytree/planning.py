@@ -38,6 +38,9 @@ ROOT_STATISTICS: frozenset[Statistic] = frozenset(("total",))
 COUNTS_STATISTICS: frozenset[Statistic] = frozenset(("counts",))
 SIZES_STATISTICS: frozenset[Statistic] = frozenset(("tail_counts", "chain_tail_counts", "histogram"))
 
+MOST_CELLS = 2**32
+"""More cells take more than some 10 to 60 GB, depending on the mechanism."""
+
 SORTED_STATISTICS: frozenset[Statistic] = frozenset(("sorted_sizes",))
 """What needs the number of groups of every node to be public, since it shows it."""
 
@@ -240,6 +243,7 @@ def group_sizes_job(
     statistics = mechanism.statistics(hierarchy, invariants=public)
     allowed = SIZES_STATISTICS | SORTED_STATISTICS if public == "groups" else SIZES_STATISTICS
     _check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, allowed))
+    _check_cells(hierarchy, statistics, largest - smallest + 1, private)
 
     listed = None
     if options.budget_split == "auto" and public_groups is not None:
@@ -376,6 +380,23 @@ def _size_range(min_group_size: int, greatest: int | PrivateMaximum, public: Inv
     if given >= greatest and given > (0 if public == "groups" else 1):
         raise ValueError(f"min_group_size: {given} must be less than max_group_size, which is {greatest}")
     return smallest, greatest
+
+
+def _check_cells(
+    hierarchy: Hierarchy, statistics: Mapping[str, Statistic], sizes: int, private: PrivateMaximum | None
+) -> None:
+    """Refuse more cells than a machine holds, before anything is spent; sorted sizes are as many as there are groups.
+
+    Raises:
+        ValueError: naming what to lower.
+    """
+    nodes = sum(level_sizes(hierarchy)[level] for level, kind in statistics.items() if kind != "sorted_sizes")
+    if nodes * sizes > MOST_CELLS:
+        name = "max_group_size" if private is None else "max_group_size: at_most"
+        raise ValueError(
+            f"{name}: {sizes:,} sizes at {nodes:,} nodes are {nodes * sizes:,} cells to measure, more than "
+            f"{MOST_CELLS:,}; lower it, since every size up to it is measured at every node"
+        )
 
 
 def _published_calibration(mechanism: SizesMechanism, budget: Budget, plan: NoisePlan) -> str:

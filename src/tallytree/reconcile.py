@@ -86,7 +86,7 @@ def reconcile_group_sizes(
     invariants, smallest, largest = _range(earlier.spec, statement)
     if isinstance(chosen, HasLimit):
         chosen.check_cells(hierarchy, largest - smallest + 1)
-    _check_measured(chosen, chosen.statistics(hierarchy, invariants=invariants), measured, measured_depths(hierarchy))
+    _check_measured(chosen, _wanted(chosen, hierarchy, invariants, measured), measured, measured_depths(hierarchy))
     _check_calibration(chosen, hierarchy, statement)
     domain = SizesDomain.from_leaves(
         hierarchy, _public_groups(earlier, hierarchy, invariants), smallest, largest, invariants
@@ -167,6 +167,26 @@ def _range(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> tuple[Invar
             f"release: its spec has min_group_size = {smallest!r} and max_group_size = {largest!r}; {FRESH_COPY}"
         )
     return cast(Invariants, invariants), smallest, largest
+
+
+def _wanted(
+    mechanism: SizesMechanism,
+    hierarchy: Hierarchy,
+    invariants: Invariants,
+    measured: Mapping[str, tuple[Statistic, Noise]],
+) -> dict[str, Statistic]:
+    """What the mechanism works on.
+
+    Raises:
+        ValueError: it does not go with what is public.
+    """
+    try:
+        return mechanism.statistics(hierarchy, invariants=invariants)
+    except ValueError as error:
+        raise ValueError(
+            f"mechanism: {mechanism!r} does not go with a release with invariants = {invariants!r} that measured "
+            f"{described(measured)}; choose another ({error})"
+        ) from None
 
 
 def _check_measured(

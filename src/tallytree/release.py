@@ -295,6 +295,8 @@ def _manifest(place: Path) -> dict[str, Any]:
     Raises:
         ValueError: it cannot be read, is of another format version, or misses something.
     """
+    if not place.is_dir():
+        raise ValueError(f"folder: {str(place)!r} does not exist, or is no folder; give the folder of a saved release")
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

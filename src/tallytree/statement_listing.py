@@ -57,9 +57,10 @@ def show_terms(console: Console, statement: Mapping[str, Any], spends: str = "Sp
     show_invariants(console, statement)
     spent = ", ".join(f"{name} {_amount(amount)}" for name, amount in statement["spent"].items())
     granted = ", ".join(f"{name} {_amount(amount)}" for name, amount in statement["budget"].items())
+    # Tables made again are by another mechanism than the one that the budget was spent for.
+    measured_for = statement.get("reconciled", {}).get("measured_for", statement["mechanism"])
     show_line(
-        console,
-        f"{spends} {spent} of {granted} ({statement['mechanism']['name']}, accounting: {statement['accounting']}).",
+        console, f"{spends} {spent} of {granted} ({measured_for['name']}, accounting: {statement['accounting']})."
     )
     show_line(console, f"Guarantee: {statement['guarantee']}")
 

@@ -291,7 +291,8 @@ def test_wrong_input_is_refused():
         fit([levels[0]._replace(most=np.array([-1.0])), *levels[1:]], first_size=1)
 
 
-def test_families_that_stop_early_are_logged(caplog, monkeypatch):
+def test_families_that_stop_early_are_logged(caplog):
+    caplog.set_level("INFO")
     levels, _ = tree_levels(RNG(0), smooth_leaves(RNG(1)), 3.0)
     found = fit(levels, first_size=1, tolerance=1e-15)
     assert found.iterations == joint.MOST_ITERATIONS

@@ -31,9 +31,9 @@ budget:
 # ... which the levels share. Weights by level would do too: {{country: 1, state: 1, county: 2}}
 budget_split: even
 
+# How noisy measurements become group sizes. Joint is the default; others are in docs/group-sizes.md.
 mechanism:
-  name: Matching
-  options: {{estimator: cumulative, norm: 1, merge: weighted}}
+  name: Joint
 """
 
 COMMUTES_SPEC = """\

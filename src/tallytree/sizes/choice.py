@@ -17,5 +17,7 @@ def chosen_mechanism(given: object) -> SizesMechanism:
     if given is None:
         return Joint()
     if not isinstance(given, SizesMechanism) or not is_dataclass(type(given)):
-        raise TypeError(f"mechanism: {given!r} must be one of tallytree.sizes, for instance Joint()")
+        raise TypeError(
+            f"mechanism: {given!r} must be one of tallytree.sizes, made with its options, for instance Joint()"
+        )
     return given

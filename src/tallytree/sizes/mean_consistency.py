@@ -52,8 +52,8 @@ class MeanConsistency:
         if nodes * sizes > MOST_CELLS:
             raise ValueError(
                 f"mechanism: {self!r} releases a number for nearly every node and size, here {nodes:,} × {sizes:,} = "
-                f"{nodes * sizes:,} cells, and takes at most {MOST_CELLS:,}; lower max_group_size, or choose another "
-                "mechanism"
+                f"{nodes * sizes:,} cells, and takes at most {MOST_CELLS:,}; lower max_group_size (its "
+                "at_most where it is private), or choose another mechanism"
             )
 
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:

@@ -83,6 +83,11 @@ def largest_size(max_group_size: object) -> int | PrivateMaximum:
             f'max_group_size: {max_group_size!r} is not known; give an integer, "private", or '
             "tallytree.sizes.PrivateMaximum(share=…, at_most=…)"
         )
+    if max_group_size is None or max_group_size is PrivateMaximum:
+        raise TypeError(
+            f'max_group_size: {max_group_size!r} must be an integer, "private", or '
+            "tallytree.sizes.PrivateMaximum(share=…, at_most=…)"
+        )
     return integer(max_group_size, "max_group_size", least=1, most=LARGEST_SIZE)
 
 

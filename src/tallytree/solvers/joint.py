@@ -127,7 +127,10 @@ def fit(
         worst = max([worst, *((int(part[3][0]), float(part[3][1]), float(part[3][2])) for part in parts)])
         _share_variance(levels[i - 1].first_child, estimates[i - 1][1], estimates[i][1])
     if worst[0] >= MOST_ITERATIONS:
-        logger.warning("a family's residuals are %.2g and %.2g after %d iterations", worst[1], worst[2], worst[0])
+        logger.info(
+            "the estimate is valid, but not the nearest: a family's residuals are %.2g and %.2g after %d iterations",
+            *(worst[1], worst[2], worst[0]),
+        )
     return Fit(tails, [variance for _, variance in estimates], *worst)
 
 

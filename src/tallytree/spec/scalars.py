@@ -102,7 +102,9 @@ def _positive(value: object) -> Fraction:
 def _probability(value: object) -> Fraction:
     number = _positive(value)
     if number >= 1:
-        raise ValueError(f"{shown(value)} must lie strictly between 0 and 1 (for instance 1e-8)")
+        raise ValueError(
+            f"{shown(value)} must lie strictly between 0 and 1 (for instance 1e-8 for delta, 0.01 for a share)"
+        )
     return number
 
 

@@ -55,6 +55,8 @@ class PrivateMaximumSpec(Section):
 
 def _largest_size(value: object) -> int | str | PrivateMaximumSpec:
     match value:
+        case dict() if not value:
+            raise ValueError("an empty mapping must name share or at_most; or write private, for their defaults")
         case dict():
             return PrivateMaximumSpec.model_validate(value)  # a finding in it is found at its key
         case "private":
