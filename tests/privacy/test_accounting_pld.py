@@ -148,7 +148,7 @@ def test_a_plan_over_its_budget_cannot_exist():
     with pytest.raises(tt.BudgetExceeded, match=r"more than Budget\(epsilon=1.0, delta=1e-08\)"):
         NoisePlan(budget, "pld", smaller)
     laplace = LevelPlan("state", *COUNTS[:1], Fraction(1), COUNTS[1], Noise("discrete_laplace", Fraction(100)))
-    with pytest.raises(ValueError, match="no one pattern of discrete Gaussian shifts"):
+    with pytest.raises(tt.BudgetExceeded, match="is accounted for with discrete_gaussian noise"):
         NoisePlan(budget, "pld", {"state": laplace})
 
 
