@@ -150,6 +150,8 @@ def test_a_plan_over_its_budget_cannot_exist():
     laplace = LevelPlan("state", *COUNTS[:1], Fraction(1), COUNTS[1], Noise("discrete_laplace", Fraction(100)))
     with pytest.raises(tt.BudgetExceeded, match="is accounted for with discrete_gaussian noise"):
         NoisePlan(budget, "pld", {"state": laplace})
+    with pytest.raises(ValueError, match="no one pattern of discrete Gaussian shifts"):
+        pld.curves([(COUNTS[1], laplace.noise)])
 
 
 def test_nothing_measured_spends_nothing():
