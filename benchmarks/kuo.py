@@ -28,9 +28,8 @@ from typing import Any
 import numpy as np
 from common import SHARED, Data, generated, mean_and_error, peak_gibibytes, root_alone, taxi
 
-import tallytree as tt
 from tallytree.datasets import kuo
-from tallytree.sizes import Matching
+from tallytree.sizes import BottomUp, Matching
 
 NAMES = ("housing", "white", "hawaiian", "taxi")
 ESTIMATORS = {"naive": Matching("naive"), "cumulative": Matching("cumulative"), "sorted": Matching("sorted", norm=2)}
@@ -76,9 +75,11 @@ def table3(arguments: argparse.Namespace) -> None:
 
 def table4(arguments: argparse.Namespace) -> None:
     published = read_reference(arguments.shared / "reference" / "kuo_table4_epsilon1.csv")
-    mechanisms = {"Matching-cumulative": Matching(), "Matching-cumulative, rounded": Matching(carry="rounded")}
-    if hasattr(tt.sizes, "BottomUp"):
-        mechanisms = {"BottomUp": tt.sizes.BottomUp()} | mechanisms
+    mechanisms = {
+        "BottomUp": BottomUp(),
+        "Matching-cumulative": Matching(),
+        "Matching-cumulative, rounded": Matching(carry="rounded"),
+    }
     print(f"\n### Table 4: three levels, epsilon = 1, {arguments.runs} runs; ours / published\n")
     print("| data | K | mechanism | level 0 | level 1 | level 2 |\n| --- | --- | --- | --- | --- | --- |")
     for name in arguments.names:

@@ -74,13 +74,17 @@ class NodeTable:
 
     def read(self, start: int, stop: int) -> pa.Table:
         """Rows `start` … `stop` − 1."""
-        path = self.tree.path_table(self.depth, self.nodes[start:stop])
-        numbers = self.columns.slice(start, stop - start)
-        return pa.table({name: table.column(name) for table in (path, numbers) for name in table.column_names})
+        return beside_paths(self.tree, self.depth, self.nodes[start:stop], self.columns.slice(start, stop - start))
 
     def slices(self) -> Iterator[slice]:
         """Slices of equally many rows."""
         return (slice(start, start + ROWS_AT_ONCE) for start in range(0, self.num_rows, ROWS_AT_ONCE))
+
+
+def beside_paths(tree: Tree, depth: int, nodes: IntArray, numbers: pa.Table) -> pa.Table:
+    """Numbers about nodes of a level, with the nodes' path columns before them."""
+    path = tree.path_table(depth, nodes)
+    return pa.table({name: table.column(name) for table in (path, numbers) for name in table.column_names})
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallytree.arrays import IntArray
+from tallytree.audit.runs import all_cells
 from tallytree.measure import TrueStatistics
 from tallytree.measurements import Noise
 from tallytree.privacy.accounting import NoisePlan
@@ -153,10 +154,7 @@ def _distance(noise: Noise, moved: IntArray) -> IntArray:
 
 def _cells(plan: NoisePlan, statistics: TrueStatistics) -> list[IntArray]:
     """All true cells that the plan measures, in its order."""
-    found = [
-        statistics.cells(level, np.arange(statistics.size(level), dtype=np.int64), planned.statistic)[0]
-        for level, planned in plan.levels.items()
-    ]
+    found = [all_cells(statistics, planned)[0] for planned in plan.levels.values()]
     if plan.maximum is None:
         return found
     root = np.zeros(1, dtype=np.int64)

@@ -14,7 +14,7 @@ import numpy as np
 
 from tallytree.arrays import IntArray, NumberArray, concatenate_ranges
 from tallytree.audit.events import Score, View
-from tallytree.audit.runs import LevelRuns, ReplayMeasurer, draw_these_runs, run_stride
+from tallytree.audit.runs import LevelRuns, ReplayMeasurer, all_cells, draw_these_runs, run_stride
 from tallytree.audit.views import Publisher, cell_labels, log_likelihood_ratio
 from tallytree.measure import TrueStatistics
 from tallytree.privacy.accounting import LevelPlan, NoisePlan
@@ -132,10 +132,7 @@ class _Table:
 
 def true_cells(statistics: SizeLevels, plan: NoisePlan) -> dict[str, tuple[IntArray, IntArray]]:
     """The true cells of every level, and where those of its nodes begin."""
-    return {
-        level: statistics.cells(level, np.arange(statistics.size(level), dtype=np.int64), planned.statistic)[:2]
-        for level, planned in plan.levels.items()
-    }
+    return {level: all_cells(statistics, planned)[:2] for level, planned in plan.levels.items()}
 
 
 def _likelihood_ratios(

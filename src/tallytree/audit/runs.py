@@ -46,7 +46,7 @@ def draw_runs(statistics: TrueStatistics, plan: NoisePlan, source: NoiseSource, 
 
 def run_stride(statistics: TrueStatistics, plan: NoisePlan) -> int:
     """How far apart the numbers of a cell are in two runs that follow each other: more than there are cells."""
-    numbers = (_all_cells(statistics, planned)[2] for planned in plan.levels.values())
+    numbers = (all_cells(statistics, planned)[2] for planned in plan.levels.values())
     largest = max((int(found.max(initial=0)) for found in numbers), default=0)
     return 1 << largest.bit_length()
 
@@ -61,7 +61,7 @@ def draw_these_runs(
     """
     drawn = {}
     for level, planned in plan.levels.items():
-        true, offsets, numbers = _all_cells(statistics, planned)
+        true, offsets, numbers = all_cells(statistics, planned)
         cells = (runs[:, None] * stride + numbers).reshape(-1)
         noise = source.draw(planned.noise, (level, planned.statistic), cells).reshape(len(runs), len(numbers))
         drawn[level] = LevelRuns(planned, true, offsets, noise + true)
@@ -99,6 +99,7 @@ class ReplayMeasurer:
         return Measurement(level, statistic, nodes, noisy, offsets, drawn.planned.noise, first_cell)
 
 
-def _all_cells(statistics: TrueStatistics, planned: LevelPlan) -> tuple[IntArray, IntArray, IntArray]:
+def all_cells(statistics: TrueStatistics, planned: LevelPlan) -> tuple[IntArray, IntArray, IntArray]:
+    """The true cells of a level's nodes, where each node's begin, and their numbers; see `TrueStatistics.cells`."""
     nodes = np.arange(statistics.size(planned.level), dtype=np.int64)
     return statistics.cells(planned.level, nodes, planned.statistic)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tallytree.arrays import IntArray, chunks
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measurement
+from tallytree.release import beside_paths
 
 MOST_LIST_CELLS = 2**30
 """A list array of Arrow addresses its cells with 32 bits."""
@@ -66,16 +67,15 @@ class MeasuredTable:
 
     def read(self, start: int, stop: int) -> pa.Table:
         """Rows `start` … `stop` − 1."""
-        rows = slice(start, stop)
+        nodes = self.nodes[start:stop]
         kind = pa.int64() if self.column == "value" else pa.list_(pa.int64())
-        path = self.tree.path_table(self.depth, self.nodes[rows])
         numbers = pa.table(
             {
                 self.column: pa.chunked_array(list(self._arrays(start, stop)), kind),
-                "std_dev": np.full(len(self.nodes[rows]), self.std_dev),
+                "std_dev": np.full(len(nodes), self.std_dev),
             }
         )
-        return pa.table({name: table.column(name) for table in (path, numbers) for name in table.column_names})
+        return beside_paths(self.tree, self.depth, nodes, numbers)
 
     def slices(self) -> Iterator[slice]:
         """Rows that may be read at once: few where rows are long lists."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
 from tallytree.sizes.estimators import EstimatorName
-from tallytree.sizes.level_estimates import LevelEstimates, check_estimator, checked_norm
+from tallytree.sizes.level_estimates import LevelEstimates, check_estimator, checked_norm, estimated_sizes
 from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_depths, sum_over_tree
 from tallytree.solvers.isotonic import Norm
-from tallytree.solvers.matching import rounded_sizes
 from tallytree.terms import Invariants
 
 
@@ -50,8 +47,7 @@ class BottomUp:
         """Group sizes per level, root first."""
         (runs,) = self._leaves(domain.hierarchy).of(domain, measurer)
         # Levels below the measured one repeat it, so its nodes' numbers are the leaves'.
-        leaves = np.repeat(np.arange(domain.hierarchy.n_leaves), np.diff(runs.offsets))
-        return sum_over_tree(domain.hierarchy, LevelSizes(leaves, rounded_sizes(runs), runs.groups), domain.largest)
+        return sum_over_tree(domain.hierarchy, LevelSizes(*estimated_sizes(runs)), domain.largest)
 
     def _leaves(self, hierarchy: Hierarchy) -> LevelEstimates:
         return LevelEstimates(hierarchy, measured_depths(hierarchy)[-1:], self.estimator, self.norm)

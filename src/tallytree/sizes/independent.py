@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
-from tallytree.sizes.level_estimates import EstimatorOption, LevelEstimates, check_estimator, checked_norm
+from tallytree.sizes.level_estimates import (
+    EstimatorOption,
+    LevelEstimates,
+    check_estimator,
+    checked_norm,
+    estimated_sizes,
+)
 from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_depths, summed
 from tallytree.solvers.isotonic import Norm
-from tallytree.solvers.matching import rounded_sizes
 from tallytree.terms import Invariants
 
 
@@ -59,6 +62,5 @@ class Independent:
                 levels.append(levels[-1])
                 continue
             (runs,) = LevelEstimates(hierarchy, [depth], self.estimator, self.norm).of(domain, measurer)
-            nodes = np.repeat(np.arange(hierarchy.size(depth)), np.diff(runs.offsets))
-            levels.append(summed(nodes, rounded_sizes(runs), runs.groups, domain.largest))
+            levels.append(summed(*estimated_sizes(runs), domain.largest))
         return levels

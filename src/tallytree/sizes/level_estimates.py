@@ -8,7 +8,7 @@ from typing import cast, get_args
 
 import numpy as np
 
-from tallytree.arrays import IntArray, chunks
+from tallytree.arrays import IntArray, NumberArray, chunks
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measurement, Measures, Statistic
 from tallytree.sizes.estimators import ESTIMATORS, Bounds, Estimator, EstimatorName, Fit
@@ -16,7 +16,7 @@ from tallytree.sizes.mechanism import SizesDomain
 from tallytree.sizes.noisy import CELLS_AT_ONCE
 from tallytree.sizes.reconcile import project_group_numbers
 from tallytree.solvers.isotonic import Norm
-from tallytree.solvers.matching import NodeRuns
+from tallytree.solvers.matching import NodeRuns, rounded_sizes
 from tallytree.terms import Invariants
 from tallytree.threads import side_by_side
 
@@ -182,6 +182,12 @@ def _numbers(estimator: Estimator, bounds: Bounds, fit: Fit) -> IntArray:
     if bounds.groups is not None or estimator.numbers is None:
         return cast(IntArray, bounds.groups)
     return estimator.numbers(fit)
+
+
+def estimated_sizes(runs: NodeRuns) -> tuple[IntArray, IntArray, NumberArray]:
+    """Estimated runs as what `LevelSizes` has: node, whole size and number of groups of each."""
+    nodes = np.repeat(np.arange(len(runs.offsets) - 1, dtype=np.int64), np.diff(runs.offsets))
+    return nodes, rounded_sizes(runs), runs.groups
 
 
 def joined(parts: Sequence[NodeRuns]) -> NodeRuns:

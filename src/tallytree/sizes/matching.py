@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-import numpy as np
-
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
-from tallytree.sizes.level_estimates import EstimatorOption, LevelEstimates, check_estimator, checked_norm
+from tallytree.sizes.level_estimates import (
+    EstimatorOption,
+    LevelEstimates,
+    check_estimator,
+    checked_norm,
+    estimated_sizes,
+)
 from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_depths, sum_over_tree
 from tallytree.solvers.isotonic import Norm
-from tallytree.solvers.matching import Carry, Merge, match_families, rounded_sizes
+from tallytree.solvers.matching import Carry, Merge, match_families
 from tallytree.terms import Invariants
 
 
@@ -63,8 +67,7 @@ class Matching:
             # Levels in between that are not measured repeat the one above them, and have its runs.
             first_child = hierarchy.first_child[depth - 1]
             runs = match_families(runs, first_child, below, merge=self.merge, carry=self.carry)
-        leaves = np.repeat(np.arange(hierarchy.n_leaves), np.diff(runs.offsets))
-        return sum_over_tree(hierarchy, LevelSizes(leaves, rounded_sizes(runs), runs.groups), domain.largest)
+        return sum_over_tree(hierarchy, LevelSizes(*estimated_sizes(runs)), domain.largest)
 
     def _estimates(self, hierarchy: Hierarchy) -> LevelEstimates:
         return LevelEstimates(hierarchy, measured_depths(hierarchy), self.estimator, self.norm)

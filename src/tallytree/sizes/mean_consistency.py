@@ -12,7 +12,7 @@ from tallytree.arrays import FloatArray, chunks
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
 from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_everywhere
-from tallytree.sizes.noisy import CELLS_AT_ONCE, NoisyLevel, leaf_offsets, measure_levels, whole_tails
+from tallytree.sizes.noisy import CELLS_AT_ONCE, NoisyLevel, children_offsets, leaf_offsets, measure_levels, whole_tails
 from tallytree.sizes.reconcile import released_level
 from tallytree.solvers import mean_consistency
 from tallytree.terms import Invariants
@@ -73,7 +73,7 @@ class MeanConsistency:
 def _leaf_tails(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> FloatArray:
     """The tail counts of every leaf and size, float64 (leaves, sizes), whose sums and differences are exact."""
     tables = [whole_tails(domain, level) for level in noisy]
-    first_child = [np.searchsorted(level.first_leaf, above.first_leaf) for above, level in pairwise(noisy)]
+    first_child = [children_offsets(above.first_leaf, level.first_leaf) for above, level in pairwise(noisy)]
     variances = [max(level.noise.variance, LEAST_VARIANCE) for level in noisy]
 
     def fitted(columns: slice, variances: list[float]) -> FloatArray:

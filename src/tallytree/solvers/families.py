@@ -10,7 +10,7 @@ import numpy as np
 from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
 from tallytree.solvers.monotone_sums import fit_with_sums, isotonic_decreasing, round_with_sums
-from tallytree.solvers.rates import local_rates, log_likelihoods, strongest
+from tallytree.solvers.rates import likeliest_dispersions, local_rates, log_likelihoods, noise_variance
 from tallytree.solvers.state_chain import posterior
 
 EXTRA_SHARE = 0.1
@@ -69,9 +69,9 @@ def estimate_families(
     is not 0. Runs are appended to buffers that double.
     """
     n = values.shape[1]
-    raw = 1.0 / (2.0 * scale * scale) if laplace else 1.0 / (scale * scale)
+    raw = 1.0 / noise_variance(scale, laplace)
     scratch, first = np.empty((5, n + 1)), np.empty(n, np.int64)
-    m, v, dispersion, choice = np.empty(n), np.empty(n), np.empty(n + 1), np.empty(blocks[n - 1] + 1, np.int64)
+    m, v, dispersion = np.empty(n), np.empty(n), np.empty(n + 1)
     offset = first_child[begin_family]
     out = np.zeros(first_child[end_family] - offset + 1, np.int64)
     buffer = np.empty((2, 1024), np.int64)
@@ -100,9 +100,7 @@ def estimate_families(
                     if most[kids[k]] > 0:
                         given = values[kids[k], :end].astype(np.float64)
                         log_likelihoods(given, np.full(end, raw), rate[k], blocks, dispersions, likelihood)
-            strongest(likelihood, choice)
-            for r in range(end):
-                dispersion[r] = dispersions[choice[blocks[r]]]
+            likeliest_dispersions(likelihood, blocks[:end], dispersions, dispersion)
             dispersion[end] = dispersion[end - 1]
             x, target, weight = np.zeros((len(kids), runs)), np.zeros((len(kids), runs)), np.ones((len(kids), runs))
             for k in range(len(kids)):

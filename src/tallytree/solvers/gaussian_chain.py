@@ -13,7 +13,7 @@ import math
 
 from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
-from tallytree.solvers.rates import LEAST_RATE
+from tallytree.solvers.rates import LEAST_RATE, noise_variance
 
 SWEEPS = 3
 """Rounds of pseudo-observations; one more changes nothing that can be seen."""
@@ -117,7 +117,7 @@ def smooth(
         scratch[3, :n],
         scratch[4],
     )
-    raw = 1.0 / (2.0 * scale * scale) if laplace else 1.0 / (scale * scale)
+    raw = 1.0 / noise_variance(scale, laplace)
     precision[0] = precision[n] = 0.0
     for r in range(n):
         own[r] = values[r]

@@ -23,7 +23,7 @@ from tallytree.kernels import kernel
 from tallytree.solvers.checks import check_offsets
 from tallytree.solvers.families import MOST_ITERATIONS, WEIGHED_VARIANCE, Part, estimate_families
 from tallytree.solvers.monotone_sums import isotonic_decreasing
-from tallytree.solvers.rates import DISPERSIONS, choose_dispersion, local_rates, size_blocks
+from tallytree.solvers.rates import DISPERSIONS, choose_dispersion, local_rates, noise_variance, size_blocks
 from tallytree.solvers.state_chain import posterior
 from tallytree.threads import side_by_side
 
@@ -187,14 +187,14 @@ def _upward(
             summed, spread = np.empty(mean.shape), np.empty(mean.shape)
             _add_children(level.first_child, *estimates[-1], summed, spread)
             raw_below = np.add.reduceat(raw, level.first_child[:-1])
-            own_noise = _noise_variance(level)
+            own_noise = noise_variance(level.scale, level.laplace)
             # Who has more noise is the more likely to be wrong: shares as the squares of the noise's variances.
             share = raw_below**2 / (raw_below**2 + own_noise**2)
             _combine(blocks, mean, variance, summed, spread, share)
             raw = 1 / (1 / raw_below + 1 / own_noise)
             below.append((summed, spread))
         else:
-            raw = np.full(len(mean), _noise_variance(level))
+            raw = np.full(len(mean), noise_variance(level.scale, level.laplace))
         estimates.append((mean, variance))
     return estimates[::-1], below[::-1]
 
@@ -240,11 +240,6 @@ def _in_threads(work: Callable[[slice], Done], weights: IntArray) -> list[Done]:
     return list(side_by_side(work, chunks(weights, max(1, -(-int(weights.sum()) // SLICES)))))
 
 
-def _noise_variance(level: Level) -> float:
-    """Of a cell's noise, about."""
-    return (2.0 if level.laplace else 1.0) * level.scale**2
-
-
 @kernel
 def _observe(
     values: IntArray,
@@ -263,7 +258,7 @@ def _observe(
     n = values.shape[1]
     mu, dispersion, scratch, first = np.empty(n + 1), np.empty(n + 1), np.empty((5, n + 1)), np.empty(n, np.int64)
     fitted, ones = np.empty(n), np.ones(n)
-    raw = 1.0 / (2.0 * scale * scale) if laplace else 1.0 / (scale * scale)
+    raw = 1.0 / noise_variance(scale, laplace)
     for node in range(begin, end):
         if most[node] == 0:
             mean[node] = 0.0

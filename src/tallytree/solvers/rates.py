@@ -69,8 +69,20 @@ def log_likelihoods(
 
 
 @kernel
-def strongest(likelihood: FloatArray, choice: IntArray) -> None:
-    """For each block the κ of greatest likelihood, less `CHANGE_COST` per step from that of all blocks together."""
+def noise_variance(scale: float, laplace: bool) -> float:
+    """Of the noise in a raw cell, about."""
+    return 2.0 * scale * scale if laplace else scale * scale
+
+
+@kernel
+def likeliest_dispersions(
+    likelihood: FloatArray, block: IntArray, dispersions: FloatArray, dispersion: FloatArray
+) -> None:
+    """The κ of each drop r = 0 … len(block) − 1, which is that of its block.
+
+    A block's κ is that of greatest likelihood, less `CHANGE_COST` per step from that of all blocks together.
+    """
+    choice = np.zeros(likelihood.shape[1], np.int64)
     n, blocks = likelihood.shape
     best = 0
     top = -np.inf
@@ -87,6 +99,8 @@ def strongest(likelihood: FloatArray, choice: IntArray) -> None:
             if worth > top:
                 top = worth
                 choice[b] = k
+    for r in range(len(block)):
+        dispersion[r] = dispersions[choice[block[r]]]
 
 
 @kernel
@@ -95,13 +109,8 @@ def choose_dispersion(
 ) -> None:
     """κ of each drop, by blocks, from the likelihood of the noisy values; its first and last are infinite."""
     n = len(values)
-    dispersion[0] = dispersion[n] = np.inf
-    if len(dispersions) == 1:
-        dispersion[1:n] = dispersions[0]
-        return
     likelihood = np.zeros((len(dispersions), block[n - 1] + 1))
-    choice = np.zeros(block[n - 1] + 1, np.int64)
-    log_likelihoods(values.astype(np.float64), np.full(n, raw), mu, block, dispersions, likelihood)
-    strongest(likelihood, choice)
-    for r in range(1, n):
-        dispersion[r] = dispersions[choice[block[r]]]
+    if len(dispersions) > 1:
+        log_likelihoods(values.astype(np.float64), np.full(n, raw), mu, block, dispersions, likelihood)
+    likeliest_dispersions(likelihood, block, dispersions, dispersion)
+    dispersion[0] = dispersion[n] = np.inf
