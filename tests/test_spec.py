@@ -345,7 +345,7 @@ MISTAKES = {
     "an unknown split": (
         "{state: 0.1, county: 2e-1}",
         "evn",
-        ', line 10, budget_split: \'evn\' is not known; give "even", "auto" (of group sizes), or weights by level name',
+        ', line 10, budget_split: \'evn\' is not known; give "even", "auto", or weights by level name',
     ),
     "a split that is a list": (
         "{state: 0.1, county: 2e-1}",

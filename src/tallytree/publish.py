@@ -50,8 +50,9 @@ def release_counts(
             (`"bounded"`), the content of a person's record, with everyone having one (the total is then published).
         count: a column with the number of records that each row stands for; by default each row is one.
         max_contributions: the most records of one person; assumed, not enforced.
-        mechanism: how measurements become counts; `tallytree.counts.TopDown()` by default.
-        budget_split: `"even"` (the default), or a weight for each measured level.
+        mechanism: how measurements become counts; `tallytree.counts.LeastSquares()` by default.
+        budget_split: `"even"` (the default), a weight for each measured level, or `"auto"`, which chooses weights from
+            public facts so that the expected maximum error, averaged over levels, is least.
         accounting: for a budget with δ: `"pld"` (privacy-loss distributions, the tightest; the default where it is
             proven: `max_contributions=1`), `"zcdp"` (tight conversion of ρ, the default elsewhere) or `"paper"`.
         on_unknown: a record outside the hierarchy is an `"error"` or left out (`"drop"`; the total is private then).

@@ -1,6 +1,7 @@
 """Mechanisms for counts: one file each, chosen with `mechanism=`."""
 
-from tallytree.counts.mechanism import CountsMechanism, LevelCounts
+from tallytree.counts.least_squares import LeastSquares
+from tallytree.counts.mechanism import CorrectsUpward, CountsMechanism, LevelCounts
 from tallytree.counts.top_down import TopDown
 
-__all__ = ["CountsMechanism", "LevelCounts", "TopDown"]
+__all__ = ["CorrectsUpward", "CountsMechanism", "LeastSquares", "LevelCounts", "TopDown"]

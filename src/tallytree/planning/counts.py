@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from itertools import zip_longest
 from typing import Any
 
-from tallytree.budget import Budget
-from tallytree.counts import CountsMechanism, TopDown
-from tallytree.hierarchy import Hierarchy, check_level_names
+from tallytree.budget import Budget, BudgetSplit
+from tallytree.counts import CorrectsUpward, CountsMechanism, LeastSquares
+from tallytree.counts.auto_split import auto_split
+from tallytree.hierarchy import Hierarchy, check_level_names, level_sizes
 from tallytree.jobs import CountsJob
 from tallytree.measurements import Statistic
 from tallytree.planning.options import Options, check_statistics, checked_column, chosen_engine
@@ -38,7 +39,18 @@ def counts_job(
     statistics = mechanism.statistics(hierarchy, total_is_public=terms.total_is_public)
     root, *below = hierarchy.levels
     check_statistics(mechanism, statistics, {root: ROOT_STATISTICS} | dict.fromkeys(below, COUNTS_STATISTICS))
-    plan = options.plan(budget, statistics, terms, hierarchy)
+    sizes = level_sizes(hierarchy)
+
+    def split(std_devs: Mapping[str, float], gaussian: bool) -> BudgetSplit:
+        return auto_split(
+            [sizes[level] for level in std_devs],
+            std_devs,
+            gaussian=gaussian,
+            root_is_public=root not in statistics,
+            upward=isinstance(mechanism, CorrectsUpward) and mechanism.corrects_upward,
+        )
+
+    plan = options.plan(budget, statistics, terms, hierarchy, auto_split=split)
     return CountsJob(
         records=records,
         tree=hierarchy,
@@ -87,9 +99,9 @@ def flows_job(
 
 def _counts_mechanism(given: Any) -> CountsMechanism:
     if given is None:
-        return TopDown()
+        return LeastSquares()
     if not isinstance(given, CountsMechanism) or not is_dataclass(type(given)):
-        raise TypeError(f"mechanism: {given!r} must be one of tallytree.counts, for instance TopDown()")
+        raise TypeError(f"mechanism: {given!r} must be one of tallytree.counts, for instance LeastSquares()")
     return given
 
 

@@ -35,7 +35,7 @@ class Spec(Section, ABC):
     mechanism: MechanismSpec | None = Field(
         None, description="give its name, and options if any: mechanism: {name: ...}"
     )
-    budget_split: Split | None = Field(None, description="even, auto (group sizes), or weights by level")
+    budget_split: Split | None = Field(None, description="even, auto, or weights by level")
     accounting: Text | None = Field(None, description="pld, zcdp or paper; for a budget with delta")
     on_unknown: Text = Field("error", description="error, or drop records outside the hierarchy")
     seed: Whole | None = Field(None, description="for experiments: reproducible noise, a release that is not private")
