@@ -20,6 +20,9 @@ from tallytree.solvers.tree_shape import SAFE_SUM
 from tallytree.solvers.tree_variance import Combined, combined_variances
 from tallytree.terms import integer
 
+LEAST_VARIANCE = 1e-9
+"""For noise that is nearly always 0: what is measured must not be taken for a fact that others could contradict."""
+
 
 @dataclass(frozen=True)
 class LeastSquares:
@@ -131,7 +134,7 @@ def _root(tree: Tree, total: int | None, measurer: Measures) -> _Level:
     value, variance = total, 0.0
     if value is None:
         value, noise = measured_root(tree, measurer)
-        variance = noise.variance
+        variance = max(noise.variance, LEAST_VARIANCE)
     node = np.zeros(int(value > 0), dtype=np.int64)
     return _Level(0, node, node, node + value, variance, np.ones(1, dtype=np.int64), node + value)
 
@@ -141,13 +144,13 @@ def _descend(tree: Tree, depth: int, above: _Level, measurer: Measures) -> _Leve
     parents = LevelCounts(_nodes_at(tree, depth - 1, above), above.counts)
     sizes = tree.child_counts(depth - 1, parents.nodes)
     parts: list[tuple[IntArray, IntArray, IntArray, IntArray]] = [(_NONE, _NONE, _NONE, _NONE)]
-    variance = 0.0
+    variance = LEAST_VARIANCE
     for families in measured_families(tree, depth, parents, measurer):
         counts = chebyshev_families(families.noisy, families.offsets, families.totals)
         kept = np.flatnonzero(counts)
         parent = families.parents.start + np.searchsorted(families.offsets, kept, side="right") - 1
         parts.append((families.nodes[kept], parent, families.noisy[kept], counts[kept]))
-        variance = families.noise.variance
+        variance = max(families.noise.variance, LEAST_VARIANCE)
     nodes, places, noisy, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
     return _Level(depth, nodes, places, noisy, variance, sizes, counts)
 
