@@ -37,6 +37,32 @@ def false_discovery_rate(released: pa.Table, true: pa.Table) -> float:
     return float((counts[1][positive] == 0).mean()) if positive.any() else 0.0
 
 
+def false_negative_rate(released: pa.Table, true: pa.Table) -> float:
+    """The share of the nodes with records that are released as 0, or not at all: in [0, 1], 0 where none has any."""
+    counts = _counts(released, true)
+    inhabited = counts[1] > 0
+    return float((counts[0][inhabited] <= 0).mean()) if inhabited.any() else 0.0
+
+
+def mean_absolute_error(released: pa.Table, true: pa.Table, *, n_nodes: int | None = None) -> float:
+    """The mean of |released − true| over the nodes of a level (Boninsegna and Silvestri 2025's published results).
+
+    Args:
+        released: a level of a release.
+        true: the same of the true data.
+        n_nodes: how many nodes the level has, those without a row in either table included, as in tables of flows; by
+            default only nodes with a row count. `release.statement["levels"]` has it.
+
+    Raises:
+        ValueError: fewer nodes than have a row.
+    """
+    errors = absolute_errors(released, true)
+    n_nodes = len(errors) if n_nodes is None else n_nodes
+    if n_nodes < len(errors):
+        raise ValueError(f"n_nodes: {n_nodes} is less than the {len(errors)} nodes in the tables; give the level's")
+    return float(errors.sum() / n_nodes) if n_nodes else 0.0
+
+
 def earth_movers_distance(released: pa.Table, true: pa.Table) -> NumberArray:
     """Members to be added to or taken out of groups to turn one table into the other, node by node: int64 (nodes,).
 
