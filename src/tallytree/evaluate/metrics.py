@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tallytree.arrays import IntArray, NumberArray, sum_by_key
+from tallytree.evaluate import of_counts
 
 NUMBERS = ("count", "size", "groups", "std_dev", "ci_lower", "ci_upper")
 """Columns that are not part of a row's path."""
@@ -20,28 +21,24 @@ NUMBERS = ("count", "size", "groups", "std_dev", "ci_lower", "ci_upper")
 
 def absolute_errors(released: pa.Table, true: pa.Table) -> IntArray:
     """|released − true| of every node that has a row in either table: int64 (nodes,)."""
-    first, second = _counts(released, true)
+    first, second = paired_counts(released, true)
     errors: IntArray = np.abs(first - second)
     return errors
 
 
 def max_absolute_error(released: pa.Table, true: pa.Table) -> int:
     """The greatest |released − true| over all nodes (Boninsegna and Silvestri 2025, equation 2)."""
-    return int(absolute_errors(released, true).max(initial=0))
+    return of_counts.max_error(*paired_counts(released, true))
 
 
 def false_discovery_rate(released: pa.Table, true: pa.Table) -> float:
     """The share of the nodes released as positive that have no records: in [0, 1], 0 where none is released."""
-    counts = _counts(released, true)
-    positive = counts[0] > 0
-    return float((counts[1][positive] == 0).mean()) if positive.any() else 0.0
+    return of_counts.false_discoveries(*paired_counts(released, true))
 
 
 def false_negative_rate(released: pa.Table, true: pa.Table) -> float:
     """The share of the nodes with records that are released as 0, or not at all: in [0, 1], 0 where none has any."""
-    counts = _counts(released, true)
-    inhabited = counts[1] > 0
-    return float((counts[0][inhabited] <= 0).mean()) if inhabited.any() else 0.0
+    return of_counts.false_negatives(*paired_counts(released, true))
 
 
 def mean_absolute_error(released: pa.Table, true: pa.Table, *, n_nodes: int | None = None) -> float:
@@ -56,11 +53,11 @@ def mean_absolute_error(released: pa.Table, true: pa.Table, *, n_nodes: int | No
     Raises:
         ValueError: fewer nodes than have a row.
     """
-    errors = absolute_errors(released, true)
-    n_nodes = len(errors) if n_nodes is None else n_nodes
-    if n_nodes < len(errors):
-        raise ValueError(f"n_nodes: {n_nodes} is less than the {len(errors)} nodes in the tables; give the level's")
-    return float(errors.sum() / n_nodes) if n_nodes else 0.0
+    counts = paired_counts(released, true)
+    listed = len(counts[0])
+    if n_nodes is not None and n_nodes < listed:
+        raise ValueError(f"n_nodes: {n_nodes} is less than the {listed} nodes in the tables; give the level's")
+    return of_counts.mean_error(*counts, listed if n_nodes is None else n_nodes)
 
 
 def earth_movers_distance(released: pa.Table, true: pa.Table) -> NumberArray:
@@ -88,7 +85,8 @@ def earth_movers_distance(released: pa.Table, true: pa.Table) -> NumberArray:
     return np.add.reduceat(np.abs(tail) * (size - next_size), first) if n_nodes else np.empty(0, dtype=tail.dtype)
 
 
-def _counts(released: pa.Table, true: pa.Table) -> tuple[IntArray, IntArray]:
+def paired_counts(released: pa.Table, true: pa.Table) -> tuple[IntArray, IntArray]:
+    """Released and true counts of every node that has a row in either table, in one order: int64 (nodes,) each."""
     nodes, n_nodes = _number_paths((released, true))
     counts = [np.zeros(n_nodes, dtype=np.int64) for _ in range(2)]
     for total, table, node in zip(counts, (released, true), nodes, strict=True):
@@ -108,7 +106,8 @@ def _number_paths(tables: Sequence[pa.Table]) -> tuple[list[npt.NDArray[np.int64
     for column in path:
         chunks = [chunk for table in tables for chunk in table[column].cast(pa.large_string()).chunks]
         labels = pa.chunked_array(chunks, pa.large_string()).combine_chunks().dictionary_encode()
-        _, number = np.unique(number * len(labels.dictionary) + labels.indices.to_numpy(), return_inverse=True)
+        keys = pa.array(number * len(labels.dictionary) + labels.indices.to_numpy())
+        number = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
     return np.split(number, np.cumsum(rows)[:-1]), int(number.max(initial=-1)) + 1
 
 
