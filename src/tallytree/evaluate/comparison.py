@@ -138,8 +138,9 @@ def compare(
     accountings = [accounting] if accounting is None or isinstance(accounting, str) else list(accounting)
     seeds = [int(word >> 1) for word in np.random.SeedSequence(seed).generate_state(runs, np.uint64)]
     rows = _Rows()
-    for one, (name, mechanism), budget, relation in itertools.product(sets, mechanisms.items(), given, relations):
-        truth = _Truth(one)
+    truths = [_Truth(one) for one in sets]
+    for truth, (name, mechanism), budget, relation in itertools.product(truths, mechanisms.items(), given, relations):
+        one = truth.data
         for account in accountings if budget.kind == "approximate" else [None]:
             for run, run_seed in enumerate(seeds):
                 began = time.perf_counter()
@@ -184,15 +185,21 @@ def summary(results: pa.Table) -> pa.Table:
             raise ValueError(f"results: column {column!r} is missing; give a table that compare returned")
     keys = [column for column in results.column_names if column not in ("run", "seed", "seconds", "value")]
     spread = pc.VarianceOptions(ddof=1)
-    grouped = results.group_by(keys, use_threads=False).aggregate(
-        [
-            ("value", "count"),
-            ("value", "mean"),
-            ("value", "stddev", spread),
-            ("value", "min"),
-            ("value", "max"),
-            ("seconds", "mean"),
-        ]
+    # Arrow's grouping keeps no order.
+    grouped = (
+        results.append_column("row", pa.array(np.arange(results.num_rows)))
+        .group_by(keys)
+        .aggregate(
+            [
+                ("row", "min"),
+                ("value", "count"),
+                ("value", "mean"),
+                ("value", "stddev", spread),
+                ("value", "min"),
+                ("value", "max"),
+                ("seconds", "mean"),
+            ]
+        )
     )
     names = {
         "value_count": "runs",
@@ -202,7 +209,7 @@ def summary(results: pa.Table) -> pa.Table:
         "value_max": "max",
         "seconds_mean": "seconds",
     }
-    return grouped.select([*keys, *names]).rename_columns([*keys, *names.values()])
+    return grouped.sort_by("row_min").select([*keys, *names]).rename_columns([*keys, *names.values()])
 
 
 _SCHEMA = pa.schema(
