@@ -140,30 +140,19 @@ def compare(
     rows = _Rows()
     truths = [_Truth(one) for one in sets]
     for truth, (name, mechanism), budget, relation in itertools.product(truths, mechanisms.items(), given, relations):
-        one = truth.data
         for account in accountings if budget.kind == "approximate" else [None]:
             for run, run_seed in enumerate(seeds):
-                began = time.perf_counter()
+                arguments = {"budget": budget, "neighboring": relation, "accounting": account, "seed": run_seed}
                 try:
-                    release = one.release(
-                        mechanism=mechanism, budget=budget, neighboring=relation, accounting=account, seed=run_seed
-                    )
+                    began = time.perf_counter()
+                    release = truth.data.release(mechanism=mechanism, **arguments)
+                    seconds = time.perf_counter() - began
                 except Exception as error:
-                    error.add_note(f"compare: data {one.name!r}, mechanism {name!r}, {budget!r}, run {run}")
+                    error.add_note(f"compare: data {truth.data.name!r}, mechanism {name!r}, {budget!r}, run {run}")
                     raise
-                seconds = time.perf_counter() - began
-                about = {
-                    "data": one.name,
-                    "mechanism": name,
-                    **{part: _number(getattr(budget, part)) for part in ("epsilon", "delta", "rho")},
-                    "neighboring": release.statement["neighboring"],
-                    "accounting": release.statement["accounting"],
-                    "run": run,
-                    "seed": run_seed,
-                    "seconds": seconds,
-                }
+                about = {"data": truth.data.name, "mechanism": name, "run": run, "seed": run_seed, "seconds": seconds}
                 for measured in _measured(release, truth, levels, metrics):
-                    rows.add(about | measured)
+                    rows.add(about | _terms(release, budget) | measured)
     return rows.table()
 
 
@@ -294,8 +283,10 @@ def _measured(
                 yield {"level": level, "depth": depth, "metric": name, "value": float(metric(result))}
 
 
-def _number(amount: Any) -> float | None:
-    return None if amount is None else float(amount)
+def _terms(release: Release, budget: Budget) -> dict[str, Any]:
+    amounts = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": budget.rho}
+    stated = {key: release.statement[key] for key in ("neighboring", "accounting")}
+    return stated | {name: None if amount is None else float(amount) for name, amount in amounts.items()}
 
 
 def _check(
