@@ -1,5 +1,6 @@
 """The main job end to end, for both statistics: what is released, what is stated, and what is refused."""
 
+import importlib.util
 import itertools
 import json
 import logging
@@ -17,6 +18,7 @@ import pytest
 
 import tallytree as tt
 from tallytree import planning
+from tallytree.counts.top_down import NEEDS
 
 PEOPLE = pa.table({"state": ["A"] * 60 + ["B"] * 40, "county": ["x"] * 50 + ["y"] * 10 + ["x"] * 40})
 HOUSEHOLDS = pd.DataFrame(
@@ -318,10 +320,17 @@ def test_noise_can_come_from_opendp(areas):
     assert gaussian.statement["levels"][0]["noise"]["distribution"] == "discrete_gaussian"
 
 
+BLACK_BOXES = [
+    (publish, tt.counts.TopDown(projection))
+    for publish in (counts, flows)
+    for projection, packages in NEEDS.items()
+    if all(map(importlib.util.find_spec, packages))
+]
 MECHANISMS = [
     (counts, tt.counts.TopDown()),
     (counts, tt.counts.TopDown(projection="euclidean")),
     (flows, tt.counts.TopDown()),
+    *BLACK_BOXES,
     (group_sizes, tt.sizes.Matching()),
     (group_sizes, tt.sizes.Matching(estimator="sorted", norm=2)),
     (group_sizes, tt.sizes.Matching(estimator="naive", merge="average")),

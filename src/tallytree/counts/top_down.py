@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -12,14 +13,20 @@ from tallytree.arrays import IntArray, chunks
 from tallytree.counts.mechanism import LevelCounts, statistics_of_counts, whole_level
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Statistic
+from tallytree.solvers.black_boxes_simplex import chebyshev_mip_families, euclidean_rounded_families
 from tallytree.solvers.simplex import chebyshev_families, euclidean_families
 
-Projection = Literal["chebyshev", "euclidean"]
+Projection = Literal["chebyshev", "euclidean", "cvxpy-l2", "cvxpy-linf"]
 
 _PROJECTIONS: dict[Projection, Callable[[IntArray, IntArray, IntArray], IntArray]] = {
     "chebyshev": chebyshev_families,
     "euclidean": euclidean_families,
+    "cvxpy-l2": euclidean_rounded_families,
+    "cvxpy-linf": chebyshev_mip_families,
 }
+
+NEEDS: dict[str, tuple[str, ...]] = {"cvxpy-l2": ("cvxpy", "clarabel"), "cvxpy-linf": ("cvxpy", "highspy")}
+"""The packages behind a projection."""
 
 CELLS_AT_ONCE = 4_000_000
 """Families are measured and projected in chunks of about this many children, which bounds the memory of a step."""
@@ -35,10 +42,14 @@ class TopDown:
 
     Args:
         projection: `"chebyshev"` minimises the largest change (IntOpt: Boninsegna and Silvestri 2025, Algorithms 1-4);
-            `"euclidean"` minimises the sum of squared changes. Both are the exact integer optimum.
+            `"euclidean"` minimises the sum of squared changes. Both are the exact integer optimum. For comparison, the
+            paper's black boxes (section 5), one CVXPY problem per family, which take `pip install "tallytree[papers]"`:
+            `"cvxpy-linf"` (TDA_inf: any solution with the least largest change, by HiGHS) and `"cvxpy-l2"` (TDA_2: the
+            real optimum by Clarabel, rounded).
 
     Raises:
         ValueError: an unknown projection.
+        ModuleNotFoundError: the projection needs a package that is not installed.
     """
 
     projection: Projection = "chebyshev"
@@ -46,7 +57,16 @@ class TopDown:
     def __post_init__(self) -> None:
         """Check the option."""
         if self.projection not in get_args(Projection):
-            raise ValueError(f'projection: {self.projection!r} is not known; choose "chebyshev" or "euclidean"')
+            raise ValueError(
+                f'projection: {self.projection!r} is not known; choose "chebyshev" or "euclidean" (or "cvxpy-l2" or '
+                '"cvxpy-linf", to compare with)'
+            )
+        for package in NEEDS.get(self.projection, ()):
+            if importlib.util.find_spec(package) is None:  # before anything is spent
+                raise ModuleNotFoundError(
+                    f"projection: {self.projection!r} needs {package}, which is not installed: "
+                    'pip install "tallytree[papers]"'
+                )
 
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
         """The levels to be measured, root first, and what is measured there."""
