@@ -104,6 +104,35 @@ def test_origins_and_destinations_may_be_of_different_depth(areas):
     assert release.table("o_county")["count"].to_pylist() == [20, 20, 20]
 
 
+@pytest.mark.parametrize("neighboring", ["change_one", "add_remove"])
+def test_an_origin_tree_of_unequal_depths_is_the_product_refined_from_the_origins(areas, neighboring):
+    """Origins of two levels, destinations of one, and the other way round: the longer side is refined alone at last."""
+    towns = tt.Hierarchy.from_table(pa.table({"town": ["x", "z", "q"]}), ["town"])
+    deep = {"destinations": towns, "destination": ["d_county"]}
+    flat = {"origins": towns, "origin": ["o_town"], "destinations": areas, "destination": ["d_state", "d_county"]}
+    trips = pa.table(
+        {"o_town": ["x", "q", "x"] * 20, "d_state": ["B", "A", "A"] * 20, "d_county": ["x", "z", "x"] * 20}
+    )
+    expected = {
+        "deep": ("all", "o_state", "d_county", "o_county"),
+        "flat": ("all", "o_town", "d_state", "d_county"),
+    }
+    for name, arguments in {"deep": deep, "flat": flat | {"trips": trips}}.items():
+        exact = flows(areas, tree="origin", budget=EXACT, neighboring=neighboring, **arguments)
+        assert exact.levels == expected[name]
+        noisy = flows(areas, tree="origin", neighboring=neighboring, **arguments)
+        other = flows(areas, tree="destination", budget=EXACT, neighboring=neighboring, **arguments)
+        for release in (exact, noisy):
+            totals = {int(np.sum(release.table(level)["count"].to_numpy())) for level in release.levels}
+            assert len(totals) == 1
+        leaves = [
+            {tuple(sorted(row.items())) for row in release.table(release.levels[-1]).to_pylist()}
+            for release in (exact, other)
+        ]
+        assert leaves[0] == leaves[1]
+        assert len(leaves[0]) == 3
+
+
 def test_group_sizes_count_empty_groups_too(areas):
     release = group_sizes(areas, budget=EXACT)
     assert release.table("county").to_pydict() == {

@@ -9,12 +9,12 @@ max|x̃ − y| ≤ max|x + o − y| ≤ max|Z| + |C̃ − C|, and
     |x̃_i − x_i| ≤ max|x̃ − y| + |Z_i| ≤ 2·max|Z| + |C̃ − C|.
 
 A parent released as 0 has children of 0, whose errors are at most its own. A level where no node has a sibling is not
-measured; its nodes have their parents' errors. A root that is measured has at most the error |Z|, since cutting at 0
-brings it nearer to a count. Hence, with M_j the largest noise at level j, no node of level l has an error above
+measured; its nodes have their parents' errors. A measured root errs by |Z| at most, since cutting at 0 brings it nearer
+to a count. Hence, with M_j the largest noise at level j, no node of level l has an error above
 
     S_l = (|Z| of the root, where it is measured) + 2·Σ_{j ≤ l, measured} M_j.
 
-It holds for the Chebyshev projection only (`TopDown()`, `TopDown(projection="cvxpy-linf")`), and says nothing of others.
+It holds for the Chebyshev projections only: `TopDown()` and `TopDown(projection="cvxpy-linf")`.
 """
 
 from __future__ import annotations
