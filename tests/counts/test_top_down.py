@@ -1,5 +1,7 @@
 """TopDown against a literal, node by node version of the paper's Algorithm 1, and its invariants at full size."""
 
+import importlib.util
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -152,3 +154,39 @@ def test_sparsity_projects_the_survivors_of_each_family(measurer):
     assert 2 <= kept.sum() < 20
     assert released[~kept].max() == 0
     assert released[kept].tolist() == simplex.chebyshev(noisy.values[kept], 65).tolist()
+
+
+@pytest.mark.parametrize(("black_box", "own"), [("cvxpy-linf", "chebyshev"), ("cvxpy-l2", "euclidean")])
+def test_at_every_family_a_black_box_is_as_near_to_the_measurements_as_our_own(measurer, black_box, own):
+    pytest.importorskip("cvxpy", reason="the extra tallytree[papers] is not installed")
+    random = np.random.default_rng(7)
+    table = pa.table({"a": [str(i // 6) for i in range(30)], "b": [str(i) for i in range(30)]})
+    tree = tt.Hierarchy.from_table(table, ["a", "b"])
+    leaves = np.sort(random.choice(30, 20, replace=False)).astype(np.int64)
+    mechanism = tt.counts.TopDown(projection=black_box)
+    arguments = (tree, leaves, random.integers(1, 50, 20), bytes(32), mechanism, False)
+    released = mechanism.release_counts(tree, None, measurer(*arguments))
+    door = measurer(*arguments)
+    distance = {"chebyshev": lambda d: np.abs(d).max(), "euclidean": lambda d: (d**2).sum()}[own]
+    families = 0
+    for depth in range(1, 3):
+        for parent in np.flatnonzero(released[depth - 1].counts):
+            children, _ = tree.children(depth - 1, np.array([parent]))
+            noisy = door.measure(tree.levels[depth], children, "counts").values
+            total = int(released[depth - 1].counts[parent])
+            best = getattr(simplex, own)(noisy, total)
+            assert released[depth].counts[children].sum() == total
+            assert distance(released[depth].counts[children] - noisy) == distance(best - noisy)
+            families += 1
+    assert families > 4
+
+
+@pytest.mark.parametrize(
+    ("projection", "package"), [("cvxpy-linf", "cvxpy"), ("cvxpy-linf", "highspy"), ("cvxpy-l2", "clarabel")]
+)
+def test_a_missing_extra_is_named_before_anything_is_spent(monkeypatch, projection, package):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else find(name))
+    says = rf"projection: '{projection}' needs {package}, which is not installed: pip install \"tallytree\[papers\]\""
+    with pytest.raises(ModuleNotFoundError, match=says):
+        tt.counts.TopDown(projection=projection)

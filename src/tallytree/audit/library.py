@@ -29,7 +29,7 @@ from tallytree.audit.exact import worst_pair
 from tallytree.audit.inputs import Inputs
 from tallytree.audit.views import publisher
 from tallytree.budget import Budget, exact
-from tallytree.counts import CountsMechanism, TopDown
+from tallytree.counts import CountsMechanism, TopDown, top_down
 from tallytree.counts.top_down import Projection
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Statistic
@@ -271,7 +271,7 @@ def _variants() -> dict[str, list[Mechanism]]:
     levels = _areas().levels
     mixed = dict(zip(levels, itertools.cycle(ESTIMATORS), strict=False))
     return {
-        "TopDown": [TopDown(projection) for projection in get_args(Projection)],
+        "TopDown": [TopDown(p) for p in get_args(Projection) if p not in top_down.NEEDS],
         "Matching": [*(Matching(estimator) for estimator in ESTIMATORS), Matching(mixed)],
         "HistogramProjection": [HistogramProjection(s) for s in get_args(HistogramSolver) if s not in NEEDS],
         "CumulativeProjection": [CumulativeProjection(s) for s in get_args(CumulativeSolver) if s not in NEEDS],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -13,15 +14,21 @@ from tallytree.counts.descent import Families, measured_families, measured_root,
 from tallytree.counts.mechanism import LevelCounts, checked_sparsity, statistics_of_counts, whole_level
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Statistic
+from tallytree.solvers.black_boxes_simplex import chebyshev_mip_families, euclidean_rounded_families
 from tallytree.solvers.simplex import chebyshev_families, euclidean_families
 from tallytree.solvers.thresholds import survivors
 
-Projection = Literal["chebyshev", "euclidean"]
+Projection = Literal["chebyshev", "euclidean", "cvxpy-l2", "cvxpy-linf"]
 
 _PROJECTIONS: dict[Projection, Callable[[IntArray, IntArray, IntArray], IntArray]] = {
     "chebyshev": chebyshev_families,
     "euclidean": euclidean_families,
+    "cvxpy-l2": euclidean_rounded_families,
+    "cvxpy-linf": chebyshev_mip_families,
 }
+
+NEEDS: dict[str, tuple[str, ...]] = {"cvxpy-l2": ("cvxpy", "clarabel"), "cvxpy-linf": ("cvxpy", "highspy")}
+"""The packages behind a projection."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,10 @@ class TopDown:
 
     Args:
         projection: `"chebyshev"` minimises the largest change (IntOpt: Boninsegna and Silvestri 2025, Algorithms 1-4);
-            `"euclidean"` minimises the sum of squared changes. Both are the exact integer optimum.
+            `"euclidean"` minimises the sum of squared changes. Both are the exact integer optimum. For comparison, the
+            paper's black boxes (section 5), one CVXPY problem per family, which take `pip install "tallytree[papers]"`:
+            `"cvxpy-linf"` (TDA_inf: any solution with the least largest change, by HiGHS) and `"cvxpy-l2"` (TDA_2: the
+            real optimum by Clarabel, rounded).
         sparsity: κ. Of every family only children whose noisy value is above κ standard deviations of the noise are
             kept, the largest in any case, and more while those kept fall short of the parent's count by more than κ
             standard deviations. 0 keeps all. `LeastSquares(sparsity=…)` has fewer false positives at less error.
@@ -42,6 +52,7 @@ class TopDown:
     Raises:
         ValueError: an unknown projection, or a sparsity that is negative or not finite.
         TypeError: a sparsity that is not a number.
+        ModuleNotFoundError: the projection needs a package that is not installed.
     """
 
     projection: Projection = "chebyshev"
@@ -50,7 +61,16 @@ class TopDown:
     def __post_init__(self) -> None:
         """Check the options."""
         if self.projection not in get_args(Projection):
-            raise ValueError(f'projection: {self.projection!r} is not known; choose "chebyshev" or "euclidean"')
+            raise ValueError(
+                f'projection: {self.projection!r} is not known; choose "chebyshev" or "euclidean" (or "cvxpy-l2" or '
+                '"cvxpy-linf", to compare with)'
+            )
+        for package in NEEDS.get(self.projection, ()):
+            if importlib.util.find_spec(package) is None:  # before anything is spent
+                raise ModuleNotFoundError(
+                    f"projection: {self.projection!r} needs {package}, which is not installed: "
+                    'pip install "tallytree[papers]"'
+                )
         checked_sparsity(self.sparsity)
 
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:

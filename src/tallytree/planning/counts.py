@@ -14,7 +14,7 @@ from tallytree.hierarchy import Hierarchy, check_level_names, level_sizes
 from tallytree.jobs import CountsJob
 from tallytree.measurements import Statistic
 from tallytree.planning.options import Options, check_statistics, checked_column, chosen_engine
-from tallytree.product import Product
+from tallytree.product import Product, check_columns
 from tallytree.tabulate.records import LeafKey
 
 ROOT_STATISTICS: frozenset[Statistic] = frozenset(("total",))
@@ -89,6 +89,8 @@ def flows_job(
     for name, hierarchy in (("origins", origins), ("destinations", destinations)):
         if not isinstance(hierarchy, Hierarchy):
             raise TypeError(f"{name}: {type(hierarchy).__name__} must be a tallytree.Hierarchy")
+    check_columns(origins, columns["origin"], "origin")
+    check_columns(destinations, columns["destination"], "destination")
     for column in sorted(set(columns["origin"]) & set(columns["destination"])):
         raise ValueError(f"destination: {column!r} is a column of origin too; each side has columns of its own")
     first, second = ("destination", "origin") if tree == "destination" else ("origin", "destination")
