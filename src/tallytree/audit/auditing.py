@@ -320,7 +320,10 @@ def planned(
         raise ValueError(
             f"max_quantity: {max_quantity} is about group sizes; in counts every record is 1, leave it out"
         )
-    return counts_job(None, tree, budget, options), counts_inputs(tree)
+    with warnings.catch_warnings():
+        if caveat_of(options.mechanism) is not None:
+            warnings.simplefilter("ignore")
+        return counts_job(None, tree, budget, options), counts_inputs(tree)
 
 
 def invariants_of(domain: SizesDomain) -> Invariants:

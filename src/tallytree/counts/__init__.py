@@ -1,6 +1,7 @@
 """Mechanisms for counts: one file each, chosen with `mechanism=`."""
 
+from tallytree.counts.leaf_gaussian import LeafGaussian
 from tallytree.counts.mechanism import CountsMechanism, LevelCounts
 from tallytree.counts.top_down import TopDown
 
-__all__ = ["CountsMechanism", "LevelCounts", "TopDown"]
+__all__ = ["CountsMechanism", "LeafGaussian", "LevelCounts", "TopDown"]

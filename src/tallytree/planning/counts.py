@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import is_dataclass
 from itertools import zip_longest
@@ -14,6 +15,7 @@ from tallytree.jobs import CountsJob
 from tallytree.measurements import Statistic
 from tallytree.planning.options import Options, check_statistics, checked_column, chosen_engine
 from tallytree.product import Product
+from tallytree.sizes.mechanism import caveat_of
 from tallytree.tabulate.records import LeafKey
 
 ROOT_STATISTICS: frozenset[Statistic] = frozenset(("total",))
@@ -39,6 +41,9 @@ def counts_job(
     root, *below = hierarchy.levels
     check_statistics(mechanism, statistics, {root: ROOT_STATISTICS} | dict.fromkeys(below, COUNTS_STATISTICS))
     plan = options.plan(budget, statistics, terms, hierarchy)
+    caution = caveat_of(mechanism)
+    if caution is not None:
+        warnings.warn(f"mechanism: {caution}", stacklevel=3)
     return CountsJob(
         records=records,
         tree=hierarchy,
