@@ -2,6 +2,7 @@
 
 from tallytree.counts.leaf_gaussian import LeafGaussian
 from tallytree.counts.mechanism import CountsMechanism, LevelCounts
+from tallytree.counts.stability_histogram import StabilityHistogram
 from tallytree.counts.top_down import TopDown
 
-__all__ = ["CountsMechanism", "LeafGaussian", "LevelCounts", "TopDown"]
+__all__ = ["CountsMechanism", "LeafGaussian", "LevelCounts", "StabilityHistogram", "TopDown"]

@@ -13,7 +13,7 @@ from tallytree.engines.engine import Engine
 from tallytree.hierarchy import Hierarchy, level_sizes
 from tallytree.jobs.common import canonical, check_plan, check_room, dataset, measurement_tables, paid_noise, table_name
 from tallytree.measure import Measurer
-from tallytree.privacy.accounting import NoisePlan
+from tallytree.privacy.accounting import Plan, StabilityPlan
 from tallytree.privacy.ledger import Account
 from tallytree.product import Product
 from tallytree.progress import level_progress
@@ -27,6 +27,11 @@ from tallytree.terms import Terms
 _UNUSED_TOTAL = (
     "The number of records is neither used nor published exactly, but it is not protected either: what is protected is "
     "the content of a record, and replacing one leaves their number as it is."
+)
+
+_LEFT_OUT = (
+    "Noise was added to cells with records only, and noisy counts below {} at the level {!r} were left out, as were "
+    "cells without records. All counts, sums above all, are too small by what was left out."
 )
 
 
@@ -54,7 +59,7 @@ class CountsJob:
     keys: tuple[LeafKey, ...]
     count: str | None
     mechanism: CountsMechanism
-    plan: NoisePlan
+    plan: Plan
     terms: Terms
     engine: Engine
     argument: str
@@ -114,6 +119,8 @@ class CountsJob:
         notes = [each for each in (caveat_of(self.mechanism),) if each is not None]
         if self.terms.total_is_public and not self._total_is_published:
             notes.append(_UNUSED_TOTAL)
+        if isinstance(self.plan, StabilityPlan):
+            notes.append(_LEFT_OUT.format(self.plan.stable.threshold, self.plan.stable.level))
         if self.count is not None:
             notes.append(f"Each row stands for as many records as its column {self.count!r} says.")
         return privacy_statement(
