@@ -57,8 +57,8 @@ class AuditResult:
         epsilon_stated: the ε that the budget grants.
         delta: the δ that goes with it; 0 for a pure budget.
         epsilon_lower: the loss ε is at least this.
-        exact_epsilon: the loss of the planned noise on these inputs, exactly; None where the noise is Gaussian, and with a
-            threshold.
+        exact_epsilon: the loss of the planned noise on these inputs, exactly; None where the noise is Gaussian, or
+            followed by a threshold.
         rho_stated: what the plan says that it spends in ρ; None where the noise is Laplace.
         rho_lower: the loss ρ is at least this; None where the noise is Laplace.
         exact_rho: the loss of the planned noise on these inputs in ρ, exactly; None where the noise is Laplace.
