@@ -1,6 +1,7 @@
 """StabilityHistogram: what is released and stated, what is refused, and that only noisy counts pass the threshold."""
 
 import dataclasses
+import io
 import json
 import logging
 from fractions import Fraction
@@ -8,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 import tallytree as tt
 from tallytree.audit.runs import ReplayMeasurer, draw_runs
@@ -17,6 +19,7 @@ from tallytree.privacy.accounting import plan_noise, plan_stability
 from tallytree.privacy.ledger import Ledger
 from tallytree.privacy.sensitivity import sensitivity
 from tallytree.privacy.sources import KeyedNoise, OpenDPNoise
+from tallytree.statement_listing import show_levels
 from tallytree.tabulate.levels import CountLevels, LargestSize
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B", "B"], "c": ["x", "y", "x", "y"]}), ["s", "c"])
@@ -186,6 +189,12 @@ def test_the_statement_says_what_a_threshold_does_and_lists_no_total(areas, tmp_
     saved = tt.Release.load(made.save(tmp_path / "out"))
     assert saved.table("county").equals(made.table("county"))
     assert saved.statement == json.loads(json.dumps(dict(statement)))
+
+
+def test_the_threshold_is_shown_beside_the_levels(areas):
+    console = Console(record=True, width=120, file=io.StringIO())
+    show_levels(console, release(areas).statement)
+    assert "Threshold: noisy counts below 28 at county are left out." in console.export_text()
 
 
 def test_a_dropped_record_and_several_of_a_person_are_covered(areas):

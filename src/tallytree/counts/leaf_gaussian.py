@@ -11,7 +11,7 @@ from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Statistic
 
 MOST_CELLS = 2**27
-"""A cell takes some 60 bytes on its way to the tables: 8 GiB in all."""
+"""A cell takes some 70 bytes on its way to the tables: 9 GiB in all."""
 
 CELLS_AT_ONCE = 4_000_000
 
