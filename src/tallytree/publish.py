@@ -39,13 +39,15 @@ def release_counts(
 ) -> Release:
     """Publish how many records every node of a public hierarchy has.
 
-    The released counts are integers ≥ 0, and every node's count is the sum of its children's.
+    The released counts are integers ≥ 0, and every node's count is the sum of its children's. A mechanism kept for
+    comparison that falls short of this warns, and the statement says it.
 
     Args:
         records: the private table: a path or glob (Parquet, CSV), a pandas, polars or pyarrow table, or a DuckDB
             relation; with the columns of the hierarchy's levels (a single-valued top column may be missing).
         hierarchy: the public tree; a leaf without records is measured all the same.
-        budget: what may be spent. Pure ε: discrete Laplace noise; with δ or ρ: discrete Gaussian noise.
+        budget: what may be spent. Pure ε: discrete Laplace noise; with δ or ρ: discrete Gaussian noise (but see
+            `tallytree.counts.StabilityHistogram`).
         neighboring: what is protected: `"add_remove"` (`"unbounded"`), a person's presence; or `"change_one"`
             (`"bounded"`), the content of a person's record, with everyone having one (the total is then published).
         count: a column with the number of records that each row stands for; by default each row is one.

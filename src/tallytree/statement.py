@@ -12,7 +12,7 @@ from importlib import metadata
 from typing import Any
 
 from tallytree.budget import Budget
-from tallytree.privacy.accounting import LevelPlan, NoisePlan
+from tallytree.privacy.accounting import LevelPlan, Plan, StableLevel
 from tallytree.terms import Terms
 
 _LIMITS = (
@@ -31,7 +31,7 @@ def privacy_statement(
     *,
     statistic: str,
     levels: Mapping[str, int],
-    plan: NoisePlan,
+    plan: Plan,
     terms: Terms,
     mechanism: Any,
     invariants: Sequence[str],
@@ -91,7 +91,7 @@ def mechanism_spec(mechanism: Any) -> dict[str, Any]:
     return {"name": type(mechanism).__name__, "options": plain}
 
 
-def _guarantee(plan: NoisePlan, terms: Terms, unit: str) -> str:
+def _guarantee(plan: Plan, terms: Terms, unit: str) -> str:
     change = "adding or removing" if terms.neighboring == "add_remove" else "replacing"
     spent = {name: shown_up(amount) for name, amount in plan.spent.items()}
     if plan.budget.kind == "pure":
@@ -144,14 +144,15 @@ def float_up(amount: Fraction) -> float:
     return nearest if Fraction(repr(nearest)) >= amount else math.nextafter(nearest, math.inf)
 
 
-def _level(level: str, nodes: int, plan: LevelPlan | None, *, private: bool) -> dict[str, Any]:
+def _level(level: str, nodes: int, plan: LevelPlan | StableLevel | None, *, private: bool) -> dict[str, Any]:
     if plan is None:
         return {"level": level, "nodes": nodes, "measured": False}
     return {"level": level, "nodes": nodes, "measured": True} | _measured(plan, private=private)
 
 
-def _measured(plan: LevelPlan, *, private: bool) -> dict[str, Any]:
-    """How something is measured, and what that spends."""
+def _measured(plan: LevelPlan | StableLevel, *, private: bool) -> dict[str, Any]:
+    """How something is measured, and what that spends; δ is the release's, and not a level's."""
+    threshold = {"threshold": plan.threshold} if isinstance(plan, StableLevel) else {}
     cost = "epsilon" if plan.noise.distribution == "discrete_laplace" else "rho"
     return {
         "statistic": plan.statistic,
@@ -163,11 +164,12 @@ def _measured(plan: LevelPlan, *, private: bool) -> dict[str, Any]:
             "scale_exact": str(plan.noise.scale),
             "std_dev": plan.noise.std_dev,
         },
+        **threshold,
         "spent": {cost: float_up(plan.cost) if private else "infinity"},
     }
 
 
-def _software(terms: Terms, plan: NoisePlan) -> dict[str, str]:
+def _software(terms: Terms, plan: Plan) -> dict[str, str]:
     packages = [*TABLES_MADE_BY, "duckdb"]
     packages += ["opendp"] if terms.noise == "opendp" else []
     packages += ["dp-accounting"] if plan.accounting == "pld" else []

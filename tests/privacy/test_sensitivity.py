@@ -258,7 +258,7 @@ def test_cells_of_counts_move_by_the_stated_patterns_or_parts_of_them(relation):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("statistic", [*SIZES_STATISTICS, "largest_size", "counts", "total"])
+@pytest.mark.parametrize("statistic", [*SIZES_STATISTICS, "largest_size", "counts", "stable_counts", "total"])
 def test_patterns_attain_the_sensitivities_and_none_is_stated_for_several_records(statistic, relation):
     for z, nodes in itertools.product((1, 2, 3), repeat=2):
         bound = sensitivity(statistic, relation, max_quantity=z, nodes=nodes)

@@ -8,19 +8,31 @@ from typing import Any
 import pyarrow as pa
 
 from tallytree.counts import CountsMechanism
+from tallytree.counts.mechanism import count_negative, count_violations, keeps_total
 from tallytree.engines.engine import Engine
 from tallytree.hierarchy import Hierarchy, level_sizes
 from tallytree.jobs.common import canonical, check_plan, check_room, dataset, measurement_tables, paid_noise, table_name
 from tallytree.measure import Measurer
-from tallytree.privacy.accounting import NoisePlan
+from tallytree.privacy.accounting import Plan, StabilityPlan
 from tallytree.privacy.ledger import Account
 from tallytree.product import Product
 from tallytree.progress import level_progress
 from tallytree.release import NodeTable, Release
+from tallytree.sizes.mechanism import caveat_of
 from tallytree.statement import privacy_statement
 from tallytree.tabulate.levels import CountLevels
 from tallytree.tabulate.records import LeafKey
 from tallytree.terms import Terms
+
+_UNUSED_TOTAL = (
+    "The number of records is neither used nor published exactly, but it is not protected either: what is protected is "
+    "the content of a record, and replacing one leaves their number as it is."
+)
+
+_LEFT_OUT = (
+    "Noise was added to cells with records only, and noisy counts below {} at the level {!r} were left out, as were "
+    "cells without records. All counts, sums above all, are too small by what was left out."
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +59,7 @@ class CountsJob:
     keys: tuple[LeafKey, ...]
     count: str | None
     mechanism: CountsMechanism
-    plan: NoisePlan
+    plan: Plan
     terms: Terms
     engine: Engine
     argument: str
@@ -78,7 +90,7 @@ class CountsJob:
         asked = canonical(spec, statement)
         check_room(self.account)
         true = self._tabulate()
-        total = true.total if self.terms.total_is_public else None
+        total = true.total if self._total_is_published else None
         with level_progress(self.progress, self.plan.levels) as on_measure:
             source = paid_noise(self.account, self.plan, self.terms, asked, true.digest())
             measurer = Measurer(true, self.plan, source, on_measure)
@@ -86,6 +98,10 @@ class CountsJob:
         tables = {
             level: NodeTable(self.tree, depth, released.nodes, pa.table({"count": released.counts}))
             for depth, (level, released) in enumerate(zip(self.tree.levels, levels, strict=True))
+        }
+        statement |= {
+            "constraint_violations": count_violations(self.tree, levels),
+            "negative_numbers": count_negative(levels),
         }
         spec[self.argument] = table_name(self.records)
         return Release(statement, spec, tables, measurement_tables(self.tree, measurer.taken, "value"))
@@ -98,9 +114,15 @@ class CountsJob:
     def statement(self) -> dict[str, Any]:
         """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
         invariants = ["the hierarchy"]
-        if self.terms.total_is_public:
+        if self._total_is_published:
             invariants.append("the total number of records")
-        counted = f"Each row stands for as many records as its column {self.count!r} says."
+        notes = [each for each in (caveat_of(self.mechanism),) if each is not None]
+        if self.terms.total_is_public and not self._total_is_published:
+            notes.append(_UNUSED_TOTAL)
+        if isinstance(self.plan, StabilityPlan):
+            notes.append(_LEFT_OUT.format(self.plan.stable.threshold, self.plan.stable.level))
+        if self.count is not None:
+            notes.append(f"Each row stands for as many records as its column {self.count!r} says.")
         return privacy_statement(
             statistic=self.statistic,
             levels=level_sizes(self.tree),
@@ -108,9 +130,14 @@ class CountsJob:
             terms=self.terms,
             mechanism=self.mechanism,
             invariants=invariants,
-            notes=[] if self.count is None else [counted],
+            notes=notes,
             dataset=dataset(self.account),
         )
+
+    @property
+    def _total_is_published(self) -> bool:
+        """Whether the number of records is published exactly: it is public, and the mechanism keeps it."""
+        return self.terms.total_is_public and keeps_total(self.mechanism)
 
     def _tabulate(self) -> CountLevels:
         true = self.engine.count_records(

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from itertools import zip_longest
 from typing import Any
 
-from tallytree.budget import Budget, BudgetSplit
+from tallytree.budget import Budget, BudgetSplit, shares
 from tallytree.counts import CorrectsUpward, CountsMechanism, LeastSquares
 from tallytree.counts.auto_split import auto_split
 from tallytree.hierarchy import Hierarchy, check_level_names, level_sizes
 from tallytree.jobs import CountsJob
 from tallytree.measurements import Statistic
 from tallytree.planning.options import Options, check_statistics, checked_column, chosen_engine
+from tallytree.privacy.accounting import Plan, plan_stability
+from tallytree.privacy.scales import next_float, representable
+from tallytree.privacy.sensitivity import sensitivity
 from tallytree.product import Product, check_columns
+from tallytree.sizes.mechanism import caveat_of
 from tallytree.tabulate.records import LeafKey
+from tallytree.terms import Terms
 
 ROOT_STATISTICS: frozenset[Statistic] = frozenset(("total",))
 COUNTS_STATISTICS: frozenset[Statistic] = frozenset(("counts",))
+STABLE_STATISTICS: frozenset[Statistic] = frozenset(("stable_counts",))
+"""What is published above a threshold, by mechanisms that measure nothing else."""
 
 
 def counts_job(
@@ -37,20 +45,10 @@ def counts_job(
     terms = options.terms()
     mechanism = _counts_mechanism(options.mechanism)
     statistics = mechanism.statistics(hierarchy, total_is_public=terms.total_is_public)
-    root, *below = hierarchy.levels
-    check_statistics(mechanism, statistics, {root: ROOT_STATISTICS} | dict.fromkeys(below, COUNTS_STATISTICS))
-    sizes = level_sizes(hierarchy)
-
-    def split(std_devs: Mapping[str, float], gaussian: bool) -> BudgetSplit:
-        return auto_split(
-            [sizes[level] for level in std_devs],
-            std_devs,
-            gaussian=gaussian,
-            root_is_public=root not in statistics,
-            upward=isinstance(mechanism, CorrectsUpward) and mechanism.corrects_upward,
-        )
-
-    plan = options.plan(budget, statistics, terms, hierarchy, auto_split=split)
+    plan = _plan(mechanism, statistics, budget, options, terms, hierarchy)
+    caution = caveat_of(mechanism)
+    if caution is not None:
+        warnings.warn(f"mechanism: {caution}", stacklevel=3)
     return CountsJob(
         records=records,
         tree=hierarchy,
@@ -97,6 +95,40 @@ def flows_job(
     order = list(_alternately(first, len(columns[first]), second, len(columns[second])))
     product = Product({"origin": origins, "destination": destinations}, order=order, columns=columns)
     return counts_job(trips, product, budget, options, count=count, argument="trips", statistic="flows")
+
+
+def _plan(
+    mechanism: CountsMechanism,
+    statistics: Mapping[str, Statistic],
+    budget: Budget,
+    options: Options,
+    terms: Terms,
+    tree: Hierarchy | Product,
+) -> Plan:
+    """The noise of every measured level, and a threshold where the mechanism publishes only what is above one."""
+    root, *below = tree.levels
+    leaf = tree.levels[-1]
+    if list(statistics.values()) != ["stable_counts"]:
+        check_statistics(mechanism, statistics, {root: ROOT_STATISTICS} | dict.fromkeys(below, COUNTS_STATISTICS))
+        sizes = level_sizes(tree)
+
+        def split(std_devs: Mapping[str, float], gaussian: bool) -> BudgetSplit:
+            return auto_split(
+                [sizes[level] for level in std_devs],
+                std_devs,
+                gaussian=gaussian,
+                root_is_public=root not in statistics,
+                upward=isinstance(mechanism, CorrectsUpward) and mechanism.corrects_upward,
+            )
+
+        return options.plan(budget, statistics, terms, tree, auto_split=split)
+    check_statistics(mechanism, statistics, {leaf: STABLE_STATISTICS})
+    if options.budget_split != "auto":
+        shares(options.budget_split, [leaf])
+    m = terms.max_contributions
+    bound = sensitivity("stable_counts", terms.neighboring, m)
+    grid = next_float if terms.noise == "opendp" else representable
+    return plan_stability(budget, leaf, bound, m, options.accounting, grid)
 
 
 def _counts_mechanism(given: Any) -> CountsMechanism:

@@ -10,6 +10,8 @@ Proofs, for one level:
 * **counts** (records per node). A person's m records may all fall into one node of an inner level even where their
   leaves are distinct, so one cell moves by m: L1 = L2 = m. Replacing: one node loses m and another gains m: L1 = 2m,
   L2 = √(m² + m²) = √2·m. (The smaller √m for distinct leaves is true of the leaf level only and not used.)
+* **stable counts** (records per node, of those that have any): the same numbers, as noise and threshold are what
+  differs (`accounting.stability`): L1 and L2 as for counts.
 * **total** (the root's count). One cell, moved by m when a person comes or goes, and by at most m when a person with a
   ≤ m records becomes one with b ≤ m: L1 = L2 = m in both relations.
 * **histogram** H (groups per size). A record of quantity at most z takes a group from size s to s + a, a ≤ z, whatever
@@ -177,7 +179,7 @@ def _per_contribution(statistic: Statistic, replaced: bool, z: int, nodes: int) 
         return 1, 1, ((1,),)
     if statistic == "largest_size":
         return z, z * z, ((1,),) if z == 1 else ()
-    if statistic == "counts":
+    if statistic in ("counts", "stable_counts"):
         return people, people, ((1,) * people,)
     if statistic == "histogram":
         return (4, 6, ((2, 1, 1), (1, 1, 1, 1))) if replaced else (2, 2, ((1, 1),))

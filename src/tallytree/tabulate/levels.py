@@ -54,11 +54,17 @@ class CountLevels:
         """One cell."""
         return 1
 
+    def present(self, level: str) -> tuple[IntArray, IntArray]:
+        """The nodes that have records, ascending, and how many: both private."""
+        nodes, counts = self._levels[level]
+        kept = counts > 0
+        return nodes[kept], counts[kept]
+
     def cells(
         self, level: str, nodes: IntArray, statistic: Statistic, part: tuple[int, int] | None = None
     ) -> tuple[IntArray, IntArray, IntArray]:
         """The count of each of `nodes`: one cell a node, numbered like it; the only part is that cell."""
-        if statistic != ("total" if level == self._root else "counts"):
+        if statistic not in ("stable_counts", "total" if level == self._root else "counts"):
             raise ValueError(f"statistic: {statistic!r} is not the count of the level {level!r}")
         present, counts = self._levels[level]
         values = np.zeros(len(nodes), dtype=np.int64)
