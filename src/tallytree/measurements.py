@@ -11,7 +11,16 @@ from typing import Literal, Protocol
 from tallytree.arrays import IntArray
 
 Distribution = Literal["discrete_laplace", "discrete_gaussian"]
-Statistic = Literal["counts", "total", "histogram", "tail_counts", "chain_tail_counts", "sorted_sizes", "largest_size"]
+Statistic = Literal[
+    "counts",
+    "distinct_counts",
+    "total",
+    "histogram",
+    "tail_counts",
+    "chain_tail_counts",
+    "sorted_sizes",
+    "largest_size",
+]
 
 
 @dataclass(frozen=True)

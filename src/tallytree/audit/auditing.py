@@ -320,7 +320,7 @@ def planned(
         raise ValueError(
             f"max_quantity: {max_quantity} is about group sizes; in counts every record is 1, leave it out"
         )
-    return counts_job(None, tree, budget, options), counts_inputs(tree)
+    return counts_job(None, tree, budget, options), counts_inputs(tree, distinct=options.distinct)
 
 
 def invariants_of(domain: SizesDomain) -> Invariants:
@@ -334,7 +334,7 @@ def neighborhood_of(job: CountsJob | GroupSizesJob, tree: Hierarchy | Product | 
     """What a release protects: which data sets are neighbours."""
     relation, m = job.terms.neighboring, job.terms.max_contributions
     if isinstance(job, CountsJob):
-        return Neighborhood(relation, m, same_records=job.terms.total_is_public)
+        return Neighborhood(relation, m, same_records=job.terms.total_is_public, distinct=job.terms.distinct)
     groups = tree.total if isinstance(tree, SizesDomain) and not tree.groups_are_public else None
     return Neighborhood(relation, m, job.max_quantity, groups=groups)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from tallytree.budget import Budget
 from tallytree.counts import CountsMechanism, TopDown
+from tallytree.counts.mechanism import in_place_of_counts
 from tallytree.hierarchy import Hierarchy, check_level_names
 from tallytree.jobs import CountsJob
 from tallytree.measurements import Statistic
@@ -38,12 +39,15 @@ def counts_job(
     statistics = mechanism.statistics(hierarchy, total_is_public=terms.total_is_public)
     root, *below = hierarchy.levels
     check_statistics(mechanism, statistics, {root: ROOT_STATISTICS} | dict.fromkeys(below, COUNTS_STATISTICS))
+    statistics = in_place_of_counts(statistics, hierarchy, distinct=terms.distinct)
+    keys, count = _keys(hierarchy), checked_column(count, "count")
+    _check_person(terms.person, keys, count)
     plan = options.plan(budget, statistics, terms, hierarchy)
     return CountsJob(
         records=records,
         tree=hierarchy,
-        keys=_keys(hierarchy),
-        count=checked_column(count, "count"),
+        keys=keys,
+        count=count,
         mechanism=mechanism,
         plan=plan,
         terms=terms,
@@ -97,6 +101,23 @@ def _keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:
     if isinstance(tree, Hierarchy):
         return (LeafKey(tree, tree.columns),)
     return tuple(LeafKey(attribute.hierarchy, attribute.columns) for attribute in tree.attributes)
+
+
+def _check_person(person: str | None, keys: Sequence[LeafKey], count: str | None) -> None:
+    """Refuse a column of people that is used for something else too: its values would not name people.
+
+    Raises:
+        ValueError: it is a column of a path, or the one with the numbers of records.
+    """
+    if person is None:
+        return
+    if any(person in key.columns for key in keys):
+        raise ValueError(
+            f"person: {person!r} is a column of the hierarchy, whose values are public; name the column with the "
+            "ids of people"
+        )
+    if person == count:
+        raise ValueError(f"person: {person!r} is the column of count too; name the column with the ids of people")
 
 
 def _alternately(first: str, n_first: int, second: str, n_second: int) -> Iterator[str]:
