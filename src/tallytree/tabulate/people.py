@@ -6,15 +6,15 @@ stay neighbouring, whatever the key is (`privacy.sensitivity`). Nothing else may
 or its neighbours, not the order in which an engine or its threads come by them, not how many rows there are.
 
 A person's records are grouped by cell (a combination of leaves: nothing else of a record is counted, so nothing else of
-its content matters), and the cells are put in the order of
+its content matters), and the cells are put in the order of the first 60 bits of
 
-    sha256(key in hexadecimal ‖ leaf numbers, each with a comma ‖ id as text)
+    sha256(key ‖ leaf numbers in decimal, each with a comma ‖ id as text in UTF-8)
 
-and are kept up to the mth record, the last cell in part. The text is unambiguous: the key has 64 digits, each leaf
-number ends at its comma, there are as many as the table has keys, and all the rest is the id. The hash is a plain one
-with a secret prefix, not HMAC: no hash leaves the private side, and privacy does not rest on the key. The key is secret
-so that nobody can choose records such that they are the ones that count. SHA-256 and this text are the same in every
-engine.
+(equal ones, of which there will be none, by leaf numbers) and are kept up to the mth record, the last cell in part.
+What is hashed is unambiguous: the key has 32 bytes, each leaf number ends at its comma, there are as many as the table
+has keys, and all the rest is the id. The hash is a plain one with a secret prefix, not HMAC: no hash leaves the private
+side, and privacy does not rest on the key. The key is secret so that nobody can choose records such that they are the
+ones that count. All this is the same in every engine.
 
 An id is its text, as the labels of keys are: the integer 7 and the text 7 are one person, 7 and 007 are two.
 """
@@ -71,33 +71,38 @@ def keep_bounded(db: Session, bound: Bound, leaves: Sequence[str]) -> None:
     """
     cells, known = ", ".join(leaves), " AND ".join(f"{leaf} IS NOT NULL" for leaf in leaves)
     counted = "least(amount, 1)" if bound.distinct else "amount"
-    text = " || ".join(["$key", *(f"{leaf} || ','" for leaf in leaves), "CAST(g AS VARCHAR)"])
+    content = " || ".join([*(f"{leaf} || ','" for leaf in leaves), "CAST(g AS VARCHAR)"])
     db.run("ALTER TABLE matched RENAME TO everyone")
     db.run(
         f"""
-        CREATE TEMP TABLE over_bound AS SELECT g FROM everyone
-        WHERE {known} AND amount > 0 GROUP BY g HAVING sum({counted}) > $most
+        CREATE TEMP TABLE over_bound AS
+        SELECT g FROM everyone WHERE {known} AND amount > 0 GROUP BY g HAVING sum({counted}) > $most
         """,
         most=bound.most,
+    )
+    db.run(
+        f"""
+        CREATE TEMP TABLE placed AS
+        SELECT {cells}, g, {counted} AS amount, CAST('0x' || left(sha256($key || encode({content})), 15) AS BIGINT) AS place
+        FROM everyone SEMI JOIN over_bound USING (g) WHERE {known} AND amount > 0
+        """,
+        key=bound.key,
     )
     db.run(
         f"""
         CREATE TEMP TABLE matched AS
-        WITH within AS (
-            SELECT {cells}, sum({counted}) AS amount FROM everyone ANTI JOIN over_bound USING (g)
-            WHERE {known} AND amount > 0 GROUP BY {cells}
-        ), ordered AS (
-            SELECT {cells}, {counted} AS amount, coalesce(sum({counted}) OVER (
-                PARTITION BY g ORDER BY sha256({text}), {cells} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-            ), 0) AS before
-            FROM everyone SEMI JOIN over_bound USING (g) WHERE {known} AND amount > 0
-        ), cut AS (
-            SELECT {cells}, sum(least(amount, $most - before)) AS amount FROM ordered
-            WHERE before < $most GROUP BY {cells}
+        WITH ordered AS (
+            SELECT {cells}, amount, coalesce(sum(amount) OVER (
+                PARTITION BY g ORDER BY place, {cells} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ), 0) AS before FROM placed
+        ), kept AS (
+            SELECT {cells}, least(amount, $most - before) AS amount FROM ordered WHERE before < $most
+            UNION ALL
+            SELECT {cells}, {counted} FROM everyone ANTI JOIN over_bound USING (g) WHERE {known} AND amount > 0
         )
-        SELECT {cells}, sum(amount) AS amount FROM (SELECT * FROM within UNION ALL SELECT * FROM cut) GROUP BY {cells}
+        SELECT {cells}, sum(amount) AS amount FROM kept GROUP BY {cells}
         """,
         most=bound.most,
-        key=bound.key.hex(),
     )
-    db.run("DROP TABLE everyone")
+    for table in ("everyone", "over_bound", "placed"):
+        db.run(f"DROP TABLE {table}")
