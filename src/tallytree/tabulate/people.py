@@ -83,7 +83,8 @@ def keep_bounded(db: Session, bound: Bound, leaves: Sequence[str]) -> None:
     db.run(
         f"""
         CREATE TEMP TABLE placed AS
-        SELECT {cells}, g, {counted} AS amount, CAST('0x' || left(sha256($key || encode({content})), 15) AS BIGINT) AS place
+        SELECT {cells}, g, {counted} AS amount,
+            CAST('0x' || left(sha256($key || encode({content})), 15) AS BIGINT) AS place
         FROM everyone SEMI JOIN over_bound USING (g) WHERE {known} AND amount > 0
         """,
         key=bound.key,
