@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -76,15 +76,18 @@ def test_flows_count_a_person_once_between_two_places(areas):
 MECHANISMS = [
     kind()
     for kind in (getattr(mechanisms, name) for name in mechanisms.__all__)
-    if inspect.isclass(kind) and kind is not CountsMechanism and issubclass(kind, CountsMechanism)
+    if inspect.isclass(kind) and is_dataclass(kind) and issubclass(kind, CountsMechanism)
 ]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
-def test_every_mechanism_has_its_leaves_counted_once_a_person(areas, mechanism):
-    release = released(areas, mechanism=mechanism, max_contributions=3, distinct=True)
-    assert release.statement["levels"][-1]["statistic"] == "distinct_counts"
-    assert release.measurements("county").num_rows > 0
+@pytest.mark.filterwarnings("ignore:mechanism")
+def test_every_mechanism_that_measures_counts_of_leaves_has_people_counted_once(areas, mechanism):
+    budget = tt.Budget(epsilon=5, delta=1e-6)
+    release = released(areas, budget=budget, mechanism=mechanism, max_contributions=3, distinct=True)
+    if mechanism.statistics(areas, total_is_public=False)["county"] == "counts":
+        assert release.statement["levels"][-1]["statistic"] == "distinct_counts"
+        assert release.measurements("county").num_rows > 0
 
 
 # --- Sensitivities and the total ---

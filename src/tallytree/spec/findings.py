@@ -44,13 +44,13 @@ def _finding(statistic: str, error: ErrorDetails, *, given: bool) -> str:
 def _unknown_key(statistic: str, path: KeyPath) -> str:
     key = str(path[-1])
     model = _section_at(statistic, path[:-1])
-    near = closest(key, model.model_fields)
+    top = len(path) == 1
+    # A key of a section, letter for letter, is likelier than one that is only written much like it.
+    inside = [f"{name}.{key}" for name, section in _sections(model).items() if top and key in section.model_fields]
+    near = inside[0] if inside else closest(key, model.model_fields)
     if near:
         return f"unknown key; did you mean {near}?"
-    if len(path) == 1:
-        inside = [f"{name}.{key}" for name, section in _sections(model).items() if key in section.model_fields]
-        if inside:
-            return f"unknown key; did you mean {inside[0]}?"
+    if top:
         other = next((name for name, spec in SPECS.items() if key in spec.model_fields), None)
         if other:
             return f"is a key for {other}, not for {statistic}"
