@@ -14,6 +14,7 @@ Distribution = Literal["discrete_laplace", "discrete_gaussian"]
 Statistic = Literal[
     "counts",
     "stable_counts",
+    "distinct_counts",
     "total",
     "histogram",
     "tail_counts",

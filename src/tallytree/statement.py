@@ -19,8 +19,8 @@ _LIMITS = (
     "The guarantee covers the released tables and measurements; the running time of the program, and whether it "
     "refused its input, are outside it.",
     "Another release about the same people adds to what is spent; the budgets of all of them add up.",
-    "That nobody has more records than max_contributions is assumed, not enforced.",
 )
+_ASSUMED = "That nobody has more records than max_contributions is assumed, not enforced."
 _SOURCES = {
     "keyed": "Noise is derived from a secret key, fresh for this release, by a cipher; the guarantee is computational.",
     "opendp": "Noise is drawn by OpenDP from the operating system's entropy.",
@@ -62,6 +62,7 @@ def privacy_statement(
         "unit_of_protection": unit,
         "neighboring": terms.neighboring,
         "max_contributions": terms.max_contributions,
+        "max_contributions_enforced": terms.person is not None,
         "invariants": list(invariants),
         "on_unknown": terms.on_unknown,
         "budget": _amounts(_granted(plan.budget)),
@@ -73,7 +74,7 @@ def privacy_statement(
         "seeded": not private,
         "levels": [_level(level, nodes, plan.levels.get(level), private=private) for level, nodes in levels.items()],
         **maximum,
-        "notes": [*notes, *((_SOURCES[terms.noise], *_LIMITS) if private else (_NOT_PRIVATE,))],
+        "notes": [*notes, *((_SOURCES[terms.noise], *_LIMITS, _of_people(terms)) if private else (_NOT_PRIVATE,))],
         "software": _software(terms, plan),
     }
 
@@ -107,9 +108,22 @@ def _unit(statistic: str, terms: Terms, max_quantity: int) -> str:
     what = {"flows": "trip", "group_sizes": "membership of a group"}.get(statistic, "record")
     plural = {"flows": "trips", "group_sizes": "memberships of groups"}.get(statistic, "records")
     one = terms.max_contributions == 1
+    if terms.person is not None:
+        return f"one person, of whose {plural} at most {'one counts' if one else f'{terms.max_contributions} count'}"
     has = f"one {what}" if one else f"at most {terms.max_contributions} {plural}"
     quantity = f", each with a quantity of at most {max_quantity}" if max_quantity > 1 else ""
     return f"one person, who has {has}{quantity}"
+
+
+def _of_people(terms: Terms) -> str:
+    """What is taken on trust of people, and of their records."""
+    if terms.person is None:
+        return _ASSUMED
+    return (
+        f"A person is a value of the column {terms.person!r}; that nobody has several is assumed. Of a person's "
+        "records at most max_contributions count, chosen by a secret key from that person's records alone; whether any "
+        "were left out is not published."
+    )
 
 
 def shown_up(amount: Fraction | float) -> str:

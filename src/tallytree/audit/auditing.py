@@ -132,6 +132,7 @@ def audit(
     *,
     neighboring: str,
     max_contributions: int = 1,
+    distinct: bool = False,
     max_quantity: int = 1,
     maximum_share: Any = None,
     budget_split: BudgetSplit = None,
@@ -160,6 +161,8 @@ def audit(
         budget: what the release is said to spend.
         neighboring: `"add_remove"` or `"change_one"`.
         max_contributions: the most records of one person.
+        distinct: for counts, whether a person counts at most once in a leaf (see `tallytree.release_counts`); `data`
+            and `neighbor` then are people per leaf.
         max_quantity: the most that one record adds to its group's size; 1 for counts.
         maximum_share: where K is private, the share of the budget that measures the largest size (see
             `tallytree.sizes.PrivateMaximum`); the domain's `largest` is then what K is at most.
@@ -187,6 +190,8 @@ def audit(
     options = Options(
         neighboring=neighboring,
         max_contributions=max_contributions,
+        person=SOMEBODY if distinct else None,
+        distinct=distinct,
         mechanism=mechanism,
         budget_split=budget_split,
         accounting=accounting,
@@ -217,6 +222,10 @@ def audit(
     )
     source: Callable[[bytes], NoiseSource] = KeyedNoise if noise == "keyed" else lambda key: OpenDPNoise()
     return audit_subject(subject, source=source, runs=runs, releases=releases, confidence=confidence, seed=seed)
+
+
+SOMEBODY = "person"
+"""Stands for the column of people where there are no records, and so no columns."""
 
 
 def audit_subject(
@@ -332,7 +341,7 @@ def planned(
     with warnings.catch_warnings():
         if caveat_of(options.mechanism) is not None:
             warnings.simplefilter("ignore")
-        return counts_job(None, tree, budget, options), counts_inputs(tree)
+        return counts_job(None, tree, budget, options), counts_inputs(tree, distinct=options.distinct)
 
 
 def invariants_of(domain: SizesDomain) -> Invariants:
@@ -346,7 +355,7 @@ def neighborhood_of(job: CountsJob | GroupSizesJob, tree: Hierarchy | Product | 
     """What a release protects: which data sets are neighbours."""
     relation, m = job.terms.neighboring, job.terms.max_contributions
     if isinstance(job, CountsJob):
-        return Neighborhood(relation, m, same_records=job.terms.total_is_public)
+        return Neighborhood(relation, m, same_records=job.terms.total_is_public, distinct=job.terms.distinct)
     groups = tree.total if isinstance(tree, SizesDomain) and not tree.groups_are_public else None
     return Neighborhood(relation, m, job.max_quantity, groups=groups)
 

@@ -18,6 +18,7 @@ from tallytree.audit.auditing import (
     DEFAULT_CONFIDENCE,
     DEFAULT_RELEASES,
     DEFAULT_RUNS,
+    SOMEBODY,
     AuditResult,
     Subject,
     audit_subject,
@@ -74,6 +75,7 @@ class Case:
         groups_per_leaf: how many groups a leaf can have; of group sizes whose numbers of groups are private only.
         maximum_share: the share of the budget that measures the largest size; None where K is public.
         most_releases: no more runs than this are turned into releases.
+        distinct: of counts, whether a person counts at most once in a leaf.
     """
 
     statistic: str
@@ -86,6 +88,7 @@ class Case:
     groups_per_leaf: IntArray | None = None
     maximum_share: Fraction | None = None
     most_releases: int = DEFAULT_RELEASES
+    distinct: bool = False
 
     @property
     def name(self) -> str:
@@ -98,6 +101,8 @@ class Case:
         more = [] if self.invariants == "groups" else [f"invariants={self.invariants}"]
         if self.max_quantity > 1:
             more.append(f"max_quantity={self.max_quantity}")
+        if self.distinct:
+            more.append("distinct")
         if self.maximum_share is not None:
             more.append("max_group_size=private")
         return " ".join([self.statistic, f"{type(self.mechanism).__name__}({', '.join(options)})", *more])
@@ -117,7 +122,11 @@ class Case:
     ) -> AuditResult:
         """Enumerate all neighbouring inputs, take the pair with the largest exact loss, and audit it."""
         options = Options(
-            neighboring=self.neighboring, max_contributions=self.max_contributions, mechanism=self.mechanism
+            neighboring=self.neighboring,
+            max_contributions=self.max_contributions,
+            mechanism=self.mechanism,
+            person=SOMEBODY if self.distinct else None,
+            distinct=self.distinct,
         )
         job, inputs = planned(
             self.tree,
@@ -211,20 +220,21 @@ def library_cases(epsilon: Any = 1, mechanism: str | None = None) -> list[Case]:
 
 
 def _counts_cases(mechanism: CountsMechanism, budgets: Sequence[Budget]) -> list[Case]:
-    """Counts with m = 1 and m = 3, and flows with m = 1, under every relation and kind of budget."""
+    """Counts with m = 1, m = 3 and m = 3 distinct leaves, flows with m = 1, under every relation and kind of budget."""
     if isinstance(mechanism, StabilityHistogram):  # it takes no other; of a large δ a few thousand runs show something
         budgets = [each for each in budgets if each.kind == "approximate"]
         budgets += [Budget(epsilon=each.epsilon, delta=LARGE_DELTA) for each in budgets]
     areas = _areas()
     flows = Product({"origin": areas, "destination": areas}, order=["destination", "origin"] * 2)
-    inputs: list[tuple[str, Hierarchy | Product, int]] = [
-        ("counts", areas, 1),
-        ("counts", areas, 3),
-        ("flows", flows, 1),
+    inputs: list[tuple[str, Hierarchy | Product, int, bool]] = [
+        ("counts", areas, 1, False),
+        ("counts", areas, 3, False),
+        ("counts", areas, 3, True),
+        ("flows", flows, 1, False),
     ]
     return [
-        Case(statistic, mechanism, tree, budget, neighboring, m)
-        for (statistic, tree, m), neighboring, budget in itertools.product(inputs, RELATIONS, budgets)
+        Case(statistic, mechanism, tree, budget, neighboring, m, distinct=distinct)
+        for (statistic, tree, m, distinct), neighboring, budget in itertools.product(inputs, RELATIONS, budgets)
     ]
 
 

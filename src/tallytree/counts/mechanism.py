@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from tallytree.arrays import FloatArray, IntArray, sum_by_key
 from tallytree.hierarchy import Tree
-from tallytree.measurements import Measures, Statistic
+from tallytree.measurements import Measurement, Measures, Statistic
 
 NODES_AT_ONCE = 4_000_000
 """Nodes whose parents are looked up at once."""
@@ -36,7 +36,8 @@ class LevelCounts:
 class CountsMechanism(Protocol):
     """Turns noisy measurements into consistent counts; implemented by the classes of `tallytree.counts`.
 
-    It gets a door to the noisy measurements and public facts, nothing else.
+    It gets a door to the noisy measurements and public facts, nothing else. Where every person counts at most once in
+    a leaf, what it asks for as `"counts"` of the leaves is measured as `"distinct_counts"`: see `in_place_of_counts`.
     """
 
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
@@ -80,6 +81,44 @@ def statistics_of_counts(tree: Tree, *, total_is_public: bool) -> dict[str, Stat
     root: dict[str, Statistic] = {} if total_is_public else {tree.levels[0]: "total"}
     depths = range(1, len(tree.levels))
     return root | {tree.levels[depth]: "counts" for depth in depths if not tree.only_children(depth)}
+
+
+def in_place_of_counts(statistics: Mapping[str, Statistic], tree: Tree, *, distinct: bool) -> dict[str, Statistic]:
+    """What is measured where a mechanism asks for `statistics`: distinct people at the leaves, if so they are counted.
+
+    Only there does their smaller sensitivity hold, and only of the leaf level itself: above it one person's distinct
+    leaves may lie in one node.
+    """
+    leaf_level = tree.levels[-1]
+    if not distinct or statistics.get(leaf_level) != "counts":
+        return dict(statistics)
+    return {**statistics, leaf_level: "distinct_counts"}
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuresInPlace:
+    """A door at which `"counts"` of the leaf level are answered with distinct people; implements `Measures`.
+
+    To a mechanism both are counts of a level's nodes with noise of a stated scale, so none has to know the difference.
+
+    Attributes:
+        measurer: the door behind it.
+        leaf_level: the level that counts distinct people.
+    """
+
+    measurer: Measures
+    leaf_level: str
+
+    def measure(
+        self, level: str, nodes: IntArray, statistic: Statistic, cells: tuple[int, int] | None = None
+    ) -> Measurement:
+        """See `tallytree.measurements.Measures`."""
+        distinct = level == self.leaf_level and statistic == "counts"
+        return self.measurer.measure(level, nodes, "distinct_counts" if distinct else statistic, cells)
+
+    def measure_stable(self, level: str) -> Measurement:
+        """See `tallytree.measurements.Measures`."""
+        return self.measurer.measure_stable(level)
 
 
 def whole_level(tree: Tree, depth: int, released: LevelCounts) -> LevelCounts:

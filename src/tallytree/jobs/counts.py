@@ -8,11 +8,19 @@ from typing import Any
 import pyarrow as pa
 
 from tallytree.counts import CountsMechanism
-from tallytree.counts.mechanism import count_negative, count_violations, keeps_total
+from tallytree.counts.mechanism import (
+    MeasuresInPlace,
+    count_negative,
+    count_violations,
+    in_place_of_counts,
+    keeps_total,
+)
 from tallytree.engines.engine import Engine
 from tallytree.hierarchy import Hierarchy, level_sizes
 from tallytree.jobs.common import canonical, check_plan, check_room, dataset, measurement_tables, paid_noise, table_name
 from tallytree.measure import Measurer
+from tallytree.measurements import Measures
+from tallytree.privacy import entropy
 from tallytree.privacy.accounting import Plan, StabilityPlan
 from tallytree.privacy.ledger import Account
 from tallytree.product import Product
@@ -21,6 +29,7 @@ from tallytree.release import NodeTable, Release
 from tallytree.sizes.mechanism import caveat_of
 from tallytree.statement import privacy_statement
 from tallytree.tabulate.levels import CountLevels
+from tallytree.tabulate.people import Bound
 from tallytree.tabulate.records import LeafKey
 from tallytree.terms import Terms
 
@@ -74,7 +83,9 @@ class CountsJob:
     def check(self) -> None:
         """Check the records' schema, reading no row, and that the ledger has room."""
         check_room(self.account)
-        self.engine.check_counts(self.records, self.keys, count=self.count, argument=self.argument)
+        self.engine.check_counts(
+            self.records, self.keys, count=self.count, argument=self.argument, person=self.terms.person
+        )
 
     def run(self) -> Release:
         """Tabulate, measure, reconcile; the budget is spent here."""
@@ -83,9 +94,12 @@ class CountsJob:
             "tree": repr(self.tree),
             "columns": [list(key.columns) for key in self.keys],
             "count": self.count,
+            "person": self.terms.person,
+            "distinct": self.terms.distinct,
         }
         statement = self.statement()
-        wanted = self.mechanism.statistics(self.tree, total_is_public=self.terms.total_is_public)
+        asked_for = self.mechanism.statistics(self.tree, total_is_public=self.terms.total_is_public)
+        wanted = in_place_of_counts(asked_for, self.tree, distinct=self.terms.distinct)
         check_plan(self.plan, wanted, self.terms, self.tree)
         asked = canonical(spec, statement)
         check_room(self.account)
@@ -94,7 +108,7 @@ class CountsJob:
         with level_progress(self.progress, self.plan.levels) as on_measure:
             source = paid_noise(self.account, self.plan, self.terms, asked, true.digest())
             measurer = Measurer(true, self.plan, source, on_measure)
-            levels = self.mechanism.release_counts(self.tree, total, measurer)
+            levels = self.mechanism.release_counts(self.tree, total, self.door(measurer))
         tables = {
             level: NodeTable(self.tree, depth, released.nodes, pa.table({"count": released.counts}))
             for depth, (level, released) in enumerate(zip(self.tree.levels, levels, strict=True))
@@ -105,6 +119,10 @@ class CountsJob:
         }
         spec[self.argument] = table_name(self.records)
         return Release(statement, spec, tables, measurement_tables(self.tree, measurer.taken, "value"))
+
+    def door(self, measurer: Measures) -> Measures:
+        """What the mechanism is handed: the measurer, asked for the statistics that were planned."""
+        return MeasuresInPlace(measurer, self.tree.levels[-1]) if self.terms.distinct else measurer
 
     def finish(self) -> None:
         """Note in the ledger that the release was handed over, or saved."""
@@ -123,6 +141,8 @@ class CountsJob:
             notes.append(_LEFT_OUT.format(self.plan.stable.threshold, self.plan.stable.level))
         if self.count is not None:
             notes.append(f"Each row stands for as many records as its column {self.count!r} says.")
+        if self.terms.distinct:
+            notes.append("Every person counts at most once in a leaf.")
         return privacy_statement(
             statistic=self.statistic,
             levels=level_sizes(self.tree),
@@ -141,7 +161,21 @@ class CountsJob:
 
     def _tabulate(self) -> CountLevels:
         true = self.engine.count_records(
-            self.records, self.keys, count=self.count, on_unknown=self.terms.on_unknown, argument=self.argument
+            self.records,
+            self.keys,
+            count=self.count,
+            on_unknown=self.terms.on_unknown,
+            argument=self.argument,
+            bound=self._bound(),
         )
         leaves = self.tree.leaf_numbers(true.parts) if isinstance(self.tree, Product) else true.parts[0]
-        return CountLevels(self.tree, leaves, true.counts)
+        return CountLevels(self.tree, leaves, true.counts, distinct=self.terms.distinct)
+
+    def _bound(self) -> Bound | None:
+        """What counts of one person, chosen by a key of its own: the noise key must not exist before the statistics."""
+        terms = self.terms
+        if terms.person is None:
+            return None
+        secret = entropy.fresh_key() if terms.seed is None else entropy.key_from_seed(terms.seed)
+        key = entropy.derive(secret, "records that count")
+        return Bound(terms.person, terms.max_contributions, key, distinct=terms.distinct)

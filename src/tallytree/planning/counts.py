@@ -11,6 +11,7 @@ from typing import Any
 from tallytree.budget import Budget, BudgetSplit, shares
 from tallytree.counts import CorrectsUpward, CountsMechanism, LeastSquares
 from tallytree.counts.auto_split import auto_split
+from tallytree.counts.mechanism import in_place_of_counts
 from tallytree.hierarchy import Hierarchy, check_level_names, level_sizes
 from tallytree.jobs import CountsJob
 from tallytree.measurements import Statistic
@@ -45,6 +46,8 @@ def counts_job(
     terms = options.terms()
     mechanism = _counts_mechanism(options.mechanism)
     statistics = mechanism.statistics(hierarchy, total_is_public=terms.total_is_public)
+    keys, count = _keys(hierarchy), checked_column(count, "count")
+    _check_person(terms.person, keys, count)
     plan = _plan(mechanism, statistics, budget, options, terms, hierarchy)
     caution = caveat_of(mechanism)
     if caution is not None:
@@ -52,8 +55,8 @@ def counts_job(
     return CountsJob(
         records=records,
         tree=hierarchy,
-        keys=_keys(hierarchy),
-        count=checked_column(count, "count"),
+        keys=keys,
+        count=count,
         mechanism=mechanism,
         plan=plan,
         terms=terms,
@@ -121,7 +124,8 @@ def _plan(
                 upward=isinstance(mechanism, CorrectsUpward) and mechanism.corrects_upward,
             )
 
-        return options.plan(budget, statistics, terms, tree, auto_split=split)
+        measured = in_place_of_counts(statistics, tree, distinct=terms.distinct)
+        return options.plan(budget, measured, terms, tree, auto_split=split)
     check_statistics(mechanism, statistics, {leaf: STABLE_STATISTICS})
     if options.budget_split != "auto":
         shares(options.budget_split, [leaf])
@@ -143,6 +147,23 @@ def _keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:
     if isinstance(tree, Hierarchy):
         return (LeafKey(tree, tree.columns),)
     return tuple(LeafKey(attribute.hierarchy, attribute.columns) for attribute in tree.attributes)
+
+
+def _check_person(person: str | None, keys: Sequence[LeafKey], count: str | None) -> None:
+    """Refuse a column of people that is used for something else too: its values would not name people.
+
+    Raises:
+        ValueError: it is a column of a path, or the one with the numbers of records.
+    """
+    if person is None:
+        return
+    if any(person in key.columns for key in keys):
+        raise ValueError(
+            f"person: {person!r} is a column of the hierarchy, whose values are public; name the column with the "
+            "ids of people"
+        )
+    if person == count:
+        raise ValueError(f"person: {person!r} is the column of count too; name the column with the ids of people")
 
 
 def _alternately(first: str, n_first: int, second: str, n_second: int) -> Iterator[str]:

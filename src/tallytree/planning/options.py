@@ -40,10 +40,20 @@ class Options:
     progress: bool = False
     ledger: Ledger | str | os.PathLike[str] | None = None
     dataset: str | None = None
+    person: str | None = None
+    distinct: bool = False
 
     def terms(self) -> Terms:
         """Those that say what is protected, validated."""
-        return checked_terms(self.neighboring, self.max_contributions, self.on_unknown, self.noise, self.seed)
+        return checked_terms(
+            self.neighboring,
+            self.max_contributions,
+            self.on_unknown,
+            self.noise,
+            self.seed,
+            self.person,
+            self.distinct,
+        )
 
     def plan(
         self,

@@ -47,17 +47,17 @@ def _finding(document: Document, statistic: str, error: ErrorDetails) -> str:
 def _unknown_key(document: Document, statistic: str, path: KeyPath) -> str:
     key = str(path[-1])
     fields = _fields_at(document, statistic, path[:-1])
-    near = closest(key, fields)
+    top = len(path) == 1
+    # A key of a section, letter for letter, is likelier than one that is only written much like it.
+    inside = [
+        f"{name}.{key}"
+        for name, field in fields.items()
+        if top and any(key in section.model_fields for section in _sections(field.annotation))
+    ]
+    near = inside[0] if inside else closest(key, fields)
     if near:
         return f"unknown key; did you mean {near}?"
-    if len(path) == 1:
-        inside = [
-            f"{name}.{key}"
-            for name, field in fields.items()
-            if any(key in section.model_fields for section in _sections(field.annotation))
-        ]
-        if inside:
-            return f"unknown key; did you mean {inside[0]}?"
+    if top:
         other = next((name for name, spec in SPECS.items() if key in spec.model_fields), None)
         if other:
             return f"is a key for {other}, not for {statistic}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import Literal
 
@@ -10,23 +11,33 @@ from pydantic import Field
 from tallytree import sizes
 from tallytree.hierarchy import Hierarchy
 from tallytree.jobs import CountsJob, GroupSizesJob
-from tallytree.planning import counts_job, flows_job, group_sizes_job
+from tallytree.planning import Options, counts_job, flows_job, group_sizes_job
 from tallytree.product import Product
 from tallytree.reconcile import reconcile_group_sizes
 from tallytree.release import Release, refuse_existing, require_writable
 from tallytree.spec.arguments import naming_lines
 from tallytree.spec.base import Spec
-from tallytree.spec.scalars import Text, Texts, Whole
+from tallytree.spec.scalars import Flag, Text, Texts, Whole
 from tallytree.spec.sections import HierarchySpec, LargestSize, PrivateMaximumSpec, TreeSpec
 
 
-class CountsSpec(Spec):
+class RecordsSpec(Spec):
+    """What the specs of counts and flows share."""
+
+    count: Text | None = Field(None, description="the column with the number of records of a row")
+    person: Text | None = Field(None, description="the column with the ids of people, to enforce max_contributions")
+    distinct: Flag = Field(False, description="with person: true to count every person at most once in a leaf")
+
+    def _options(self, progress: bool = False) -> Options:
+        return dataclasses.replace(super()._options(progress), person=self.person, distinct=self.distinct)
+
+
+class CountsSpec(RecordsSpec):
     """The spec of `tallytree.release_counts`."""
 
     statistic: Literal["counts"]
     records: Text = Field(description="give the path or glob of the private table (Parquet, CSV)")
     hierarchy: TreeSpec = Field(description="give the public tree: hierarchy: {path: areas.parquet, levels: [state]}")
-    count: Text | None = Field(None, description="the column with the number of records of a row")
 
     tables = ("records",)
 
@@ -48,7 +59,7 @@ class CountsSpec(Spec):
             return Product(hierarchies, order=given.order, columns=given.columns)
 
 
-class FlowsSpec(Spec):
+class FlowsSpec(RecordsSpec):
     """The spec of `tallytree.release_flows`."""
 
     statistic: Literal["flows"]
@@ -62,7 +73,6 @@ class FlowsSpec(Spec):
         description="list the columns of trips with the destination, top first: destination: [work_state]"
     )
     tree: Text = Field("destination", description="destination or origin, whichever is refined first")
-    count: Text | None = Field(None, description="the column with the number of trips of a row")
 
     tables = ("trips",)
 
