@@ -158,8 +158,10 @@ def frontier(published: Published, runs: int) -> None:
         points = [(kind, {"sparsity": kappa}) for kind in (TopDown, LeastSquares) for kappa in SPARSITIES]
         for kind, options in [*points, (StabilityHistogram, {})]:
             found = data.figures(kind(**options), 1, "pld" if options else None, runs)
-            print(f"| {name} | {kind.__name__} | {options.get('sparsity', '')} | {inner_ratio(found, figure):.2f} "
-                  f"| {found[-1, 0] / figure[-1, 0]:.2f} | {found[-1, 1]:.1f} | {found[-1, 2]:.1f} |", flush=True)  # fmt: skip
+            ratio, leaf = inner_ratio(found, figure), found[-1, 0] / figure[-1, 0]
+            kappa = options.get("sparsity", "")
+            rates = f"{found[-1, 1]:.1f} | {found[-1, 2]:.1f}"
+            print(f"| {name} | {kind.__name__} | {kappa} | {ratio:.2f} | {leaf:.2f} | {rates} |", flush=True)
 
 
 def main() -> None:
