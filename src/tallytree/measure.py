@@ -12,8 +12,7 @@ import numpy as np
 
 from tallytree.arrays import IntArray
 from tallytree.errors import BudgetExceeded
-from tallytree.measurements import Measurement, Statistic
-from tallytree.privacy.accounting import NoisePlan
+from tallytree.measurements import Measurement, Noise, Statistic
 from tallytree.privacy.sources import NoiseSource
 from tallytree.tabulate.statistics import LARGEST_TOTAL
 
@@ -38,6 +37,29 @@ class TrueStatistics(Protocol):
         """
 
 
+class Planned(Protocol):
+    """How one statistic of a level is measured; implemented by `tallytree.privacy.accounting.LevelPlan`."""
+
+    @property
+    def level(self) -> str:
+        """Its name."""
+
+    @property
+    def statistic(self) -> Statistic:
+        """What is measured."""
+
+    @property
+    def noise(self) -> Noise:
+        """The noise of every cell."""
+
+
+class Plan(Protocol):
+    """What may be measured: the `NoisePlan` of a release, or what a published statement says was measured."""
+
+    def planned(self, level: str, statistic: str) -> Planned | None:
+        """How this statistic of a level is measured; None where it is not."""
+
+
 class Measurer:
     """Holds what is private and answers with noisy values, within a plan that was checked against the budget.
 
@@ -51,7 +73,7 @@ class Measurer:
     def __init__(
         self,
         statistics: TrueStatistics,
-        plan: NoisePlan,
+        plan: Plan,
         source: NoiseSource,
         on_measure: Callable[[str], None] = lambda level: None,
     ) -> None:

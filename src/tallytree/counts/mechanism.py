@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from tallytree.arrays import IntArray
+from tallytree.arrays import FloatArray, IntArray
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Statistic
 
@@ -20,10 +20,12 @@ class LevelCounts:
     Attributes:
         nodes: int64 (n,), node numbers in the tree's order; the level's other nodes are 0.
         counts: int64 (n,).
+        std_dev: float64 (n,), the standard deviation of each count's error, where the mechanism knows it.
     """
 
     nodes: IntArray
     counts: IntArray
+    std_dev: FloatArray | None = None
 
 
 @runtime_checkable

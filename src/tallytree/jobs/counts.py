@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tallytree.counts import CountsMechanism
+from tallytree.counts import CountsMechanism, LevelCounts
 from tallytree.engines.engine import Engine
 from tallytree.hierarchy import Hierarchy, level_sizes
 from tallytree.jobs.common import canonical, check_plan, check_room, dataset, measurement_tables, paid_noise, table_name
@@ -17,7 +17,7 @@ from tallytree.privacy.ledger import Account
 from tallytree.product import Product
 from tallytree.progress import level_progress
 from tallytree.release import NodeTable, Release
-from tallytree.statement import privacy_statement
+from tallytree.statement import TOTAL_IS_PUBLIC, privacy_statement
 from tallytree.tabulate.levels import CountLevels
 from tallytree.tabulate.records import LeafKey
 from tallytree.terms import Terms
@@ -84,11 +84,11 @@ class CountsJob:
             measurer = Measurer(true, self.plan, source, on_measure)
             levels = self.mechanism.release_counts(self.tree, total, measurer)
         tables = {
-            level: NodeTable(self.tree, depth, released.nodes, pa.table({"count": released.counts}))
+            level: NodeTable(self.tree, depth, released.nodes, _columns(released))
             for depth, (level, released) in enumerate(zip(self.tree.levels, levels, strict=True))
         }
         spec[self.argument] = table_name(self.records)
-        return Release(statement, spec, tables, measurement_tables(self.tree, measurer.taken, "value"))
+        return Release(statement, spec, tables, measurement_tables(self.tree, measurer.taken, "value"), self.tree)
 
     def finish(self) -> None:
         """Note in the ledger that the release was handed over, or saved."""
@@ -99,7 +99,7 @@ class CountsJob:
         """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
         invariants = ["the hierarchy"]
         if self.terms.total_is_public:
-            invariants.append("the total number of records")
+            invariants.append(TOTAL_IS_PUBLIC)
         counted = f"Each row stands for as many records as its column {self.count!r} says."
         return privacy_statement(
             statistic=self.statistic,
@@ -118,3 +118,9 @@ class CountsJob:
         )
         leaves = self.tree.leaf_numbers(true.parts) if isinstance(self.tree, Product) else true.parts[0]
         return CountLevels(self.tree, leaves, true.counts)
+
+
+def _columns(released: LevelCounts) -> pa.Table:
+    """The published columns of a level: the standard deviation where the mechanism knows it."""
+    known = {} if released.std_dev is None else {"std_dev": released.std_dev}
+    return pa.table({"count": released.counts, **known})
