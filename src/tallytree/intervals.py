@@ -6,9 +6,9 @@ built, and how often it covers the true number, is in `docs/errors.md`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from statistics import NormalDist
 from typing import Any
 
@@ -75,8 +75,8 @@ def interval(
     """Lower and upper ends of intervals for true numbers, which are whole and ≥ 0: two int64 (n,).
 
     released ± q · std_dev, with q the 1 − alpha/2 quantile, rounded outward and cut at 0. The upper end reckons with
-    the level's `upward_std_dev` at least: a number near zero hardly varies, since it cannot become negative, but the true
-    one may have been pulled down by all the noise of its measurement.
+    the level's `upward_std_dev` at least: a number near zero hardly varies, since it cannot become negative, but the
+    true one may have been pulled down by all the noise of its measurement.
 
     Args:
         released: (n,) published numbers.
@@ -106,7 +106,7 @@ def quantile(alpha: float, replicates: int | None) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
-    return z + sum(term / replicates**power for power, term in enumerate(terms, start=1))
+    return z + math.fsum(term / float(replicates) ** power for power, term in enumerate(terms, start=1))
 
 
 def checked_alpha(alpha: float) -> float:
@@ -116,7 +116,7 @@ def checked_alpha(alpha: float) -> float:
         ValueError: out of range.
         TypeError: not a number.
     """
-    if isinstance(alpha, bool) or not isinstance(alpha, Real):
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.floating):
         raise TypeError(f"alpha: {alpha!r} must be a number between 0 and 1; 0.1 makes 90 % intervals")
     if not 0 < alpha < 1:
         raise ValueError(f"alpha: {alpha!r} must lie strictly between 0 and 1; 0.1 makes 90 % intervals")

@@ -298,7 +298,7 @@ def _statement(
     # Of the earlier notes those go that are about its tables.
     kept = [each for each in earlier["notes"] if not each.startswith(MADE_AGAIN) and not each.endswith(FOR_COMPARISON)]
     return {
-        **earlier,
+        **{key: value for key, value in earlier.items() if key != "errors"},  # of the earlier tables
         "mechanism": mechanism_spec(mechanism),
         **about,
         "reconciled": {"measured_for": _measured_for(earlier), "software": versions(TABLES_MADE_BY)},
