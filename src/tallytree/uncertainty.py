@@ -116,7 +116,9 @@ def replicate_errors(
         lower, upper = interval(published[depth].numbers, std_dev, level_alpha, of_level)
         columns = pa.table({"std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
         tables[name] = TableWithErrors(table, columns)
-        hidden = None if zeros_are_listed else errors[depth].largest_unlisted(level_alpha)
+        hidden = (
+            None if zeros_are_listed else _hidden(errors[depth].largest_unlisted(level_alpha), level_alpha, of_level)
+        )
         stated.append({"level": name, "upward_std_dev": of_level.upward_std_dev, "unlisted_ci_upper": hidden})
     entry = {
         "method": "replicates",
@@ -300,6 +302,12 @@ def _mechanism(statement: Mapping[str, Any], package: Any, kind: Any) -> Any:
             f"release: its mechanism {name} does not take the options that its statement has ({error}); use the "
             "tallytree that made the release, or a later one"
         ) from None
+
+
+def _hidden(unlisted: int | None, alpha: float, errors: LevelErrors) -> int | None:
+    """What an absent cell may hide: what replicates left out, and at least the upper end of an interval around 0."""
+    zero = np.zeros(1)
+    return None if unlisted is None else max(unlisted, int(interval(zero, zero, alpha, errors)[1][0]))
 
 
 def _upward_floors(tree: Tree, plan: StatedPlan) -> list[float]:
