@@ -1,8 +1,9 @@
 """How often 90 % intervals from replicates cover the true number, per level, as Markdown tables.
 
-    python benchmarks/coverage.py [--runs 5] [--replicates 50] [--data ../shared/data] [NAME …]
+    python benchmarks/coverage.py [--runs 5] [--replicates 50] [--epsilon 1] [--data ../shared/data] [NAME …]
 
-NAME is one of the data sets below; all of them by default. Epsilon is 1 and delta 1e-8 (for `taxi`, epsilon 1 alone).
+NAME is one of the data sets below; all of them by default. Epsilon is 1 by default, and delta 1e-8 (for
+`taxi`, there is none).
 Releases are drawn with the seeds 0, 1, …, replicates with seeds of their own, so that the figures can be had again.
 
 Columns: published cells; the share of them that are in truth empty; the share of intervals that hold the true number,
@@ -29,7 +30,7 @@ from tallytree.squared_errors import looked_up
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 ALPHA = 0.1
-BUDGET = tt.Budget(epsilon=1, delta=1e-8)
+DELTA = 1e-8
 OD = ("od_binary_complete", "od_random_complete", "od_binary_sparse", "od_random_sparse")
 NAMES = (*OD, "commutes", "municipalities", "taxi")
 
@@ -39,6 +40,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=NAMES, metavar="NAME")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--replicates", type=int, default=50)
+    parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--data", type=Path, default=SHARED / "data")
     chosen = parser.parse_args()
     for name in chosen.names:
@@ -63,7 +65,7 @@ def mechanisms(name: str) -> list[Any]:
 def covered(name: str, mechanism: Any, chosen: Any) -> tuple[tuple[str, ...], dict[str, list[list[float]]]]:
     found: dict[str, list[list[float]]] = {}
     for run in range(chosen.runs):
-        job = planned(name, mechanism, chosen.data, run)
+        job = planned(name, mechanism, chosen, run)
         release = job.run()
         made = tt.replicate_errors(release, chosen.replicates, alpha=ALPHA, seed=1_000_000 + run)
         truth = true_cells(job)
@@ -76,23 +78,24 @@ def covered(name: str, mechanism: Any, chosen: Any) -> tuple[tuple[str, ...], di
     return made.levels, found
 
 
-def planned(name: str, mechanism: Any, data: Path, seed: int) -> Any:
+def planned(name: str, mechanism: Any, chosen: Any, seed: int) -> Any:
+    data, budget = chosen.data, tt.Budget(epsilon=chosen.epsilon, delta=DELTA)
     options = Options(neighboring="change_one", mechanism=mechanism, seed=seed)
     if name == "taxi":
         table = pq.read_table(data / "taxi_2013_manhattan.parquet")
         leaves = table.select(["half", "neighbourhood"]).group_by(["half", "neighbourhood"]).aggregate([])
         tree = tt.Hierarchy.from_table(leaves, ["half", "neighbourhood"])
         added = Options(neighboring="add_remove", mechanism=mechanism, seed=seed)
-        return group_sizes_job(table, tree, tt.Budget(epsilon=1), added, size="size", groups="groups")
+        return group_sizes_job(table, tree, tt.Budget(epsilon=chosen.epsilon), added, size="size", groups="groups")
     if name in ("commutes", "municipalities"):
         made = commutes()
         levels = made.municipalities.column_names
         tree = tt.Hierarchy.from_table(made.municipalities, levels)
         sides = {side: [f"{side}_{level}" for level in levels] for side in ("origin", "destination")}
         if name == "commutes":
-            return flows_job(made.commutes, BUDGET, options, origins=tree, destinations=tree, **sides)
+            return flows_job(made.commutes, budget, options, origins=tree, destinations=tree, **sides)
         records = made.commutes.select(sides["origin"]).rename_columns(levels)
-        return counts_job(records, tree, BUDGET, options)
+        return counts_job(records, tree, budget, options)
     areas = pq.read_table(data / f"{name.rpartition('_')[0]}_areas.parquet")
     tree = tt.Hierarchy.from_table(areas, areas.column_names)
     trips = pq.read_table(data / f"{name}.parquet")
@@ -100,7 +103,7 @@ def planned(name: str, mechanism: Any, data: Path, seed: int) -> Any:
     destination = [column for column in trips.column_names if column.startswith("d")]
     (count,) = set(trips.column_names) - {*origin, *destination}
     return flows_job(
-        trips, BUDGET, options, origins=tree, destinations=tree, origin=origin, destination=destination, count=count
+        trips, budget, options, origins=tree, destinations=tree, origin=origin, destination=destination, count=count
     )
 
 
