@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
@@ -218,6 +219,34 @@ def test_a_ninety_percent_interval_covers_about_ninety_percent(tree, records):
         narrow.append((count - 0.7 * (count - lower) <= truth) & (truth <= count + 0.7 * (upper - count)))
     assert 0.85 < np.mean(inside) < 0.97
     assert np.mean(narrow) < 0.85
+
+
+@pytest.mark.shared_data
+def test_sparse_flows_of_a_full_size_have_errors_within_the_noise(shared_data):
+    """No number errs by more than the noise of all levels above it, and ends contain the number."""
+    areas = pq.read_table(shared_data / "od_random_areas.parquet")
+    tree = tt.Hierarchy.from_table(areas, areas.column_names)
+    trips = pq.read_table(shared_data / "od_random_sparse.parquet")
+    names = trips.column_names
+    sides = {side: [name for name in names if name.startswith(side[0])] for side in ("origin", "destination")}
+    (count,) = {*names} - {*sides["origin"], *sides["destination"]}
+    release = tt.release_flows(
+        trips,
+        origins=tree,
+        destinations=tree,
+        count=count,
+        budget=tt.Budget(epsilon=1, delta=1e-8),
+        neighboring="change_one",
+        **sides,
+    )
+    made = tt.replicate_errors(release, 10)
+    noise = release.statement["levels"][1]["noise"]["std_dev"]
+    for depth, level in enumerate(made.levels):
+        table = made.table(level)
+        std_dev, lower, upper = (table[name].to_numpy() for name in ("std_dev", "ci_lower", "ci_upper"))
+        assert ((lower <= table["count"].to_numpy()) & (table["count"].to_numpy() <= upper)).all()
+        assert std_dev.max() <= 4 * noise * math.sqrt(depth)
+        assert depth == 0 or np.sqrt(np.mean(std_dev**2)) > 0.3 * noise
 
 
 def test_the_statement_says_how_and_what_is_covered(flows, release):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -79,6 +80,7 @@ class CountReplicates:
     nodes: IntArray
     counts: IntArray
 
+    @cached_property
     def truth(self) -> CountLevels:
         """What is measured: sums of the published leaves."""
         return CountLevels(self.tree, self.nodes, self.counts)
@@ -86,11 +88,11 @@ class CountReplicates:
     def truth_at(self, depth: int, keys: IntArray) -> IntArray:
         """The numbers that count as true, of some cells of a level: int64 (n,)."""
         statistic: Statistic = "counts" if depth else "total"
-        return self.truth().cells(self.tree.levels[depth], keys, statistic)[0]
+        return self.truth.cells(self.tree.levels[depth], keys, statistic)[0]
 
     def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
         """One replicate for each source: cells and numbers per level, root first."""
-        truth = self.truth()
+        truth = self.truth
         total = truth.total if self.total_is_public else None
         for source in sources:
             levels = self.mechanism.release_counts(self.tree, total, Measurer(truth, self.plan, source))
@@ -115,8 +117,7 @@ class SizeReplicates:
 
     def truth_at(self, depth: int, keys: IntArray) -> IntArray:
         """The numbers that count as true, of some cells of a level: int64 (n,)."""
-        level = sum_over_tree(self.domain.hierarchy, self.leaves, self.domain.largest)[depth]
-        return np.asarray(looked_up(keys, *self._cells(level)), dtype=np.int64)
+        return np.asarray(looked_up(keys, *self._cells(self._levels[depth])), dtype=np.int64)
 
     def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
         """One replicate for each source: cells and numbers per level, root first."""
@@ -133,6 +134,11 @@ class SizeReplicates:
         for source in sources:
             levels = self.mechanism.release_sizes(domain, Measurer(truth, self.plan, source))
             yield [self._cells(level) for level in levels]
+
+    @cached_property
+    def _levels(self) -> list[LevelSizes]:
+        """Sums of the published leaves, root first."""
+        return sum_over_tree(self.domain.hierarchy, self.leaves, self.domain.largest)
 
     def _cells(self, level: LevelSizes) -> tuple[IntArray, NumberArray]:
         return level.nodes * (self.domain.largest + 1) + level.sizes, level.groups
