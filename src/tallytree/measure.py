@@ -53,7 +53,7 @@ class Planned(Protocol):
         """The noise of every cell."""
 
 
-class Plan(Protocol):
+class MeasuringPlan(Protocol):
     """What may be measured: the `NoisePlan` of a release, or what a published statement says was measured."""
 
     def planned(self, level: str, statistic: str) -> Planned | None:
@@ -73,7 +73,7 @@ class Measurer:
     def __init__(
         self,
         statistics: TrueStatistics,
-        plan: Plan,
+        plan: MeasuringPlan,
         source: NoiseSource,
         on_measure: Callable[[str], None] = lambda level: None,
     ) -> None:
