@@ -1,4 +1,4 @@
-from tallytree.progress import level_progress
+from tallytree.progress import level_progress, step_progress
 
 
 def test_progress_is_drawn_on_standard_error_only_where_asked_for(capfd):
@@ -7,6 +7,16 @@ def test_progress_is_drawn_on_standard_error_only_where_asked_for(capfd):
             begin("state")
             begin("county")
             begin("county")
+        out, error = capfd.readouterr()
+        assert out == ""
+        assert bool(error) is shown
+
+
+def test_steps_are_drawn_on_standard_error_only_where_asked_for(capfd):
+    for shown in (False, True):
+        with step_progress(shown, 2, "replicates") as done:
+            done()
+            done()
         out, error = capfd.readouterr()
         assert out == ""
         assert bool(error) is shown

@@ -592,6 +592,7 @@ def test_public_names():
         "release_counts",
         "release_flows",
         "release_group_sizes",
+        "replicate_errors",
         "sizes",
         "solvers",
     }

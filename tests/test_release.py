@@ -50,6 +50,7 @@ def test_the_folder_has_the_documented_layout(release, tmp_path):
         ["release.json"]
         + [f"tables/{level}.{suffix}" for level in levels for suffix in ("csv", "parquet")]
         + [f"measurements/{level}.parquet" for level in levels]
+        + ["hierarchies/hierarchy.parquet"]
     )
     manifest = json.loads((tmp_path / "out/release.json").read_text(encoding="utf-8"))
     assert manifest["format_version"] == 1

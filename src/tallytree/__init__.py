@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tallytree.publish import release_counts, release_flows, release_group_sizes
     from tallytree.reconcile import reconcile_group_sizes
     from tallytree.release import Release
+    from tallytree.uncertainty import replicate_errors
 
 _HOME = {
     "Budget": "tallytree.budget",
@@ -28,6 +29,7 @@ _HOME = {
     "release_counts": "tallytree.publish",
     "release_flows": "tallytree.publish",
     "release_group_sizes": "tallytree.publish",
+    "replicate_errors": "tallytree.uncertainty",
 }
 _PACKAGES = ("counts", "engines", "sizes", "solvers")
 
@@ -43,6 +45,7 @@ __all__ = [
     "release_counts",
     "release_flows",
     "release_group_sizes",
+    "replicate_errors",
     "sizes",
     "solvers",
 ]

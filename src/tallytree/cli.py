@@ -1,4 +1,4 @@
-"""The command line: `tallytree release`, `check`, `reconcile`, `ledger`, `limit`, `demo` and `audit`.
+"""The command line: `tallytree release`, `check`, `reconcile`, `error`, `ledger`, `limit`, `demo` and `audit`.
 
 Results go to standard output; warnings, progress and errors to standard error. An error that the library means to show
 is one line, `error: …`, and exit code 1; of any other only the type is shown, since its message may quote a record.
@@ -167,6 +167,42 @@ def reconcile(
         show_levels(console, made.statement, published_rows(out))
         show_terms(console, made.statement, "Nothing was spent. The measurements had spent")
         show_line(console, f"Release: {out}")
+
+
+@app.command("error")
+def show_errors(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")],
+    replicates: Annotated[
+        int, typer.Option("--replicates", metavar="NUMBER", help="How often the release is measured again.")
+    ] = 50,
+    alpha: Annotated[float, typer.Option("--alpha", help="Intervals are to miss the true number so often.")] = 0.1,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="NEW", help="Make a new folder and leave DIR as it is.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Makes the replicates reproducible, for tests.")] = None,
+) -> None:
+    """Add the error of every number to the tables of the release in DIR; spends nothing.
+
+    The published numbers are measured and reconciled again with fresh noise. Tables get std_dev, ci_lower, ci_upper.
+    """
+    with _errors_in_one_line(debug=context.obj):
+        from tallytree.errors_listing import show_errors_of_levels
+        from tallytree.release import refuse_existing, require_writable
+        from tallytree.replacing import replace_release
+        from tallytree.uncertainty import replicate_errors
+
+        if out is not None:
+            require_writable(refuse_existing(out))
+        made = replicate_errors(folder, replicates, alpha=alpha, seed=seed, progress=sys.stderr.isatty())
+        if out is None:
+            replace_release(made, folder)
+        else:
+            made.save(out)
+        console = open_console()
+        show_errors_of_levels(console, made)
+        show_line(console, made.statement["errors"]["covers"])
+        show_line(console, f"Nothing was spent. Release: {folder if out is None else out}")
 
 
 @app.command("ledger")

@@ -12,8 +12,7 @@ import numpy as np
 
 from tallytree.arrays import IntArray
 from tallytree.errors import BudgetExceeded
-from tallytree.measurements import Measurement, Statistic
-from tallytree.privacy.accounting import NoisePlan, Plan, StabilityPlan
+from tallytree.measurements import Measurement, Noise, Statistic
 from tallytree.privacy.sources import NoiseSource
 from tallytree.tabulate.statistics import LARGEST_TOTAL
 
@@ -46,6 +45,40 @@ class HasPresent(Protocol):
         """The nodes of the level with records, ascending, and how many each has, ≥ 1; both private."""
 
 
+class Planned(Protocol):
+    """How one statistic of a level is measured; implemented by `tallytree.privacy.accounting.LevelPlan`."""
+
+    @property
+    def level(self) -> str:
+        """Its name."""
+
+    @property
+    def statistic(self) -> Statistic:
+        """What is measured."""
+
+    @property
+    def noise(self) -> Noise:
+        """The noise of every cell."""
+
+
+class PlannedStable(Planned, Protocol):
+    """How counts above a threshold are measured; implemented by `tallytree.privacy.accounting.StableLevel`."""
+
+    @property
+    def threshold(self) -> int:
+        """The least noisy count that is published."""
+
+
+class MeasuringPlan(Protocol):
+    """What may be measured: the plan of a release, or what a published statement says was measured."""
+
+    def planned(self, level: str, statistic: str) -> Planned | None:
+        """How this statistic of a level is measured; None where it is not."""
+
+    def planned_stable(self, level: str) -> PlannedStable | None:
+        """How counts above a threshold are measured at a level; None where they are not."""
+
+
 class Measurer:
     """Holds what is private and answers with noisy values, within a plan that was checked against the budget.
 
@@ -59,7 +92,7 @@ class Measurer:
     def __init__(
         self,
         statistics: TrueStatistics,
-        plan: Plan,
+        plan: MeasuringPlan,
         source: NoiseSource,
         on_measure: Callable[[str], None] = lambda level: None,
     ) -> None:
@@ -96,8 +129,7 @@ class Measurer:
             TypeError: nodes or cells that are not integers.
             OverflowError: a true value to which noise cannot be added within 64 bits; no noise is drawn.
         """
-        # A plan with a threshold has no level to be measured without it.
-        planned = self._plan.planned(str(level), str(statistic)) if isinstance(self._plan, NoisePlan) else None
+        planned = self._plan.planned(str(level), str(statistic))
         if planned is None:
             raise BudgetExceeded(
                 f"measure: {statistic!r} at level {level!r} is not in the plan, so no budget is set aside for it"
@@ -132,8 +164,8 @@ class Measurer:
             TypeError: statistics that do not know which nodes have records.
             OverflowError: a true value to which noise cannot be added within 64 bits; no noise is drawn.
         """
-        planned = self._plan.stable if isinstance(self._plan, StabilityPlan) else None
-        if planned is None or planned.level != str(level):
+        planned = self._plan.planned_stable(str(level))
+        if planned is None:
             raise BudgetExceeded(
                 f"measure: counts above a threshold at level {level!r} are not in the plan, so no budget is set aside "
                 "for them"

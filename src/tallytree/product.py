@@ -87,6 +87,18 @@ class Product:
         """Published tables list the non-zero nodes only."""
         return False
 
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The attribute that is refined at each step."""
+        return tuple(self.attributes[attribute].name for attribute in self._refined_attribute)
+
+    def parts(self, depth: int) -> tuple[tuple[Hierarchy, tuple[str, ...], int], ...]:
+        """Per attribute, most significant first: its hierarchy, its columns down to this level, and how many in all."""
+        return tuple(
+            (attribute.hierarchy, attribute.columns[:refined], len(attribute.columns))
+            for attribute, refined in zip(self.attributes, self._refined[depth], strict=True)
+        )
+
     def size(self, depth: int) -> int:
         """How many nodes the level has (a Python integer, which cannot wrap)."""
         size = 1

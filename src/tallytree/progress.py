@@ -27,3 +27,18 @@ def level_progress(shown: bool, levels: Collection[str]) -> Iterator[Callable[[s
 
         yield begin
         bars.update(task, completed=len(levels))
+
+
+@contextmanager
+def step_progress(shown: bool, total: int, what: str) -> Iterator[Callable[[], None]]:
+    """A callback to be called after each of `total` equal steps; draws a bar on standard error where `shown`."""
+    if not shown:
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(what, total=total)
+        yield lambda: bars.advance(task)

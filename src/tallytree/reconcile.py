@@ -83,7 +83,7 @@ def reconcile_group_sizes(
     _check_kind(statement)
     chosen = chosen_mechanism(mechanism)
     measured = recorded_noise(statement, hierarchy)
-    invariants, smallest, largest = _range(earlier.spec, statement)
+    invariants, smallest, largest = published_range(earlier.spec, statement)
     if isinstance(chosen, HasLimit):
         chosen.check_cells(hierarchy, largest - smallest + 1)
     _check_measured(chosen, _wanted(chosen, hierarchy, invariants, measured), measured, measured_depths(hierarchy))
@@ -152,7 +152,7 @@ def _check_kind(statement: Mapping[str, Any]) -> None:
         )
 
 
-def _range(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> tuple[Invariants, int, int]:
+def published_range(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> tuple[Invariants, int, int]:
     """Which numbers of groups are public, and the least and the greatest size: K that was measured, where it was."""
     invariants = spec.get("invariants")
     smallest, largest = spec.get("min_group_size"), spec.get("max_group_size")
@@ -298,7 +298,7 @@ def _statement(
     # Of the earlier notes those go that are about its tables.
     kept = [each for each in earlier["notes"] if not each.startswith(MADE_AGAIN) and not each.endswith(FOR_COMPARISON)]
     return {
-        **earlier,
+        **{key: value for key, value in earlier.items() if key != "errors"},  # of the earlier tables
         "mechanism": mechanism_spec(mechanism),
         **about,
         "reconciled": {"measured_for": _measured_for(earlier), "software": versions(TABLES_MADE_BY)},

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree.arrays import IntArray, concatenate_ranges
-from tallytree.hierarchy import Hierarchy
+from tallytree.hierarchy import Hierarchy, Tree
 from tallytree.measurements import Distribution, Measurement, Noise, Statistic
 from tallytree.release import Release
 from tallytree.sizes.mechanism import SizesDomain
@@ -101,7 +101,7 @@ def described(measured: Mapping[str, Measurement] | Mapping[str, tuple[Statistic
     return ", ".join(f"{statistic!r} at {level!r}" for level, statistic in kinds.items()) or "none"
 
 
-def recorded_noise(statement: Mapping[str, Any], hierarchy: Hierarchy) -> dict[str, tuple[Statistic, Noise]]:
+def recorded_noise(statement: Mapping[str, Any], hierarchy: Tree) -> dict[str, tuple[Statistic, Noise]]:
     """What was measured at each measured level, root first, and the noise's exact law, as a statement says.
 
     Raises:
@@ -158,7 +158,7 @@ def node_numbers(hierarchy: Hierarchy, depth: int, paths: pa.Table, rows_in_all:
     return np.asarray(found.column("node").fill_null(-1).to_numpy(), dtype=np.int64)
 
 
-def path_texts(table: pa.Table, hierarchy: Hierarchy, depth: int, where: str, also: tuple[str, ...] = ()) -> pa.Table:
+def path_texts(table: pa.Table, hierarchy: Tree, depth: int, where: str, also: tuple[str, ...] = ()) -> pa.Table:
     """The path columns of a table of a release, as strings.
 
     Raises:

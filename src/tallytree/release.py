@@ -5,6 +5,7 @@ A release on disk is a folder (format version 1):
     release.json                 statement, spec, software versions, and rows and checksum of every file; written last
     tables/LEVEL.parquet         the published numbers (and LEVEL.csv when asked)
     measurements/LEVEL.parquet   the noisy measurements, enough to post-process again
+    hierarchies/NAME.parquet     the leaves of the public hierarchies, in order
 
 It is written to a temporary sibling folder that is renamed when whole, so what carries the name is never half-made.
 Rows are in the hierarchy's own order, and Parquet files carry no column statistics.
@@ -30,10 +31,12 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from tallytree.arrays import IntArray
-from tallytree.hierarchy import Tree
+from tallytree.hierarchy import Hierarchy, Tree
+from tallytree.intervals import stated_errors, with_intervals
+from tallytree.manifest import FORMAT_VERSION, MANIFEST, file_stem, read_manifest
+from tallytree.product import Product
+from tallytree.stored_tree import StoredTree, described_tree
 
-FORMAT_VERSION = 1
-MANIFEST = "release.json"
 ROWS_AT_ONCE = 1_000_000
 
 
@@ -127,6 +130,7 @@ class Release:
     spec: Mapping[str, Any]
     _tables: Mapping[str, LevelTable]
     _measurements: Mapping[str, LevelTable]
+    _tree: Hierarchy | Product | StoredTree | None = None
 
     def __repr__(self) -> str:
         """The levels with their numbers of published rows."""
@@ -138,27 +142,41 @@ class Release:
         """Names of the levels, root first."""
         return tuple(self._tables)
 
-    def table(self, level: str) -> pa.Table:
-        """The published numbers of a level.
+    @property
+    def tree(self) -> Hierarchy | Product | None:
+        """The public tree; None for a folder that an earlier tallytree wrote without it."""
+        return self._tree.load() if isinstance(self._tree, StoredTree) else self._tree
+
+    def table(self, level: str, *, alpha: float | None = None) -> pa.Table:
+        """The published numbers of a level, with their errors where these are known.
 
         Path columns (strings), then `count`; or, for group sizes, `size` and `groups`, one row per (node, size) with
         groups; int64 (`groups` is float64 where the mechanism releases fractions). Counts list every node of a
         hierarchy, and the non-zero cells of flows. Rows are in the hierarchy's own order.
 
-        Raises:
-            ValueError: an unknown level.
-        """
-        return _whole(_level(self._tables, level, self.levels))
+        Then, where a fit or `tallytree.replicate_errors` knows them, `std_dev` (float64, of a number's error), and
+        `ci_lower` and `ci_upper` (int64): an interval for the true number, which misses it with probability `alpha`. It
+        covers the privacy noise only; `docs/errors.md` says how well.
 
-    def to_pandas(self, level: str) -> Any:
-        """`table(level)` as a pandas data frame.
+        Args:
+            level: its name.
+            alpha: of the intervals; by default they are as they were stored, if they were.
+
+        Raises:
+            ValueError: an unknown level; with `alpha`, errors that are not known, or an `alpha` not between 0 and 1.
+        """
+        table = _whole(_level(self._tables, level, self.levels))
+        return table if alpha is None else with_intervals(table, alpha, stated_errors(self.statement, level))
+
+    def to_pandas(self, level: str, *, alpha: float | None = None) -> Any:
+        """`table(level, alpha=alpha)` as a pandas data frame.
 
         Raises:
             ModuleNotFoundError: pandas is not installed.
         """
         if importlib.util.find_spec("pandas") is None:
             raise ModuleNotFoundError("to_pandas needs pandas: pip install pandas; table(level) is a pyarrow table")
-        return self.table(level).to_pandas()
+        return self.table(level, alpha=alpha).to_pandas()
 
     def measurements(self, level: str) -> pa.Table:
         """The noisy measurements of a level, before any post-processing, with the standard deviation of their noise.
@@ -172,8 +190,13 @@ class Release:
         return _whole(_level(self._measurements, level, self.levels))
 
     def with_tables(self, tables: Mapping[str, LevelTable], statement: Mapping[str, Any]) -> Release:
-        """The same noisy measurements under other tables; for `tallytree.reconcile_group_sizes`."""
-        return Release(statement, self.spec, tables, self._measurements)
+        """The same noisy measurements under other tables; for `reconcile_group_sizes` and `replicate_errors`."""
+        return Release(statement, self.spec, tables, self._measurements, self._tree)
+
+    @property
+    def tables(self) -> Mapping[str, LevelTable]:
+        """The published tables by level, root first, to be read in slices."""
+        return self._tables
 
     def save(self, folder: str | os.PathLike[str], *, csv: bool = False) -> Path:
         """Write the release as a folder, all or nothing.
@@ -216,12 +239,16 @@ class Release:
                     write(table, folder / name)
                     files[name] = {"level": level, "rows": table.num_rows, "sha256": _sha256(folder / name)}
             _flush(folder / kind)
+        tree = self.tree
+        if tree is not None:
+            files |= _write_hierarchies(tree, folder)
         manifest = {
             "format_version": FORMAT_VERSION,
             "levels": list(self.levels),
             "statement": self.statement,
             "spec": self.spec,
             "files": files,
+            **({} if tree is None else {"tree": described_tree(tree)[0]}),
         }
         text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
         with (folder / MANIFEST).open("w", encoding="utf-8") as file:
@@ -238,7 +265,7 @@ class Release:
             ValueError: not a whole release, of another format version, or changed since it was written.
         """
         place = Path(os.path.abspath(folder))  # noqa: PTH100  (a later change of directory must not matter)
-        manifest = _manifest(place)
+        manifest = read_manifest(place)
         for name, facts in manifest["files"].items():
             if not (place / name).is_file() or _sha256(place / name) != facts["sha256"]:
                 raise ValueError(
@@ -252,7 +279,8 @@ class Release:
                 for name in (f"{kind}/{file_stem(level)}.parquet",)
             }
 
-        return cls(manifest["statement"], manifest["spec"], tables("tables"), tables("measurements"))
+        tree = None if "tree" not in manifest else StoredTree(place, manifest["tree"])
+        return cls(manifest["statement"], manifest["spec"], tables("tables"), tables("measurements"), tree)
 
 
 def refuse_existing(folder: str | os.PathLike[str]) -> Path:
@@ -285,58 +313,6 @@ def require_writable(target: Path) -> None:
         raise OSError(error.errno, f"{error.strerror}; {target.name!r} cannot be made there", str(above)) from None
 
 
-def file_stem(level: str) -> str:
-    """A level's name as a file name: percent-encoded where a file system could mind (letters of any script stay)."""
-    stem = "".join(c if c.isalnum() or c in "_- " else "".join(f"%{byte:02X}" for byte in c.encode()) for c in level)
-    if len(stem.encode()) > 150:  # file systems allow 255 bytes, and the suffix and a temporary prefix need some
-        stem = f"{stem.encode()[:100].decode(errors='ignore')}-{hashlib.sha256(level.encode()).hexdigest()[:32]}"
-    return stem
-
-
-def _manifest(place: Path) -> dict[str, Any]:
-    """What release.json says, once it has all that a release needs.
-
-    Raises:
-        ValueError: it cannot be read, is of another format version, or misses something.
-    """
-    if not place.is_dir():
-        raise ValueError(f"folder: {str(place)!r} does not exist, or is no folder; give the folder of a saved release")
-    try:
-        manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        raise ValueError(f"folder: {str(place)!r} is not a whole release; it has no readable {MANIFEST}") from None
-    version = manifest.get("format_version") if isinstance(manifest, dict) else None
-    if version != FORMAT_VERSION:
-        raise ValueError(
-            f"folder: {str(place)!r} has format version {version!r}; this tallytree reads {FORMAT_VERSION}"
-        )
-    missing = _missing_from(manifest)
-    if missing:
-        raise ValueError(
-            f"folder: {str(place)!r} is not a whole release; its {MANIFEST} has no usable {missing}; take a fresh copy "
-            "of the release"
-        )
-    return dict(manifest)
-
-
-def _missing_from(manifest: Mapping[str, Any]) -> str | None:
-    """The first part of a manifest that is not as `Release._write` writes it; None if there is no such part."""
-    kinds = {"levels": list, "statement": dict, "spec": dict, "files": dict}
-    for key, kind in kinds.items():
-        if not isinstance(manifest.get(key), kind):
-            return repr(key)
-    levels, files = manifest["levels"], manifest["files"]
-    if not levels or not all(isinstance(level, str) for level in levels) or len({*levels}) < len(levels):
-        return "'levels'"
-    needed = [f"{kind}/{file_stem(level)}.parquet" for kind in ("tables", "measurements") for level in levels]
-    for name in (*needed, *files):
-        facts = files.get(name)
-        rows = facts.get("rows") if isinstance(facts, dict) else None
-        if type(rows) is not int or rows < 0 or not isinstance(facts.get("sha256"), str):
-            return f"entry for {name!r} in 'files'"
-    return None
-
-
 def _level(tables: Mapping[str, LevelTable], level: str, levels: tuple[str, ...]) -> LevelTable:
     if level not in tables:
         raise ValueError(f"level: {level!r} is not one of the release's levels {', '.join(levels)}")
@@ -352,7 +328,23 @@ def _slices(table: LevelTable) -> Iterator[pa.Table]:
         yield table.read(rows.start, min(rows.stop, table.num_rows))
 
 
+def _write_hierarchies(tree: Hierarchy | Product, folder: Path) -> dict[str, dict[str, Any]]:
+    """Write the leaves of every hierarchy of the tree, in order; what the manifest says of these files."""
+    (folder / "hierarchies").mkdir()
+    files: dict[str, dict[str, Any]] = {}
+    for name, hierarchy in described_tree(tree)[1].items():
+        leaves = np.arange(hierarchy.n_leaves, dtype=np.int64)
+        _write_parquet(NodeTable(hierarchy, len(hierarchy.levels) - 1, leaves, pa.table({})), folder / name)
+        files[name] = {"rows": hierarchy.n_leaves, "sha256": _sha256(folder / name)}
+    _flush(folder / "hierarchies")
+    return files
+
+
 def _write_parquet(table: LevelTable, path: Path) -> None:
+    if isinstance(table, FileTable):  # as it was, byte for byte
+        shutil.copyfile(table.path, path)
+        _flush(path)
+        return
     slices = _slices(table)
     first = next(slices)
     with pa.parquet.ParquetWriter(path, first.schema, write_statistics=False, compression="zstd") as writer:

@@ -15,6 +15,9 @@ from tallytree.budget import Budget
 from tallytree.privacy.accounting import LevelPlan, Plan, StableLevel
 from tallytree.terms import Terms
 
+TOTAL_IS_PUBLIC = "the total number of records"
+"""The invariant of counts whose total is published exactly."""
+
 _LIMITS = (
     "The guarantee covers the released tables and measurements; the running time of the program, and whether it "
     "refused its input, are outside it.",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tallytree.counts import CountsMechanism
+from tallytree.counts import CountsMechanism, LevelCounts
 from tallytree.counts.mechanism import (
     MeasuresInPlace,
     count_negative,
@@ -27,7 +27,7 @@ from tallytree.product import Product
 from tallytree.progress import level_progress
 from tallytree.release import NodeTable, Release
 from tallytree.sizes.mechanism import caveat_of
-from tallytree.statement import privacy_statement
+from tallytree.statement import TOTAL_IS_PUBLIC, privacy_statement
 from tallytree.tabulate.levels import CountLevels
 from tallytree.tabulate.people import Bound
 from tallytree.tabulate.records import LeafKey
@@ -110,7 +110,7 @@ class CountsJob:
             measurer = Measurer(true, self.plan, source, on_measure)
             levels = self.mechanism.release_counts(self.tree, total, self.door(measurer))
         tables = {
-            level: NodeTable(self.tree, depth, released.nodes, pa.table({"count": released.counts}))
+            level: NodeTable(self.tree, depth, released.nodes, _columns(released))
             for depth, (level, released) in enumerate(zip(self.tree.levels, levels, strict=True))
         }
         statement |= {
@@ -118,7 +118,7 @@ class CountsJob:
             "negative_numbers": count_negative(levels),
         }
         spec[self.argument] = table_name(self.records)
-        return Release(statement, spec, tables, measurement_tables(self.tree, measurer.taken, "value"))
+        return Release(statement, spec, tables, measurement_tables(self.tree, measurer.taken, "value"), self.tree)
 
     def door(self, measurer: Measures) -> Measures:
         """What the mechanism is handed: the measurer, asked for the statistics that were planned."""
@@ -133,7 +133,7 @@ class CountsJob:
         """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
         invariants = ["the hierarchy"]
         if self._total_is_published:
-            invariants.append("the total number of records")
+            invariants.append(TOTAL_IS_PUBLIC)
         notes = [each for each in (caveat_of(self.mechanism),) if each is not None]
         if self.terms.total_is_public and not self._total_is_published:
             notes.append(_UNUSED_TOTAL)
@@ -179,3 +179,9 @@ class CountsJob:
         secret = entropy.fresh_key() if terms.seed is None else entropy.key_from_seed(terms.seed)
         key = entropy.derive(secret, "records that count")
         return Bound(terms.person, terms.max_contributions, key, distinct=terms.distinct)
+
+
+def _columns(released: LevelCounts) -> pa.Table:
+    """The published columns of a level: the standard deviation where the mechanism knows it."""
+    known = {} if released.std_dev is None else {"std_dev": released.std_dev}
+    return pa.table({"count": released.counts, **known})

@@ -141,7 +141,8 @@ class GroupSizesJob:
         if largest:
             statement["maximum"] |= largest
         spec |= {"records": table_name(self.records), "public_groups": table_name(self.public_groups)}
-        return Release(statement, spec, tables, measurement_tables(self.hierarchy, measurer.taken, "values"))
+        measurements = measurement_tables(self.hierarchy, measurer.taken, "values")
+        return Release(statement, spec, tables, measurements, self.hierarchy)
 
     def finish(self) -> None:
         """Note in the ledger that the release was handed over, or saved."""

@@ -124,6 +124,9 @@ class NoisePlan:
         found = self.maximum if statistic == "largest_size" else self.levels.get(level)
         return found if found is not None and (found.level, found.statistic) == (level, statistic) else None
 
+    def planned_stable(self, level: str) -> None:
+        """Nothing is measured above a threshold."""
+
     @property
     def _curves(self) -> pld.Curves:
         return pld.curves((each.sensitivity, each.noise) for each in self.measured)

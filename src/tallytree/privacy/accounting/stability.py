@@ -128,6 +128,13 @@ class StabilityPlan:
         """All that is measured."""
         return (self.stable,)
 
+    def planned(self, level: str, statistic: str) -> None:
+        """Nothing is measured without the threshold."""
+
+    def planned_stable(self, level: str) -> StableLevel | None:
+        """How the level is measured; None for any other."""
+        return self.stable if level == self.stable.level else None
+
     @property
     def spent(self) -> dict[str, Fraction]:
         """What the plan spends, never more than the budget; there is no ρ."""

@@ -1,0 +1,60 @@
+"""From the path columns of a published table back to node numbers, for hierarchies and products alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tallytree.arrays import IntArray
+from tallytree.hierarchy import Hierarchy, Tree
+from tallytree.product import Product
+
+
+def node_numbers_of_paths(tree: Tree, depth: int, paths: pa.Table) -> IntArray:
+    """Which node of a level each row is about: int64 (rows,), −1 for a row that is about none.
+
+    Args:
+        tree: the public tree.
+        depth: the level.
+        paths: its path columns, as strings; other columns do not matter.
+    """
+    if isinstance(tree, Hierarchy):
+        return _nodes_of(tree, depth, [paths.column(name) for name in tree.path_columns(depth)], paths.num_rows)
+    if not isinstance(tree, Product):
+        raise TypeError(f"tree: {type(tree).__name__} must be a tallytree.Hierarchy or a tallytree.Product")
+    nodes = np.zeros(paths.num_rows, dtype=np.int64)
+    unknown = np.zeros(paths.num_rows, dtype=np.bool_)
+    for hierarchy, columns, whole in tree.parts(depth):
+        if not columns:  # not refined yet
+            continue
+        below = len(hierarchy.levels) - 1 - (whole - len(columns))
+        part = _nodes_of(hierarchy, below, [paths.column(name) for name in columns], paths.num_rows)
+        unknown |= part < 0
+        nodes = nodes * hierarchy.size(below) + part
+    nodes[unknown] = -1
+    return nodes
+
+
+def _nodes_of(hierarchy: Hierarchy, depth: int, columns: Sequence[pa.ChunkedArray], rows: int) -> IntArray:
+    """The nodes of a level by their lowest labels, one column per level down to it; −1 for none."""
+    nodes = np.zeros(rows, dtype=np.int64)
+    first = depth + 1 - len(columns)
+    if first == 0:  # the root has a column
+        known = pc.equal(columns[0].cast(pa.large_string()), hierarchy.labels[0][0].as_py())
+        nodes[~np.asarray(known.to_numpy())] = -1
+        columns, first = columns[1:], 1
+    for level, column in enumerate(columns, start=first):
+        labels = hierarchy.labels[level].cast(pa.large_string()).dictionary_encode()
+        codes = pc.index_in(column.cast(pa.large_string()), labels.dictionary).fill_null(-1).to_numpy().astype(np.int64)
+        # A node is known by its parent and its label; both together are one key.
+        width = len(labels.dictionary)
+        keys = hierarchy.parent[level] * width + labels.indices.to_numpy()
+        order = np.argsort(keys)
+        wanted = nodes * width + codes
+        place = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
+        found = (nodes >= 0) & (codes >= 0) & (keys[order[place]] == wanted)
+        nodes = np.where(found, order[place], -1)
+    return nodes

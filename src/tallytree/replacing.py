@@ -1,0 +1,56 @@
+"""A saved release replaced by one with more columns, whole at every moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from tallytree.manifest import MANIFEST
+from tallytree.release import Release
+
+
+def replace_release(release: Release, folder: str | os.PathLike[str]) -> Path:
+    """Save a release in the place of an earlier one.
+
+    It is written to a sibling folder first; then the earlier folder is renamed away, the new one takes its name, and
+    the earlier one is deleted. So the folder never holds a half-made release: a crash leaves the earlier one, at worst
+    under the name `.DIR.….earlier` beside it. CSV files are written if there were any, and files that are not the
+    release's own are kept.
+
+    Args:
+        release: what to save; its tables may be read from the folder itself.
+        folder: a saved release.
+
+    Returns:
+        The folder's path.
+
+    Raises:
+        OSError: the disk is full, or the place cannot be written to; the earlier release is as it was.
+    """
+    target = Path(os.path.abspath(folder))  # noqa: PTH100  (resolve() would follow a link, which is to be kept)
+    if target.is_symlink():
+        target = target.resolve()
+    own = json.loads((target / MANIFEST).read_text(encoding="utf-8"))["files"]
+    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
+    earlier = aside.with_suffix(".earlier")
+    try:
+        made = release.save(aside / target.name, csv=any(name.endswith(".csv") for name in own))
+        for path in target.rglob("*"):
+            name = path.relative_to(target)
+            if path.is_file() and name.as_posix() not in own and not (made / name).exists():
+                (made / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, made / name)
+        made.chmod(target.stat().st_mode)
+        target.rename(earlier)
+        try:
+            made.rename(target)
+        except OSError:
+            earlier.rename(target)
+            raise
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    shutil.rmtree(earlier, ignore_errors=True)
+    return target

@@ -1,0 +1,74 @@
+"""The public tree in the folder of a release: the leaves of its hierarchies, and how it is built from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tallytree.hierarchy import Hierarchy
+from tallytree.manifest import file_stem
+from tallytree.product import Product
+
+
+@dataclass(frozen=True)
+class StoredTree:
+    """The tree of a saved release, built when it is asked for.
+
+    Attributes:
+        folder: of the release.
+        description: `tree` of its release.json, see `described_tree`.
+    """
+
+    folder: Path
+    description: Mapping[str, Any]
+
+    def load(self) -> Hierarchy | Product:
+        """Build the tree; its nodes have the numbers that they had when it was written.
+
+        Raises:
+            ValueError: the description is not as tallytree writes it, or does not go with the files.
+        """
+        try:
+            if self.description["kind"] == "hierarchy":
+                return self._hierarchy(self.description["file"], self.description["levels"])
+            sides = {side["name"]: side for side in self.description["attributes"]}
+            read: dict[str, Hierarchy] = {}
+            for side in sides.values():
+                if side["file"] not in read:
+                    read[side["file"]] = self._hierarchy(side["file"], side["levels"])
+            return Product(
+                {name: read[side["file"]] for name, side in sides.items()},
+                order=self.description["order"],
+                columns={name: side["columns"] for name, side in sides.items()},
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"folder: {str(self.folder)!r} does not describe its tree as tallytree writes it; take a fresh copy of "
+                f"the release ({error})"
+            ) from None
+
+    def _hierarchy(self, file: str, levels: list[str]) -> Hierarchy:
+        return Hierarchy.from_table(self.folder / file, levels)
+
+
+def described_tree(tree: Hierarchy | Product) -> tuple[dict[str, Any], dict[str, Hierarchy]]:
+    """How a tree is built, JSON-able, and the hierarchy whose leaves each of its files holds.
+
+    Sides of a product that share a hierarchy share its file.
+    """
+    if isinstance(tree, Hierarchy):
+        file = "hierarchies/hierarchy.parquet"
+        return {"kind": "hierarchy", "file": file, "levels": list(tree.columns)}, {file: tree}
+    files: dict[str, Hierarchy] = {}
+    sides = []
+    for attribute in tree.attributes:
+        file = next(
+            (name for name, known in files.items() if known is attribute.hierarchy),
+            f"hierarchies/{file_stem(attribute.name)}.parquet",
+        )
+        files[file] = attribute.hierarchy
+        levels, columns = list(attribute.hierarchy.columns), list(attribute.columns)
+        sides.append({"name": attribute.name, "file": file, "levels": levels, "columns": columns})
+    return {"kind": "product", "order": list(tree.order), "attributes": sides}, files

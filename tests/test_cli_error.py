@@ -1,0 +1,133 @@
+"""`tallytree error`: errors added to a release at the command line, and the release replaced as a whole."""
+
+import json
+import os
+import re
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import tallytree as tt
+from tallytree.cli import app
+from tallytree.intervals import COVERS
+from tallytree.replacing import replace_release
+
+TOWNS = pa.table({"state": ["A", "A", "B"], "town": ["x", "y", "x"]})
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with a release of counts, with CSV."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    tree = tt.Hierarchy.from_table(TOWNS, ["state", "town"])
+    people = pa.table({"state": ["A"] * 500 + ["B"] * 100, "town": ["y"] * 500 + ["x"] * 100})
+    tt.release_counts(people, tree, tt.Budget(epsilon=1), neighboring="change_one").save("out", csv=True)
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["error", *map(str, arguments)])
+
+
+def refusal(*arguments):
+    """The one line on standard error of a command that fails."""
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (1, ""), result.output
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr.removeprefix("error: ").rstrip("\n")
+
+
+def contents(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_columns_are_added_in_place_and_all_else_stays(folder):
+    (folder / "out/notes").mkdir()
+    (folder / "out/notes/mine.txt").write_text("kept")
+    before, first = contents(folder / "out"), tt.Release.load("out")
+    tables = {level: first.table(level) for level in first.levels}
+    result = run("out", "--replicates", "20", "--seed", "1")
+    assert (result.exit_code, result.stderr) == (0, "")
+    made = tt.Release.load("out")
+    after = contents(folder / "out")
+    assert after.keys() == before.keys()
+    for name in after:
+        if name.startswith(("measurements/", "hierarchies/", "notes/")):
+            assert after[name] == before[name]
+    for level, table in tables.items():
+        again = made.table(level)
+        assert again.column_names == [*table.column_names, "std_dev", "ci_lower", "ci_upper"]
+        assert again.select(table.column_names).equals(table)
+        assert after[f"tables/{level}.csv"].splitlines()[0].endswith(b'"std_dev","ci_lower","ci_upper"')
+    assert sorted(path.name for path in folder.iterdir()) == ["out"]
+    shown = re.sub(r"\d+\.?\d*", "#", result.stdout)
+    assert re.sub(" +", " ", shown) == (
+        "level rows median std dev median width (# %) absent cells: at most\n"
+        + "─" * len(result.stdout.splitlines()[1])
+        + "\nall # # # \nstate # # # \ntown # # # \n"
+        + COVERS
+        + "\nNothing was spent. Release: out\n"
+    )
+
+
+def test_a_copy_leaves_the_release_as_it_was(folder):
+    before = contents(folder / "out")
+    result = run("out", "--replicates", "10", "--alpha", "0.05", "--out", "copy")
+    assert result.exit_code == 0, result.output
+    assert contents(folder / "out") == before
+    assert tt.Release.load("copy").statement["errors"]["alpha"] == 0.05
+
+
+def test_it_may_be_done_again(folder):
+    assert run("out", "--replicates", "10").exit_code == 0
+    assert run("out", "--replicates", "12").exit_code == 0
+    assert tt.Release.load("out").statement["errors"]["replicates"] == 12
+
+
+def test_what_cannot_be_used_is_refused_in_one_line(folder):
+    before = contents(folder)
+    assert refusal("nothing").startswith("folder: ")
+    (folder / "empty").mkdir()
+    assert "is not a whole release" in refusal("empty")
+    assert refusal("out", "--replicates", "1").startswith("replicates: 1 are too few")
+    assert refusal("out", "--alpha", "1.5").startswith("alpha: 1.5 must lie strictly between 0 and 1")
+    assert "exists" in refusal("out", "--out", "empty")
+    manifest = json.loads((folder / "out/release.json").read_text())
+    manifest["statement"]["mechanism"]["name"] = "Magic"
+    (folder / "out/release.json").write_text(json.dumps(manifest))
+    assert refusal("out").startswith("release: its mechanism is 'Magic'")
+    assert contents(folder).keys() == before.keys()
+
+
+def test_a_failure_leaves_the_earlier_release(folder, monkeypatch):
+    before = contents(folder / "out")
+    made = tt.replicate_errors("out", 10)
+    whole = pq.ParquetWriter.write_table
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", lambda *_: (_ for _ in ()).throw(OSError(28, "disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        replace_release(made, "out")
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", whole)
+    assert contents(folder / "out") == before
+    assert [path.name for path in folder.iterdir()] == ["out"]
+    rename = os.rename
+
+    def fails_to_take_the_name(source, target, *others, **options):
+        if str(target).endswith("/out") and ".partial" in str(source):
+            raise OSError(5, "no")
+        return rename(source, target, *others, **options)
+
+    monkeypatch.setattr(os, "rename", fails_to_take_the_name)
+    with pytest.raises(OSError, match="no"):
+        replace_release(made, "out")
+    assert contents(folder / "out") == before
+
+
+def test_a_link_to_a_release_stays_a_link(folder):
+    (folder / "latest").symlink_to("out")
+    assert run("latest", "--replicates", "10").exit_code == 0
+    assert (folder / "latest").is_symlink()
+    assert "errors" in tt.Release.load("latest").statement
