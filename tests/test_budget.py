@@ -83,7 +83,6 @@ def test_the_even_split():
         ({"a": 1, "b": -1}, r"budget_split\['b'\]: -1 must be greater than 0"),
         ({"a": 1, "b": 0}, "must be greater than 0"),
         ({"a": 1, "b": float("nan")}, "must be finite"),
-        ("auto", '"auto" is for group sizes'),
         ("evn", "'evn' is not known"),
     ],
 )

@@ -92,6 +92,52 @@ def test_the_joint_estimate_has_a_fifth_less_error_than_published_at_every_level
     assert (better < 0.8 * np.array([10_547, 5_431.5, 1_601.8])).all()
 
 
+def sparse_flows(shared_data, mechanism, runs, **options):
+    """Mean largest error and false discovery rate by level on random_sparse, and the published rows by level."""
+    reference = Path(shared_data).parent / "reference" / "inftda_published.csv"
+    name = ("random_sparse", type(mechanism).__name__, 1.0)
+    with reference.open(encoding="utf-8") as file:
+        rows = [
+            row for row in csv.DictReader(file) if (row["dataset"], row["mechanism"], float(row["epsilon"])) == name
+        ]
+    areas = tt.Hierarchy.from_table(shared_data / "od_random_areas.parquet", [f"level{i}" for i in range(1, 5)])
+    trips = pq.read_table(shared_data / "od_random_sparse.parquet")
+    errors = []
+    for seed in range(runs):
+        release = tt.release_flows(
+            trips,
+            origins=areas,
+            destinations=areas,
+            origin=[f"origin_level{i}" for i in range(1, 5)],
+            destination=[f"destination_level{i}" for i in range(1, 5)],
+            count="count",
+            budget=tt.Budget(epsilon=1, delta=1e-8),
+            neighboring="change_one",
+            mechanism=mechanism,
+            seed=seed,
+            **options,
+        )
+        tables = [release.table(level) for level in release.levels]
+        errors.append([(max_absolute_error(each, trips), false_discovery_rate(each, trips)) for each in tables])
+    return np.mean(errors, axis=0), {int(row["level"]): row for row in rows}
+
+
+@pytest.mark.filterwarnings("ignore:mechanism. LeafGaussian")
+def test_vanilla_gauss_with_the_papers_conversion_has_the_published_errors(shared_data):
+    means, published = sparse_flows(shared_data, tt.counts.LeafGaussian(), 10, accounting="paper")
+    ratios = [means[depth, 0] / float(published[depth]["max_abs_error_mean"]) for depth in range(4, 9)]
+    assert np.mean(ratios) == pytest.approx(1, rel=0.1)
+    assert 100 * means[8, 1] == pytest.approx(float(published[8]["false_discovery_pct"]), abs=0.5)
+
+
+def test_the_stability_histogram_finds_nothing_false_and_loses_up_to_its_threshold(shared_data):
+    means, published = sparse_flows(shared_data, tt.counts.StabilityHistogram(), 10)
+    assert (means[:, 1] == 0).all()
+    assert 37 <= means[8, 0] < 37 + 10 * 2  # the threshold, and noise of scale 2
+    # More than was published, which is what a threshold of about 27 loses: see docs/stability.md.
+    assert means[0, 0] > 1.3 * float(published[0]["max_abs_error_mean"])
+
+
 def test_inftda_at_the_full_budget_has_less_error_than_was_published_at_half_of_it(shared_data):
     reference = Path(shared_data).parent / "reference" / "inftda_published.csv"
     with reference.open(encoding="utf-8") as file:

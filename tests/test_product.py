@@ -81,10 +81,11 @@ def test_a_hundred_thousand_million_cells_take_no_memory():
         (["o", "d", "d", "d"], None, "'o' is refined 1 times but has 2 columns"),
         (["o", "o", "o", "d", "d", "d"], None, "'o' is refined 3 times"),
         (["o", "x"], None, "'x' is not an attribute; the attributes are o, d"),
+        (["d", "d", "d"], None, "'o' is refined 0 times but has 2 columns; name it 2 times"),
         (
             ["o", "o", "d", "d", "d"],
             {"o": ["a"]},
-            "o: \\['a'\\] names 1 columns, but its hierarchy has the levels s, c",
+            "columns\\['o'\\]: \\['a'\\] names 1 columns, but its hierarchy has the levels s, c",
         ),
         (["o", "o", "d", "d", "d"], {"o": ["a", "b"], "d": ["a", "q", "r"]}, "'a' is named twice"),
         (["o", "o", "d", "d", "d"], {"o": ["all", "b"]}, "'all' is the name of the root"),
@@ -105,6 +106,14 @@ def test_what_is_no_hierarchy_is_refused():
         tt.Product({"o": WIDE}, order="oo")
     with pytest.raises(TypeError, match="must be a list of column names"):
         tt.Product({"o": WIDE}, order=["o", "o"], columns={"o": "ab"})
+    with pytest.raises(TypeError, match="hierarchies: list must be a mapping from attributes to hierarchies"):
+        tt.Product([WIDE], order=["o", "o"])
+    with pytest.raises(TypeError, match="columns: \\['a', 'b'\\] must be a mapping from attributes to lists"):
+        tt.Product({"o": WIDE}, order=["o", "o"], columns=["a", "b"])
+    with pytest.raises(TypeError, match="order: None must be a list of attribute names"):
+        tt.Product({"o": WIDE}, order=None)
+    with pytest.raises(ValueError, match="order: 'd' is not an attribute; the attributes are o"):
+        tt.Product({"o": WIDE}, order=["o", "d", "o"])
 
 
 def test_more_cells_than_64_bits_number_are_refused():

@@ -18,6 +18,7 @@ from tallytree.spec import (
     EngineSpec,
     HierarchySpec,
     MechanismSpec,
+    ProductSpec,
     SpecError,
     known_mechanisms,
     load_spec,
@@ -233,6 +234,83 @@ def test_a_private_largest_size_that_is_wrong_is_named_with_its_line(folder, wri
         load_spec(write(folder, text)).job()
 
 
+CROSSED = """\
+statistic: counts
+records: trips.parquet
+hierarchy:
+  attributes:
+    o: &areas {path: areas.parquet, levels: [state, county]}
+    d: *areas
+  order: [d, o, o, d]
+budget: {epsilon: 1}
+neighboring: change_one
+"""
+
+
+def test_a_tree_of_several_attributes_is_refined_in_the_order_given(folder, tmp_path):
+    spec = load_spec(write(folder, CROSSED))
+    assert spec.check().tree.levels == ("all", "d_state", "o_state", "o_county", "d_county")
+    release = spec.release(tmp_path / "out")
+    assert tt.Release.load(tmp_path / "out").levels == release.levels
+    assert release.measurements("d_state").num_rows == 2
+
+
+def test_columns_of_some_attributes_may_be_named_otherwise(folder):
+    pq.write_table(pa.table({"a": ["A"], "b": ["x"], "o_state": ["B"], "o_county": ["x"]}), folder / "named.parquet")
+    text = CROSSED.replace("trips", "named").replace("budget:", "  columns: {d: [a, b]}\nbudget:")
+    assert load_spec(write(folder, text)).check().tree.levels == ("all", "a", "o_state", "o_county", "b")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[d, o, o, d]", "[d, o, o]", ", line 7, hierarchy.order: 'd' is refined 1 times but has 2 columns; name it 2"),
+        ("[d, o, o, d]", "[d, o, o, d, d]", ", line 7, hierarchy.order: 'd' is refined 3 times but has 2 columns"),
+        ("[d, o, o, d]", "[o, o]", ", line 7, hierarchy.order: 'd' is refined 0 times but has 2 columns; name it 2"),
+        ("[d, o, o, d]", "[d, e]", ", line 7, hierarchy.order: 'e' is not an attribute; the attributes are o, d"),
+        ("[d, o, o, d]", "d", ", line 7, hierarchy.order: 'd' must be a list, such as [d]"),
+        ("  order: [d, o, o, d]\n", "", ", line 3, hierarchy.order: is missing; list the attribute that each step"),
+        (
+            "budget",
+            "  columns: {d: [a, b], o: [b, c]}\nbudget",
+            ", line 8, hierarchy.columns: 'b' is named twice (capitals do not count); give each level its own name",
+        ),
+        ("budget", "  columns: {d: [a]}\nbudget", ", line 8, hierarchy.columns['d']: ['a'] names 1 columns, but"),
+        ("budget", "  columns: {e: [a]}\nbudget", ", line 8, hierarchy.columns: 'e' is not an attribute; the"),
+        ("budget", "  columns: {d: a}\nbudget", ", line 8, hierarchy.columns.d: 'a' must be a list, such as [a]"),
+        ("budget", "  columns: [a]\nbudget", ", line 8, hierarchy.columns: a list must be a mapping; name the private"),
+        ("    d: *areas", "    d:", ", line 7, hierarchy.order: 'd' is not an attribute; the attributes are o"),
+        ("*areas", "areas.parquet", ", line 6, hierarchy.attributes.d: 'areas.parquet' must be a mapping; give each"),
+        ("*areas", "{path: areas.parquet}", ", line 6, hierarchy.attributes.d.levels: is missing; list its columns"),
+        ("*areas", "{path: no.parquet, levels: [a]}", ", line 6, hierarchy.attributes.d.path: "),
+        (
+            "*areas",
+            "{paths: a, levels: [a]}",
+            ", line 6, hierarchy.attributes.d.paths: unknown key; did you mean path?",
+        ),
+        ("attributes:", "attribute:", ", line 4, hierarchy.attribute: unknown key; did you mean attributes?"),
+        (
+            "  order:",
+            "  path: areas.parquet\n  order:",
+            ", line 7, hierarchy.path: unknown key; the keys here are attrib",
+        ),
+        (
+            "statistic: counts",
+            "statistic: group_sizes",
+            ", line 4, hierarchy.attributes: unknown key; the keys here are",
+        ),
+        ("trips.parquet", "people.parquet", ", line 2, records ("),
+    ],
+)
+def test_a_tree_of_several_attributes_that_is_wrong_is_named_with_its_line(folder, old, new, message):
+    assert refusal(write(folder, CROSSED.replace(old, new, 1))).startswith(message)
+
+
+def test_the_mapping_of_no_attributes_is_empty(folder):
+    text = CROSSED[: CROSSED.index("    o:")] + "    {}\n" + CROSSED[CROSSED.index("  order:") :]
+    assert "hierarchy.attributes: a product needs at least one hierarchy" in refusal(write(folder, text))
+
+
 # --- Mistakes: each message has the line, the key, the value and the remedy ---
 
 MISTAKES = {
@@ -345,7 +423,7 @@ MISTAKES = {
     "an unknown split": (
         "{state: 0.1, county: 2e-1}",
         "evn",
-        ', line 10, budget_split: \'evn\' is not known; give "even", "auto" (of group sizes), or weights by level name',
+        ', line 10, budget_split: \'evn\' is not known; give "even", "auto", or weights by level name',
     ),
     "a split that is a list": (
         "{state: 0.1, county: 2e-1}",
@@ -619,12 +697,12 @@ def test_errors_that_are_not_the_librarys_own_are_left_alone(folder, monkeypatch
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_a_spec_and_is_in_the_documentation(path):
-    assert load_spec(path).statistic == path.stem
+    assert load_spec(path).statistic == {"health": "counts"}.get(path.stem, path.stem)
     assert f"```yaml\n{path.read_text(encoding='utf-8')}```" in (ROOT / "docs" / "spec.md").read_text(encoding="utf-8")
 
 
 def test_there_is_an_example_of_every_statistic():
-    assert {path.stem for path in EXAMPLES} == set(SPECS)
+    assert {load_spec(path).statistic for path in EXAMPLES} == set(SPECS)
 
 
 def documented(title):
@@ -645,6 +723,7 @@ def test_every_key_is_documented_and_says_what_to_give():
         ("Of every statistic", SPECS["counts"], shared - {"records", "hierarchy"}),
         *((f"Of `{name}`", model, set(model.model_fields) - shared) for name, model in SPECS.items()),
         ("Of `hierarchy`, `origins`, `destinations`", HierarchySpec, set(HierarchySpec.model_fields)),
+        ("Of `hierarchy` with several attributes", ProductSpec, set(ProductSpec.model_fields)),
         ("Of `budget`", BudgetSpec, set(BudgetSpec.model_fields)),
         ("Of `mechanism`", MechanismSpec, set(MechanismSpec.model_fields)),
         ("Of `engine`", EngineSpec, set(EngineSpec.model_fields)),
@@ -657,7 +736,7 @@ def test_every_key_is_documented_and_says_what_to_give():
             assert key == "statistic" or field.description
             assert (default == "required") == field.is_required()
             if isinstance(field.default, str | int):
-                assert default == str(field.default)
+                assert default == (str(field.default).lower() if field.default is False else str(field.default))
 
 
 def test_the_message_in_the_documentation_is_the_one_that_is_shown(tmp_path):

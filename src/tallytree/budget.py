@@ -93,7 +93,7 @@ def shares(budget_split: BudgetSplit, measured: Sequence[str]) -> dict[str, Frac
 
     Args:
         budget_split: None or `"even"` for equal shares, or positive weights for exactly the measured levels.
-            (`"auto"`, of group sizes, is resolved into weights before.)
+            (`"auto"` is resolved into weights before.)
         measured: the names of the levels that are measured.
 
     Raises:
@@ -103,16 +103,10 @@ def shares(budget_split: BudgetSplit, measured: Sequence[str]) -> dict[str, Frac
     if budget_split is None or (isinstance(budget_split, str) and budget_split == "even"):
         return {level: Fraction(1, len(measured)) for level in measured}
     if isinstance(budget_split, str):
-        if budget_split == "auto":
-            raise ValueError('budget_split: "auto" is for group sizes; give "even" or weights by level name')
-        raise ValueError(
-            f'budget_split: {budget_split!r} is not known; give "even", "auto" (of group sizes), or weights by level '
-            "name"
-        )
+        raise ValueError(f'budget_split: {budget_split!r} is not known; give "even", "auto", or weights by level name')
     if not isinstance(budget_split, Mapping):
         raise TypeError(
-            f'budget_split: {budget_split!r} must be "even", "auto" (of group sizes), or a mapping from level names to '
-            "weights"
+            f'budget_split: {budget_split!r} must be "even", "auto", or a mapping from level names to weights'
         )
     for level in measured:
         if level not in budget_split:

@@ -325,9 +325,12 @@ def audit(
 
 def _audited(result: AuditResult) -> list[str]:
     """What was stated, what was found, what is exact, and the verdict."""
+    losses: list[tuple[str, float, float | None, float | None]]
     losses = [("ε", result.epsilon_stated, result.epsilon_lower, result.exact_epsilon)]
     if result.rho_stated is not None and result.rho_lower is not None:
         losses.append(("ρ", result.rho_stated, result.rho_lower, result.exact_rho))
+    elif result.exact_delta is not None:  # a threshold, whose loss is in δ
+        losses.append(("δ", result.delta, None, result.exact_delta))
     columns = [[f"{name} {values[i]:.3g}" for name, *values in losses if values[i] is not None] for i in range(3)]
     return [*(", ".join(column) for column in columns), "passed" if result.passed else "FAILED"]
 

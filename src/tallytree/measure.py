@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import operator
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -60,6 +60,31 @@ class MeasuringPlan(Protocol):
         """How this statistic of a level is measured; None where it is not."""
 
 
+class PlannedThreshold(Planned, Protocol):
+    """How the counts of a level above a threshold are measured."""
+
+    @property
+    def threshold(self) -> int:
+        """The least noisy count that is published."""
+
+
+@runtime_checkable
+class ThresholdPlan(Protocol):
+    """That only counts above a threshold may be measured; implemented by the `StabilityPlan` of a release."""
+
+    @property
+    def stable(self) -> PlannedThreshold:
+        """The one level."""
+
+
+@runtime_checkable
+class HasPresent(Protocol):
+    """Private statistics that know which nodes have records."""
+
+    def present(self, level: str) -> tuple[IntArray, IntArray]:
+        """The nodes of the level with records, ascending, and how many each has, ≥ 1; both private."""
+
+
 class Measurer:
     """Holds what is private and answers with noisy values, within a plan that was checked against the budget.
 
@@ -73,7 +98,7 @@ class Measurer:
     def __init__(
         self,
         statistics: TrueStatistics,
-        plan: MeasuringPlan,
+        plan: MeasuringPlan | ThresholdPlan,
         source: NoiseSource,
         on_measure: Callable[[str], None] = lambda level: None,
     ) -> None:
@@ -83,6 +108,7 @@ class Measurer:
         self._on_measure = on_measure
         self._taken: list[Measurement] = []
         self._parts: dict[str, tuple[int, int]] = {}
+        self._stable: Measurement | None = None
 
     @property
     def taken(self) -> tuple[Measurement, ...]:
@@ -109,7 +135,8 @@ class Measurer:
             TypeError: nodes or cells that are not integers.
             OverflowError: a true value to which noise cannot be added within 64 bits; no noise is drawn.
         """
-        planned = self._plan.planned(str(level), str(statistic))
+        # A plan with a threshold has no level to be measured without it.
+        planned = None if isinstance(self._plan, ThresholdPlan) else self._plan.planned(str(level), str(statistic))
         if planned is None:
             raise BudgetExceeded(
                 f"measure: {statistic!r} at level {level!r} is not in the plan, so no budget is set aside for it"
@@ -119,10 +146,7 @@ class Measurer:
         part = None if cells is None else self._checked_part(level, nodes, statistic, cells)
         self._on_measure(level)
         true, offsets, numbers = self._statistics.cells(level, nodes, statistic, part)
-        if len(true) and not -LARGEST_TOTAL <= true.min() <= true.max() <= LARGEST_TOTAL:
-            raise OverflowError(
-                f"measure: a value at level {level!r} is beyond 2^62, so adding noise could wrap around"
-            )
+        _check_room(true, level)
         noise = self._source.draw(planned.noise, (level, statistic), numbers)
         logger.debug("measured %s at %d nodes of level %r", statistic, len(nodes), level)
         noisy = np.add(true, noise, out=noise)
@@ -134,6 +158,42 @@ class Measurer:
         else:
             self._parts[level] = (int(nodes[0]), part[1])
         return measurement
+
+    def measure_stable(self, level: str) -> Measurement:
+        """The nodes of `level` whose noisy count passed the threshold, with that count; asked again, the same.
+
+        Nodes without records get no noise, and which ones those are would be a private fact: so the threshold is
+        applied here, and neither what is returned nor what is logged tells a node that was left out from one without
+        records. See `privacy.accounting.stability`.
+
+        Raises:
+            BudgetExceeded: the plan has no threshold for this level.
+            TypeError: statistics that do not know which nodes have records.
+            OverflowError: a true value to which noise cannot be added within 64 bits; no noise is drawn.
+        """
+        planned = self._plan.stable if isinstance(self._plan, ThresholdPlan) else None
+        if planned is None or planned.level != str(level):
+            raise BudgetExceeded(
+                f"measure: counts above a threshold at level {level!r} are not in the plan, so no budget is set aside "
+                "for them"
+            )
+        if self._stable is not None:
+            return self._stable
+        if not isinstance(self._statistics, HasPresent):
+            raise TypeError("statistics: they must be counts, to know which nodes have records")
+        self._on_measure(planned.level)
+        nodes, true = self._statistics.present(planned.level)
+        _check_room(true, planned.level)
+        noisy = true + self._source.draw(planned.noise, (planned.level, planned.statistic), nodes)
+        passed = noisy >= planned.threshold
+        nodes, noisy = nodes[passed], noisy[passed]
+        logger.debug("published %d nodes of level %r, above a threshold", len(nodes), planned.level)
+        for array in (nodes, noisy):
+            array.flags.writeable = False
+        offsets = np.arange(len(nodes) + 1, dtype=np.int64)
+        self._stable = Measurement(planned.level, planned.statistic, nodes, noisy, offsets, planned.noise)
+        self._taken.append(dataclasses.replace(self._stable, values=_narrowed(noisy)))
+        return self._stable
 
     def _checked_part(
         self, level: str, nodes: IntArray, statistic: Statistic, cells: tuple[int, int]
@@ -155,6 +215,12 @@ class Measurer:
                 "measure parts in order"
             )
         return first, stop
+
+
+def _check_room(true: IntArray, level: str) -> None:
+    """Refuse values to which noise cannot be added within 64 bits."""
+    if len(true) and not -LARGEST_TOTAL <= true.min() <= true.max() <= LARGEST_TOTAL:
+        raise OverflowError(f"measure: a value at level {level!r} is beyond 2^62, so adding noise could wrap around")
 
 
 def _narrowed(values: IntArray) -> IntArray:

@@ -11,7 +11,17 @@ from typing import Literal, Protocol
 from tallytree.arrays import IntArray
 
 Distribution = Literal["discrete_laplace", "discrete_gaussian"]
-Statistic = Literal["counts", "total", "histogram", "tail_counts", "chain_tail_counts", "sorted_sizes", "largest_size"]
+Statistic = Literal[
+    "counts",
+    "stable_counts",
+    "distinct_counts",
+    "total",
+    "histogram",
+    "tail_counts",
+    "chain_tail_counts",
+    "sorted_sizes",
+    "largest_size",
+]
 
 
 @dataclass(frozen=True)
@@ -83,4 +93,13 @@ class Measures(Protocol):
 
         Raises:
             BudgetExceeded: the level was not planned for, or for another statistic.
+        """
+
+    def measure_stable(self, level: str) -> Measurement:
+        """The nodes of `level` whose noisy count passed the threshold, with that count; the others are left out.
+
+        All of it may be published. Only nodes with records get noise, and which ones those are is not told.
+
+        Raises:
+            BudgetExceeded: this was not planned for the level.
         """

@@ -47,8 +47,15 @@ class Product:
         order: Sequence[str],
         columns: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
+        if not isinstance(hierarchies, Mapping):
+            raise TypeError(
+                f"hierarchies: {type(hierarchies).__name__} must be a mapping from attributes to hierarchies, such as "
+                '{"sex": sexes}'
+            )
         if not hierarchies:
             raise ValueError("hierarchies: a product needs at least one hierarchy")
+        if not isinstance(columns, Mapping | None):
+            raise TypeError(f"columns: {columns!r} must be a mapping from attributes to lists of column names")
         self.attributes = tuple(_attribute(name, hierarchies[name], (columns or {}).get(name)) for name in hierarchies)
         position = {attribute.name: i for i, attribute in enumerate(self.attributes)}
         _check_order(order, self.attributes)
@@ -193,24 +200,34 @@ class _Attribute:
         return len(self.hierarchy.levels) - 1 - len(self.columns) + refined
 
 
+def check_columns(hierarchy: Hierarchy, columns: Sequence[str], argument: str) -> tuple[str, ...]:
+    """The names as a tuple, once there is one for every level (of a top level with a single value there need not be).
+
+    Raises:
+        ValueError: another number of names.
+        TypeError: a string, or no sequence.
+    """
+    if isinstance(columns, str) or not isinstance(columns, Sequence):
+        raise TypeError(f"{argument}: {columns!r} must be a list of column names, top level first")
+    without_top = len(hierarchy.columns) - (0 if hierarchy.root_added else 1)
+    if len(columns) not in (len(hierarchy.columns), max(without_top, 1)):
+        raise ValueError(
+            f"{argument}: {list(columns)} names {len(columns)} columns, but its hierarchy has the levels "
+            f"{', '.join(hierarchy.columns)}; name one column for each, top level first"
+        )
+    return tuple(columns)
+
+
 def _attribute(name: str, hierarchy: Hierarchy, columns: Sequence[str] | None) -> _Attribute:
     if not isinstance(hierarchy, Hierarchy):
         raise TypeError(f"hierarchies[{name!r}]: {type(hierarchy).__name__} is not a tallytree.Hierarchy")
     if columns is None:
-        columns = tuple(f"{name}_{level}" for level in hierarchy.columns)
-    if isinstance(columns, str):
-        raise TypeError(f"{name}: {columns!r} must be a list of column names, top level first")
-    without_top = len(hierarchy.columns) - (0 if hierarchy.root_added else 1)
-    if len(columns) not in (len(hierarchy.columns), max(without_top, 1)):
-        raise ValueError(
-            f"{name}: {list(columns)} names {len(columns)} columns, but its hierarchy has the levels "
-            f"{', '.join(hierarchy.columns)}; name one column for each, top level first"
-        )
-    return _Attribute(name, hierarchy, tuple(columns))
+        columns = [f"{name}_{level}" for level in hierarchy.columns]
+    return _Attribute(name, hierarchy, check_columns(hierarchy, columns, f"columns[{name!r}]"))
 
 
 def _check_order(order: Sequence[str], attributes: tuple[_Attribute, ...]) -> None:
-    if isinstance(order, str):
+    if isinstance(order, str) or not isinstance(order, Sequence):
         raise TypeError(f"order: {order!r} must be a list of attribute names, one per refinement step")
     names = [attribute.name for attribute in attributes]
     for name in order:

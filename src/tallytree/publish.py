@@ -26,6 +26,8 @@ def release_counts(
     neighboring: str,
     count: str | None = None,
     max_contributions: int = 1,
+    person: str | None = None,
+    distinct: bool = False,
     mechanism: CountsMechanism | None = None,
     budget_split: BudgetSplit = None,
     accounting: str | None = None,
@@ -39,19 +41,26 @@ def release_counts(
 ) -> Release:
     """Publish how many records every node of a public hierarchy has.
 
-    The released counts are integers ≥ 0, and every node's count is the sum of its children's.
+    The released counts are integers ≥ 0, and every node's count is the sum of its children's. A mechanism kept for
+    comparison that falls short of this warns, and the statement says it.
 
     Args:
         records: the private table: a path or glob (Parquet, CSV), a pandas, polars or pyarrow table, or a DuckDB
             relation; with the columns of the hierarchy's levels (a single-valued top column may be missing).
         hierarchy: the public tree; a leaf without records is measured all the same.
-        budget: what may be spent. Pure ε: discrete Laplace noise; with δ or ρ: discrete Gaussian noise.
+        budget: what may be spent. Pure ε: discrete Laplace noise; with δ or ρ: discrete Gaussian noise (but see
+            `tallytree.counts.StabilityHistogram`).
         neighboring: what is protected: `"add_remove"` (`"unbounded"`), a person's presence; or `"change_one"`
             (`"bounded"`), the content of a person's record, with everyone having one (the total is then published).
         count: a column with the number of records that each row stands for; by default each row is one.
-        max_contributions: the most records of one person; assumed, not enforced.
-        mechanism: how measurements become counts; `tallytree.counts.TopDown()` by default.
-        budget_split: `"even"` (the default), or a weight for each measured level.
+        max_contributions: the most records of one person; assumed, unless `person` says who they are.
+        person: the column with the id of the person whom a record belongs to (text or integers). Of every person at
+            most `max_contributions` records then count, chosen by a secret key. The total is private then.
+        distinct: with `person`, count every person at most once in a leaf. At most `max_contributions` leaves of a
+            person count, and the leaves have less noise (by √m with Gaussian noise).
+        mechanism: how measurements become counts; `tallytree.counts.LeastSquares()` by default.
+        budget_split: `"even"` (the default), a weight for each measured level, or `"auto"`, which chooses weights from
+            public facts so that the expected maximum error, averaged over levels, is least.
         accounting: for a budget with δ: `"pld"` (privacy-loss distributions, the tightest; the default where it is
             proven: `max_contributions=1`), `"zcdp"` (tight conversion of ρ, the default elsewhere) or `"paper"`.
         on_unknown: a record outside the hierarchy is an `"error"` or left out (`"drop"`; the total is private then).
@@ -84,6 +93,8 @@ def release_counts(
     options = Options(
         neighboring=neighboring,
         max_contributions=max_contributions,
+        person=person,
+        distinct=distinct,
         mechanism=mechanism,
         budget_split=budget_split,
         accounting=accounting,
@@ -110,6 +121,8 @@ def release_flows(
     tree: Literal["destination", "origin"] = "destination",
     count: str | None = None,
     max_contributions: int = 1,
+    person: str | None = None,
+    distinct: bool = False,
     mechanism: CountsMechanism | None = None,
     budget_split: BudgetSplit = None,
     accounting: str | None = None,
@@ -137,7 +150,9 @@ def release_flows(
         neighboring: `"add_remove"` or `"change_one"`; see `release_counts`.
         tree: which side is refined first: `"destination"` for a destination tree, or `"origin"`.
         count: a column with the number of trips that each row stands for.
-        max_contributions: the most trips of one person; assumed, not enforced.
+        max_contributions: the most trips of one person; assumed, unless `person` says who they are.
+        person: see `release_counts`.
+        distinct: see `release_counts`; a leaf is a pair of leaves.
         mechanism: see `release_counts`; likewise the remaining arguments.
         budget_split: see `release_counts`.
         accounting: see `release_counts`.
@@ -160,6 +175,8 @@ def release_flows(
     options = Options(
         neighboring=neighboring,
         max_contributions=max_contributions,
+        person=person,
+        distinct=distinct,
         mechanism=mechanism,
         budget_split=budget_split,
         accounting=accounting,

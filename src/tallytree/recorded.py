@@ -70,6 +70,14 @@ class RecordedMeasurements:
         places, offsets = concatenate_ranges(starts, lengths)
         return replace(whole, nodes=nodes, values=whole.values[places], offsets=offsets)
 
+    def measure_stable(self, level: str) -> Measurement:
+        """Nothing: group sizes are not measured with a threshold.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(f"measure: no counts above a threshold were recorded at level {level!r}; ask for measure()")
+
 
 def _part(whole: Measurement, nodes: IntArray, cells: tuple[int, int]) -> Measurement:
     """Some cells of one node, not copied.

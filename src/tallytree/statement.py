@@ -12,7 +12,7 @@ from importlib import metadata
 from typing import Any
 
 from tallytree.budget import Budget
-from tallytree.privacy.accounting import LevelPlan, NoisePlan
+from tallytree.privacy.accounting import LevelPlan, Plan, StableLevel
 from tallytree.terms import Terms
 
 TOTAL_IS_PUBLIC = "the total number of records"
@@ -22,8 +22,8 @@ _LIMITS = (
     "The guarantee covers the released tables and measurements; the running time of the program, and whether it "
     "refused its input, are outside it.",
     "Another release about the same people adds to what is spent; the budgets of all of them add up.",
-    "That nobody has more records than max_contributions is assumed, not enforced.",
 )
+_ASSUMED = "That nobody has more records than max_contributions is assumed, not enforced."
 _SOURCES = {
     "keyed": "Noise is derived from a secret key, fresh for this release, by a cipher; the guarantee is computational.",
     "opendp": "Noise is drawn by OpenDP from the operating system's entropy.",
@@ -34,7 +34,7 @@ def privacy_statement(
     *,
     statistic: str,
     levels: Mapping[str, int],
-    plan: NoisePlan,
+    plan: Plan,
     terms: Terms,
     mechanism: Any,
     invariants: Sequence[str],
@@ -65,6 +65,7 @@ def privacy_statement(
         "unit_of_protection": unit,
         "neighboring": terms.neighboring,
         "max_contributions": terms.max_contributions,
+        "max_contributions_enforced": terms.person is not None,
         "invariants": list(invariants),
         "on_unknown": terms.on_unknown,
         "budget": _amounts(_granted(plan.budget)),
@@ -76,7 +77,7 @@ def privacy_statement(
         "seeded": not private,
         "levels": [_level(level, nodes, plan.levels.get(level), private=private) for level, nodes in levels.items()],
         **maximum,
-        "notes": [*notes, *((_SOURCES[terms.noise], *_LIMITS) if private else (_NOT_PRIVATE,))],
+        "notes": [*notes, *((_SOURCES[terms.noise], *_LIMITS, _of_people(terms)) if private else (_NOT_PRIVATE,))],
         "software": _software(terms, plan),
     }
 
@@ -94,7 +95,7 @@ def mechanism_spec(mechanism: Any) -> dict[str, Any]:
     return {"name": type(mechanism).__name__, "options": plain}
 
 
-def _guarantee(plan: NoisePlan, terms: Terms, unit: str) -> str:
+def _guarantee(plan: Plan, terms: Terms, unit: str) -> str:
     change = "adding or removing" if terms.neighboring == "add_remove" else "replacing"
     spent = {name: shown_up(amount) for name, amount in plan.spent.items()}
     if plan.budget.kind == "pure":
@@ -110,9 +111,22 @@ def _unit(statistic: str, terms: Terms, max_quantity: int) -> str:
     what = {"flows": "trip", "group_sizes": "membership of a group"}.get(statistic, "record")
     plural = {"flows": "trips", "group_sizes": "memberships of groups"}.get(statistic, "records")
     one = terms.max_contributions == 1
+    if terms.person is not None:
+        return f"one person, of whose {plural} at most {'one counts' if one else f'{terms.max_contributions} count'}"
     has = f"one {what}" if one else f"at most {terms.max_contributions} {plural}"
     quantity = f", each with a quantity of at most {max_quantity}" if max_quantity > 1 else ""
     return f"one person, who has {has}{quantity}"
+
+
+def _of_people(terms: Terms) -> str:
+    """What is taken on trust of people, and of their records."""
+    if terms.person is None:
+        return _ASSUMED
+    return (
+        f"A person is a value of the column {terms.person!r}; that nobody has several is assumed. Of a person's "
+        "records at most max_contributions count, chosen by a secret key from that person's records alone; whether any "
+        "were left out is not published."
+    )
 
 
 def shown_up(amount: Fraction | float) -> str:
@@ -147,14 +161,15 @@ def float_up(amount: Fraction) -> float:
     return nearest if Fraction(repr(nearest)) >= amount else math.nextafter(nearest, math.inf)
 
 
-def _level(level: str, nodes: int, plan: LevelPlan | None, *, private: bool) -> dict[str, Any]:
+def _level(level: str, nodes: int, plan: LevelPlan | StableLevel | None, *, private: bool) -> dict[str, Any]:
     if plan is None:
         return {"level": level, "nodes": nodes, "measured": False}
     return {"level": level, "nodes": nodes, "measured": True} | _measured(plan, private=private)
 
 
-def _measured(plan: LevelPlan, *, private: bool) -> dict[str, Any]:
-    """How something is measured, and what that spends."""
+def _measured(plan: LevelPlan | StableLevel, *, private: bool) -> dict[str, Any]:
+    """How something is measured, and what that spends; δ is the release's, and not a level's."""
+    threshold = {"threshold": plan.threshold} if isinstance(plan, StableLevel) else {}
     cost = "epsilon" if plan.noise.distribution == "discrete_laplace" else "rho"
     return {
         "statistic": plan.statistic,
@@ -166,11 +181,12 @@ def _measured(plan: LevelPlan, *, private: bool) -> dict[str, Any]:
             "scale_exact": str(plan.noise.scale),
             "std_dev": plan.noise.std_dev,
         },
+        **threshold,
         "spent": {cost: float_up(plan.cost) if private else "infinity"},
     }
 
 
-def _software(terms: Terms, plan: NoisePlan) -> dict[str, str]:
+def _software(terms: Terms, plan: Plan) -> dict[str, str]:
     packages = [*TABLES_MADE_BY, "duckdb"]
     packages += ["opendp"] if terms.noise == "opendp" else []
     packages += ["dp-accounting"] if plan.accounting == "pld" else []

@@ -24,6 +24,12 @@ def show_levels(console: Console, statement: Mapping[str, Any], published: Mappi
     console.print(fitted_table(console, headings, rows))
     distributions = {level["noise"]["distribution"]: None for level in statement["levels"] if level["measured"]}
     show_line(console, f"Noise: {', '.join(distributions).replace('_', ' ') or 'none'}.")
+    for level in statement["levels"]:
+        if "threshold" in level:
+            show_line(
+                console,
+                f"Threshold: noisy counts below {level['threshold']:,} at {printable(level['level'])} are left out.",
+            )
     if "maximum" in statement:
         show_line(console, _largest_size(statement["maximum"]))
 

@@ -28,6 +28,11 @@ class Terms:
         on_unknown: what is done with a record outside the hierarchy.
         noise: where the noise comes from.
         seed: makes the noise reproducible, and the release not private; None for a real release.
+        person: the column that names the person whom a record belongs to, where m is enforced; None: it is assumed.
+        distinct: whether a person counts at most once in a leaf.
+
+    Raises:
+        ValueError: distinct without a person.
     """
 
     neighboring: Neighboring
@@ -35,18 +40,38 @@ class Terms:
     on_unknown: OnUnknown
     noise: NoiseName
     seed: int | None
+    person: str | None = None
+    distinct: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a smaller sensitivity that nothing enforces."""
+        if self.distinct and self.person is None:
+            raise ValueError(
+                "distinct: True counts every person at most once in a leaf, so it needs person, the column that names "
+                "them; give it, or leave distinct out"
+            )
 
     @property
     def total_is_public(self) -> bool:
         """Whether no neighbouring change can alter the number of records counted.
 
         Replacing one person leaves it as it is only where everyone has exactly one record, all of which count: with up
-        to m records, or with records dropped for lying outside the hierarchy, a replacement can change it.
+        to m records, or with records dropped for lying outside the hierarchy or over a bound, a replacement can change
+        it. So it is private wherever people are named, also for m = 1: a person may have no record that counts.
         """
-        return self.neighboring == "change_one" and self.max_contributions == 1 and self.on_unknown == "error"
+        one_each = self.max_contributions == 1 and self.person is None
+        return self.neighboring == "change_one" and one_each and self.on_unknown == "error"
 
 
-def checked_terms(neighboring: str, max_contributions: int, on_unknown: str, noise: str, seed: int | None) -> Terms:
+def checked_terms(
+    neighboring: str,
+    max_contributions: int,
+    on_unknown: str,
+    noise: str,
+    seed: int | None,
+    person: str | None = None,
+    distinct: bool = False,
+) -> Terms:
     """The terms, validated.
 
     Raises:
@@ -64,12 +89,18 @@ def checked_terms(neighboring: str, max_contributions: int, on_unknown: str, noi
         )
     if seed is not None and noise == "opendp":
         raise ValueError('seed: OpenDP draws from the operating system and takes no seed; use noise="keyed"')
+    if person is not None and not isinstance(person, str):
+        raise TypeError(f"person: {person!r} must be the name of a column")
+    if not isinstance(distinct, bool):
+        raise TypeError(f"distinct: {distinct!r} must be True or False")
     return Terms(
         neighboring_relation(neighboring),
         integer(max_contributions, "max_contributions", least=1, most=10**6),
         cast(OnUnknown, on_unknown),
         cast(NoiseName, noise),
         None if seed is None else integer(seed, "seed"),
+        person,
+        distinct,
     )
 
 

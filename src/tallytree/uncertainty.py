@@ -26,7 +26,14 @@ from tallytree.intervals import (
     checked_alpha,
     interval,
 )
-from tallytree.jobs.replicates import CountReplicates, SizeReplicates, StatedPlan, fresh_sources
+from tallytree.jobs.replicates import (
+    CountReplicates,
+    SizeReplicates,
+    StatedPlan,
+    StatedStable,
+    StatedThreshold,
+    fresh_sources,
+)
 from tallytree.paths import node_numbers_of_paths
 from tallytree.product import Product
 from tallytree.progress import step_progress
@@ -252,8 +259,29 @@ def _of_counts(
     leaves, whole = published[-1].nodes, np.rint(published[-1].numbers).astype(np.int64)
     there = whole > 0
     public = TOTAL_IS_PUBLIC in release.statement.get("invariants", ())
-    replicated = CountReplicates(tree, mechanism, plan, public, leaves[there], whole[there])
+    distinct = any(statistic == "distinct_counts" for statistic, _ in plan.levels.values())
+    replicated = CountReplicates(
+        tree, mechanism, _with_threshold(release, plan), distinct, public, leaves[there], whole[there]
+    )
     return replicated, [level.nodes for level in published]
+
+
+def _with_threshold(release: Release, plan: StatedPlan) -> StatedPlan | StatedThreshold:
+    """The plan; where counts above a threshold were measured, that of the one level and its threshold.
+
+    Raises:
+        ValueError: the threshold is not stated.
+    """
+    for level, (statistic, noise) in plan.levels.items():
+        if statistic == "stable_counts":
+            stated = next(each for each in release.statement["levels"] if each["level"] == level)
+            threshold = stated.get("threshold")
+            if type(threshold) is not int:
+                raise ValueError(
+                    f"release: its statement has threshold = {threshold!r} at the level {level!r}; {FRESH_COPY}"
+                )
+            return StatedThreshold(StatedStable(level, statistic, noise, threshold))
+    return plan
 
 
 def _of_sizes(

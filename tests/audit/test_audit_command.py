@@ -62,7 +62,7 @@ def test_the_stated_loss_can_be_chosen():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--mechanism", "Magic"], "error: mechanism: 'Magic' is not known; choose one of TopDown, "),
+        (["--mechanism", "Magic"], "error: mechanism: 'Magic' is not known; choose one of LeafGaussian, "),
         (["--runs", 3], "error: runs: 3 must be at least 100"),
         (["--epsilon", 0], "error: epsilon: 0.0 must be greater than 0"),
     ],

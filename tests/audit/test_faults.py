@@ -153,6 +153,24 @@ def test_the_swapped_sensitivity_of_inf_tda_is_caught():
     ).passed
 
 
+def test_the_smaller_sensitivity_of_distinct_leaves_is_caught_above_the_leaves():
+    """A person in all three counties of a state moves it by 3, not √3: true loss (1 + 3 + 1)/3 of the stated ρ."""
+    people = {"neighboring": "add_remove", "max_contributions": 3, "distinct": True}
+    before, after = [1, 1, 1, 1], [2, 2, 2, 1]
+    options = Options(neighboring="add_remove", max_contributions=3, person="id", distinct=True)
+    job, inputs = planned(AREAS, ZCDP, options)
+    levels = {level: (each.statistic, each.sensitivity) for level, each in job.plan.levels.items()}
+    assert [(name, bound.l2_squared) for name, bound in levels.values()] == [
+        ("total", 9), ("counts", 9), ("distinct_counts", 3),
+    ]  # fmt: skip
+    statistics = [inputs.tabulate(np.array(people)) for people in (before, after)]
+    wrong = plan_noise(ZCDP, levels | {"s": ("counts", levels["c"][1])})
+    result = audit_subject(Subject("wrong", "add_remove", wrong, *statistics, publisher(job, AREAS, None)), seed=1)
+    assert not result.passed
+    assert result.exact_rho == pytest.approx((1 + 3 + 1) / 3 * result.rho_stated)
+    assert audit(tt.counts.TopDown(), AREAS, before, after, ZCDP, seed=1, **people).passed
+
+
 # --- Group sizes ---
 
 GROUPS = np.array([2, 1, 2, 1])

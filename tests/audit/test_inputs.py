@@ -27,6 +27,7 @@ def is_neighbor(neighborhood, before, after):
 NEIGHBORHOODS = [
     *(Neighborhood(relation, m, z) for relation in RELATIONS for m in (1, 2, 3) for z in (1, 2, 3)),
     *(Neighborhood("change_one", m, same_records=True) for m in (1, 2)),
+    *(Neighborhood(relation, m, distinct=True) for relation in RELATIONS for m in (1, 2, 3)),
     *(Neighborhood(relation, m, z, groups=2) for relation in RELATIONS for m in (1, 2) for z in (1, 2)),
 ]
 

@@ -9,8 +9,10 @@ from tallytree.evaluate.metrics import (
     constraint_violations,
     earth_movers_distance,
     false_discovery_rate,
+    false_negative_rate,
     l1_error,
     max_absolute_error,
+    mean_absolute_error,
 )
 
 
@@ -34,6 +36,29 @@ def test_records_may_be_given_leaf_by_leaf():
 def test_nothing_released_is_no_false_discovery():
     assert false_discovery_rate(counts(), counts(A=1)) == 0
     assert max_absolute_error(counts(), counts()) == 0
+
+
+def test_a_hand_worked_false_negative_rate():
+    released, true = counts(A=5, B=0, C=1, E=2), counts(A=7, B=1, C=0, D=4)
+    assert false_negative_rate(released, true) == pytest.approx(2 / 3)  # B is released as 0, D has no row; A is there
+    assert false_discovery_rate(released, true) == pytest.approx(2 / 3)  # C and E
+    assert false_negative_rate(true, true) == 0
+    assert false_negative_rate(counts(), true) == 1
+    assert false_negative_rate(released, counts()) == 0
+
+
+def test_a_negative_count_does_not_find_a_node():
+    assert false_negative_rate(counts(A=-3), counts(A=1)) == 1
+    assert false_discovery_rate(counts(A=-3), counts(B=1)) == 0
+
+
+def test_a_hand_worked_mean_absolute_error():
+    released, true = counts(A=5, B=3, C=1), counts(A=7, C=1, D=4)
+    assert mean_absolute_error(released, true) == pytest.approx(9 / 4)
+    assert mean_absolute_error(released, true, n_nodes=100) == pytest.approx(0.09)
+    assert mean_absolute_error(counts(), counts()) == 0
+    with pytest.raises(ValueError, match="n_nodes: 3 is less than the 4 nodes in the tables"):
+        mean_absolute_error(released, true, n_nodes=3)
 
 
 histograms = st.lists(st.lists(st.integers(0, 6), min_size=3, max_size=3), min_size=1, max_size=4)

@@ -47,6 +47,10 @@ def zcdp(rho):
     return Loss(None, None, Fraction(rho))
 
 
+def threshold(epsilon, delta):
+    return Loss(Fraction(epsilon), Fraction(delta), None)
+
+
 def posting(loss, **changes):
     facts = {
         "dataset": "people",
@@ -130,6 +134,9 @@ CANNOT = "cannot be counted against the limit of the data set 'people'"
         (RHO, pure(1), {"rho": Fraction(1, 2)}),
         (RHO, approximate(1, "1/10000000", "1/30"), {"rho": Fraction(1, 30)}),
         (RHO, zcdp(1), {"rho": Fraction(1)}),
+        (PURE, threshold(1, "1/10000000"), CANNOT),
+        (BOTH, threshold(1, "1/10000000"), {"epsilon": Fraction(1), "delta": Fraction(1, 10**7)}),
+        (RHO, threshold(1, "1/10000000"), CANNOT),
     ],
 )
 def test_a_limit_counts_every_kind_of_release_soundly_or_not_at_all(ledger, limit, loss, counted):
@@ -285,6 +292,22 @@ def test_a_limit_that_cannot_count_what_was_released_is_refused(ledger):
             ledger.set_limit("people", budget)
     ledger.set_limit("people", RHO)
     assert ledger.remaining("people") == {"rho": Fraction(3, 2)}
+
+
+def test_a_release_with_a_threshold_has_no_rho_and_shares_no_data_set_with_releases_in_rho(ledger):
+    ledger.record(posting(threshold(1, "1/1000")))
+    ledger.record(posting(approximate(1, "1/1000", "1/8")))
+    assert ledger.spent("people") == {"epsilon": 2, "delta": Fraction(1, 500)}
+    assert [entry.loss.rho for entry in ledger.entries("people")] == [None, Fraction(1, 8)]
+    with pytest.raises(ValueError, match=r"^budget: rho 0.5 cannot be added to what the data set 'people' has spent: "):
+        ledger.record(posting(zcdp("1/2")))
+    with pytest.raises(ValueError, match=r"cannot count; set it in epsilon and delta, which counts every release$"):
+        ledger.set_limit("people", RHO)
+    ledger.record(posting(zcdp("1/2"), dataset="others"))
+    with pytest.raises(ValueError, match=r"^budget: epsilon 1, delta 0.001 cannot be added to what .* 'others' has"):
+        ledger.record(posting(threshold(1, "1/1000"), dataset="others"))
+    assert len(ledger.entries("people")) == 2
+    assert len(ledger.entries("others")) == 1
 
 
 @pytest.mark.parametrize(
@@ -498,7 +521,8 @@ def test_a_job_that_was_changed_after_it_was_planned_is_not_run(areas, path, no_
 @pytest.mark.parametrize(
     "amounts",
     [(Fraction(-5), Fraction(0), Fraction(1)), (0.25, Fraction(0), Fraction(1)), (Fraction(1), None, Fraction(1)),
-     (Fraction(1), Fraction(1), Fraction(1)), (Fraction(1), Fraction(0), Fraction(-1))],
+     (Fraction(1), Fraction(1), Fraction(1)), (Fraction(1), Fraction(0), Fraction(-1)), (None, None, None),
+     (Fraction(1), Fraction(0), None)],
 )  # fmt: skip
 def test_a_loss_that_no_release_can_have_is_never_added_up(amounts):
     with pytest.raises(ValueError, match="loss: "):

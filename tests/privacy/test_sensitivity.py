@@ -18,17 +18,18 @@ SIZES_STATISTICS = ("histogram", "tail_counts", "chain_tail_counts", "sorted_siz
 BOUNDS = [(m, z) for m in (1, 2) for z in (1, 2, 3)]
 
 
-def contributions(places, m, z=1):
+def contributions(places, m, z=1, *, distinct=False):
     """Every way in which one person's at most m records of at most z fall on some places, as amounts per place."""
     records = [(place, quantity) for place in range(places) for quantity in range(1, z + 1)]
+    choose = itertools.combinations if distinct else itertools.combinations_with_replacement
     ways = set()
     for count in range(m + 1):
-        for chosen in itertools.combinations_with_replacement(records, count):
+        for chosen in choose(records, count):
             ways.add(tuple(sum(q for p, q in chosen if p == place) for place in range(places)))
     return np.array(sorted(ways))
 
 
-def differences(statistic, relation, m, z=1, *, node, most, kept=None):
+def differences(statistic, relation, m, z=1, *, node, most, kept=None, distinct=False):
     """How a statistic changes, int8 (pairs, cells), from data sets of 0 … most a place to all of their neighbours.
 
     Places of one node are alike, so only data sets that ascend in them are listed. `kept` is a number that neighbours
@@ -40,7 +41,7 @@ def differences(statistic, relation, m, z=1, *, node, most, kept=None):
     positions = base ** np.arange(places - 1, -1, -1)
     ascending = [everything[:, i] <= everything[:, i + 1] for i in range(places - 1) if node[i] == node[i + 1]]
     data = everything[np.logical_and.reduce([(everything <= most).all(axis=1), *ascending])]
-    ways = contributions(places, m, z)
+    ways = contributions(places, m, z, distinct=distinct)
     for leaves, comes in itertools.product(ways, ways if relation == "change_one" else ways[:1]):
         before = data[(data >= leaves).all(axis=1)] @ positions
         after = before + (comes - leaves) @ positions
@@ -258,7 +259,7 @@ def test_cells_of_counts_move_by_the_stated_patterns_or_parts_of_them(relation):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("statistic", [*SIZES_STATISTICS, "largest_size", "counts", "total"])
+@pytest.mark.parametrize("statistic", [*SIZES_STATISTICS, "largest_size", "counts", "stable_counts", "total"])
 def test_patterns_attain_the_sensitivities_and_none_is_stated_for_several_records(statistic, relation):
     for z, nodes in itertools.product((1, 2, 3), repeat=2):
         bound = sensitivity(statistic, relation, max_quantity=z, nodes=nodes)
@@ -308,6 +309,55 @@ def test_tail_counts_hold_where_a_person_creates_a_group_and_cumulative_counts_d
 def test_distinct_leaves_do_not_help_an_inner_level():
     # Boninsegna's smaller bound for distinct tuples is a leaf-level bound: two leaves of one parent move it by m.
     assert sensitivity("counts", "add_remove", 2).l2_squared == 4
+
+
+# --- People counted once in a leaf ---
+
+
+def distinct_differences(level, relation, m):
+    """How the nodes of a level change where a person has at most m distinct leaves."""
+    node = range(level.shape[1])
+    return list(differences(lambda people: people @ level.T, relation, m, node=node, most=1, distinct=True))
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_distinct_counts_of_the_leaves_move_by_exactly_what_the_table_says(relation, m):
+    bound = sensitivity("distinct_counts", relation, m)
+    found = distinct_differences(np.eye(6, dtype=int), relation, m)
+    assert worst(found) == (bound.l1, bound.l2_squared)
+    (stated,) = bound.shifts
+    assert stated in patterns(found)
+    assert all(part_of(pattern, stated) for pattern in patterns(found))
+
+
+@pytest.mark.parametrize("m", [2, 3])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_above_the_leaves_distinct_leaves_have_the_sensitivity_of_counts_and_the_root_of_m_would_be_too_little(
+    relation, m
+):
+    families = np.repeat(np.eye(2, dtype=int), 3, axis=1)  # two parents of three leaves each
+    l1, l2_squared = worst(distinct_differences(families, relation, m))
+    bound = sensitivity("counts", relation, m)
+    assert (l1, l2_squared) == (bound.l1, bound.l2_squared)
+    assert l2_squared == m * sensitivity("distinct_counts", relation, m).l2_squared
+    total = worst(distinct_differences(np.ones((1, 6), dtype=int), relation, m))
+    assert total == (sensitivity("total", relation, m).l1, sensitivity("total", relation, m).l2_squared)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_distinct_counts_of_records_that_are_not_distinct_would_be_too_little(relation):
+    _, l2_squared = worst(counts_differences(np.eye(4, dtype=int), relation, 2))
+    assert l2_squared > sensitivity("distinct_counts", relation, 2).l2_squared
+
+
+def test_distinct_counts_by_hand():
+    for m in (1, 2, 5):
+        for relation, cells in (("add_remove", m), ("change_one", 2 * m)):
+            bound = sensitivity("distinct_counts", relation, m)
+            assert (bound.l1, bound.l2_squared, bound.shifts) == (cells, cells, ((1,) * cells,))
+    assert sensitivity("distinct_counts", "change_one", 1) == sensitivity("counts", "change_one", 1)
+    assert sensitivity("distinct_counts", "add_remove", MOST_SHIFTS + 1).shifts == ()
 
 
 def test_the_table_by_hand():

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.sizes.auto_split import auto_shares, combined_variances
+from tallytree.sizes.auto_split import auto_shares
+from tallytree.solvers.tree_variance import combined_variances
 
 
 def even_tree(*fan_outs):
@@ -47,7 +48,7 @@ def dense_variances(first_child, own):
 @given(trees(), st.lists(st.floats(0.1, 10), min_size=4, max_size=4))
 def test_variances_are_those_of_least_squares_over_the_whole_tree(first_child, own):
     own = own[: len(first_child) + 1]
-    for found, dense in zip(combined_variances(first_child, own), dense_variances(first_child, own), strict=True):
+    for found, dense in zip(combined_variances(first_child, own).nodes, dense_variances(first_child, own), strict=True):
         np.testing.assert_allclose(found, dense, rtol=1e-8)
 
 
@@ -55,7 +56,7 @@ def test_variances_are_those_of_least_squares_over_the_whole_tree(first_child, o
 @pytest.mark.parametrize("fan_out", [2, 3, 50])
 def test_two_levels_share_evenly_however_many_children_there_are(fan_out, gaussian):
     """By hand: with halves and Laplace noise both levels' variances are 4n/(n + 1) times what they had alone."""
-    root, leaf = combined_variances(even_tree(fan_out), [4.0, 4.0])
+    root, leaf = combined_variances(even_tree(fan_out), [4.0, 4.0]).nodes
     assert root[0] == pytest.approx(4 * fan_out / (fan_out + 1))
     assert leaf[0] == pytest.approx(4 * fan_out / (fan_out + 1))
     assert auto_shares(even_tree(fan_out), [1.0, 1.0], gaussian=gaussian) == [Fraction(1, 2)] * 2
@@ -71,7 +72,7 @@ def test_levels_in_the_middle_of_narrow_trees_get_less():
 
 def losses(first_child, std_devs, share, power, groups, cells):
     everything = np.square(std_devs)
-    found = combined_variances(first_child, everything / np.power(share, power))
+    found = combined_variances(first_child, everything / np.power(share, power)).nodes
     worst = []
     for depth, (variance, alone) in enumerate(zip(found, everything, strict=True)):
         if groups is None:
@@ -175,9 +176,3 @@ def test_one_measured_level_gets_everything():
         budget_split="auto",
     )
     assert list(shares_of(release).values()) == [1]
-
-
-def test_counts_have_no_such_split_yet(people):
-    rows, areas, _ = people
-    with pytest.raises(ValueError, match='budget_split: "auto" is for group sizes; give "even" or weights'):
-        tt.release_counts(rows, areas, tt.Budget(epsilon=1), neighboring="add_remove", budget_split="auto")

@@ -18,6 +18,7 @@ from tallytree.audit.exact import exact_delta, exact_loss
 from tallytree.audit.inputs import Inputs, Neighborhood, counts_inputs, group_lists, sizes_inputs
 from tallytree.audit.maximum import draw_within_maximum, measured_within_maximum, published_within_maximum
 from tallytree.audit.runs import draw_runs
+from tallytree.audit.stability import stable_delta, stable_view
 from tallytree.audit.views import Publisher, measured_view, published_view, publisher
 from tallytree.budget import Budget, BudgetSplit
 from tallytree.counts import CountsMechanism
@@ -26,7 +27,7 @@ from tallytree.jobs import CountsJob, GroupSizesJob
 from tallytree.measure import TrueStatistics
 from tallytree.planning import Options, counts_job, group_sizes_job
 from tallytree.privacy import entropy
-from tallytree.privacy.accounting import NoisePlan, epsilon_from_rho
+from tallytree.privacy.accounting import Plan, StabilityPlan, epsilon_from_rho
 from tallytree.privacy.sources import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.product import Product
 from tallytree.sizes import PrivateMaximum, SizesDomain, SizesMechanism
@@ -56,11 +57,13 @@ class AuditResult:
         epsilon_stated: the ε that the budget grants.
         delta: the δ that goes with it; 0 for a pure budget.
         epsilon_lower: the loss ε is at least this.
-        exact_epsilon: the loss of the planned noise on these inputs, exactly; None where the noise is Gaussian.
+        exact_epsilon: the loss of the planned noise on these inputs, exactly; None where the noise is Gaussian, or
+            followed by a threshold.
         rho_stated: what the plan says that it spends in ρ; None where the noise is Laplace.
         rho_lower: the loss ρ is at least this; None where the noise is Laplace.
         exact_rho: the loss of the planned noise on these inputs in ρ, exactly; None where the noise is Laplace.
-        exact_delta: the δ that the planned noise needs at ε on these inputs, rounded down; None where it is Laplace.
+        exact_delta: the δ that the planned noise needs at ε on these inputs, rounded down; None where it is Laplace
+            without a threshold.
         confidence: with at least this probability all lower bounds are right.
         event: the event that showed the largest loss, in words.
         runs: how often everything was measured, under each of the two inputs.
@@ -114,7 +117,7 @@ class Subject:
 
     name: str
     neighboring: str
-    plan: NoisePlan
+    plan: Plan
     before: TrueStatistics
     after: TrueStatistics
     publisher: Publisher | None = None
@@ -129,6 +132,7 @@ def audit(
     *,
     neighboring: str,
     max_contributions: int = 1,
+    distinct: bool = False,
     max_quantity: int = 1,
     maximum_share: Any = None,
     budget_split: BudgetSplit = None,
@@ -157,6 +161,8 @@ def audit(
         budget: what the release is said to spend.
         neighboring: `"add_remove"` or `"change_one"`.
         max_contributions: the most records of one person.
+        distinct: for counts, whether a person counts at most once in a leaf (see `tallytree.release_counts`); `data`
+            and `neighbor` then are people per leaf.
         max_quantity: the most that one record adds to its group's size; 1 for counts.
         maximum_share: where K is private, the share of the budget that measures the largest size (see
             `tallytree.sizes.PrivateMaximum`); the domain's `largest` is then what K is at most.
@@ -184,6 +190,8 @@ def audit(
     options = Options(
         neighboring=neighboring,
         max_contributions=max_contributions,
+        person=SOMEBODY if distinct else None,
+        distinct=distinct,
         mechanism=mechanism,
         budget_split=budget_split,
         accounting=accounting,
@@ -216,6 +224,10 @@ def audit(
     return audit_subject(subject, source=source, runs=runs, releases=releases, confidence=confidence, seed=seed)
 
 
+SOMEBODY = "person"
+"""Stands for the column of people where there are no records, and so no columns."""
+
+
 def audit_subject(
     subject: Subject,
     *,
@@ -245,10 +257,7 @@ def audit_subject(
     views = _views(subject, sources, runs, published)
     stated = _Stated.of(subject.plan)
     findings = _findings(views, stated.objectives, alpha)
-    exact = exact_loss(subject.plan, [(subject.before, subject.after)])
-    delta = None
-    if stated.rho is not None:
-        delta = exact_delta(subject.plan, subject.before, subject.after, float(stated.epsilon))
+    exact, delta = _exactly(subject, stated)
     epsilon, rho = (max((loss for name, loss, _ in findings if name == kind), default=0.0) for kind in ("ε", "ρ"))
     within = epsilon <= stated.epsilon and (stated.rho is None or rho <= stated.rho)
     event = max(findings, key=lambda found: found[1] / stated.of_kind(found[0]), default=("", 0.0, None))[2]
@@ -258,19 +267,28 @@ def audit_subject(
         epsilon_stated=float(stated.epsilon),
         delta=float(stated.delta),
         epsilon_lower=epsilon,
-        exact_epsilon=float(exact) if stated.rho is None else None,
+        exact_epsilon=float(exact) if stated.rho is None and exact is not None else None,
         rho_stated=None if stated.rho is None else float(stated.rho),
         rho_lower=None if stated.rho is None else rho,
-        exact_rho=None if stated.rho is None else float(exact),
+        exact_rho=None if stated.rho is None or exact is None else float(exact),
         exact_delta=delta,
         confidence=float(confidence),
         event="nothing was measured" if event is None else str(event),
         runs=runs,
         releases=published if len(views) > 1 else 0,
         passed=within
-        and exact <= (stated.epsilon if stated.rho is None else stated.rho)
+        and (exact is None or exact <= (stated.epsilon if stated.rho is None else stated.rho))
         and (delta is None or delta <= stated.delta),
     )
+
+
+def _exactly(subject: Subject, stated: _Stated) -> tuple[Fraction | None, float | None]:
+    """The exact loss in ε or ρ, and the exact δ, where there are such."""
+    plan, before, after = subject.plan, subject.before, subject.after
+    if isinstance(plan, StabilityPlan):
+        return None, stable_delta(plan, before, after)
+    exact = exact_loss(plan, [(before, after)])
+    return exact, None if stated.rho is None else exact_delta(plan, before, after, float(stated.epsilon))
 
 
 def planned(
@@ -320,7 +338,10 @@ def planned(
         raise ValueError(
             f"max_quantity: {max_quantity} is about group sizes; in counts every record is 1, leave it out"
         )
-    return counts_job(None, tree, budget, options), counts_inputs(tree)
+    with warnings.catch_warnings():
+        if caveat_of(options.mechanism) is not None:
+            warnings.simplefilter("ignore")
+        return counts_job(None, tree, budget, options), counts_inputs(tree, distinct=options.distinct)
 
 
 def invariants_of(domain: SizesDomain) -> Invariants:
@@ -334,7 +355,7 @@ def neighborhood_of(job: CountsJob | GroupSizesJob, tree: Hierarchy | Product | 
     """What a release protects: which data sets are neighbours."""
     relation, m = job.terms.neighboring, job.terms.max_contributions
     if isinstance(job, CountsJob):
-        return Neighborhood(relation, m, same_records=job.terms.total_is_public)
+        return Neighborhood(relation, m, same_records=job.terms.total_is_public, distinct=job.terms.distinct)
     groups = tree.total if isinstance(tree, SizesDomain) and not tree.groups_are_public else None
     return Neighborhood(relation, m, job.max_quantity, groups=groups)
 
@@ -343,14 +364,17 @@ def _views(subject: Subject, sources: list[NoiseSource], runs: int, published: i
     """What is seen: all that was measured, and what was published from some of it, if anything was."""
     plan, sides = subject.plan, list(zip((subject.before, subject.after), sources, strict=True))
     publishes = subject.publisher if published else None
-    if plan.maximum is not None:
+    if not isinstance(plan, StabilityPlan) and plan.maximum is not None:
         clamped = [draw_within_maximum(statistics, plan, source, runs) for statistics, source in sides]
         views = [measured_within_maximum(clamped[0], clamped[1], plan)]
         if publishes is not None:
             views.append(published_within_maximum(publishes, clamped[0], clamped[1], published))
         return views
     drawn = [draw_runs(statistics, plan, source, runs) for statistics, source in sides]
-    views = [measured_view(drawn[0], drawn[1], runs)]
+    if isinstance(plan, StabilityPlan):
+        views = [stable_view(drawn[0], drawn[1], plan)]
+    else:
+        views = [measured_view(drawn[0], drawn[1], runs)]
     if publishes is not None:
         views.append(published_view(publishes, drawn[0], drawn[1], published))
     return views
@@ -365,8 +389,10 @@ class _Stated:
     rho: Fraction | None
 
     @classmethod
-    def of(cls, plan: NoisePlan) -> _Stated:
+    def of(cls, plan: Plan) -> _Stated:
         budget = plan.budget
+        if isinstance(plan, StabilityPlan):
+            return cls(budget.epsilon or Fraction(0), budget.delta or Fraction(0), None)
         if budget.epsilon is not None and budget.delta is None:
             return cls(budget.epsilon, Fraction(0), None)
         spent = sum((each.cost for each in plan.measured), Fraction(0))

@@ -37,14 +37,14 @@ class Inputs:
     parse: Callable[[Any, str], IntArray]
 
 
-def counts_inputs(tree: Hierarchy | Product) -> Inputs:
-    """Data sets of counts: int (n_leaves,), records per leaf."""
+def counts_inputs(tree: Hierarchy | Product, *, distinct: bool = False) -> Inputs:
+    """Data sets of counts: int (n_leaves,), records per leaf; people per leaf, where each counts once in a leaf."""
     leaves = tree.size(len(tree.levels) - 1)
     _check_small(leaves, "leaves")
 
     def tabulate(records: IntArray) -> CountLevels:
         present = np.flatnonzero(records)
-        return CountLevels(tree, present, records[present])
+        return CountLevels(tree, present, records[present], distinct=distinct)
 
     def parse(given: Any, argument: str) -> IntArray:
         records = _whole_numbers(given, argument)
@@ -114,6 +114,7 @@ class Neighborhood:
         max_quantity: z, the most that one record adds to its group.
         same_records: whether neighbours have equally many records, because their number is public.
         groups: how many groups with members every data set has, where that alone is public of their numbers.
+        distinct: whether a person counts at most once in a place.
     """
 
     relation: Neighboring
@@ -121,6 +122,7 @@ class Neighborhood:
     max_quantity: int = 1
     same_records: bool = False
     groups: int | None = None
+    distinct: bool = False
 
     def check(self, before: IntArray, after: IntArray) -> None:
         """Refuse two data sets that one neighbouring change does not turn into each other.
@@ -143,6 +145,8 @@ class Neighborhood:
         if needed > m:
             takes = "" if z == 1 else f", which takes {needed} records of at most max_quantity={z}"
             raise ValueError(f"{shift}{takes}, but one person has at most max_contributions={m}")
+        if self.distinct and max(gains.max(), losses.max()) > 1:
+            raise ValueError(f"{shift}, some of them in one leaf, but with distinct a person counts once in a leaf")
         if self.relation == "add_remove" and gained and lost:
             raise ValueError(f'{shift}; under "add_remove" one person is added or removed, not both')
         if self.same_records and gained != lost:
@@ -179,11 +183,12 @@ class Neighborhood:
 
     def _contributions(self, places: int) -> IntArray:
         """Every way in which at most m records of at most z fall on the places, int64 (ways, places), nothing first."""
+        chosen_from = itertools.combinations if self.distinct else itertools.combinations_with_replacement
         records = list(itertools.product(range(places), range(1, self.max_quantity + 1)))
         chosen = (
             np.array(each, dtype=np.int64).reshape(-1, 2)
             for count in range(self.max_contributions + 1)
-            for each in itertools.combinations_with_replacement(records, count)
+            for each in chosen_from(records, count)
         )
         # Sums of a few integers, exact as floats.
         amounts = [np.bincount(each[:, 0], weights=each[:, 1], minlength=places) for each in chosen]

@@ -18,6 +18,7 @@ from tallytree.audit.auditing import (
     DEFAULT_CONFIDENCE,
     DEFAULT_RELEASES,
     DEFAULT_RUNS,
+    SOMEBODY,
     AuditResult,
     Subject,
     audit_subject,
@@ -27,13 +28,15 @@ from tallytree.audit.auditing import (
 )
 from tallytree.audit.exact import worst_pair
 from tallytree.audit.inputs import Inputs
+from tallytree.audit.stability import worst_stable_pair
 from tallytree.audit.views import publisher
 from tallytree.budget import Budget, exact
-from tallytree.counts import CountsMechanism, TopDown
+from tallytree.counts import CountsMechanism, StabilityHistogram, TopDown, top_down
 from tallytree.counts.top_down import Projection
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Statistic
 from tallytree.planning import Options
+from tallytree.privacy.accounting import StabilityPlan
 from tallytree.product import Product
 from tallytree.sizes import Chain, CumulativeProjection, HistogramProjection, Matching, SizesDomain, SizesMechanism
 from tallytree.sizes.comparison import NEEDS
@@ -45,11 +48,14 @@ from tallytree.terms import Invariants
 Mechanism = CountsMechanism | SizesMechanism
 
 DELTA = Fraction(1, 10**6)
+LARGE_DELTA = Fraction(1, 20)
 RELATIONS = ("add_remove", "change_one")
 LARGEST_SIZE = 4
 MAXIMUM_SHARE = Fraction(1, 2)
 MOST_SIZE = 16
 """What a private K is at most, so that others come out as well: at ε = 1 it is the noisy maximum plus 15."""
+MOST_VARIED = 3
+"""Of more places not every combination of counts is tried."""
 FEW_RELEASES = 200
 """Where only the plan differs from that of an audit whose releases are looked at."""
 
@@ -69,6 +75,7 @@ class Case:
         groups_per_leaf: how many groups a leaf can have; of group sizes whose numbers of groups are private only.
         maximum_share: the share of the budget that measures the largest size; None where K is public.
         most_releases: no more runs than this are turned into releases.
+        distinct: of counts, whether a person counts at most once in a leaf.
     """
 
     statistic: str
@@ -81,6 +88,7 @@ class Case:
     groups_per_leaf: IntArray | None = None
     maximum_share: Fraction | None = None
     most_releases: int = DEFAULT_RELEASES
+    distinct: bool = False
 
     @property
     def name(self) -> str:
@@ -93,6 +101,8 @@ class Case:
         more = [] if self.invariants == "groups" else [f"invariants={self.invariants}"]
         if self.max_quantity > 1:
             more.append(f"max_quantity={self.max_quantity}")
+        if self.distinct:
+            more.append("distinct")
         if self.maximum_share is not None:
             more.append("max_group_size=private")
         return " ".join([self.statistic, f"{type(self.mechanism).__name__}({', '.join(options)})", *more])
@@ -112,7 +122,11 @@ class Case:
     ) -> AuditResult:
         """Enumerate all neighbouring inputs, take the pair with the largest exact loss, and audit it."""
         options = Options(
-            neighboring=self.neighboring, max_contributions=self.max_contributions, mechanism=self.mechanism
+            neighboring=self.neighboring,
+            max_contributions=self.max_contributions,
+            mechanism=self.mechanism,
+            person=SOMEBODY if self.distinct else None,
+            distinct=self.distinct,
         )
         job, inputs = planned(
             self.tree,
@@ -123,10 +137,14 @@ class Case:
             maximum_share=self.maximum_share,
         )
         neighborhood = neighborhood_of(job, self.tree)
-        data = self._data_sets(inputs)
+        data = self._data_sets(inputs, job.plan.stable.threshold if isinstance(job.plan, StabilityPlan) else None)
         near = [neighborhood.of(records) for records in data]
         befores = np.repeat(data, [len(each) for each in near], axis=0)
-        before, after = worst_pair(job.plan, inputs.tabulate, befores, np.concatenate(near))
+        afters = np.concatenate(near)
+        if isinstance(job.plan, StabilityPlan):
+            before, after = worst_stable_pair(job.plan, inputs.tabulate, befores, afters)
+        else:
+            before, after = worst_pair(job.plan, inputs.tabulate, befores, afters)
         subject = Subject(
             name=repr(self.mechanism),
             neighboring=job.terms.neighboring,
@@ -138,9 +156,16 @@ class Case:
         some = min(releases, self.most_releases)
         return audit_subject(subject, runs=runs, releases=some, confidence=confidence, seed=seed)
 
-    def _data_sets(self, inputs: Inputs) -> IntArray:
-        """Data sets among which are the worst: how far counts move does not depend on them, how far sizes move does."""
+    def _data_sets(self, inputs: Inputs, threshold: int | None) -> IntArray:
+        """Data sets among which are the worst: how far counts move does not depend on them, how far sizes move does.
+
+        With a threshold it matters which cells have how many records: few enough to vanish, or as many as it.
+        """
         m = self.max_contributions
+        if threshold is not None and inputs.places <= MOST_VARIED:
+            return np.array(list(itertools.product(sorted({0, 1, m, threshold}), repeat=inputs.places)), dtype=np.int64)
+        if threshold is not None:
+            return np.stack([np.full(inputs.places, 1), np.arange(inputs.places) % 2])
         if self.statistic != "group_sizes":
             return np.full((1, inputs.places), m, dtype=np.int64)
         sizes_tried = range(LARGEST_SIZE + 1) if m == 1 else (1, LARGEST_SIZE)
@@ -195,17 +220,21 @@ def library_cases(epsilon: Any = 1, mechanism: str | None = None) -> list[Case]:
 
 
 def _counts_cases(mechanism: CountsMechanism, budgets: Sequence[Budget]) -> list[Case]:
-    """Counts with m = 1 and m = 3, and flows with m = 1, under every relation and kind of budget."""
+    """Counts with m = 1, m = 3 and m = 3 distinct leaves, flows with m = 1, under every relation and kind of budget."""
+    if isinstance(mechanism, StabilityHistogram):  # it takes no other; of a large δ a few thousand runs show something
+        budgets = [each for each in budgets if each.kind == "approximate"]
+        budgets += [Budget(epsilon=each.epsilon, delta=LARGE_DELTA) for each in budgets]
     areas = _areas()
     flows = Product({"origin": areas, "destination": areas}, order=["destination", "origin"] * 2)
-    inputs: list[tuple[str, Hierarchy | Product, int]] = [
-        ("counts", areas, 1),
-        ("counts", areas, 3),
-        ("flows", flows, 1),
+    inputs: list[tuple[str, Hierarchy | Product, int, bool]] = [
+        ("counts", areas, 1, False),
+        ("counts", areas, 3, False),
+        ("counts", areas, 3, True),
+        ("flows", flows, 1, False),
     ]
     return [
-        Case(statistic, mechanism, tree, budget, neighboring, m)
-        for (statistic, tree, m), neighboring, budget in itertools.product(inputs, RELATIONS, budgets)
+        Case(statistic, mechanism, tree, budget, neighboring, m, distinct=distinct)
+        for (statistic, tree, m, distinct), neighboring, budget in itertools.product(inputs, RELATIONS, budgets)
     ]
 
 
@@ -271,7 +300,7 @@ def _variants() -> dict[str, list[Mechanism]]:
     levels = _areas().levels
     mixed = dict(zip(levels, itertools.cycle(ESTIMATORS), strict=False))
     return {
-        "TopDown": [TopDown(projection) for projection in get_args(Projection)],
+        "TopDown": [TopDown(p) for p in get_args(Projection) if p not in top_down.NEEDS],
         "Matching": [*(Matching(estimator) for estimator in ESTIMATORS), Matching(mixed)],
         "HistogramProjection": [HistogramProjection(s) for s in get_args(HistogramSolver) if s not in NEEDS],
         "CumulativeProjection": [CumulativeProjection(s) for s in get_args(CumulativeSolver) if s not in NEEDS],

@@ -17,7 +17,7 @@ from tallytree.arrays import IntArray, concatenate_ranges
 from tallytree.errors import BudgetExceeded
 from tallytree.measure import TrueStatistics
 from tallytree.measurements import Measurement, Statistic
-from tallytree.privacy.accounting import LevelPlan, NoisePlan
+from tallytree.privacy.accounting import LevelPlan, Plan, StableLevel
 from tallytree.privacy.sources import NoiseSource
 
 
@@ -29,22 +29,22 @@ class LevelRuns:
         planned: what is measured, and with which noise.
         true: int64 (cells,), without noise.
         offsets: int64 (nodes + 1,), node i's cells are offsets[i] … offsets[i + 1] − 1.
-        noisy: int64 (runs, cells).
+        noisy: int64 (runs, cells); where there is a threshold, 0 for cells that are left out.
     """
 
-    planned: LevelPlan
+    planned: LevelPlan | StableLevel
     true: IntArray
     offsets: IntArray
     noisy: IntArray
 
 
-def draw_runs(statistics: TrueStatistics, plan: NoisePlan, source: NoiseSource, runs: int) -> dict[str, LevelRuns]:
+def draw_runs(statistics: TrueStatistics, plan: Plan, source: NoiseSource, runs: int) -> dict[str, LevelRuns]:
     """Measure every level of the plan `runs` times."""
     every = np.arange(runs, dtype=np.int64)
     return draw_these_runs(statistics, plan, source, every, run_stride(statistics, plan))
 
 
-def run_stride(statistics: TrueStatistics, plan: NoisePlan) -> int:
+def run_stride(statistics: TrueStatistics, plan: Plan) -> int:
     """How far apart the numbers of a cell are in two runs that follow each other: more than there are cells."""
     numbers = (all_cells(statistics, planned)[2] for planned in plan.levels.values())
     largest = max((int(found.max(initial=0)) for found in numbers), default=0)
@@ -52,7 +52,7 @@ def run_stride(statistics: TrueStatistics, plan: NoisePlan) -> int:
 
 
 def draw_these_runs(
-    statistics: TrueStatistics, plan: NoisePlan, source: NoiseSource, runs: IntArray, stride: int
+    statistics: TrueStatistics, plan: Plan, source: NoiseSource, runs: IntArray, stride: int
 ) -> dict[str, LevelRuns]:
     """Measure every level of the plan in the runs of these numbers, int64 (n,).
 
@@ -64,7 +64,10 @@ def draw_these_runs(
         true, offsets, numbers = all_cells(statistics, planned)
         cells = (runs[:, None] * stride + numbers).reshape(-1)
         noise = source.draw(planned.noise, (level, planned.statistic), cells).reshape(len(runs), len(numbers))
-        drawn[level] = LevelRuns(planned, true, offsets, noise + true)
+        noisy = noise + true
+        if isinstance(planned, StableLevel):
+            noisy[(true == 0) | (noisy < planned.threshold)] = 0
+        drawn[level] = LevelRuns(planned, true, offsets, noisy)
     return drawn
 
 
@@ -84,7 +87,7 @@ class ReplayMeasurer:
             BudgetExceeded: the plan has no such measurement.
         """
         drawn = self._levels.get(level)
-        if drawn is None or drawn.planned.statistic != statistic:
+        if drawn is None or drawn.planned.statistic != statistic or isinstance(drawn.planned, StableLevel):
             raise BudgetExceeded(
                 f"measure: {statistic!r} at level {level!r} is not in the plan, so no budget is set aside for it"
             )
@@ -98,8 +101,22 @@ class ReplayMeasurer:
         noisy = drawn.noisy[self._run][places]
         return Measurement(level, statistic, nodes, noisy, offsets, drawn.planned.noise, first_cell)
 
+    def measure_stable(self, level: str) -> Measurement:
+        """This run's nodes of `level` above the threshold, with their noisy counts.
 
-def all_cells(statistics: TrueStatistics, planned: LevelPlan) -> tuple[IntArray, IntArray, IntArray]:
+        Raises:
+            BudgetExceeded: the plan has no threshold there.
+        """
+        drawn = self._levels.get(level)
+        if drawn is None or not isinstance(drawn.planned, StableLevel):
+            raise BudgetExceeded(f"measure: counts above a threshold at level {level!r} are not in the plan")
+        row = drawn.noisy[self._run]
+        nodes = np.flatnonzero(row)
+        offsets = np.arange(len(nodes) + 1, dtype=np.int64)
+        return Measurement(level, drawn.planned.statistic, nodes, row[nodes], offsets, drawn.planned.noise)
+
+
+def all_cells(statistics: TrueStatistics, planned: LevelPlan | StableLevel) -> tuple[IntArray, IntArray, IntArray]:
     """The true cells of a level's nodes, where each node's begin, and their numbers; see `TrueStatistics.cells`."""
     nodes = np.arange(statistics.size(planned.level), dtype=np.int64)
     return statistics.cells(planned.level, nodes, planned.statistic)

@@ -101,7 +101,7 @@ def _counts_publisher(job: CountsJob, total: int | None) -> Publisher:
 
     def publish(measurer: Measures) -> IntArray:
         vector = np.zeros(begins[-1], dtype=np.int64)
-        levels = job.mechanism.release_counts(tree, total, measurer)
+        levels = job.mechanism.release_counts(tree, total, job.door(measurer))
         for begin, released in zip(begins[:-1], levels, strict=True):
             vector[begin + released.nodes] = released.counts
         return vector

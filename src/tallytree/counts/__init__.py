@@ -1,6 +1,17 @@
 """Mechanisms for counts: one file each, chosen with `mechanism=`."""
 
-from tallytree.counts.mechanism import CountsMechanism, LevelCounts
+from tallytree.counts.leaf_gaussian import LeafGaussian
+from tallytree.counts.least_squares import LeastSquares
+from tallytree.counts.mechanism import CorrectsUpward, CountsMechanism, LevelCounts
+from tallytree.counts.stability_histogram import StabilityHistogram
 from tallytree.counts.top_down import TopDown
 
-__all__ = ["CountsMechanism", "LevelCounts", "TopDown"]
+__all__ = [
+    "CorrectsUpward",
+    "CountsMechanism",
+    "LeafGaussian",
+    "LeastSquares",
+    "LevelCounts",
+    "StabilityHistogram",
+    "TopDown",
+]

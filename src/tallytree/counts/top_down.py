@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
-from tallytree.arrays import IntArray, chunks
-from tallytree.counts.mechanism import LevelCounts, statistics_of_counts, whole_level
+from tallytree.arrays import IntArray, offsets_of
+from tallytree.counts.descent import Families, measured_families, measured_root, positive
+from tallytree.counts.mechanism import LevelCounts, checked_sparsity, statistics_of_counts, whole_level
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Statistic
+from tallytree.solvers.black_boxes_simplex import chebyshev_mip_families, euclidean_rounded_families
 from tallytree.solvers.simplex import chebyshev_families, euclidean_families
+from tallytree.solvers.thresholds import survivors
 
-Projection = Literal["chebyshev", "euclidean"]
+Projection = Literal["chebyshev", "euclidean", "cvxpy-l2", "cvxpy-linf"]
 
 _PROJECTIONS: dict[Projection, Callable[[IntArray, IntArray, IntArray], IntArray]] = {
     "chebyshev": chebyshev_families,
     "euclidean": euclidean_families,
+    "cvxpy-l2": euclidean_rounded_families,
+    "cvxpy-linf": chebyshev_mip_families,
 }
 
-CELLS_AT_ONCE = 4_000_000
-"""Families are measured and projected in chunks of about this many children, which bounds the memory of a step."""
+NEEDS: dict[str, tuple[str, ...]] = {"cvxpy-l2": ("cvxpy", "clarabel"), "cvxpy-linf": ("cvxpy", "highspy")}
+"""The packages behind a projection."""
 
 
 @dataclass(frozen=True)
@@ -35,18 +41,37 @@ class TopDown:
 
     Args:
         projection: `"chebyshev"` minimises the largest change (IntOpt: Boninsegna and Silvestri 2025, Algorithms 1-4);
-            `"euclidean"` minimises the sum of squared changes. Both are the exact integer optimum.
+            `"euclidean"` minimises the sum of squared changes. Both are the exact integer optimum. For comparison, the
+            paper's black boxes (section 5), one CVXPY problem per family, which take `pip install "tallytree[papers]"`:
+            `"cvxpy-linf"` (TDA_inf: any solution with the least largest change, by HiGHS) and `"cvxpy-l2"` (TDA_2: the
+            real optimum by Clarabel, rounded).
+        sparsity: κ. Of every family only children whose noisy value is above κ standard deviations of the noise are
+            kept, the largest in any case, and more while those kept fall short of the parent's count by more than κ
+            standard deviations. 0 keeps all. `LeastSquares(sparsity=…)` has fewer false positives at less error.
 
     Raises:
-        ValueError: an unknown projection.
+        ValueError: an unknown projection, or a sparsity that is negative or not finite.
+        TypeError: a sparsity that is not a number.
+        ModuleNotFoundError: the projection needs a package that is not installed.
     """
 
     projection: Projection = "chebyshev"
+    sparsity: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check the option."""
+        """Check the options."""
         if self.projection not in get_args(Projection):
-            raise ValueError(f'projection: {self.projection!r} is not known; choose "chebyshev" or "euclidean"')
+            raise ValueError(
+                f'projection: {self.projection!r} is not known; choose "chebyshev" or "euclidean" (or "cvxpy-l2" or '
+                '"cvxpy-linf", to compare with)'
+            )
+        for package in NEEDS.get(self.projection, ()):
+            if importlib.util.find_spec(package) is None:  # before anything is spent
+                raise ModuleNotFoundError(
+                    f"projection: {self.projection!r} needs {package}, which is not installed: "
+                    'pip install "tallytree[papers]"'
+                )
+        checked_sparsity(self.sparsity)
 
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
         """The levels to be measured, root first, and what is measured there."""
@@ -54,26 +79,25 @@ class TopDown:
 
     def release_counts(self, tree: Tree, total: int | None, measurer: Measures) -> list[LevelCounts]:
         """Counts per level, root first."""
-        root = np.zeros(1, dtype=np.int64)
         if total is None:
             # The only constraint on a measured root is that it is not negative.
-            total = max(0, int(measurer.measure(tree.levels[0], root, "total").values[0]))
-        above = LevelCounts(root, np.array([total], dtype=np.int64))
+            total = max(0, measured_root(tree, measurer)[0])
+        above = LevelCounts(np.zeros(1, dtype=np.int64), np.array([total], dtype=np.int64))
         released = [above]
         for depth in range(1, len(tree.levels)):
-            above = self._descend(tree, depth, _positive(above), measurer)
+            above = self.descend(tree, depth, positive(above), measurer)
             released.append(whole_level(tree, depth, above) if tree.enumerated else above)
         if not tree.enumerated:
-            released[0] = _positive(released[0])
+            released[0] = positive(released[0])
         return released
 
-    def _descend(self, tree: Tree, depth: int, above: LevelCounts, measurer: Measures) -> LevelCounts:
+    def descend(self, tree: Tree, depth: int, above: LevelCounts, measurer: Measures) -> LevelCounts:
         """The non-zero nodes of the level, from the non-zero nodes of the level above."""
         if tree.only_children(depth):
             return LevelCounts(tree.children(depth - 1, above.nodes)[0], above.counts)
         parts = [
-            self._project(tree, depth, LevelCounts(above.nodes[chunk], above.counts[chunk]), measurer)
-            for chunk in chunks(tree.child_counts(depth - 1, above.nodes), CELLS_AT_ONCE)
+            positive(LevelCounts(families.nodes, self.project(families)))
+            for families in measured_families(tree, depth, above, measurer)
         ]
         if not parts:
             return above
@@ -81,12 +105,13 @@ class TopDown:
             np.concatenate([part.nodes for part in parts]), np.concatenate([part.counts for part in parts])
         )
 
-    def _project(self, tree: Tree, depth: int, parents: LevelCounts, measurer: Measures) -> LevelCounts:
-        children, families = tree.children(depth - 1, parents.nodes)
-        noisy = measurer.measure(tree.levels[depth], children, "counts").values
-        return _positive(LevelCounts(children, _PROJECTIONS[self.projection](noisy, families, parents.counts)))
-
-
-def _positive(level: LevelCounts) -> LevelCounts:
-    kept = level.counts > 0
-    return LevelCounts(level.nodes[kept], level.counts[kept])
+    def project(self, families: Families) -> IntArray:
+        """The counts of all children: int64 (children,)."""
+        nearest = _PROJECTIONS[self.projection]
+        if self.sparsity == 0:
+            return nearest(families.noisy, families.offsets, families.totals)
+        kept = survivors(families.noisy, families.offsets, families.totals, self.sparsity * families.noise.std_dev)
+        offsets = offsets_of(kept.astype(np.int64))[families.offsets]
+        counts = np.zeros(len(kept), dtype=np.int64)
+        counts[kept] = nearest(families.noisy[kept], offsets, families.totals)
+        return counts

@@ -2,5 +2,6 @@
 
 from tallytree.engines.engine import Engine
 from tallytree.engines.local import Local
+from tallytree.engines.remembering import Remembering
 
-__all__ = ["Engine", "Local"]
+__all__ = ["Engine", "Local", "Remembering"]

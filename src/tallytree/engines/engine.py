@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from tallytree.tabulate.people import Bound
 from tallytree.tabulate.records import LeafKey
 from tallytree.tabulate.statistics import LeafCounts, LeafGroups
 from tallytree.terms import OnUnknown
@@ -14,7 +15,9 @@ from tallytree.terms import OnUnknown
 class Engine(Protocol):
     """Tabulates records; implemented by `Local`. Every engine returns the same statistics for the same records."""
 
-    def check_counts(self, table: Any, keys: Sequence[LeafKey], *, count: str | None, argument: str) -> None:
+    def check_counts(
+        self, table: Any, keys: Sequence[LeafKey], *, count: str | None, argument: str, person: str | None = None
+    ) -> None:
         """Raise what `count_records` would raise for the columns and their types; no row is read."""
 
     def check_group_sizes(self, table: Any, key: LeafKey, *, group: str, quantity: str | None, argument: str) -> None:
@@ -24,9 +27,16 @@ class Engine(Protocol):
         """Raise what `group_rows` would raise for the columns and their types; no row is read."""
 
     def count_records(
-        self, table: Any, keys: Sequence[LeafKey], *, count: str | None, on_unknown: OnUnknown, argument: str
+        self,
+        table: Any,
+        keys: Sequence[LeafKey],
+        *,
+        count: str | None,
+        on_unknown: OnUnknown,
+        argument: str,
+        bound: Bound | None = None,
     ) -> LeafCounts:
-        """The number of records of every combination of leaves that has any."""
+        """The number of records of every combination of leaves that has any; with a bound, of those that count."""
 
     def group_sizes(
         self,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tallytree.tabulate.people import Bound
 from tallytree.tabulate.records import LeafKey, Records, Wanted, check_records, close
 from tallytree.tabulate.statistics import LARGEST_TOTAL, LeafCounts, LeafGroups
 from tallytree.terms import OnUnknown
@@ -60,10 +61,16 @@ class Local:
                 raise ValueError(f"temp_directory: {os.fspath(self.temp_directory)!r} is not a folder; make it first")
 
     def check_counts(
-        self, table: Any, keys: Sequence[LeafKey], *, count: str | None, argument: str = "records"
+        self,
+        table: Any,
+        keys: Sequence[LeafKey],
+        *,
+        count: str | None,
+        argument: str = "records",
+        person: str | None = None,
     ) -> None:
         """Raise what `count_records` would raise for the columns and their types; no row is read."""
-        close(_count_columns(table, keys, count, argument).source, table)
+        close(_count_columns(table, keys, count, person, argument).source, table)
 
     def check_group_sizes(
         self, table: Any, key: LeafKey, *, group: str, quantity: str | None = None, argument: str = "records"
@@ -83,6 +90,7 @@ class Local:
         count: str | None = None,
         on_unknown: OnUnknown = "error",
         argument: str = "records",
+        bound: Bound | None = None,
     ) -> LeafCounts:
         """Count records per combination of leaves, one leaf per key.
 
@@ -92,22 +100,23 @@ class Local:
             count: a column with the number of records that a row stands for (≥ 0); None: each row is one.
             on_unknown: what to do with a record outside a hierarchy: raise, or leave it out.
             argument: the table's name in messages.
+            bound: the most records of one person that count, and whose they are; None: all count.
 
         Raises:
-            ValueError: a missing column; a null key; a record outside the hierarchy; a count that is not a whole number
-                from 0 to 2^62, or counts that add up to more. Of the records, messages name only the path of one
-                outside the hierarchy.
+            ValueError: a missing column; a null key; a null id of a person; a record outside the hierarchy; a count
+                that is not a whole number from 0 to 2^62, or counts that add up to more. Of the records, messages name
+                only the path of one outside the hierarchy.
             TypeError: a column's type does not fit its use; `table` is not a table.
             MemoryError: memory, or room for spilled rows, ran out.
             OSError: a file cannot be read.
         """
         drop = _drops(on_unknown)
-        records = _count_columns(table, keys, count, argument)
+        records = _count_columns(table, keys, count, None if bound is None else bound.person, argument)
         try:
             from tallytree.tabulate import with_duckdb
 
             with self._session(argument) as db:
-                return with_duckdb.count_records(db, records, keys, drop)
+                return with_duckdb.count_records(db, records, keys, drop, bound)
         finally:
             close(records.source, table)
 
@@ -203,8 +212,12 @@ class Local:
         )
 
 
-def _count_columns(table: Any, keys: Sequence[LeafKey], count: str | None, argument: str) -> Records:
-    return check_records(table, keys, [] if count is None else [Wanted(count, "number", "count")], argument)
+def _count_columns(
+    table: Any, keys: Sequence[LeafKey], count: str | None, person: str | None, argument: str
+) -> Records:
+    people = [] if person is None else [Wanted(person, "person", "person")]
+    numbers = [] if count is None else [Wanted(count, "number", "count")]
+    return check_records(table, keys, [*people, *numbers], argument)
 
 
 def _member_columns(table: Any, key: LeafKey, group: str, quantity: str | None, argument: str) -> Records:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tallytree.arrays import IntArray, NumberArray, sum_by_key
+from tallytree.evaluate import of_counts
 
 NUMBERS = ("count", "size", "groups", "std_dev", "ci_lower", "ci_upper")
 """Columns that are not part of a row's path."""
@@ -20,21 +21,43 @@ NUMBERS = ("count", "size", "groups", "std_dev", "ci_lower", "ci_upper")
 
 def absolute_errors(released: pa.Table, true: pa.Table) -> IntArray:
     """|released − true| of every node that has a row in either table: int64 (nodes,)."""
-    first, second = _counts(released, true)
+    first, second = paired_counts(released, true)
     errors: IntArray = np.abs(first - second)
     return errors
 
 
 def max_absolute_error(released: pa.Table, true: pa.Table) -> int:
     """The greatest |released − true| over all nodes (Boninsegna and Silvestri 2025, equation 2)."""
-    return int(absolute_errors(released, true).max(initial=0))
+    return of_counts.max_error(*paired_counts(released, true))
 
 
 def false_discovery_rate(released: pa.Table, true: pa.Table) -> float:
     """The share of the nodes released as positive that have no records: in [0, 1], 0 where none is released."""
-    counts = _counts(released, true)
-    positive = counts[0] > 0
-    return float((counts[1][positive] == 0).mean()) if positive.any() else 0.0
+    return of_counts.false_discoveries(*paired_counts(released, true))
+
+
+def false_negative_rate(released: pa.Table, true: pa.Table) -> float:
+    """The share of the nodes with records that are released as 0, or not at all: in [0, 1], 0 where none has any."""
+    return of_counts.false_negatives(*paired_counts(released, true))
+
+
+def mean_absolute_error(released: pa.Table, true: pa.Table, *, n_nodes: int | None = None) -> float:
+    """The mean of |released − true| over the nodes of a level (Boninsegna and Silvestri 2025's published results).
+
+    Args:
+        released: a level of a release.
+        true: the same of the true data.
+        n_nodes: how many nodes the level has, those without a row in either table included, as in tables of flows; by
+            default only nodes with a row count. `release.statement["levels"]` has it.
+
+    Raises:
+        ValueError: fewer nodes than have a row.
+    """
+    counts = paired_counts(released, true)
+    listed = len(counts[0])
+    if n_nodes is not None and n_nodes < listed:
+        raise ValueError(f"n_nodes: {n_nodes} is less than the {listed} nodes in the tables; give the level's")
+    return of_counts.mean_error(*counts, listed if n_nodes is None else n_nodes)
 
 
 def earth_movers_distance(released: pa.Table, true: pa.Table) -> NumberArray:
@@ -62,7 +85,8 @@ def earth_movers_distance(released: pa.Table, true: pa.Table) -> NumberArray:
     return np.add.reduceat(np.abs(tail) * (size - next_size), first) if n_nodes else np.empty(0, dtype=tail.dtype)
 
 
-def _counts(released: pa.Table, true: pa.Table) -> tuple[IntArray, IntArray]:
+def paired_counts(released: pa.Table, true: pa.Table) -> tuple[IntArray, IntArray]:
+    """Released and true counts of every node that has a row in either table, in one order: int64 (nodes,) each."""
     nodes, n_nodes = _number_paths((released, true))
     counts = [np.zeros(n_nodes, dtype=np.int64) for _ in range(2)]
     for total, table, node in zip(counts, (released, true), nodes, strict=True):
@@ -82,7 +106,8 @@ def _number_paths(tables: Sequence[pa.Table]) -> tuple[list[npt.NDArray[np.int64
     for column in path:
         chunks = [chunk for table in tables for chunk in table[column].cast(pa.large_string()).chunks]
         labels = pa.chunked_array(chunks, pa.large_string()).combine_chunks().dictionary_encode()
-        _, number = np.unique(number * len(labels.dictionary) + labels.indices.to_numpy(), return_inverse=True)
+        keys = pa.array(number * len(labels.dictionary) + labels.indices.to_numpy())
+        number = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
     return np.split(number, np.cumsum(rows)[:-1]), int(number.max(initial=-1)) + 1
 
 

@@ -13,7 +13,7 @@ from tallytree.hierarchy import Tree, level_sizes
 from tallytree.jobs.measured import MeasuredTable
 from tallytree.measurements import Measurement, Statistic
 from tallytree.privacy import entropy
-from tallytree.privacy.accounting import NoisePlan
+from tallytree.privacy.accounting import Plan, StabilityPlan
 from tallytree.privacy.ledger import Account
 from tallytree.privacy.sensitivity import largest_size_sensitivity, level_sensitivities
 from tallytree.privacy.sources import KeyedNoise, NoiseSource, OpenDPNoise
@@ -33,7 +33,7 @@ def check_room(account: Account | None) -> None:
         account.check()
 
 
-def paid_noise(account: Account | None, plan: NoisePlan, terms: Terms, asked: str, digest: bytes) -> NoiseSource:
+def paid_noise(account: Account | None, plan: Plan, terms: Terms, asked: str, digest: bytes) -> NoiseSource:
     """Noise, once the ledger has the release on the disk: what can be refused was refused, and no key exists yet."""
     if account is not None:
         posting = account.posting
@@ -45,7 +45,7 @@ def paid_noise(account: Account | None, plan: NoisePlan, terms: Terms, asked: st
 
 
 def check_plan(
-    plan: NoisePlan,
+    plan: Plan,
     statistics: Mapping[str, Statistic],
     terms: Terms,
     tree: Tree,
@@ -70,7 +70,8 @@ def check_plan(
     if private_maximum:
         bound = largest_size_sensitivity(terms.neighboring, terms.max_contributions, max_quantity=max_quantity)
         wanted = (tree.levels[0], "largest_size", bound)
-    if (planned, maximum) != (needed, wanted):
+    lost = plan.stable.most_lost if isinstance(plan, StabilityPlan) else terms.max_contributions
+    if (planned, maximum, lost) != (needed, wanted, terms.max_contributions):
         raise BudgetExceeded("budget: the job was changed after its noise was planned; plan it anew")
 
 

@@ -8,19 +8,40 @@ from typing import Any
 import pyarrow as pa
 
 from tallytree.counts import CountsMechanism, LevelCounts
+from tallytree.counts.mechanism import (
+    MeasuresInPlace,
+    count_negative,
+    count_violations,
+    in_place_of_counts,
+    keeps_total,
+)
 from tallytree.engines.engine import Engine
 from tallytree.hierarchy import Hierarchy, level_sizes
 from tallytree.jobs.common import canonical, check_plan, check_room, dataset, measurement_tables, paid_noise, table_name
 from tallytree.measure import Measurer
-from tallytree.privacy.accounting import NoisePlan
+from tallytree.measurements import Measures
+from tallytree.privacy import entropy
+from tallytree.privacy.accounting import Plan, StabilityPlan
 from tallytree.privacy.ledger import Account
 from tallytree.product import Product
 from tallytree.progress import level_progress
 from tallytree.release import NodeTable, Release
+from tallytree.sizes.mechanism import caveat_of
 from tallytree.statement import TOTAL_IS_PUBLIC, privacy_statement
 from tallytree.tabulate.levels import CountLevels
+from tallytree.tabulate.people import Bound
 from tallytree.tabulate.records import LeafKey
 from tallytree.terms import Terms
+
+_UNUSED_TOTAL = (
+    "The number of records is neither used nor published exactly, but it is not protected either: what is protected is "
+    "the content of a record, and replacing one leaves their number as it is."
+)
+
+_LEFT_OUT = (
+    "Noise was added to cells with records only, and noisy counts below {} at the level {!r} were left out, as were "
+    "cells without records. All counts, sums above all, are too small by what was left out."
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +68,7 @@ class CountsJob:
     keys: tuple[LeafKey, ...]
     count: str | None
     mechanism: CountsMechanism
-    plan: NoisePlan
+    plan: Plan
     terms: Terms
     engine: Engine
     argument: str
@@ -62,7 +83,9 @@ class CountsJob:
     def check(self) -> None:
         """Check the records' schema, reading no row, and that the ledger has room."""
         check_room(self.account)
-        self.engine.check_counts(self.records, self.keys, count=self.count, argument=self.argument)
+        self.engine.check_counts(
+            self.records, self.keys, count=self.count, argument=self.argument, person=self.terms.person
+        )
 
     def run(self) -> Release:
         """Tabulate, measure, reconcile; the budget is spent here."""
@@ -71,24 +94,35 @@ class CountsJob:
             "tree": repr(self.tree),
             "columns": [list(key.columns) for key in self.keys],
             "count": self.count,
+            "person": self.terms.person,
+            "distinct": self.terms.distinct,
         }
         statement = self.statement()
-        wanted = self.mechanism.statistics(self.tree, total_is_public=self.terms.total_is_public)
+        asked_for = self.mechanism.statistics(self.tree, total_is_public=self.terms.total_is_public)
+        wanted = in_place_of_counts(asked_for, self.tree, distinct=self.terms.distinct)
         check_plan(self.plan, wanted, self.terms, self.tree)
         asked = canonical(spec, statement)
         check_room(self.account)
         true = self._tabulate()
-        total = true.total if self.terms.total_is_public else None
+        total = true.total if self._total_is_published else None
         with level_progress(self.progress, self.plan.levels) as on_measure:
             source = paid_noise(self.account, self.plan, self.terms, asked, true.digest())
             measurer = Measurer(true, self.plan, source, on_measure)
-            levels = self.mechanism.release_counts(self.tree, total, measurer)
+            levels = self.mechanism.release_counts(self.tree, total, self.door(measurer))
         tables = {
             level: NodeTable(self.tree, depth, released.nodes, _columns(released))
             for depth, (level, released) in enumerate(zip(self.tree.levels, levels, strict=True))
         }
+        statement |= {
+            "constraint_violations": count_violations(self.tree, levels),
+            "negative_numbers": count_negative(levels),
+        }
         spec[self.argument] = table_name(self.records)
         return Release(statement, spec, tables, measurement_tables(self.tree, measurer.taken, "value"), self.tree)
+
+    def door(self, measurer: Measures) -> Measures:
+        """What the mechanism is handed: the measurer, asked for the statistics that were planned."""
+        return MeasuresInPlace(measurer, self.tree.levels[-1]) if self.terms.distinct else measurer
 
     def finish(self) -> None:
         """Note in the ledger that the release was handed over, or saved."""
@@ -98,9 +132,17 @@ class CountsJob:
     def statement(self) -> dict[str, Any]:
         """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
         invariants = ["the hierarchy"]
-        if self.terms.total_is_public:
+        if self._total_is_published:
             invariants.append(TOTAL_IS_PUBLIC)
-        counted = f"Each row stands for as many records as its column {self.count!r} says."
+        notes = [each for each in (caveat_of(self.mechanism),) if each is not None]
+        if self.terms.total_is_public and not self._total_is_published:
+            notes.append(_UNUSED_TOTAL)
+        if isinstance(self.plan, StabilityPlan):
+            notes.append(_LEFT_OUT.format(self.plan.stable.threshold, self.plan.stable.level))
+        if self.count is not None:
+            notes.append(f"Each row stands for as many records as its column {self.count!r} says.")
+        if self.terms.distinct:
+            notes.append("Every person counts at most once in a leaf.")
         return privacy_statement(
             statistic=self.statistic,
             levels=level_sizes(self.tree),
@@ -108,16 +150,35 @@ class CountsJob:
             terms=self.terms,
             mechanism=self.mechanism,
             invariants=invariants,
-            notes=[] if self.count is None else [counted],
+            notes=notes,
             dataset=dataset(self.account),
         )
 
+    @property
+    def _total_is_published(self) -> bool:
+        """Whether the number of records is published exactly: it is public, and the mechanism keeps it."""
+        return self.terms.total_is_public and keeps_total(self.mechanism)
+
     def _tabulate(self) -> CountLevels:
         true = self.engine.count_records(
-            self.records, self.keys, count=self.count, on_unknown=self.terms.on_unknown, argument=self.argument
+            self.records,
+            self.keys,
+            count=self.count,
+            on_unknown=self.terms.on_unknown,
+            argument=self.argument,
+            bound=self._bound(),
         )
         leaves = self.tree.leaf_numbers(true.parts) if isinstance(self.tree, Product) else true.parts[0]
-        return CountLevels(self.tree, leaves, true.counts)
+        return CountLevels(self.tree, leaves, true.counts, distinct=self.terms.distinct)
+
+    def _bound(self) -> Bound | None:
+        """What counts of one person, chosen by a key of its own: the noise key must not exist before the statistics."""
+        terms = self.terms
+        if terms.person is None:
+            return None
+        secret = entropy.fresh_key() if terms.seed is None else entropy.key_from_seed(terms.seed)
+        key = entropy.derive(secret, "records that count")
+        return Bound(terms.person, terms.max_contributions, key, distinct=terms.distinct)
 
 
 def _columns(released: LevelCounts) -> pa.Table:

@@ -20,9 +20,10 @@ import numpy as np
 
 from tallytree.arrays import IntArray, NumberArray
 from tallytree.counts import CountsMechanism
+from tallytree.counts.mechanism import MeasuresInPlace
 from tallytree.hierarchy import Hierarchy
 from tallytree.measure import Measurer
-from tallytree.measurements import Noise, Statistic
+from tallytree.measurements import Measures, Noise, Statistic
 from tallytree.privacy import entropy
 from tallytree.privacy.sources import KeyedNoise, NoiseSource
 from tallytree.product import Product
@@ -60,6 +61,20 @@ class StatedPlan:
         return None if found is None or found[0] != statistic else StatedNoise(level, *found)
 
 
+@dataclass(frozen=True)
+class StatedStable(StatedNoise):
+    """Noise and threshold of the one level of which counts above a threshold were measured."""
+
+    threshold: int
+
+
+@dataclass(frozen=True)
+class StatedThreshold:
+    """That counts above a threshold may be measured, as the statement says."""
+
+    stable: StatedStable
+
+
 @dataclass(frozen=True, eq=False)
 class CountReplicates:
     """Replicates of counts. Cells are known by their node.
@@ -67,7 +82,8 @@ class CountReplicates:
     Attributes:
         tree: the public tree.
         mechanism: that of the release.
-        plan: its noise.
+        plan: its noise, and its threshold if it has one.
+        distinct: whether people are counted once in a leaf.
         total_is_public: whether it kept the total.
         nodes: int64 (n,), leaves with published counts > 0.
         counts: int64 (n,), these.
@@ -75,7 +91,8 @@ class CountReplicates:
 
     tree: Hierarchy | Product
     mechanism: CountsMechanism
-    plan: StatedPlan
+    plan: StatedPlan | StatedThreshold
+    distinct: bool
     total_is_public: bool
     nodes: IntArray
     counts: IntArray
@@ -83,11 +100,12 @@ class CountReplicates:
     @cached_property
     def truth(self) -> CountLevels:
         """What is measured: sums of the published leaves."""
-        return CountLevels(self.tree, self.nodes, self.counts)
+        return CountLevels(self.tree, self.nodes, self.counts, distinct=self.distinct)
 
     def truth_at(self, depth: int, keys: IntArray) -> IntArray:
         """The numbers that count as true, of some cells of a level: int64 (n,)."""
-        statistic: Statistic = "counts" if depth else "total"
+        leaf = depth == len(self.tree.levels) - 1
+        statistic: Statistic = "total" if depth == 0 else "distinct_counts" if leaf and self.distinct else "counts"
         return self.truth.cells(self.tree.levels[depth], keys, statistic)[0]
 
     def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
@@ -95,7 +113,9 @@ class CountReplicates:
         truth = self.truth
         total = truth.total if self.total_is_public else None
         for source in sources:
-            levels = self.mechanism.release_counts(self.tree, total, Measurer(truth, self.plan, source))
+            measurer: Measures = Measurer(truth, self.plan, source)
+            door = MeasuresInPlace(measurer, self.tree.levels[-1]) if self.distinct else measurer
+            levels = self.mechanism.release_counts(self.tree, total, door)
             yield [(level.nodes, level.counts) for level in levels]
 
 

@@ -15,7 +15,7 @@ from tallytree.engines.engine import Engine
 from tallytree.engines.local import Local
 from tallytree.hierarchy import Tree, level_sizes
 from tallytree.measurements import Statistic
-from tallytree.privacy.accounting import Asked, NoisePlan, composable_budget, plan_noise
+from tallytree.privacy.accounting import Asked, NoisePlan, Plan, composable_budget, plan_noise
 from tallytree.privacy.ledger import Account, Ledger, checked_name
 from tallytree.privacy.scales import next_float, representable
 from tallytree.privacy.sensitivity import Sensitivity, largest_size_sensitivity, level_sensitivities
@@ -40,10 +40,20 @@ class Options:
     progress: bool = False
     ledger: Ledger | str | os.PathLike[str] | None = None
     dataset: str | None = None
+    person: str | None = None
+    distinct: bool = False
 
     def terms(self) -> Terms:
         """Those that say what is protected, validated."""
-        return checked_terms(self.neighboring, self.max_contributions, self.on_unknown, self.noise, self.seed)
+        return checked_terms(
+            self.neighboring,
+            self.max_contributions,
+            self.on_unknown,
+            self.noise,
+            self.seed,
+            self.person,
+            self.distinct,
+        )
 
     def plan(
         self,
@@ -96,7 +106,7 @@ class Options:
             maximum = replace(maximum, share=(budget.epsilon - rest) / total)
         return plan_noise(Budget(epsilon=total), bounds, true, self.accounting, grid, maximum)
 
-    def account(self, statistic: str, mechanism: object, plan: NoisePlan, terms: Terms) -> Account | None:
+    def account(self, statistic: str, mechanism: object, plan: Plan, terms: Terms) -> Account | None:
         """Where the release is recorded; the ledger is not opened yet."""
         if self.ledger is None and self.dataset is None:
             return None

@@ -57,6 +57,8 @@ def group_sizes_job(
     greatest = largest_size(max_group_size)
     private = greatest if isinstance(greatest, PrivateMaximum) else None
     smallest, largest = _size_range(min_group_size, greatest, public)
+    if options.person is not None:
+        raise ValueError(f"person: {options.person!r} is about counts and flows; group sizes assume max_contributions")
     terms = options.terms()
     engine = chosen_engine(options.engine)
     mechanism = chosen_mechanism(options.mechanism)

@@ -308,7 +308,7 @@ class Ledger:
                 posting.mechanism,
                 _text(posting.loss.epsilon),
                 _text(posting.loss.delta),
-                _text(posting.loss.rho),
+                _text(posting.loss.rho) or NO_RHO,
                 metadata.version("tallytree"),
             ),
         )
@@ -520,6 +520,9 @@ def _text(amount: Fraction | None) -> str | None:
     return None if amount is None else str(amount)
 
 
+NO_RHO = "none"
+"""In place of a ρ where none holds; versions that know of no such release refuse the ledger as damaged."""
+
 _RATIONAL = re.compile(r"[0-9]+(/[1-9][0-9]*)?")
 
 
@@ -531,8 +534,9 @@ def _rationals(row: Sequence[str | None]) -> list[Fraction | None]:
 
 
 def _loss(row: Sequence[str | None]) -> Loss:
-    epsilon, delta, rho = _rationals(row)
-    if rho is None or (epsilon is None) != (delta is None):
+    *known, last = row
+    epsilon, delta, rho = _rationals([*known, None if last == NO_RHO else last])
+    if last is None or (epsilon is None) != (delta is None) or (rho is None and not delta):
         raise sqlite3.DatabaseError("an amount is missing")
     return Loss(epsilon, delta, rho)
 

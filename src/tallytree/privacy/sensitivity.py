@@ -9,7 +9,14 @@ Proofs, for one level:
 
 * **counts** (records per node). A person's m records may all fall into one node of an inner level even where their
   leaves are distinct, so one cell moves by m: L1 = L2 = m. Replacing: one node loses m and another gains m: L1 = 2m,
-  L2 = √(m² + m²) = √2·m. (The smaller √m for distinct leaves is true of the leaf level only and not used.)
+  L2 = √(m² + m²) = √2·m.
+* **stable counts** (records per node, of those that have any): the same numbers, as noise and threshold are what
+  differs (`accounting.stability`): L1 and L2 as for counts.
+* **distinct counts** (people per leaf, each at most once in a leaf and in at most m leaves; of the leaf level only). A
+  person is a set A of at most m leaves, whose cells it moves by 1 each: L1 = m, L2 = √m, attained by m leaves.
+  Replacing A by B moves the leaves of A without B by −1, those of B without A by 1, and those of both not at all: at
+  most 2m cells by 1, L1 = 2m, L2 = √(2m), attained where A and B have m leaves each and none in common. An inner level
+  is one of counts: all m leaves may lie in one of its nodes, which then moves by m and not by √m.
 * **total** (the root's count). One cell, moved by m when a person comes or goes, and by at most m when a person with a
   ≤ m records becomes one with b ≤ m: L1 = L2 = m in both relations.
 * **histogram** H (groups per size). A record of quantity at most z takes a group from size s to s + a, a ≤ z, whatever
@@ -59,13 +66,24 @@ a level by one of the patterns of the table, or by part of one (the other cells 
 * largest size, z = 1: one cell by 1, or none. For z > 1 it moves by anything up to z. That z is the worst of these for
   discrete Gaussian noise is not proven, so no pattern is stated.
 
-For m > 1, cells move by any split of the m records. That one cell by m is the worst of these is numerically plausible
-for discrete Gaussian noise, but not proven, so no pattern is stated.
+* distinct counts, any m: as above, so every change is the pattern of m (add_remove) or 2m (change_one) cells by 1, or a
+  part of it: fewer leaves, or some in common.
+
+For m > 1, cells of other statistics move by any split of the m records. That one cell by m is the worst of these is
+numerically plausible for discrete Gaussian noise, but not proven, so no pattern is stated.
 
 Clamping sizes into [min_group_size, max_group_size] is a contraction on sizes: it turns moves into smaller moves or
 none, and never increases any of these; a move by 1 stays or vanishes, so patterns turn into parts of themselves. So
 does cutting quantities to z, which is what bounds them. There are at most K − min_group_size + 1
 thresholds, and no clamped size moves further, so a larger z counts as that (`effective_quantity`).
+
+**A bound that is enforced** (`person`). What is tabulated of people's records is, of each person, at most m records
+(with `distinct`, at most m distinct leaves): a function of a key and of that person's records alone
+(`tabulate.people`). So for every key, data sets that differ in one person's records, however many those are, are
+tabulated from kept records that differ in one person's, at most m of them: what is said above holds of the kept
+records, for people with any number of records. The key is drawn independently of the records, so the same loss bounds
+the release together with the key, and without it. How many records are kept changes with a person's, so the total is
+private in both relations. One person with two ids is two people here, and two people with one id are one.
 
 **K that was measured** (`PrivateMaximum`). Sizes are clamped to a public bound first, and the largest of them is
 measured. Then K is a function of that noisy value and of public numbers, and the levels are measured with sizes clamped
@@ -137,6 +155,9 @@ def sensitivity(
     """
     if statistic not in get_args(Statistic):
         raise ValueError(f"statistic: {statistic!r} has no known sensitivity")
+    if statistic == "distinct_counts":
+        cells = max_contributions * (2 if neighboring == "change_one" else 1)
+        return Sensitivity(cells, cells, _cells_by_one(cells))
     l1, l2_squared, shifts = _per_contribution(statistic, neighboring == "change_one", max_quantity, nodes)
     known = shifts if max_contributions == 1 else ()
     return Sensitivity(l1 * max_contributions, l2_squared * max_contributions**2, known)
@@ -177,14 +198,18 @@ def _per_contribution(statistic: Statistic, replaced: bool, z: int, nodes: int) 
         return 1, 1, ((1,),)
     if statistic == "largest_size":
         return z, z * z, ((1,),) if z == 1 else ()
-    if statistic == "counts":
+    if statistic in ("counts", "stable_counts"):
         return people, people, ((1,) * people,)
     if statistic == "histogram":
         return (4, 6, ((2, 1, 1), (1, 1, 1, 1))) if replaced else (2, 2, ((1, 1),))
     if statistic == "sorted_sizes":
         return people * z, people * z * z, ((1,) * people,) if z == 1 else ()
     cells = people * z * (nodes if statistic == "chain_tail_counts" else 1)
-    return cells, cells, ((1,) * cells,) if cells <= MOST_SHIFTS else ()
+    return cells, cells, _cells_by_one(cells)
+
+
+def _cells_by_one(cells: int) -> tuple[Shifts, ...]:
+    return ((1,) * cells,) if cells <= MOST_SHIFTS else ()
 
 
 def neighboring_relation(name: str) -> Neighboring:

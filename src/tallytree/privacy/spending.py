@@ -9,10 +9,12 @@ for ρ Feldman and Zrnic 2021). A limit counts in its own terms:
 | --- | --- | --- | --- |
 | ε | ε | refused: its δ does not fit | refused |
 | (ε, δ) | (ε, 0) | (ε, δ) | refused: it has no δ |
-| ρ | Σ over what it measures of ε²/2 | the ρ of its noise | ρ |
+| ρ | Σ over what it measures of ε²/2 | the ρ of its noise; refused where it has a threshold | ρ |
 
 Both conversions are of what was measured: an ε-private measurement is ε²/2-zCDP (Bun and Steinke 2016, Proposition 1.4,
-which Laplace noise nearly attains where ε is small), and an (ε, δ) release is discrete Gaussian noise of known ρ.
+which Laplace noise nearly attains where ε is small), and an (ε, δ) release is discrete Gaussian noise of known ρ. One
+with a threshold (`accounting.stability`) has no ρ; it and a release in ρ have no terms in common, so the ledger takes
+the one or the other for a data set.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from typing import Literal
 
 from tallytree.budget import Budget, BudgetKind
 from tallytree.errors import BudgetExceeded
-from tallytree.privacy.accounting import NoisePlan
+from tallytree.privacy.accounting import Plan, StabilityPlan
 from tallytree.privacy.sensitivity import Neighboring
 from tallytree.statement import shown_down, shown_up
 from tallytree.terms import Unit
@@ -42,17 +44,17 @@ _TERMS: dict[BudgetKind, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Loss:
-    """What holds of one release: it is (ε, δ)-private where they are known, and ρ-zCDP.
+    """What holds of one release: it is (ε, δ)-private where they are known, and ρ-zCDP where that is.
 
     Attributes:
         epsilon: ε, or None where only ρ was promised.
         delta: δ; 0 where the release is purely private, None beside an ε that is None.
-        rho: ρ.
+        rho: ρ; None where none holds, as of counts above a threshold.
     """
 
     epsilon: Fraction | None
     delta: Fraction | None
-    rho: Fraction
+    rho: Fraction | None
 
     def __post_init__(self) -> None:
         """Refuse amounts that no release can have: they would be added up."""
@@ -61,10 +63,14 @@ class Loss:
             raise ValueError(f"loss: {amounts} must be exact rationals, 0 or more")
         if (self.epsilon is None) != (self.delta is None) or (self.delta is not None and self.delta >= 1):
             raise ValueError(f"loss: epsilon={self.epsilon} goes with a delta below 1, not with delta={self.delta}")
+        if self.rho is None and not self.delta:
+            raise ValueError("loss: without a rho it needs epsilon and delta; pure releases have a rho")
 
     @classmethod
-    def of(cls, plan: NoisePlan) -> Loss:
+    def of(cls, plan: Plan) -> Loss:
         """What a plan spends, exactly; the module's docstring says why its ρ holds."""
+        if isinstance(plan, StabilityPlan):
+            return cls(plan.spent["epsilon"], plan.spent["delta"], None)
         rho = Fraction(0)
         for each in plan.measured:
             rho += each.cost**2 / 2 if each.noise.distribution == "discrete_laplace" else each.cost
@@ -148,8 +154,7 @@ class DataSet:
         """The terms it is added up in: its limit's, or without one the strongest that all its releases have."""
         if self.limit is not None:
             return self.limit.kind
-        kinds = {entry.loss.kind for entry in self.entries}
-        return "zcdp" if "zcdp" in kinds else "approximate" if "approximate" in kinds else "pure"
+        return _strongest([entry.loss for entry in self.entries])
 
     @property
     def spent(self) -> dict[str, Fraction]:
@@ -194,15 +199,22 @@ class DataSet:
 
         Raises:
             BudgetExceeded: it would spend more than is left.
-            ValueError: it cannot be counted in the limit's terms.
+            ValueError: it cannot be counted in the limit's terms, or without a limit in those of earlier releases.
         """
         if self.limit is None:
+            losses = [*(entry.loss for entry in self.entries), loss]
+            if not _countable(losses, _strongest(losses)):
+                raise ValueError(
+                    f"budget: {shown(loss.stated())} cannot be added to what the data set {self.name!r} has spent: "
+                    "releases in rho and releases with a threshold, of which no rho holds, have no terms in common; "
+                    "keep to the one or the other, with epsilon and delta instead of rho"
+                )
             return
         if not _countable([loss], self.limit.kind):
             raise ValueError(
                 f"budget: {shown(loss.stated())} cannot be counted against the limit of the data set {self.name!r}, "
                 f"{shown(granted(self.limit))}; give {_WHAT_FITS[self.limit.kind]}, or set its limit in "
-                f"{'rho' if loss.epsilon is None else 'epsilon and delta, or in rho'}"
+                f"{_terms_that_count(loss)}"
             )
         asked, remaining = _added([loss], self.limit.kind), self.remaining or {}
         if any(amount > remaining[name] for name, amount in asked.items()):
@@ -219,10 +231,11 @@ class DataSet:
             ValueError: it does.
         """
         losses = [entry.loss for entry in self.entries]
+        thresholds = any(loss.rho is None for loss in losses)
         if not _countable(losses, budget.kind):
             raise ValueError(
                 f"budget: the data set has releases that a limit of {shown(granted(budget))} cannot count; set it in "
-                "rho, which counts every release"
+                f"{'epsilon and delta' if thresholds else 'rho'}, which counts every release"
             )
         spent = _added(losses, budget.kind)
         if any(spent[name] > amount for name, amount in granted(budget).items()):
@@ -237,13 +250,28 @@ _NAMES = {"neighboring": "relation", "max_contributions": "bound on a person's r
 _WHAT_FITS: dict[BudgetKind, str] = {
     "pure": "a budget in epsilon alone",
     "approximate": "a budget in epsilon, with or without delta",
-    "zcdp": "any budget",
+    "zcdp": "any budget, by a mechanism without a threshold",
 }
+
+
+def _terms_that_count(loss: Loss) -> str:
+    """The terms of limits, other than ε alone, that a release can be counted in."""
+    if loss.epsilon is None:
+        return "rho"
+    return "epsilon and delta" if loss.rho is None else "epsilon and delta, or in rho"
+
+
+def _strongest(losses: Sequence[Loss]) -> BudgetKind:
+    """The strongest terms that each of them may have; `_countable` says whether it has."""
+    kinds = {loss.kind for loss in losses}
+    return "zcdp" if "zcdp" in kinds else "approximate" if "approximate" in kinds else "pure"
 
 
 def _countable(losses: Sequence[Loss], kind: BudgetKind) -> bool:
     """Whether every loss can be stated in these terms."""
-    return all(kind == "zcdp" or loss.kind == "pure" or loss.kind == kind for loss in losses)
+    if kind == "zcdp":
+        return all(loss.rho is not None for loss in losses)
+    return all(loss.kind in ("pure", kind) for loss in losses)
 
 
 def _added(losses: Sequence[Loss], kind: BudgetKind) -> dict[str, Fraction]:

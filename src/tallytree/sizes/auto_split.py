@@ -26,11 +26,11 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from tallytree.arrays import FloatArray, IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.sizes.noisy import children_offsets, leaf_offsets
+from tallytree.solvers.tree_variance import combined_variances
 
 STEPS = 1_000
 """An even share is this many steps, and every share is whole steps, so that it is the same on every machine."""
@@ -93,38 +93,11 @@ def auto_shares(
     best_possible = [_error(np.float64(u), g, cells) for u, g in zip(everything, known, strict=True)]
 
     def losses(share: FloatArray) -> FloatArray:
-        variances = combined_variances(first_child, everything / share**power)
+        variances = combined_variances(first_child, everything / share**power).nodes
         errors = [_error(u, g, cells) for u, g in zip(variances, known, strict=True)]
         return np.array([e / b if b > 0 else 1.0 for e, b in zip(errors, best_possible, strict=True)])
 
     return _whole_steps(_least_worst(losses, levels))
-
-
-def combined_variances(first_child: Sequence[IntArray], own: npt.ArrayLike) -> list[FloatArray]:
-    """The variance of every node's cell after least squares over the whole tree; see the module's docstring.
-
-    Args:
-        first_child: as for `auto_shares`.
-        own: (levels,) the variance of each level's own noise.
-
-    Returns:
-        Per level, root first, float64 (n,).
-    """
-    noise = np.asarray(own, dtype=np.float64)
-    leaves = int(first_child[-1][-1]) if first_child else 1
-    upward = [np.full(leaves, noise[-1])]
-    sums: list[FloatArray] = []
-    for depth in range(len(noise) - 2, -1, -1):
-        sums.append(np.add.reduceat(upward[-1], first_child[depth][:-1]))
-        upward.append(1 / (1 / noise[depth] + 1 / sums[-1]))
-    upward.reverse()
-    sums.reverse()
-    found = [upward[0]]
-    for depth in range(1, len(noise)):
-        children = np.diff(first_child[depth - 1])
-        a, total = upward[depth], np.repeat(sums[depth - 1], children)
-        found.append(a - a**2 / total + (a / total) ** 2 * np.repeat(found[-1], children))
-    return found
 
 
 def _error(variance: FloatArray | np.float64, groups: FloatArray | None, cells: int) -> float:

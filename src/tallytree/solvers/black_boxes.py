@@ -58,7 +58,7 @@ class _Problem(NamedTuple):
     total: int | None
 
 
-class _Clock:
+class Clock:
     """What is left of a time limit."""
 
     def __init__(self, time_limit: float, nodes: int) -> None:
@@ -81,6 +81,7 @@ class _Clock:
         return seconds
 
     def over(self, solver: str) -> TimeoutError:
+        """The error that says so."""
         return TimeoutError(
             f"time_limit: {self.limit:g} seconds were not enough for {solver} on {self.nodes:,} nodes; "
             "give more, or use the library's own solver"
@@ -124,7 +125,7 @@ def tree_relaxed(
         >>> tree_relaxed([-1, 0, 0], [2, 3, 0], total=4).round(3).tolist()
         [4.0, 3.5, 0.5]
     """
-    clock = _Clock(time_limit, len(np.asarray(parent)))
+    clock = Clock(time_limit, len(np.asarray(parent)))
     return _relaxed(_checked("tree_relaxed", parent, noisy, weights, total, 1), solver, clock, "tree_relaxed")[:, 0]
 
 
@@ -163,7 +164,7 @@ def tree_mip(
         >>> tree_mip([-1, 0, 0], [2, 3, 0], total=5).tolist()
         [5, 4, 1]
     """
-    clock = _Clock(time_limit, len(np.asarray(parent)))
+    clock = Clock(time_limit, len(np.asarray(parent)))
     problem = _checked("tree_mip", parent, noisy, weights, total, 1)
     x, _ = _mip(problem, clock, "tree_mip")
     gain = _best_change(problem, x[:, 0])
@@ -210,7 +211,7 @@ def tails_relaxed(
         >>> tails_relaxed([-1, 0], [[5, 1, 3], [5, 1, 3]], total=5).round(3).tolist()
         [[5.0, 2.0, 2.0], [5.0, 2.0, 2.0]]
     """
-    clock = _Clock(time_limit, len(np.asarray(parent)))
+    clock = Clock(time_limit, len(np.asarray(parent)))
     return _relaxed(_checked("tails_relaxed", parent, noisy, weights, total, 2), solver, clock, "tails_relaxed")
 
 
@@ -248,7 +249,7 @@ def tails_mip(
         >>> tails_mip([-1, 0, 0], [[4, 1], [3, 3], [1, -2]], total=4).tolist()
         [[4, 2], [3, 2], [1, 0]]
     """
-    clock = _Clock(time_limit, len(np.asarray(parent)))
+    clock = Clock(time_limit, len(np.asarray(parent)))
     problem = _checked("tails_mip", parent, noisy, weights, total, 2)
     x, bound = _mip(problem, clock, "tails_mip")
     measured = _measured(problem)
@@ -293,15 +294,15 @@ def tree_constraint_program(
         >>> tree_constraint_program([-1, 0, 0], [2, 3, 0], delta=4, total=5).tolist()
         [5, 4, 1]
     """
-    clock = _Clock(time_limit, len(np.asarray(parent)))
+    clock = Clock(time_limit, len(np.asarray(parent)))
     tree, y = check_tree(parent, noisy)
     half_width = check_integer("delta", delta, least=1)
     top = None if total is None else check_integer("total", total, least=0)
-    _check_values(y, top)
+    check_magnitudes(y, top)
     if len(y) * (2 * half_width + SAFE_VALUE) >= SAFE_COST or len(y) * half_width**2 >= SAFE_COST:
         raise ValueError(f"delta={half_width} is too large: costs of {len(y)} nodes could reach 2^60")
     if importlib.util.find_spec("ortools") is None:
-        raise ModuleNotFoundError(_missing("tree_constraint_program", "OR-tools"))
+        raise ModuleNotFoundError(missing_extra("tree_constraint_program", "OR-tools"))
     given = {"first": tree.first, "children": tree.children, "noisy": y}
     task = {name: array.tolist() for name, array in given.items()} | {"delta": half_width, "total": top}
     answer = _in_child(task, clock)
@@ -330,7 +331,7 @@ def _checked(
         raise ValueError(f"noisy has shape {values.shape}; {name} needs {expected}, an entry for each of parent")
     table = check_integers("noisy", values.ravel()).reshape(n, -1)
     top = None if total is None else check_integer("total", total, least=0)
-    _check_values(table, top)
+    check_magnitudes(table, top)
     scale = np.ones(n) if weights is None else np.asarray(weights)
     if scale.dtype.kind not in "iuf":
         raise TypeError(f"weights has dtype {scale.dtype}; it must hold real numbers")
@@ -342,7 +343,12 @@ def _checked(
     return _Problem(tree, table[tree.order], exact[tree.order], top)
 
 
-def _check_values(noisy: IntArray, total: int | None) -> None:
+def check_magnitudes(noisy: IntArray, total: int | None) -> None:
+    """Refuse values that solvers which compute in floats could not tell apart.
+
+    Raises:
+        ValueError: a value of 2^40 or more in magnitude.
+    """
     largest = max(int(noisy.max()), -int(noisy.min()), total or 0)
     if largest >= SAFE_VALUE:
         raise ValueError(f"noisy and total must stay below 2^40 in magnitude for a general solver; got {largest}")
@@ -362,14 +368,14 @@ def _ints_in_order(tree: Tree, x: IntArray) -> IntArray:
     return result
 
 
-def _relaxed(problem: _Problem, solver: str | None, clock: _Clock, name: str) -> FloatArray:
+def _relaxed(problem: _Problem, solver: str | None, clock: Clock, name: str) -> FloatArray:
     """The quadratic program over all nodes, with only the leaves' vectors constrained: the others are their sums.
 
     Measured at equal accuracy: it is solved as fast as over the leaves alone, and faster for many levels, because
     its matrices are sparser.
     """
-    cp = _cvxpy(name)
-    solvers = _qp_solvers(cp, solver)
+    cp = cvxpy_for(name)
+    solvers = qp_solvers(cp, solver)
     n, columns = problem.noisy.shape
     if problem.total == 0:  # the one feasible point, and no interior for a solver to move in
         return np.zeros((n, columns))
@@ -385,7 +391,7 @@ def _relaxed(problem: _Problem, solver: str | None, clock: _Clock, name: str) ->
     task = cp.Problem(cp.Minimize(cp.sum_squares(cp.multiply(scale, x[used] - y[used]))), constraints)
     trouble: str | None = None
     for chosen in solvers:
-        trouble = _attempt(cp, task, chosen, clock)
+        trouble = attempt(cp, task, chosen, clock)
         if trouble is None:
             break
     else:
@@ -402,7 +408,7 @@ def _relaxed(problem: _Problem, solver: str | None, clock: _Clock, name: str) ->
     return result
 
 
-def _attempt(cp: Any, task: Any, solver: str, clock: _Clock) -> str | None:
+def attempt(cp: Any, task: Any, solver: str, clock: Clock) -> str | None:
     """Solve; returns what went wrong, if anything, unless it was the time."""
     settings, limit = QP_SOLVERS[solver]
     try:
@@ -435,7 +441,7 @@ def _constraints(tree: Tree, columns: int) -> tuple[Any, Any]:
     return sparse.kron(sums, sparse.eye(columns), format="csr"), sparse.kron(picked, falls, format="csr")
 
 
-def _qp_solvers(cp: Any, solver: str | None) -> list[str]:
+def qp_solvers(cp: Any, solver: str | None) -> list[str]:
     """The solver that was named; or all that are installed, since the fastest stalls on some degenerate problems."""
     installed = [name for name in QP_SOLVERS if name in cp.installed_solvers()]
     if not installed:
@@ -447,7 +453,7 @@ def _qp_solvers(cp: Any, solver: str | None) -> list[str]:
     return [solver]
 
 
-def _mip(problem: _Problem, clock: _Clock, name: str) -> tuple[IntArray, float]:
+def _mip(problem: _Problem, clock: Clock, name: str) -> tuple[IntArray, float]:
     """SCIP's solution, which satisfies the constraints exactly, and its lower bound on the cost.
 
     Variables are the distances d = x − noisy, so that the costs w·d² need no digits for the size of the counts.
@@ -521,7 +527,7 @@ def _best_change(problem: _Problem, x: IntArray) -> int | Fraction:
     return min([least, *alone])
 
 
-def _in_child(task: dict[str, Any], clock: _Clock) -> dict[str, Any]:
+def _in_child(task: dict[str, Any], clock: Clock) -> dict[str, Any]:
     """Run `_constraint_programs` in a Python of its own, which ends with the time limit.
 
     OR-tools and highspy, which CVXPY loads, bring the same library in two versions: whichever is imported second in
@@ -598,15 +604,21 @@ def _least_cost(cp_model: Any, tables: list[dict[int, int]], value: int) -> tupl
     return status, sum(solver.value(c) for c in costs), [solver.value(x) for x in values]
 
 
-def _missing(name: str, package: str) -> str:
+def missing_extra(name: str, package: str) -> str:
+    """What is said where a package of the extra is missing."""
     return f'{name} needs {package}, which is not installed: pip install "tallytree[papers]"'
 
 
-def _cvxpy(name: str) -> Any:
+def cvxpy_for(name: str) -> Any:
+    """CVXPY.
+
+    Raises:
+        ModuleNotFoundError: it is not installed.
+    """
     try:
         import cvxpy
     except ModuleNotFoundError:
-        raise ModuleNotFoundError(_missing(name, "CVXPY")) from None
+        raise ModuleNotFoundError(missing_extra(name, "CVXPY")) from None
     return cvxpy
 
 
@@ -614,5 +626,5 @@ def _pyscipopt(name: str) -> Any:
     try:
         import pyscipopt
     except ModuleNotFoundError:
-        raise ModuleNotFoundError(_missing(name, "PySCIPOpt")) from None
+        raise ModuleNotFoundError(missing_extra(name, "PySCIPOpt")) from None
     return pyscipopt

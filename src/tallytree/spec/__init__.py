@@ -8,7 +8,7 @@ from tallytree.errors import SpecError
 from tallytree.spec.base import Spec, known_mechanisms
 from tallytree.spec.document import read_document
 from tallytree.spec.load import load_spec
-from tallytree.spec.sections import BudgetSpec, EngineSpec, HierarchySpec, MechanismSpec
+from tallytree.spec.sections import BudgetSpec, EngineSpec, HierarchySpec, MechanismSpec, ProductSpec
 from tallytree.spec.statistics import SPECS, CountsSpec, FlowsSpec, GroupSizesSpec
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "GroupSizesSpec",
     "HierarchySpec",
     "MechanismSpec",
+    "ProductSpec",
     "Spec",
     "SpecError",
     "known_mechanisms",

@@ -19,7 +19,7 @@ from tallytree.jobs import CountsJob, GroupSizesJob
 from tallytree.planning import Options
 from tallytree.release import Release, refuse_existing, require_writable
 from tallytree.spec.arguments import naming_lines
-from tallytree.spec.document import Document
+from tallytree.spec.document import Document, KeyPath
 from tallytree.spec.scalars import Split, Text, Whole
 from tallytree.spec.sections import BudgetSpec, EngineSpec, HierarchySpec, MechanismSpec, Section
 from tallytree.spec.wording import unknown
@@ -35,7 +35,7 @@ class Spec(Section, ABC):
     mechanism: MechanismSpec | None = Field(
         None, description="give its name, and options if any: mechanism: {name: ...}"
     )
-    budget_split: Split | None = Field(None, description="even, auto (group sizes), or weights by level")
+    budget_split: Split | None = Field(None, description="even, auto, or weights by level")
     accounting: Text | None = Field(None, description="pld, zcdp or paper; for a budget with delta")
     on_unknown: Text = Field("error", description="error, or drop records outside the hierarchy")
     seed: Whole | None = Field(None, description="for experiments: reproducible noise, a release that is not private")
@@ -169,9 +169,9 @@ class Spec(Section, ABC):
     def _budget(self) -> Budget:
         return Budget(epsilon=self.budget.epsilon, delta=self.budget.delta, rho=self.budget.rho)
 
-    def _build_hierarchy(self, key: str) -> Hierarchy:
-        wanted: HierarchySpec = getattr(self, key)
-        with naming_lines(self._document, hierarchy=(key, "path"), levels=(key, "levels")):
+    def _build_hierarchy(self, wanted: HierarchySpec, at: KeyPath) -> Hierarchy:
+        """The hierarchy whose mapping is at a key."""
+        with naming_lines(self._document, hierarchy=(*at, "path"), levels=(*at, "levels")):
             return Hierarchy.from_table(self._path(wanted.path), levels=wanted.levels)
 
     def _build_mechanism(self, wanted: MechanismSpec) -> Any:

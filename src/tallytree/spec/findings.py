@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from tallytree.errors import SpecError
 from tallytree.spec.document import Document, KeyPath
 from tallytree.spec.scalars import shown
+from tallytree.spec.sections import best_fit
 from tallytree.spec.statistics import SPECS
 from tallytree.spec.wording import closest
 
@@ -21,59 +23,71 @@ def explained(document: Document, statistic: str, errors: Sequence[ErrorDetails]
     for error in errors:
         path = error["loc"]
         rank = {"extra_forbidden": 0, "missing": 2}.get(error["type"], 1)
-        message = _finding(statistic, error, given=path in document.lines)
+        message = _finding(document, statistic, error)
         found.append((rank, document.lines.get(path, 0), str(document.error(path, message)), str(path[-1])))
     (_, _, first, _), *others = sorted(found)
     more = sum(not first.endswith(f"did you mean {key}?") for _, _, _, key in others)
     return SpecError(f"{first} (and {more} more)" if more else first)
 
 
-def _finding(statistic: str, error: ErrorDetails, *, given: bool) -> str:
+def _finding(document: Document, statistic: str, error: ErrorDetails) -> str:
     kind, path = error["type"], error["loc"]
     if kind == "extra_forbidden":
-        return _unknown_key(statistic, path)
+        return _unknown_key(document, statistic, path)
     if kind == "missing":
-        return f"{'has no value' if given else 'is missing'}; {_description(statistic, path)}"
+        given = "has no value" if path in document.lines else "is missing"
+        return f"{given}; {_description(document, statistic, path)}"
     if kind == "value_error":
         return str(error["ctx"]["error"])
     if kind in ("dict_type", "model_type"):
-        return f"{shown(error['input'])} must be a mapping; {_description(statistic, path)}"
+        return f"{shown(error['input'])} must be a mapping; {_description(document, statistic, path)}"
     return error["msg"]
 
 
-def _unknown_key(statistic: str, path: KeyPath) -> str:
+def _unknown_key(document: Document, statistic: str, path: KeyPath) -> str:
     key = str(path[-1])
-    model = _section_at(statistic, path[:-1])
-    near = closest(key, model.model_fields)
+    fields = _fields_at(document, statistic, path[:-1])
+    top = len(path) == 1
+    # A key of a section, letter for letter, is likelier than one that is only written much like it.
+    inside = [
+        f"{name}.{key}"
+        for name, field in fields.items()
+        if top and any(key in section.model_fields for section in _sections(field.annotation))
+    ]
+    near = inside[0] if inside else closest(key, fields)
     if near:
         return f"unknown key; did you mean {near}?"
-    if len(path) == 1:
-        inside = [f"{name}.{key}" for name, section in _sections(model).items() if key in section.model_fields]
-        if inside:
-            return f"unknown key; did you mean {inside[0]}?"
+    if top:
         other = next((name for name, spec in SPECS.items() if key in spec.model_fields), None)
         if other:
             return f"is a key for {other}, not for {statistic}"
-    return f"unknown key; the keys here are {', '.join(model.model_fields)}"
+    return f"unknown key; the keys here are {', '.join(fields)}"
 
 
-def _description(statistic: str, path: KeyPath) -> str | None:
-    """What the key at a path wants."""
-    return _section_at(statistic, path[:-1]).model_fields[str(path[-1])].description
+def _description(document: Document, statistic: str, path: KeyPath) -> str | None:
+    """What the key at a path wants; of a key that a user names, what the mapping around it wants."""
+    field = _fields_at(document, statistic, path[:-1]).get(str(path[-1]))
+    return _description(document, statistic, path[:-1]) if field is None else field.description
 
 
-def _section_at(statistic: str, path: KeyPath) -> type[BaseModel]:
-    model: type[BaseModel] = SPECS[statistic]
+def _fields_at(document: Document, statistic: str, path: KeyPath) -> dict[str, FieldInfo]:
+    """The keys that the mapping at a path may have; none where a user names them."""
+    data: Any = document.data
+    annotation: Any = SPECS[statistic]
     for key in path:
-        model = _sections(model)[str(key)]
-    return model
+        data = data[key]
+        if get_origin(annotation) is dict:
+            annotation = get_args(annotation)[1]
+        else:
+            annotation = _sections(annotation)[0].model_fields[str(key)].annotation
+        sections = _sections(annotation)
+        if len(sections) > 1:
+            annotation = best_fit(data, sections)
+    sections = _sections(annotation)
+    return {} if get_origin(annotation) is dict or not sections else sections[0].model_fields
 
 
-def _sections(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
-    """The keys whose values are mappings with keys of their own."""
-    return {
-        key: kind
-        for key, field in model.model_fields.items()
-        for kind in (field.annotation, *get_args(field.annotation))
-        if isinstance(kind, type) and issubclass(kind, BaseModel)
-    }
+def _sections(annotation: Any) -> list[type[BaseModel]]:
+    """The models among the kinds of value that a key may have."""
+    kinds = (annotation, *get_args(annotation))
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]

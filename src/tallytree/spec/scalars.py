@@ -120,6 +120,16 @@ def whole(value: object) -> int:
     return int(number)
 
 
+def _flag(value: object) -> bool:
+    if not isinstance(value, Plain) or value.kind != "boolean":
+        raise ValueError(f"{shown(value)} must be true or false")
+    return _truth(value)
+
+
+def _truth(value: Plain) -> bool:
+    return value.text.lower() in ("yes", "true", "on")
+
+
 def _option(value: object) -> Any:
     """A mechanism's option; its own type decides what is right."""
     if isinstance(value, dict):
@@ -130,12 +140,13 @@ def _option(value: object) -> Any:
         number = _number(value)
         return int(number) if number.denominator == 1 else float(number)
     if isinstance(value, Plain) and value.kind == "boolean":
-        return value.text.lower() in ("yes", "true", "on")
+        return _truth(value)
     return _text(value)
 
 
 Text = Annotated[str, PlainValidator(_text)]
 Texts = Annotated[tuple[Text, ...], BeforeValidator(_list)]
+Flag = Annotated[bool, PlainValidator(_flag)]
 Whole = Annotated[int, PlainValidator(whole)]
 Positive = Annotated[Fraction, PlainValidator(_positive)]
 Probability = Annotated[Fraction, PlainValidator(_probability)]

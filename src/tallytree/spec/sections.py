@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
 from tallytree.sizes.private_maximum import DEFAULT_AT_MOST, DEFAULT_SHARE
 from tallytree.spec.scalars import NUMBER, Option, Positive, Probability, Text, Texts, Whole, whole
+from tallytree.spec.wording import closest
 
 
 class Section(BaseModel):
@@ -21,6 +23,36 @@ class HierarchySpec(Section):
 
     path: Text = Field(description="give the path or glob of the table of leaves (Parquet, CSV)")
     levels: Texts = Field(description="list its columns, top level first: levels: [state, county]")
+
+
+class ProductSpec(Section):
+    """The cross of several public hierarchies, refined one attribute at a time."""
+
+    attributes: dict[str, HierarchySpec] = Field(
+        description="give each attribute its public tree: attributes: {sex: {path: sexes.csv, levels: [sex]}}"
+    )
+    order: Texts = Field(
+        description="list the attribute that each step refines by one of its columns: order: [disease, disease, sex]"
+    )
+    columns: dict[str, Texts] = Field(
+        {}, description="name the private table's columns by attribute, top first: columns: {sex: [patient_sex]}"
+    )
+
+
+TREES: tuple[type[Section], ...] = (HierarchySpec, ProductSpec)
+
+
+def best_fit(given: Mapping[str, object], models: Iterable[type[BaseModel]]) -> type[BaseModel]:
+    """The section that most of the keys, or keys much like them, belong to; the first of several."""
+    return max(models, key=lambda model: sum(closest(key, model.model_fields) is not None for key in given))
+
+
+def _tree(value: object) -> Any:
+    # A finding in it is found at its key; what is no mapping at all is refused as a hierarchy is.
+    return (best_fit(value, TREES) if isinstance(value, dict) else HierarchySpec).model_validate(value)
+
+
+TreeSpec = Annotated[HierarchySpec | ProductSpec, PlainValidator(_tree)]
 
 
 class BudgetSpec(Section):

@@ -2,43 +2,64 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import Literal
 
 from pydantic import Field
 
 from tallytree import sizes
+from tallytree.hierarchy import Hierarchy
 from tallytree.jobs import CountsJob, GroupSizesJob
-from tallytree.planning import counts_job, flows_job, group_sizes_job
+from tallytree.planning import Options, counts_job, flows_job, group_sizes_job
+from tallytree.product import Product
 from tallytree.reconcile import reconcile_group_sizes
 from tallytree.release import Release, refuse_existing, require_writable
 from tallytree.spec.arguments import naming_lines
 from tallytree.spec.base import Spec
-from tallytree.spec.scalars import Text, Texts, Whole
-from tallytree.spec.sections import HierarchySpec, LargestSize, PrivateMaximumSpec
+from tallytree.spec.scalars import Flag, Text, Texts, Whole
+from tallytree.spec.sections import HierarchySpec, LargestSize, PrivateMaximumSpec, TreeSpec
 
 
-class CountsSpec(Spec):
+class RecordsSpec(Spec):
+    """What the specs of counts and flows share."""
+
+    count: Text | None = Field(None, description="the column with the number of records of a row")
+    person: Text | None = Field(None, description="the column with the ids of people, to enforce max_contributions")
+    distinct: Flag = Field(False, description="with person: true to count every person at most once in a leaf")
+
+    def _options(self, progress: bool = False) -> Options:
+        return dataclasses.replace(super()._options(progress), person=self.person, distinct=self.distinct)
+
+
+class CountsSpec(RecordsSpec):
     """The spec of `tallytree.release_counts`."""
 
     statistic: Literal["counts"]
     records: Text = Field(description="give the path or glob of the private table (Parquet, CSV)")
-    hierarchy: HierarchySpec = Field(
-        description="give the public tree: hierarchy: {path: areas.parquet, levels: [state]}"
-    )
-    count: Text | None = Field(None, description="the column with the number of records of a row")
+    hierarchy: TreeSpec = Field(description="give the public tree: hierarchy: {path: areas.parquet, levels: [state]}")
 
     tables = ("records",)
 
     def job(self, *, progress: bool = False) -> CountsJob:
         """See `Spec.job`."""
-        hierarchy = self._build_hierarchy("hierarchy")
+        hierarchy = self._build_tree()
         with naming_lines(self._document):
             records = self._path(self.records)
             return counts_job(records, hierarchy, self._budget(), self._options(progress), count=self.count)
 
+    def _build_tree(self) -> Hierarchy | Product:
+        given = self.hierarchy
+        if isinstance(given, HierarchySpec):
+            return self._build_hierarchy(given, ("hierarchy",))
+        here = ("hierarchy", "attributes")
+        hierarchies = {name: self._build_hierarchy(tree, (*here, name)) for name, tree in given.attributes.items()}
+        keys = {key: ("hierarchy", key) for key in ("order", "columns")}
+        with naming_lines(self._document, hierarchies=here, **keys):
+            return Product(hierarchies, order=given.order, columns=given.columns)
 
-class FlowsSpec(Spec):
+
+class FlowsSpec(RecordsSpec):
     """The spec of `tallytree.release_flows`."""
 
     statistic: Literal["flows"]
@@ -52,13 +73,13 @@ class FlowsSpec(Spec):
         description="list the columns of trips with the destination, top first: destination: [work_state]"
     )
     tree: Text = Field("destination", description="destination or origin, whichever is refined first")
-    count: Text | None = Field(None, description="the column with the number of trips of a row")
 
     tables = ("trips",)
 
     def job(self, *, progress: bool = False) -> CountsJob:
         """See `Spec.job`."""
-        origins, destinations = self._build_hierarchy("origins"), self._build_hierarchy("destinations")
+        origins = self._build_hierarchy(self.origins, ("origins",))
+        destinations = self._build_hierarchy(self.destinations, ("destinations",))
         with naming_lines(self._document):
             return flows_job(
                 self._path(self.trips),
@@ -98,7 +119,7 @@ class GroupSizesSpec(Spec):
 
     def job(self, *, progress: bool = False) -> GroupSizesJob:
         """See `Spec.job`."""
-        hierarchy = self._build_hierarchy("hierarchy")
+        hierarchy = self._build_hierarchy(self.hierarchy, ("hierarchy",))
         with naming_lines(self._document):
             return group_sizes_job(
                 self._path(self.records),
@@ -125,7 +146,7 @@ class GroupSizesSpec(Spec):
             OSError: the folder exists or cannot be written to, or the table of the hierarchy cannot be read.
         """
         require_writable(refuse_existing(folder))
-        hierarchy = self._build_hierarchy("hierarchy")
+        hierarchy = self._build_hierarchy(self.hierarchy, ("hierarchy",))
         with naming_lines(self._document, elsewhere=("release",)):
             mechanism = None if self.mechanism is None else self._build_mechanism(self.mechanism)
             again = reconcile_group_sizes(release, hierarchy, mechanism=mechanism)

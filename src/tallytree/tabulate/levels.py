@@ -20,9 +20,10 @@ class CountLevels:
         tree: the public tree.
         leaves: int64 (n,), leaf numbers, distinct.
         counts: int64 (n,), records of each.
+        distinct: whether no person is counted twice in a leaf, which makes the leaf level's another statistic.
     """
 
-    def __init__(self, tree: Tree, leaves: IntArray, counts: IntArray) -> None:
+    def __init__(self, tree: Tree, leaves: IntArray, counts: IntArray, *, distinct: bool = False) -> None:
         order = np.argsort(leaves, kind="stable")
         nodes, here = leaves[order], counts[order]
         by_level = [(nodes, here)]
@@ -32,6 +33,10 @@ class CountLevels:
         self._levels = dict(zip(tree.levels, reversed(by_level), strict=True))
         self._sizes = {level: tree.size(depth) for depth, level in enumerate(tree.levels)}
         self._root = tree.levels[0]
+        self._statistics: dict[str, Statistic] = dict.fromkeys(tree.levels, "counts")
+        if distinct:
+            self._statistics[tree.levels[-1]] = "distinct_counts"
+        self._statistics[self._root] = "total"
 
     def __repr__(self) -> str:
         """Nothing of the counts."""
@@ -54,11 +59,17 @@ class CountLevels:
         """One cell."""
         return 1
 
+    def present(self, level: str) -> tuple[IntArray, IntArray]:
+        """The nodes that have records, ascending, and how many: both private."""
+        nodes, counts = self._levels[level]
+        kept = counts > 0
+        return nodes[kept], counts[kept]
+
     def cells(
         self, level: str, nodes: IntArray, statistic: Statistic, part: tuple[int, int] | None = None
     ) -> tuple[IntArray, IntArray, IntArray]:
         """The count of each of `nodes`: one cell a node, numbered like it; the only part is that cell."""
-        if statistic != ("total" if level == self._root else "counts"):
+        if statistic not in ("stable_counts", self._statistics[level]):
             raise ValueError(f"statistic: {statistic!r} is not the count of the level {level!r}")
         present, counts = self._levels[level]
         values = np.zeros(len(nodes), dtype=np.int64)

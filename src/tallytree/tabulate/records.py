@@ -11,8 +11,8 @@ import pyarrow as pa
 from tallytree.hierarchy import Hierarchy
 from tallytree.tables import Files, Source, is_text_type, locate, open_csv, require_columns, schemas
 
-Use = Literal["key", "group", "number"]
-"""What a column is used for: part of a path, the identity of a group, or a whole number ≥ 0."""
+Use = Literal["key", "group", "person", "number"]
+"""What a column is used for: part of a path, the identity of a group or of a person, or a whole number ≥ 0."""
 
 
 @dataclass(frozen=True)
@@ -185,6 +185,7 @@ def _require_type(column: Wanted, kind: pa.DataType, is_csv: bool, where: str) -
     allowed, remedy = {
         "key": (_is_text_or_integer(kind), "keys must be strings or integers (cast the column first)"),
         "group": (_is_identity(kind), "a group's id must be text or an integer (cast the column first)"),
+        "person": (_is_text_or_integer(kind) or _is_uuid(kind), "ids must be text or integers (cast the column first)"),
         "number": (is_number(kind) or is_csv, "it must hold whole numbers (cast the column first)"),
     }[column.use]
     if not allowed:
@@ -208,8 +209,11 @@ def _is_identity(kind: pa.DataType) -> bool:
     types = pa.types
     exact = types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind)
     binary = types.is_binary(kind) or types.is_large_binary(kind)
-    uuid = isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid"
-    return _is_text_or_integer(kind) or bool(exact or binary or uuid) or is_narrow_decimal(kind)
+    return _is_text_or_integer(kind) or bool(exact or binary or _is_uuid(kind)) or is_narrow_decimal(kind)
+
+
+def _is_uuid(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.BaseExtensionType) and bool(kind.extension_name == "arrow.uuid")
 
 
 def is_number(kind: pa.DataType) -> bool:

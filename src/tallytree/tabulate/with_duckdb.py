@@ -1,8 +1,8 @@
 """Tabulation in SQL, with DuckDB: records are grouped where they are and never loaded whole into Python.
 
 One pass over the records groups them into a temporary table; every check, and the join with the hierarchy, then works
-on the grouped rows. Columns are addressed by position and renamed (k0, k1, … the paths; g the group; v0, v1 the
-numbers), so no name given by a user is part of a statement, and values are always parameters.
+on the grouped rows. Columns are addressed by position and renamed (k0, k1, … the paths; g the group or the person; v0,
+v1 the numbers), so no name given by a user is part of a statement, and values are always parameters.
 
 What DuckDB says when it fails may quote a record, so its exceptions end here: see `Session.run`.
 """
@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from tallytree.arrays import IntArray
 from tallytree.tables import is_text_type
+from tallytree.tabulate.people import Bound, keep_bounded
 from tallytree.tabulate.records import LeafKey, Records, Wanted, enumerate_names, is_narrow_decimal, named
 from tallytree.tabulate.statistics import LARGEST_TOTAL, LeafCounts, LeafGroups
 
@@ -122,14 +123,22 @@ def session(
             yield Session(connection, argument)
 
 
-def count_records(db: Session, records: Records, keys: Sequence[LeafKey], drop_unknown: bool) -> LeafCounts:
-    """Records per combination of leaves; where a column of numbers follows the keys', its sum."""
-    numbers = records.wanted[_path_length(records) :]
+def count_records(
+    db: Session, records: Records, keys: Sequence[LeafKey], drop_unknown: bool, bound: Bound | None = None
+) -> LeafCounts:
+    """Records per combination of leaves; where a column of numbers follows the keys', its sum.
+
+    With a bound, of every person only the records that count; those outside the hierarchy are left out before.
+    """
+    numbers = [column for column in records.wanted if column.use == "number"]
     amount = "sum(v0)" if numbers else "count(*)"
-    _group(db, records, extra="", amount=amount, groups_by="")
-    _match(db, records, keys, drop_unknown, kept=())
-    _refuse_large_total(db, records, numbers)
+    person = "" if bound is None else "g"
+    _group(db, records, extra=person, amount=amount, groups_by=person)
+    _match(db, records, keys, drop_unknown, kept=[person] if person else [])
     columns = [f"leaf{i}" for i in range(len(keys))]
+    if bound is not None:
+        keep_bounded(db, bound, columns)
+    _refuse_large_total(db, records, numbers)
     *parts, counts = _result(db, columns)
     return LeafCounts(tuple(parts), counts)
 
@@ -206,6 +215,7 @@ def _group(db: Session, records: Records, *, extra: str, amount: str, groups_by:
 _FAULTS = {
     "key": "has null keys (or empty cells); drop or fill those rows",
     "group": "has null ids (or empty cells); drop or fill those rows",
+    "person": "has null ids (or empty cells), so whose records these are is not known; drop or fill those rows",
     "number": (
         "must hold whole numbers from 0 to 2^62 (floats: below 2^53), but some are negative, fractional, missing, too "
         "large or not numbers; correct or drop those rows"
@@ -240,10 +250,17 @@ def _renamed(records: Records, positions: Sequence[int], layout: int) -> str:
             path += 1
         elif column.use == "group":
             columns.append(f"{value} AS g")
+        elif column.use == "person":
+            # Integers stay: they are quicker to group, and are united with another file's text as text.
+            columns.append(f"{value if _is_integer(kind) else f'CAST({value} AS VARCHAR)'} AS g")
         else:
             columns.append(f"{_whole_number(value, kind)} AS v{numbers}")
             numbers += 1
     return _listed(columns)
+
+
+def _is_integer(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind.value_type if pa.types.is_dictionary(kind) else kind))
 
 
 def _whole_number(value: str, kind: pa.DataType) -> str:

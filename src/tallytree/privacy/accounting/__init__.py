@@ -10,12 +10,17 @@ distributions (see `pld`). How levels compose depends on the budget:
 * (ε, δ): discrete Gaussian noise, and either the privacy-loss distributions of the levels are composed (`pld`, tight),
   or their ρ are added up and converted (`conversions`: `"zcdp"` or `"paper"`).
 
+A release that publishes only the counts above a threshold measures one level, and composes nothing (`stability`).
+
 `plan` brings these together. `docs/accounting.md` compares them.
 """
 
 from tallytree.privacy.accounting.calibration import Grid, gaussian_for, laplace_for, privacy_cost
 from tallytree.privacy.accounting.conversions import epsilon_from_rho, rho_from_epsilon
 from tallytree.privacy.accounting.plan import Accounting, Asked, LevelPlan, NoisePlan, composable_budget, plan_noise
+from tallytree.privacy.accounting.stability import StabilityPlan, StableLevel, plan_stability
+
+Plan = NoisePlan | StabilityPlan
 
 __all__ = [
     "Accounting",
@@ -23,11 +28,15 @@ __all__ = [
     "Grid",
     "LevelPlan",
     "NoisePlan",
+    "Plan",
+    "StabilityPlan",
+    "StableLevel",
     "composable_budget",
     "epsilon_from_rho",
     "gaussian_for",
     "laplace_for",
     "plan_noise",
+    "plan_stability",
     "privacy_cost",
     "rho_from_epsilon",
 ]

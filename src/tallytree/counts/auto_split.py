@@ -1,0 +1,102 @@
+"""`budget_split="auto"` for counts: shares of the budget for the levels, from public facts only.
+
+**The rule.** The expected maximum error of a level (Boninsegna and Silvestri 2025, equation 2) under a split of the
+budget is estimated from the tree alone; the split is the one whose mean of these over all levels is least.
+
+**The estimate.** A level of n nodes has about the error √u · m(n), where m(n) is the median of the largest of n
+standard normal magnitudes, and u the variance of one node, in a tree whose families are as large as they are on
+average:
+
+    upward      1/a = 1/w + b/A        (a leaf: a = w; w the level's own noise, A the a of the level below, b children)
+    downward    u_child = a·(1 − 1/b) + u/b²        (a public root: u = 0; a measured one: u = a)
+
+with a = w throughout for a mechanism that does not combine levels upward (`TopDown`). Zeros, which make errors smaller,
+are private and not seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from statistics import NormalDist
+
+import numpy as np
+
+from tallytree.arrays import FloatArray
+
+STEPS = 1_000
+"""An even share is this many steps, and every share is whole steps, so that it is the same on every machine."""
+LEAST = 100
+"""No level gets fewer steps: a level that is hardly measured lets the descent go wrong."""
+
+
+def auto_split(
+    nodes: Sequence[int], std_devs: Mapping[str, float], *, gaussian: bool, root_is_public: bool, upward: bool
+) -> dict[str, Fraction]:
+    """The share of each measured level.
+
+    Args:
+        nodes: how many nodes each measured level has, top first.
+        std_devs: for each measured level, of the noise in a cell if the level had all of the budget.
+        gaussian: whether a share is of ρ, so that variances are in proportion to 1/share and not to 1/share².
+        root_is_public: whether the total is known, and what is measured lies below it.
+        upward: whether what is measured of a node's descendants corrects the node.
+
+    Returns:
+        Positive, adding up to 1, in multiples of 1/(1,000 · levels).
+    """
+    everything = np.square(np.array(list(std_devs.values())))
+    factor = np.array([_largest_of(n) for n in nodes])
+    children = np.array(nodes, dtype=np.float64) / np.array([1, *nodes[:-1]], dtype=np.float64)
+
+    def errors(shares: FloatArray) -> FloatArray:
+        """Of each row of shares, the mean expected maximum error."""
+        noise = everything / (shares if gaussian else shares**2)
+        found: FloatArray = np.sqrt(_variances(noise, children, root_is_public, upward)) * factor
+        return np.asarray(found.mean(axis=1), dtype=np.float64)
+
+    steps = _best_steps(errors, len(nodes))
+    return {level: Fraction(int(step), STEPS * len(nodes)) for level, step in zip(std_devs, steps, strict=True)}
+
+
+def _variances(noise: FloatArray, children: FloatArray, root_is_public: bool, upward: bool) -> FloatArray:
+    """The variance of a node of each level, float64 (rows, levels), for as many rows of noise."""
+    own = noise.copy()
+    if upward:
+        for level in range(len(children) - 2, -1, -1):
+            own[:, level] = 1 / (1 / noise[:, level] + 1 / (children[level + 1] * own[:, level + 1]))
+    found = np.empty_like(own)
+    above = np.zeros(len(own)) if root_is_public else own[:, 0]
+    for level, b in enumerate(children):
+        above = own[:, level] * (1 - 1 / b) + above / b**2
+        found[:, level] = above
+    return found
+
+
+def _largest_of(n: int) -> float:
+    """The median of the largest of n standard normal magnitudes."""
+    beyond = -math.expm1(-math.log(2) / n) / 2  # P(Z > m) with P(|Z| ≤ m)^n = 1/2, for huge n too
+    return -NormalDist().inv_cdf(beyond)
+
+
+def _best_steps(errors: Callable[[FloatArray], FloatArray], levels: int) -> list[int]:
+    """Whole steps, the same number in all, of which none can be moved from a level to another at a gain.
+
+    Moves are tried in ever smaller sizes; of equally good ones the first is taken.
+    """
+    steps = np.full(levels, STEPS)
+    least = errors(steps[None] / (STEPS * levels))[0]
+    moves = np.eye(levels, dtype=np.int64)
+    moves = (moves[None] - moves[:, None]).reshape(-1, levels)
+    size = 2 ** int(math.log2(STEPS / 2))
+    while size:
+        tried = steps + size * moves
+        tried = tried[tried.min(axis=1) >= LEAST]
+        found = errors(tried / (STEPS * levels))
+        best = int(np.argmin(found))
+        if found[best] < least * (1 - 1e-9):
+            steps, least = tried[best], found[best]
+        else:
+            size //= 2
+    return [int(step) for step in steps]

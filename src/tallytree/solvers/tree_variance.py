@@ -1,0 +1,68 @@
+"""How uncertain every node of a tree is once all that was measured is combined by least squares.
+
+    upward      1/a_v = 1/w_v + 1/Σ_children a_c        (a leaf: a = w, the variance of its own noise)
+    downward    u_c = a_c − a_c²/A + (a_c/A)²·u_v       with A the sum of a over the children of v (the root: u = a)
+
+Hay et al. 2010 (section 4) give the estimate for equal variances; this is its variance for any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tallytree.arrays import FloatArray, IntArray
+
+
+class Combined(NamedTuple):
+    """Variances, level by level.
+
+    Attributes:
+        nodes: per level, float64 (n,), u of every node.
+        families: per level but the last, float64 (n,), A of every node's children.
+    """
+
+    nodes: list[FloatArray]
+    families: list[FloatArray]
+
+    def of_a_child(self, depth: int, own: float) -> FloatArray:
+        """Float64 (n,): u of a child of each node of level `depth` that has no measured children; `own` is its w."""
+        return _share(np.float64(own), self.families[depth], self.nodes[depth])
+
+
+def combined_variances(
+    first_child: Sequence[IntArray], own: npt.ArrayLike, others: Sequence[IntArray] | None = None
+) -> Combined:
+    """The variance of every node of a tree after least squares over all of it; see the module's docstring.
+
+    Args:
+        first_child: per level but the last, int64 (n + 1,): node i has the children first_child[i] … first_child[i + 1]
+            − 1 of the next level, at least one.
+        own: (levels,) w, the variance of each level's own noise; 0 at the root where its value is given.
+        others: per level but the last, int64 (n,): how many more children of each node were measured, none of which
+            has measured children of its own.
+    """
+    noise = np.asarray(own, dtype=np.float64)
+    leaves = int(first_child[-1][-1]) if first_child else 1
+    upward = [np.full(leaves, noise[-1])]
+    sums: list[FloatArray] = []
+    for depth in range(len(noise) - 2, -1, -1):
+        total = np.add.reduceat(upward[-1], first_child[depth][:-1])
+        if others is not None:
+            total += others[depth] * noise[depth + 1]
+        sums.append(total)
+        upward.append(noise[depth] * total / (noise[depth] + total))
+    upward.reverse()
+    sums.reverse()
+    found = [upward[0]]
+    for depth in range(1, len(noise)):
+        children = np.diff(first_child[depth - 1])
+        found.append(_share(upward[depth], np.repeat(sums[depth - 1], children), np.repeat(found[-1], children)))
+    return Combined(found, sums)
+
+
+def _share(a: FloatArray | np.float64, total: FloatArray, above: FloatArray) -> FloatArray:
+    return a - a**2 / total + (a / total) ** 2 * above

@@ -1,0 +1,37 @@
+"""The code of the pages on experiments and data sets runs as it stands, and gives what the pages say."""
+
+import re
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page):
+    return BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
+
+
+def test_the_experiment_runs_and_its_summary_has_the_columns_that_are_named():
+    (code,) = blocks("evaluate.md")
+    names = {}
+    exec(code, names)  # noqa: S102 (the page's own code)
+    results, means = names["results"], names["means"]
+    assert results.num_rows == 2 * 3 * 3 * 9 * 4
+    assert means.num_rows == 2 * 3 * 9 * 4
+    text = (DOCS / "evaluate.md").read_text(encoding="utf-8")
+    for column in {*results.column_names, *means.column_names}:
+        assert f"`{column}`" in text
+    for metric in set(results["metric"].to_pylist()):
+        assert f"| `{metric}` |" in text
+    root = means.filter((pc.field("level") == "all") & (pc.field("metric") == "max_absolute_error"))
+    assert root["max"].to_pylist() == [0] * 6
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_data_sets_are_released_as_the_page_does(number):
+    names = {}
+    exec(blocks("datasets.md")[number], names)  # noqa: S102 (the page's own code)
+    assert names["release"].statement["statistic"] == ("group_sizes", "flows")[number]
