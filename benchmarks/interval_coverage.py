@@ -1,6 +1,6 @@
 """How often 90 % intervals from replicates cover the true number, per level, as Markdown tables.
 
-    python benchmarks/coverage.py [--runs 5] [--replicates 50] [--epsilon 1] [--data ../shared/data] [NAME …]
+    python benchmarks/interval_coverage.py [--runs 5] [--replicates 50] [--epsilon 1] [--data ../shared/data] [NAME …]
 
 NAME is one of the data sets below; all of them by default. Epsilon is 1 by default, and delta 1e-8 (for
 `taxi`, there is none).
@@ -58,8 +58,7 @@ def main() -> None:
 def mechanisms(name: str) -> list[Any]:
     if name == "taxi":
         return [tt.sizes.Joint(), tt.sizes.Matching(), tt.sizes.CumulativeProjection()]
-    least_squares = getattr(tt.counts, "LeastSquares", None)
-    return [tt.counts.TopDown(), *([] if least_squares is None else [least_squares()])]
+    return [tt.counts.TopDown(), tt.counts.LeastSquares()]
 
 
 def covered(name: str, mechanism: Any, chosen: Any) -> tuple[tuple[str, ...], dict[str, list[list[float]]]]:
