@@ -213,7 +213,7 @@ def test_an_interrupted_save_leaves_nothing(folder, monkeypatch, stop, code, sai
         raise stop
 
     before = sorted(folder.iterdir())
-    monkeypatch.setattr("tallytree.release._sha256", fail)
+    monkeypatch.setattr("tallytree.release.release.sha256", fail)
     result = run("release", "counts.yaml", "--out", "out")
     assert (result.exit_code, result.stderr) == (code, said)
     assert sorted(folder.iterdir()) == before
@@ -246,7 +246,7 @@ def test_check_shows_how_every_level_would_be_measured(folder):
         "PUBLISHED EXACTLY, not protected (invariants):\n"
         "  * the hierarchy\n"
         "  * the total number of records\n"
-        "Spends epsilon 1 of epsilon 1 (TopDown, accounting: exact).\n"
+        "Spends epsilon 1 of epsilon 1 (LeastSquares, accounting: exact).\n"
         "Guarantee: epsilon = 1 (pure differential privacy) for replacing one person, who has one record, given "
         "the invariants.\n"
         "counts.yaml is ready to be released. No private row was read, nothing was spent.\n"
@@ -403,11 +403,12 @@ def test_a_signal_leaves_nothing_half_made(folder, sent, code):
     program = (
         "import time\n"
         "from pathlib import Path\n"
-        "from tallytree import cli, release\n"
+        "from tallytree import cli\n"
+        "from tallytree.release import release\n"
         "def wait(path):\n"
         "    Path('saving').touch()\n"
         "    time.sleep(30)\n"
-        "release._sha256 = wait\n"
+        "release.sha256 = wait\n"
         "cli.main()\n"
     )
     before = {path.name for path in folder.iterdir()}

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 import tallytree as tt
 from tallytree.cli import app
-from tallytree.intervals import COVERS
-from tallytree.replacing import replace_release
+from tallytree.release.intervals import COVERS
+from tallytree.release.replacing import replace_release
 
 TOWNS = pa.table({"state": ["A", "A", "B"], "town": ["x", "y", "x"]})
 

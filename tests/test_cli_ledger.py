@@ -82,10 +82,10 @@ def test_a_ledger_is_listed(folder):
     when = [entry.recorded_at.replace("T", " ").rstrip("Z") for entry in Ledger("ledger.db").entries()]
     assert output("ledger", "ledger.db") == (
         "people: add_remove, one record per person; limit rho 0.2\n"
-        "     recorded (UTC)  statistic  mechanism  spent        in all         state   \n"
-        "───────────────────────────────────────────────────────────────────────────────\n"
-        f"{when[0]}  counts     TopDown    epsilon 0.5  rho 0.0416667  finished\n"
-        f"{when[1]}  counts     TopDown    epsilon 0.5  rho 0.0833334  finished\n"
+        "     recorded (UTC)  statistic  mechanism     spent        in all         state   \n"
+        "──────────────────────────────────────────────────────────────────────────────────\n"
+        f"{when[0]}  counts     LeastSquares  epsilon 0.5  rho 0.0416667  finished\n"
+        f"{when[1]}  counts     LeastSquares  epsilon 0.5  rho 0.0833334  finished\n"
         "2 releases spent rho 0.0833334 of rho 0.2; rho 0.116666 is left.\n"
         "\n"
         "trips: change_one, at most 1 per person; limit rho 0.1\n"
@@ -121,7 +121,7 @@ def test_a_ledger_is_json_too_with_exact_amounts(folder):
     assert release == {
         "number": 1,
         "statistic": "counts",
-        "mechanism": "TopDown",
+        "mechanism": "LeastSquares",
         "state": "finished",
         "spent": {"epsilon": 0.5},
         "exact": {"epsilon": "1/2", "delta": "0", "rho": "1/24"},
@@ -192,7 +192,7 @@ def test_a_release_that_cannot_be_saved_stays_started_and_spent(folder, monkeypa
     def fail(path):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tallytree.release._sha256", fail)
+    monkeypatch.setattr("tallytree.release.release.sha256", fail)
     refusal("release", "counts.yaml", "--out", "out", *HERE)
     (entry,) = Ledger("ledger.db").entries()
     assert entry.state == "started"
@@ -211,11 +211,12 @@ def test_a_release_that_is_killed_while_it_is_saved_counts_as_spent(folder):
     program = (
         "import time\n"
         "from pathlib import Path\n"
-        "from tallytree import cli, release\n"
+        "from tallytree import cli\n"
+        "from tallytree.release import release\n"
         "def wait(path):\n"
         "    Path('saving').touch()\n"
         "    time.sleep(60)\n"
-        "release._sha256 = wait\n"
+        "release.sha256 = wait\n"
         "cli.main()\n"
     )
     with start("release", "counts.yaml", "--out", "out", *HERE, program=program) as process:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import tallytree as tt
-from tallytree.intervals import FEWEST_REPLICATES, LevelErrors, interval, quantile
+from tallytree.release.intervals import FEWEST_REPLICATES, LevelErrors, interval, quantile
 
 
 def test_the_ends_are_hand_worked():

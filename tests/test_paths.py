@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from tallytree.hierarchy import Hierarchy
-from tallytree.paths import node_numbers_of_paths
 from tallytree.product import Product
 from tallytree.release import NodeTable, Release
+from tallytree.release.paths import node_numbers_of_paths
 
 
 def hierarchy(leaves, levels=("a", "b")):

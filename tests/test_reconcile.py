@@ -187,7 +187,7 @@ def test_leaves_without_groups_keep_that(areas):
 
 def test_a_release_much_larger_than_a_chunk_comes_back(tmp_path, monkeypatch):
     """Chunks of another size than when it was measured, and files read in slices."""
-    monkeypatch.setattr("tallytree.release.ROWS_AT_ONCE", 70)
+    monkeypatch.setattr("tallytree.release.level_tables.ROWS_AT_ONCE", 70)
     counties = [(str(i // 20), str(i)) for i in range(400)]
     tree = tt.Hierarchy.from_table(
         pa.table({"state": [s for s, _ in counties], "county": [c for _, c in counties]}), ["state", "county"]

@@ -15,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree import release as release_module
+from tallytree.release import level_tables
+from tallytree.release import release as release_module
+from tallytree.release.manifest import file_stem
 
 AWKWARD = ['comma, "quote"', "line\nbreak", "Ελλάδα", "日本", "a/b\\c", "", " space ", "\U0001f600", "=1+1", "NULL"]
 
@@ -79,7 +81,7 @@ def test_parquet_files_carry_no_column_statistics(release, tmp_path):
 
 
 def test_tables_longer_than_a_slice_are_written_and_read_whole(release, tmp_path, monkeypatch):
-    monkeypatch.setattr(release_module, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(level_tables, "ROWS_AT_ONCE", 7)
     loaded = tt.Release.load(release.save(tmp_path / "out", csv=True))
     assert loaded.table("county").equals(release.table("county"))
     assert loaded._tables["county"].read(5, 16).equals(release.table("county").slice(5, 11))
@@ -96,7 +98,7 @@ def test_an_existing_folder_is_never_overwritten(release, tmp_path):
         release.save(tmp_path / "link")
 
 
-@pytest.mark.parametrize("failing", ["_write_csv", "_sha256", "_flush"])
+@pytest.mark.parametrize("failing", ["write_csv", "sha256", "flush"])
 def test_a_disk_that_fills_up_leaves_nothing_behind(release, tmp_path, monkeypatch, failing):
     def full(*arguments):
         raise OSError(28, "No space left on device")
@@ -113,12 +115,12 @@ def test_a_kill_during_save_leaves_nothing_that_is_taken_for_a_release(tmp_path)
         import os, signal, sys
         import pyarrow as pa
         import tallytree as tt
-        from tallytree import release
+        from tallytree.release import release
 
         areas = tt.Hierarchy.from_table(pa.table({"a": ["x", "y"]}), ["a"])
         made = tt.release_counts(pa.table({"a": ["x"]}), areas, tt.Budget(epsilon=1), neighboring="change_one")
-        write = release._write_csv
-        release._write_csv = lambda *arguments: (write(*arguments), os.kill(os.getpid(), signal.SIGKILL))
+        write = release.write_csv
+        release.write_csv = lambda *arguments: (write(*arguments), os.kill(os.getpid(), signal.SIGKILL))
         made.save(sys.argv[1], csv=True)
         """
     )
@@ -208,14 +210,14 @@ def test_an_unknown_level_is_named(release):
 @settings(deadline=None, max_examples=200)
 @given(st.lists(st.text(min_size=1, max_size=60), min_size=1, max_size=5, unique_by=str.casefold))
 def test_every_level_name_has_a_file_name_of_its_own(names):
-    stems = [release_module.file_stem(name) for name in names]
+    stems = [file_stem(name) for name in names]
     assert len(set(stems)) == len(names)
     for stem in stems:
         assert not set(stem) & set('/\\:*?"<>|.\0\n')
         assert len(stem.encode()) <= 150
-    assert release_module.file_stem("state") == "state"
-    assert release_module.file_stem("..") == "%2E%2E"
-    assert release_module.file_stem("snow ☃") == "snow %E2%98%83"
+    assert file_stem("state") == "state"
+    assert file_stem("..") == "%2E%2E"
+    assert file_stem("snow ☃") == "snow %E2%98%83"
 
 
 def test_a_level_name_that_is_no_file_name_is_saved_all_the_same(tmp_path):

@@ -12,9 +12,9 @@ import pytest
 
 import tallytree as tt
 from tallytree import jobs
-from tallytree.intervals import COVERS
 from tallytree.jobs import replicates as replicates_module
 from tallytree.recorded import recorded_noise
+from tallytree.release.intervals import COVERS
 from tallytree.uncertainty import TableWithErrors
 
 TREE = pa.table({"state": [s for s in "ABCD" for _ in range(5)], "county": [c for _ in range(4) for c in "vwxyz"]})
@@ -171,7 +171,7 @@ def test_a_loaded_release_has_the_same_errors_with_the_same_seed(tree, records, 
 
 
 def test_a_loaded_release_of_flows_has_the_same_errors(flows, tmp_path, monkeypatch):
-    monkeypatch.setattr("tallytree.release.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("tallytree.release.level_tables.ROWS_AT_ONCE", 7)
     made = tt.replicate_errors(flows, 10, seed=2)
     folder = flows.save(tmp_path / "out")
     loaded = tt.replicate_errors(folder, 10, seed=2)

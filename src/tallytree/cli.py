@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallytree.statement_listing import published_rows, show_invariants, show_levels, show_terms
+from tallytree.listings.statement import published_rows, show_invariants, show_levels, show_terms
 from tallytree.terminal import fitted_table, open_console, show_line
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def check(context: typer.Context, spec: SpecFile, ledger: LedgerOption = None, d
         show_levels(console, statement)
         show_terms(console, statement)
         if job.account is not None:
-            from tallytree.ledger_listing import account_line
+            from tallytree.listings.ledger import account_line
 
             show_line(console, account_line(job.account.check(), job.account.ledger.path))
         show_line(console, f"{spec} is ready to be released. No private row was read, nothing was spent.")
@@ -187,9 +187,9 @@ def show_errors(
     The published numbers are measured and reconciled again with fresh noise. Tables get std_dev, ci_lower, ci_upper.
     """
     with _errors_in_one_line(debug=context.obj):
-        from tallytree.errors_listing import show_errors_of_levels
+        from tallytree.listings.errors import show_errors_of_levels
         from tallytree.release import refuse_existing, require_writable
-        from tallytree.replacing import replace_release
+        from tallytree.release.replacing import replace_release
         from tallytree.uncertainty import replicate_errors
 
         if out is not None:
@@ -214,7 +214,7 @@ def show_ledger(
 ) -> None:
     """List what LEDGER has recorded: releases, what they spent, limits."""
     with _errors_in_one_line(debug=context.obj):
-        from tallytree.ledger_listing import ledger_json, show_listing
+        from tallytree.listings.ledger import ledger_json, show_listing
         from tallytree.privacy.ledger import Ledger
 
         opened = Ledger(ledger)
@@ -375,7 +375,7 @@ def _in_one_line(message: str) -> str:
 
 def _show_account(console: Console, ledger: Path, dataset: str) -> None:
     """What a data set has spent; what was done before stands even where this cannot be read."""
-    from tallytree.ledger_listing import account_line
+    from tallytree.listings.ledger import account_line
     from tallytree.privacy.ledger import Ledger
 
     try:

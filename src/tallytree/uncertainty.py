@@ -18,7 +18,14 @@ from tallytree import counts, sizes
 from tallytree.arrays import IntArray, NumberArray
 from tallytree.counts import CountsMechanism
 from tallytree.hierarchy import Hierarchy, Tree
-from tallytree.intervals import (
+from tallytree.jobs.replicates import CountReplicates, SizeReplicates, StatedPlan, fresh_sources
+from tallytree.measurements import Noise, Statistic
+from tallytree.product import Product
+from tallytree.progress import step_progress
+from tallytree.reconcile import published_range
+from tallytree.recorded import FRESH_COPY, described_row, path_texts, recorded_noise
+from tallytree.release import LevelTable, NodeTable, Release
+from tallytree.release.intervals import (
     COVERS,
     ERROR_COLUMNS,
     FEWEST_REPLICATES,
@@ -26,14 +33,7 @@ from tallytree.intervals import (
     checked_alpha,
     interval,
 )
-from tallytree.jobs.replicates import CountReplicates, SizeReplicates, StatedPlan, fresh_sources
-from tallytree.measurements import Noise, Statistic
-from tallytree.paths import node_numbers_of_paths
-from tallytree.product import Product
-from tallytree.progress import step_progress
-from tallytree.reconcile import published_range
-from tallytree.recorded import FRESH_COPY, described_row, path_texts, recorded_noise
-from tallytree.release import LevelTable, NodeTable, Release
+from tallytree.release.paths import node_numbers_of_paths
 from tallytree.sizes import LevelSizes, SizesDomain, SizesMechanism
 from tallytree.squared_errors import SquaredErrors
 from tallytree.statement import TABLES_MADE_BY, TOTAL_IS_PUBLIC, versions

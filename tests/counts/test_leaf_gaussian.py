@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.counts import leaf_gaussian, mechanism
-from tallytree.counts.mechanism import LevelCounts, count_negative, count_violations, sum_over_tree
+from tallytree.counts import leaf_gaussian, level_counts
+from tallytree.counts.level_counts import LevelCounts, count_negative, count_violations, sum_over_tree
 from tallytree.evaluate.metrics import constraint_violations
 from tallytree.measure import Measurer
 from tallytree.privacy.accounting import plan_noise
@@ -59,7 +59,7 @@ def test_every_leaf_cell_is_measured_and_every_node_is_the_sum_of_its_leaves(tre
         ancestors.append(tree.parents(depth, ancestors[-1]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leaf_gaussian, "CELLS_AT_ONCE", at_once)
-        patch.setattr(mechanism, "NODES_AT_ONCE", at_once)
+        patch.setattr(level_counts, "NODES_AT_ONCE", at_once)
         released = LEAF_GAUSSIAN.release_counts(tree, None, measurer(tree, leaves, leaves + 1, key))
     for depth, above, level in zip(depths, reversed(ancestors), released, strict=True):
         expected = np.bincount(above, weights=noisy, minlength=tree.size(depth)).astype(np.int64)
@@ -84,7 +84,7 @@ def test_few_cells_are_summed_as_many_are(tree, data, at_once):
     nodes = np.array(sorted(data.draw(st.sets(st.integers(0, size - 1), max_size=4))), dtype=np.int64)
     leaves = LevelCounts(nodes, np.arange(-1, len(nodes) - 1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mechanism, "NODES_AT_ONCE", at_once)
+        patch.setattr(level_counts, "NODES_AT_ONCE", at_once)
         few = sum_over_tree(tree, leaves)
     assert listed(few) == listed(sum_over_tree(tree, leaves))
 

@@ -13,13 +13,13 @@ from rich.console import Console
 
 import tallytree as tt
 from tallytree.audit.runs import ReplayMeasurer, draw_runs
+from tallytree.listings.statement import show_levels
 from tallytree.measure import Measurer
 from tallytree.planning import Options, counts_job
 from tallytree.privacy.accounting import plan_noise, plan_stability
 from tallytree.privacy.ledger import Ledger
 from tallytree.privacy.sensitivity import sensitivity
 from tallytree.privacy.sources import KeyedNoise, OpenDPNoise
-from tallytree.statement_listing import show_levels
 from tallytree.tabulate.levels import CountLevels, LargestSize
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B", "B"], "c": ["x", "y", "x", "y"]}), ["s", "c"])

@@ -342,7 +342,7 @@ def test_each_release_is_recorded_and_says_so(areas, path):
     assert released.statement["ledger"] == {"dataset": "people", "recorded": True}
     assert tt.release_counts(PEOPLE, areas, PURE, neighboring="add_remove").statement["ledger"] is None
     (entry,) = Ledger(path).entries("people")
-    assert (entry.statistic, entry.mechanism, entry.state) == ("counts", "TopDown", "finished")
+    assert (entry.statistic, entry.mechanism, entry.state) == ("counts", "LeastSquares", "finished")
     assert (entry.neighboring, entry.max_contributions, entry.unit) == ("add_remove", 1, "record")
     assert (entry.loss.epsilon, entry.loss.delta) == (1, 0)
     assert abs(time.time() - time.mktime(time.strptime(entry.recorded_at, "%Y-%m-%dT%H:%M:%SZ")) + time.timezone) < 60

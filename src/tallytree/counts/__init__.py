@@ -2,7 +2,8 @@
 
 from tallytree.counts.leaf_gaussian import LeafGaussian
 from tallytree.counts.least_squares import LeastSquares
-from tallytree.counts.mechanism import CorrectsUpward, CountsMechanism, LevelCounts
+from tallytree.counts.level_counts import LevelCounts
+from tallytree.counts.mechanism import CorrectsUpward, CountsMechanism
 from tallytree.counts.stability_histogram import StabilityHistogram
 from tallytree.counts.top_down import TopDown
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tallytree.arrays import IntArray, chunks
-from tallytree.counts.mechanism import LevelCounts
+from tallytree.counts.level_counts import LevelCounts
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Noise
 

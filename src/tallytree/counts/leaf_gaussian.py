@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallytree.counts.mechanism import LevelCounts, leaf_statistics, sum_over_tree, whole_levels
+from tallytree.counts.level_counts import LevelCounts, sum_over_tree, whole_levels
+from tallytree.counts.mechanism import leaf_statistics
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Statistic
 

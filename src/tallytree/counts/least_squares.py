@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from tallytree.arrays import FloatArray, IntArray, offsets_of
 from tallytree.counts.descent import measured_families, measured_root
-from tallytree.counts.mechanism import LevelCounts, checked_sparsity, statistics_of_counts, whole_level
+from tallytree.counts.level_counts import LevelCounts, whole_level
+from tallytree.counts.mechanism import checked_sparsity, statistics_of_counts
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Statistic
 from tallytree.solvers.simplex import chebyshev_families

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tallytree.counts.mechanism import LevelCounts, leaf_statistics, sum_over_tree, whole_levels
+from tallytree.counts.level_counts import LevelCounts, sum_over_tree, whole_levels
+from tallytree.counts.mechanism import leaf_statistics
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Statistic
 

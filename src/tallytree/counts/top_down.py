@@ -11,7 +11,8 @@ import numpy as np
 
 from tallytree.arrays import IntArray, offsets_of
 from tallytree.counts.descent import Families, measured_families, measured_root, positive
-from tallytree.counts.mechanism import LevelCounts, checked_sparsity, statistics_of_counts, whole_level
+from tallytree.counts.level_counts import LevelCounts, whole_level
+from tallytree.counts.mechanism import checked_sparsity, statistics_of_counts
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Statistic
 from tallytree.solvers.black_boxes_simplex import chebyshev_mip_families, euclidean_rounded_families

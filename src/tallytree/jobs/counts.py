@@ -8,13 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from tallytree.counts import CountsMechanism, LevelCounts
-from tallytree.counts.mechanism import (
-    MeasuresInPlace,
-    count_negative,
-    count_violations,
-    in_place_of_counts,
-    keeps_total,
-)
+from tallytree.counts.level_counts import count_negative, count_violations
+from tallytree.counts.mechanism import MeasuresInPlace, in_place_of_counts, keeps_total
 from tallytree.engines.engine import Engine
 from tallytree.hierarchy import Hierarchy, level_sizes
 from tallytree.jobs.common import canonical, check_plan, check_room, dataset, measurement_tables, paid_noise, table_name

@@ -8,8 +8,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from tallytree.manifest import MANIFEST
 from tallytree.release import Release
+from tallytree.release.manifest import MANIFEST
 
 
 def replace_release(release: Release, folder: str | os.PathLike[str]) -> Path:

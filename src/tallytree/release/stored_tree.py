@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tallytree.hierarchy import Hierarchy
-from tallytree.manifest import file_stem
 from tallytree.product import Product
+from tallytree.release.manifest import file_stem
 
 
 @dataclass(frozen=True)

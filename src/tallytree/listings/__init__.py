@@ -1,0 +1,1 @@
+"""How ledgers, statements and errors are shown at a terminal."""

@@ -1,0 +1,7 @@
+"""What a release is: its tables and statement, and the folder that it is saved in."""
+
+from tallytree.release.files import refuse_existing, require_writable
+from tallytree.release.level_tables import LevelTable, NodeTable, beside_paths
+from tallytree.release.release import Release
+
+__all__ = ["LevelTable", "NodeTable", "Release", "beside_paths", "refuse_existing", "require_writable"]

@@ -1,0 +1,86 @@
+"""Writing the files of a release, and the place for its folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from tallytree.release.level_tables import FileTable, LevelTable, in_slices
+
+
+def refuse_existing(folder: str | os.PathLike[str]) -> Path:
+    """The folder as an absolute path, if nothing is there yet.
+
+    Raises:
+        FileExistsError: something is.
+    """
+    path = Path(os.path.abspath(folder))  # noqa: PTH100  (resolve() would follow a dangling link)
+    if os.path.lexists(path):
+        raise FileExistsError(
+            f"folder: {str(path)!r} exists; a release never overwrites, so choose another or move it away"
+        )
+    return path
+
+
+def require_writable(target: Path) -> None:
+    """Try whether a folder could be made, without leaving a trace.
+
+    Args:
+        target: the folder, an absolute path; the folders above it need not exist yet.
+
+    Raises:
+        OSError: it could not.
+    """
+    above = next(folder for folder in target.parents if os.path.lexists(folder))
+    try:
+        tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".partial", dir=above).cleanup()
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror}; {target.name!r} cannot be made there", str(above)) from None
+
+
+def write_parquet(table: LevelTable, path: Path) -> None:
+    """Write a table as Parquet, without statistics of its columns, and wait until it is on the disk."""
+    if isinstance(table, FileTable):  # as it was, byte for byte
+        shutil.copyfile(table.path, path)
+        flush(path)
+        return
+    slices = in_slices(table)
+    first = next(slices)
+    with pa.parquet.ParquetWriter(path, first.schema, write_statistics=False, compression="zstd") as writer:
+        writer.write_table(first)
+        for rows in slices:
+            writer.write_table(rows)
+    flush(path)
+
+
+def write_csv(table: LevelTable, path: Path) -> None:
+    """Write a table as CSV, and wait until it is on the disk."""
+    slices = in_slices(table)
+    first = next(slices)
+    with pa.csv.CSVWriter(path, first.schema) as writer:
+        writer.write_table(first)
+        for rows in slices:
+            writer.write_table(rows)
+    flush(path)
+
+
+def flush(path: Path) -> None:
+    """Wait until a file or folder is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sha256(path: Path) -> str:
+    """The checksum of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,106 @@
+"""The tables of a release, in memory or on disk, readable in slices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from tallytree.arrays import IntArray
+from tallytree.hierarchy import Tree
+
+ROWS_AT_ONCE = 1_000_000
+
+
+class LevelTable(Protocol):
+    """One table of a release, readable in slices."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has."""
+
+    def read(self, start: int, stop: int) -> pa.Table:
+        """Rows `start` … `stop` − 1."""
+
+    def slices(self) -> Iterator[slice]:
+        """All rows, in slices that may be read at once without much memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTable:
+    """A table in memory whose rows are about nodes; the path columns are made when they are read.
+
+    Attributes:
+        tree: the public tree.
+        depth: the level.
+        nodes: int64 (n,), the node of each row.
+        columns: the other columns, n rows.
+    """
+
+    tree: Tree
+    depth: int
+    nodes: IntArray
+    columns: pa.Table
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has."""
+        return len(self.nodes)
+
+    def read(self, start: int, stop: int) -> pa.Table:
+        """Rows `start` … `stop` − 1."""
+        return beside_paths(self.tree, self.depth, self.nodes[start:stop], self.columns.slice(start, stop - start))
+
+    def slices(self) -> Iterator[slice]:
+        """Slices of equally many rows."""
+        return (slice(start, start + ROWS_AT_ONCE) for start in range(0, self.num_rows, ROWS_AT_ONCE))
+
+
+def beside_paths(tree: Tree, depth: int, nodes: IntArray, numbers: pa.Table) -> pa.Table:
+    """Numbers about nodes of a level, with the nodes' path columns before them."""
+    path = tree.path_table(depth, nodes)
+    return pa.table({name: table.column(name) for table in (path, numbers) for name in table.column_names})
+
+
+@dataclass(frozen=True)
+class FileTable:
+    """A table of a saved release.
+
+    Attributes:
+        path: its Parquet file.
+        num_rows: how many rows it has.
+    """
+
+    path: Path
+    num_rows: int
+
+    def read(self, start: int, stop: int) -> pa.Table:
+        """Rows `start` … `stop` − 1; only the row groups that hold them are read."""
+        with pa.parquet.ParquetFile(self.path) as file:
+            ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)])
+            first, last = np.searchsorted(ends, [start, stop - 1], side="right")
+            rows = file.read_row_groups(range(first, min(last + 1, len(ends))))
+        return rows.slice(start - (int(ends[first - 1]) if first else 0), stop - start)
+
+    def slices(self) -> Iterator[slice]:
+        """The row groups of the file, as they were written."""
+        metadata = pa.parquet.read_metadata(self.path)
+        ends = np.cumsum([0, *(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))])
+        return (slice(int(start), int(stop)) for start, stop in pairwise(ends) if start < stop)
+
+
+def whole(table: LevelTable) -> pa.Table:
+    """All rows."""
+    return table.read(0, table.num_rows)
+
+
+def in_slices(table: LevelTable) -> Iterator[pa.Table]:
+    """All rows, slice by slice; one empty slice of a table without rows."""
+    for rows in table.slices() if table.num_rows else (slice(0, 0),):
+        yield table.read(rows.start, min(rows.stop, table.num_rows))
