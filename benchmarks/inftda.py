@@ -1,6 +1,7 @@
 """Counts on the paper's six data sets beside the published InfTDA (Boninsegna and Silvestri 2025), as Markdown tables.
 
-    python benchmarks/inftda.py [--runs 10] [--reference ../shared/reference] [--only table|levels|split|frontier]
+    python benchmarks/inftda.py [--runs 10] [--reference ../shared/reference]
+                                [--only table|levels|split|frontier] [--svg FILE]
 
 The data sets are made by `tallytree.datasets.boninsegna`; only the published figures have to lie beside the repository.
 All mechanisms of a run are given the same noise, so that their differences are not noise's.
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from drawing import panels
 
 import tallytree as tt
 from tallytree.counts import LeastSquares, StabilityHistogram, TopDown
@@ -29,7 +31,7 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 EPSILONS = (0.1, 1, 10)
 DELTA = 1e-8
 SETS = [f"{partition}_{density}" for partition in ("binary", "random") for density in ("complete", "dense", "sparse")]
-SPARSITIES = (0, 1, 1.5, 2, 2.5, 3, 3.5, 4)
+SPARSITIES = (0, 1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -145,16 +147,24 @@ def split(published: Published, runs: int) -> None:
               f"| {auto.max():.1f} |", flush=True)  # fmt: skip
 
 
-def frontier(published: Published, runs: int) -> None:
-    """Error against false discoveries on the sparse sets, ε = 1."""
+def frontier(published: Published, runs: int, svg: Path | None = None) -> None:
+    """Error against false discoveries on the sparse sets, ε = 1; drawn, too, where a file is named."""
     print("\n## Sparse data, ε = 1: false discoveries at the leaves against the maximum error over the published\n")
     print(
         "| data | mechanism | κ | error / published, inner levels | leaves | false discoveries % | false negatives % |"
     )
     print("|" + " --- |" * 7)
+    drawn: dict[str, dict[str, list[tuple[float, float, str]]]] = {}
     for name in ("random_sparse", "binary_sparse"):
         data, figure = Flows(name), published.levels(name, 1)
         print(f"| {name} | InfTDA, published | | 1 | 1 | {figure[-1, 1]:.1f} | |")
+        lines = drawn[name.replace("_", " ")] = {
+            "TopDown": [],
+            "LeastSquares": [],
+            "InfTDA": [],
+            "StabilityHistogram": [],
+        }
+        lines["InfTDA"].append((figure[-1, 1], 1.0, "InfTDA, published"))
         points = [(kind, {"sparsity": kappa}) for kind in (TopDown, LeastSquares) for kappa in SPARSITIES]
         for kind, options in [*points, (StabilityHistogram, {})]:
             found = data.figures(kind(**options), 1, "pld" if options else None, runs)
@@ -162,6 +172,11 @@ def frontier(published: Published, runs: int) -> None:
             kappa = options.get("sparsity", "")
             rates = f"{found[-1, 1]:.1f} | {found[-1, 2]:.1f}"
             print(f"| {name} | {kind.__name__} | {kappa} | {ratio:.2f} | {leaf:.2f} | {rates} |", flush=True)
+            label = f"{kappa:g}" if options else kind.__name__
+            lines[kind.__name__].append((found[-1, 1], ratio, label))
+    if svg is not None:
+        across, up = "false discoveries at the leaves, %", "maximum error / published InfTDA's, inner levels"
+        svg.write_text(panels(drawn, across, up), encoding="utf-8")
 
 
 def main() -> None:
@@ -169,11 +184,14 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--reference", type=Path, default=SHARED / "reference")
     parser.add_argument("--only", choices=["table", "levels", "split", "frontier"])
+    parser.add_argument("--svg", type=Path, help="draw the frontier into this file")
     arguments = parser.parse_args()
     published = Published(arguments.reference)
-    for part in (table, levels, split, frontier):
+    for part in (table, levels, split):
         if arguments.only in (None, part.__name__):
             part(published, arguments.runs)
+    if arguments.only in (None, "frontier"):
+        frontier(published, arguments.runs, arguments.svg)
 
 
 if __name__ == "__main__":

@@ -60,8 +60,9 @@ def test_columns_are_added_in_place_and_all_else_stays(folder):
             assert after[name] == before[name]
     for level, table in tables.items():
         again = made.table(level)
-        assert again.column_names == [*table.column_names, "std_dev", "ci_lower", "ci_upper"]
-        assert again.select(table.column_names).equals(table)
+        numbers = [name for name in table.column_names if name != "std_dev"]
+        assert again.column_names == [*numbers, "std_dev", "ci_lower", "ci_upper"]
+        assert again.select(numbers).equals(table.select(numbers))
         assert after[f"tables/{level}.csv"].splitlines()[0].endswith(b'"std_dev","ci_lower","ci_upper"')
     assert sorted(path.name for path in folder.iterdir()) == ["out"]
     shown = re.sub(r"\d+\.?\d*", "#", result.stdout)

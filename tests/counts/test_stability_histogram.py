@@ -240,7 +240,6 @@ def test_no_records_at_all_is_a_release_like_any_other(areas):
         ({"accounting": "pld"}, ValueError, "accounting: 'pld' composes the noise of levels"),
         ({"accounting": "zcdp"}, ValueError, "accounting: 'zcdp' composes the noise of levels"),
         ({"budget_split": {"state": 1}}, ValueError, "budget_split: no weight for the level 'county'"),
-        ({"budget_split": "auto"}, ValueError, "budget_split: "),
     ],
 )
 def test_what_it_cannot_do_is_refused_before_anything_is_spent(areas, changes, error, begins):

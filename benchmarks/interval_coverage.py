@@ -1,9 +1,9 @@
 """How often 90 % intervals from replicates cover the true number, per level, as Markdown tables.
 
-    python benchmarks/coverage.py [--runs 5] [--replicates 50] [--epsilon 1] [--data ../shared/data] [NAME …]
+    python benchmarks/interval_coverage.py [--runs 5] [--replicates 50] [--epsilon 1] [--data ../shared/data] [NAME …]
 
 NAME is one of the data sets below; all of them by default. Epsilon is 1 by default, and delta 1e-8 (for
-`taxi`, there is none).
+`taxi`, there is none). With `--replicates 0` the intervals are from the `std_dev` that `LeastSquares` knows itself.
 Releases are drawn with the seeds 0, 1, …, replicates with seeds of their own, so that the figures can be had again.
 
 Columns: published cells; the share of them that are in truth empty; the share of intervals that hold the true number,
@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=SHARED / "data")
     chosen = parser.parse_args()
     for name in chosen.names:
-        for mechanism in mechanisms(name):
+        for mechanism in mechanisms(name) if chosen.replicates else [tt.counts.LeastSquares()]:
             begin = time.perf_counter()
             levels, found = covered(name, mechanism, chosen)
             title = f"{name}, {type(mechanism).__name__}: {chosen.runs} runs of {chosen.replicates} replicates"
@@ -58,8 +58,7 @@ def main() -> None:
 def mechanisms(name: str) -> list[Any]:
     if name == "taxi":
         return [tt.sizes.Joint(), tt.sizes.Matching(), tt.sizes.CumulativeProjection()]
-    least_squares = getattr(tt.counts, "LeastSquares", None)
-    return [tt.counts.TopDown(), *([] if least_squares is None else [least_squares()])]
+    return [tt.counts.TopDown(), tt.counts.LeastSquares()]
 
 
 def covered(name: str, mechanism: Any, chosen: Any) -> tuple[tuple[str, ...], dict[str, list[list[float]]]]:
@@ -67,13 +66,16 @@ def covered(name: str, mechanism: Any, chosen: Any) -> tuple[tuple[str, ...], di
     for run in range(chosen.runs):
         job = planned(name, mechanism, chosen, run)
         release = job.run()
-        made = tt.replicate_errors(release, chosen.replicates, alpha=ALPHA, seed=1_000_000 + run)
+        made = release
+        if chosen.replicates:
+            made = tt.replicate_errors(release, chosen.replicates, alpha=ALPHA, seed=1_000_000 + run)
         truth = true_cells(job)
-        errors = {each["level"]: each for each in made.statement["errors"]["levels"]}
+        stated = made.statement["errors"]["levels"] if chosen.replicates else []
+        hidden = {each["level"]: each["unlisted_ci_upper"] for each in stated}
         noise = {each["level"]: each.get("noise", {}).get("std_dev", 0.0) for each in made.statement["levels"]}
         for depth, level in enumerate(made.levels):
-            keys, table = published_keys(release, made, level, job), made.table(level)
-            figures = of_level(keys, table, truth[depth], noise[level], errors[level]["unlisted_ci_upper"])
+            keys, table = published_keys(release, made, level, job), made.table(level, alpha=ALPHA)
+            figures = of_level(keys, table, truth[depth], noise[level], hidden.get(level))
             found.setdefault(level, []).append(figures)
     return made.levels, found
 
