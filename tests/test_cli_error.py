@@ -114,17 +114,23 @@ def test_a_failure_leaves_the_earlier_release(folder, monkeypatch):
     monkeypatch.setattr(pq.ParquetWriter, "write_table", whole)
     assert contents(folder / "out") == before
     assert [path.name for path in folder.iterdir()] == ["out"]
-    rename = os.rename
+
+
+@pytest.mark.parametrize("failure", [OSError(5, "no"), KeyboardInterrupt()])
+def test_a_failed_swap_leaves_the_earlier_release(folder, monkeypatch, failure):
+    before, rename = contents(folder), os.rename
+    made = tt.replicate_errors("out", 10)
 
     def fails_to_take_the_name(source, target, *others, **options):
-        if str(target).endswith("/out") and ".partial" in str(source):
-            raise OSError(5, "no")
+        if str(target) == str(folder / "out") and ".partial" in str(source):
+            assert not (folder / "out").exists()  # the earlier release has been renamed away
+            raise failure
         return rename(source, target, *others, **options)
 
     monkeypatch.setattr(os, "rename", fails_to_take_the_name)
-    with pytest.raises(OSError, match="no"):
+    with pytest.raises(type(failure)):
         replace_release(made, "out")
-    assert contents(folder / "out") == before
+    assert contents(folder) == before
 
 
 def test_a_link_to_a_release_stays_a_link(folder):

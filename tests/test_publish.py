@@ -19,6 +19,7 @@ import pytest
 import tallytree as tt
 from tallytree import planning
 from tallytree.counts.top_down import NEEDS
+from tallytree.privacy.ledger import Ledger
 
 PEOPLE = pa.table({"state": ["A"] * 60 + ["B"] * 40, "county": ["x"] * 50 + ["y"] * 10 + ["x"] * 40})
 HOUSEHOLDS = pd.DataFrame(
@@ -612,3 +613,17 @@ def test_importing_tallytree_loads_nothing_heavy():
     script = f"import sys, tallytree; print(sorted({heavy} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("mechanism", [tt.counts.LeastSquares(), tt.counts.TopDown()])
+def test_more_records_than_can_be_added_up_are_refused_before_anything_is_paid(areas, tmp_path, mechanism):
+    ledger = Ledger(tmp_path / "ledger.db")
+    for number, refused in ((2**58, False), (2**58 + 1, True)):
+        records = pa.table({"state": ["A", "B"], "county": ["x", "x"], "people": [2**57, number - 2**57]})
+        asked = {"records": records, "count": "people", "mechanism": mechanism, "ledger": ledger, "dataset": "people"}
+        if refused:
+            with pytest.raises(ValueError, match=r"^records: counts add up to more than 2\^58; use a coarser unit$"):
+                counts(areas, **asked)
+        else:
+            assert counts(areas, **asked).table("all")["count"].to_pylist() == [number]
+    assert len(ledger.entries()) == 1

@@ -98,3 +98,11 @@ def test_the_statement_lists_the_shares(people):
     shares = [level["share"] for level in release.statement["levels"] if level["measured"]]
     assert sum(shares) == pytest.approx(1)
     assert len(set(shares)) == 3
+
+
+def test_where_nothing_is_measured_there_is_nothing_to_split():
+    alone = tt.Hierarchy.from_table(pa.table({"country": ["A"]}), ["country"])
+    release = tt.release_counts(
+        pa.table({"country": ["A"] * 3}), alone, tt.Budget(epsilon=1), neighboring="change_one", budget_split="auto"
+    )
+    assert release.table("country")["count"].to_pylist() == [3]

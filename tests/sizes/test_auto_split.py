@@ -176,3 +176,9 @@ def test_one_measured_level_gets_everything():
         budget_split="auto",
     )
     assert list(shares_of(release).values()) == [1]
+
+
+def test_no_variance_rounds_to_less_than_zero():
+    only_children = [np.array([0, 1]), np.array([0, 1]), np.array([0, 2])]
+    variances = combined_variances(only_children, [0.0, 0.5, 0.5, 0.5]).nodes
+    assert [level.tolist() for level in variances] == [[0.0], [0.0], [0.0], [0.25, 0.25]]

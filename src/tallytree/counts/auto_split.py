@@ -44,8 +44,10 @@ def auto_split(
         upward: whether what is measured of a node's descendants corrects the node.
 
     Returns:
-        Positive, adding up to 1, in multiples of 1/(1,000 · levels).
+        Positive, adding up to 1, in multiples of 1/(1,000 · levels); none where nothing is measured.
     """
+    if not std_devs:
+        return {}
     everything = np.square(np.array(list(std_devs.values())))
     factor = np.array([_largest_of(n) for n in nodes])
     children = np.array(nodes, dtype=np.float64) / np.array([1, *nodes[:-1]], dtype=np.float64)

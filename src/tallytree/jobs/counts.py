@@ -33,6 +33,9 @@ _UNUSED_TOTAL = (
     "the content of a record, and replacing one leaves their number as it is."
 )
 
+MOST_RECORDS = 2**58
+"""A family's noisy counts and its total are added up to 2^60 at most; what is drawn at a level stays below the rest."""
+
 _LEFT_OUT = (
     "Noise was added to cells with records only, and noisy counts below {} at the level {!r} were left out, as were "
     "cells without records. All counts, sums above all, are too small by what was left out."
@@ -164,7 +167,10 @@ class CountsJob:
             bound=self._bound(),
         )
         leaves = self.tree.leaf_numbers(true.parts) if isinstance(self.tree, Product) else true.parts[0]
-        return CountLevels(self.tree, leaves, true.counts, distinct=self.terms.distinct)
+        levels = CountLevels(self.tree, leaves, true.counts, distinct=self.terms.distinct)
+        if levels.total > MOST_RECORDS:  # before the ledger has the release: mechanisms would fail once it is paid for
+            raise ValueError(f"{self.argument}: counts add up to more than 2^58; use a coarser unit")
+        return levels
 
     def _bound(self) -> Bound | None:
         """What counts of one person, chosen by a key of its own: the noise key must not exist before the statistics."""

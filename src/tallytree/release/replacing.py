@@ -44,11 +44,12 @@ def replace_release(release: Release, folder: str | os.PathLike[str]) -> Path:
                 (made / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, made / name)
         made.chmod(target.stat().st_mode)
-        target.rename(earlier)
         try:
+            target.rename(earlier)
             made.rename(target)
-        except OSError:
-            earlier.rename(target)
+        except BaseException:  # Ctrl-C too
+            if os.path.lexists(earlier) and not os.path.lexists(target):
+                earlier.rename(target)
             raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)

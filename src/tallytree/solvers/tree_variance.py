@@ -65,4 +65,5 @@ def combined_variances(
 
 
 def _share(a: FloatArray | np.float64, total: FloatArray, above: FloatArray) -> FloatArray:
-    return a - a**2 / total + (a / total) ** 2 * above
+    # Not a − a²/A, which can round to less than 0.
+    return a * ((total - a) / total) + (a / total) ** 2 * above
