@@ -75,6 +75,19 @@ def test_columns_are_added_in_place_and_all_else_stays(folder):
     )
 
 
+def test_what_else_lies_in_the_folder_is_kept(folder):
+    (folder / "out" / "notes").mkdir()
+    (folder / "out" / "empty" / "deep").mkdir(parents=True)
+    (folder / "out" / "notes" / "mine.txt").write_text("mine")
+    (folder / "out" / "there").symlink_to(folder)
+    (folder / "out" / "nowhere").symlink_to("gone")
+    assert run("out", "--replicates", "10").exit_code == 0
+    assert (folder / "out" / "notes" / "mine.txt").read_text() == "mine"
+    assert (folder / "out" / "empty" / "deep").is_dir()
+    assert (folder / "out" / "there").readlink() == folder
+    assert str((folder / "out" / "nowhere").readlink()) == "gone"
+
+
 def test_a_copy_leaves_the_release_as_it_was(folder):
     before = contents(folder / "out")
     result = run("out", "--replicates", "10", "--alpha", "0.05", "--out", "copy")

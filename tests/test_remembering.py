@@ -103,3 +103,13 @@ def test_a_repr_shows_the_engine_only(areas):
     engine = tt.engines.Remembering(tt.engines.Local(threads=1))
     counts(PEOPLE, areas, engine)
     assert repr(engine) == "Remembering(Local(memory_limit=None, threads=1, temp_directory=None))"
+
+
+def test_what_a_bound_chooses_is_not_kept(areas, calls):
+    """Its key is another in every release, so keeping it would only fill memory."""
+    engine = tt.engines.Remembering()
+    table = PEOPLE.append_column("id", pa.array([str(i // 2) for i in range(PEOPLE.num_rows)]))
+    for _ in range(2):
+        counts(table, areas, engine, person="id")
+    assert calls == ["count_records"] * 2
+    assert not engine._kept

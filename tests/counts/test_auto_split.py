@@ -74,10 +74,10 @@ def people():
 
 
 @pytest.mark.parametrize("mechanism", [tt.counts.TopDown(), tt.counts.LeastSquares()], ids=repr)
-def test_errors_fall_on_average_over_levels(people, mechanism):
-    """40 runs a split: the mean over levels of the maximum error is below that of the even split."""
+def test_the_greatest_error_falls_and_the_mean_over_levels_hardly_moves(people, mechanism):
+    """40 runs a split, fixed seeds."""
     rows, towns = people
-    mean = {}
+    greatest, mean = {}, {}
     for split in ("even", "auto"):
         errors = []
         for seed in range(40):
@@ -86,8 +86,9 @@ def test_errors_fall_on_average_over_levels(people, mechanism):
                 mechanism=mechanism, seed=seed,
             )  # fmt: skip
             errors.append([max_absolute_error(release.table(x), rows) for x in release.levels])
-        mean[split] = np.mean(errors)
-    assert mean["auto"] < mean["even"]
+        greatest[split], mean[split] = np.mean(errors, axis=0).max(), np.mean(errors)
+    assert greatest["auto"] < greatest["even"]
+    assert mean["auto"] < 1.03 * mean["even"]
 
 
 def test_the_statement_lists_the_shares(people):

@@ -113,6 +113,7 @@ def test_flows_count_nodes_that_no_table_lists():
     assert values["all", "max_absolute_error"] == 0
     assert set(results["level"].to_pylist()) == {"all", "origin_level4"}
     made = release(
+        mechanism=tt.counts.TopDown(),
         budget=tt.Budget(epsilon=1, delta=1e-8),
         neighboring="change_one",
         accounting="paper",

@@ -201,7 +201,7 @@ def test_an_integer_and_its_decimal_text_are_one_person(ids: pa.Array, tmp_path:
 
 
 def test_ids_that_differ_as_text_are_different_people() -> None:
-    ids = ["7", "007", "7 ", "A", "a", "Ä", "A\u0308", "7\x00", "-7", ""]
+    ids = ["7", "007", "7 ", "A", "a", "Ä", "A\u0308", "7\x00", "-7", " "]
     table = pa.table({"id": ids * 2, "leaf": ["x", "y"] * len(ids)})
     assert Local().count_records(table, [PLACE], bound=Bound("id", 1, KEY)).counts.sum() == len(ids)
 
@@ -255,6 +255,13 @@ def test_a_record_of_nobody_is_refused_also_where_it_would_be_left_out(leaf: str
     with pytest.raises(ValueError, match=r"column 'id' \(person\) has null ids \(or empty cells\)") as caught:
         Local().count_records(table, [PLACE], on_unknown=on_unknown, bound=Bound("id", 1, KEY))
     assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())], ids=str)
+def test_an_empty_text_is_nobody(kind: pa.DataType) -> None:
+    table = pa.table({"id": pa.array(["1", ""]).cast(kind), "leaf": ["x", "x"]})
+    with pytest.raises(ValueError, match=r"column 'id' \(person\) has null ids \(or empty cells\)"):
+        Local().count_records(table, [PLACE], bound=Bound("id", 1, KEY))
 
 
 def test_an_empty_cell_of_a_csv_file_is_nobody(tmp_path: Path) -> None:

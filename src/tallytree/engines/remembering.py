@@ -17,7 +17,8 @@ class Remembering:
 
     An experiment releases one table hundreds of times, and tabulating is most of the time of a release of flows. The
     statistics are private like the records, and are kept in memory only. Tables that could have changed in between
-    (files, data frames, relations) are tabulated every time.
+    (files, data frames, relations) are tabulated every time, and so is what a bound on people's records chooses, since
+    its key is another each time. Do not change an array that a pyarrow table was made of: it would not be noticed.
 
     Args:
         engine: which tabulates; `Local()` by default.
@@ -62,7 +63,7 @@ class Remembering:
     def _once(
         self, tabulate: Callable[..., Any], table: Any, arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        if not isinstance(table, pa.Table):
+        if not isinstance(table, pa.Table) or options.get("bound") is not None:
             return tabulate(table, *arguments, **options)
         told = (tuple(one) if isinstance(one, list) else one for one in arguments)
         asked = (tabulate.__name__, id(table), *told, *sorted(options.items()))

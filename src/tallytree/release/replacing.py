@@ -6,9 +6,11 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Container
 from pathlib import Path
 
 from tallytree.release import Release
+from tallytree.release.files import flush
 from tallytree.release.manifest import MANIFEST
 
 
@@ -38,11 +40,7 @@ def replace_release(release: Release, folder: str | os.PathLike[str]) -> Path:
     earlier = aside.with_suffix(".earlier")
     try:
         made = release.save(aside / target.name, csv=any(name.endswith(".csv") for name in own))
-        for path in target.rglob("*"):
-            name = path.relative_to(target)
-            if path.is_file() and name.as_posix() not in own and not (made / name).exists():
-                (made / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(path, made / name)
+        _keep_others(target, made, own)
         made.chmod(target.stat().st_mode)
         try:
             target.rename(earlier)
@@ -51,7 +49,20 @@ def replace_release(release: Release, folder: str | os.PathLike[str]) -> Path:
             if os.path.lexists(earlier) and not os.path.lexists(target):
                 earlier.rename(target)
             raise
+        flush(target.parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     shutil.rmtree(earlier, ignore_errors=True)
     return target
+
+
+def _keep_others(target: Path, made: Path, own: Container[str]) -> None:
+    """Copy what is not the release's own: files, links as links, folders that are empty, too."""
+    for place, folders, files in os.walk(target):
+        here = Path(place).relative_to(target)
+        (made / here).mkdir(exist_ok=True)
+        links = [name for name in folders if (target / here / name).is_symlink()]
+        for name in (*files, *links):
+            path = here / name
+            if path.as_posix() not in own and path.as_posix() != MANIFEST and not os.path.lexists(made / path):
+                shutil.copy2(target / path, made / path, follow_symlinks=False)

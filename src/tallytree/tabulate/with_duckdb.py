@@ -251,12 +251,17 @@ def _renamed(records: Records, positions: Sequence[int], layout: int) -> str:
         elif column.use == "group":
             columns.append(f"{value} AS g")
         elif column.use == "person":
-            # Integers stay: they are quicker to group, and are united with another file's text as text.
-            columns.append(f"{value if _is_integer(kind) else f'CAST({value} AS VARCHAR)'} AS g")
+            # Integers stay: they are quicker to group, and are united with another file's text as text. An empty text
+            # is no id, in no format: all who have none would be one person.
+            columns.append(f"{value if _is_integer(kind) else _text_id(value)} AS g")
         else:
             columns.append(f"{_whole_number(value, kind)} AS v{numbers}")
             numbers += 1
     return _listed(columns)
+
+
+def _text_id(value: str) -> str:
+    return f"nullif(CAST({value} AS VARCHAR), '')"
 
 
 def _is_integer(kind: pa.DataType) -> bool:
