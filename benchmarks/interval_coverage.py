@@ -1,6 +1,7 @@
 """How often 90 % intervals from replicates cover the true number, per level, as Markdown tables.
 
-    python benchmarks/interval_coverage.py [--runs 5] [--replicates 50] [--epsilon 1] [--data ../shared/data] [NAME …]
+    python benchmarks/interval_coverage.py [--runs 5] [--replicates 50] [--epsilon 1]
+                                           [--sparsity 3] [--data ../shared/data] [NAME …]
 
 NAME is one of the data sets below; all of them by default. Epsilon is 1 by default, and delta 1e-8 (for
 `taxi`, there is none). With `--replicates 0` the intervals are from the `std_dev` that `LeastSquares` knows itself.
@@ -41,10 +42,14 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--replicates", type=int, default=50)
     parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--sparsity", type=float, help="only LeastSquares and TopDown with this sparsity")
     parser.add_argument("--data", type=Path, default=SHARED / "data")
     chosen = parser.parse_args()
     for name in chosen.names:
-        for mechanism in mechanisms(name) if chosen.replicates else [tt.counts.LeastSquares()]:
+        chosen_mechanisms = mechanisms(name) if chosen.replicates else [tt.counts.LeastSquares()]
+        if chosen.sparsity is not None:
+            chosen_mechanisms = [kind(sparsity=chosen.sparsity) for kind in (tt.counts.LeastSquares, tt.counts.TopDown)]
+        for mechanism in chosen_mechanisms:
             begin = time.perf_counter()
             levels, found = covered(name, mechanism, chosen)
             title = f"{name}, {type(mechanism).__name__}: {chosen.runs} runs of {chosen.replicates} replicates"

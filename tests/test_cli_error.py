@@ -96,6 +96,19 @@ def test_a_copy_leaves_the_release_as_it_was(folder):
     assert tt.Release.load("copy").statement["errors"]["alpha"] == 0.05
 
 
+def test_what_cannot_be_known_is_said(folder):
+    budget, stable = tt.Budget(epsilon=1, delta=1e-6), tt.counts.StabilityHistogram()
+    tree = tt.Hierarchy.from_table(TOWNS, ["state", "town"])
+    people = pa.table({"state": ["A"] * 500 + ["B"] * 100, "town": ["y"] * 500 + ["x"] * 100})
+    tt.release_counts(people, tree, budget, neighboring="change_one", mechanism=stable).save("stable")
+    result = run("stable", "--replicates", "10")
+    assert result.exit_code == 0
+    rows = {line.split()[0]: line for line in result.stdout.splitlines() if line.strip()}
+    assert "not known" in rows["all"]
+    assert "not known" in rows["state"]
+    assert "not known" not in rows["town"]
+
+
 def test_it_may_be_done_again(folder):
     assert run("out", "--replicates", "10").exit_code == 0
     assert run("out", "--replicates", "12").exit_code == 0

@@ -432,6 +432,11 @@ def test_mechanisms_for_comparison_keep_to_the_budget_and_to_public_numbers(area
     }
 
 
+def test_a_table_is_no_hierarchy_and_is_told_how_to_become_one():
+    with pytest.raises(TypeError, match=r"hierarchy: Table must be .* tallytree\.Hierarchy\.from_table\(leaves"):
+        tt.release_counts(PEOPLE, PEOPLE, EXACT, neighboring="change_one")
+
+
 def test_a_single_valued_top_column_may_be_missing_in_the_records():
     table = pa.table({"country": ["N"] * 2, "state": ["A", "B"]})
     areas = tt.Hierarchy.from_table(table, ["country", "state"])
@@ -452,6 +457,7 @@ def test_no_records_at_all_is_a_release_like_any_other(areas):
 
 
 BAD_COUNTS = [
+    ({"mechanism": tt.counts.TopDown}, TypeError, r"must be one of tallytree.counts, TopDown\(\), with parentheses"),
     ({"neighboring": "both"}, ValueError, "neighboring: 'both' is not known"),
     ({"max_contributions": 0}, ValueError, "max_contributions: 0 must be at least 1"),
     ({"max_contributions": 1.5}, TypeError, "max_contributions: 1.5 must be an integer"),

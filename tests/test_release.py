@@ -80,6 +80,19 @@ def test_parquet_files_carry_no_column_statistics(release, tmp_path):
                 assert not metadata.row_group(group).column(column).is_stats_set
 
 
+@pytest.mark.parametrize("folder", [None, 3, b"out"])
+def test_a_folder_is_a_path(release, folder):
+    with pytest.raises(TypeError, match=r"folder: .* must be the path of a folder to be made"):
+        release.save(folder)
+    with pytest.raises(TypeError, match=r"folder: .* must be the path of a saved release"):
+        tt.Release.load(folder)
+
+
+def test_an_empty_name_is_no_folder(release):
+    with pytest.raises(ValueError, match="folder: '' is no name"):
+        release.save("")
+
+
 def test_tables_longer_than_a_slice_are_written_and_read_whole(release, tmp_path, monkeypatch):
     monkeypatch.setattr(level_tables, "ROWS_AT_ONCE", 7)
     loaded = tt.Release.load(release.save(tmp_path / "out", csv=True))

@@ -165,6 +165,8 @@ def test_a_loaded_release_has_the_same_errors_with_the_same_seed(tree, records, 
         for level in first.levels:
             assert all(each.table(level).equals(made[0].table(level)) for each in (*made, again))
         assert not other.table("county").equals(made[0].table("county"))
+        if mechanism == tt.counts.StabilityHistogram():
+            continue  # its sums have no errors
         root = made[0].table("all").to_pylist()[0]
         keeps_total = mechanism in COUNTS[:2] and neighboring == "change_one"
         assert (root["std_dev"] == 0) is keeps_total
@@ -179,6 +181,30 @@ def test_a_loaded_release_of_flows_has_the_same_errors(flows, tmp_path, monkeypa
     assert loaded.statement == made.statement
     saved = tt.Release.load(made.save(tmp_path / "made"))
     assert all(saved.table(level).equals(made.table(level)) for level in flows.levels)
+
+
+@pytest.mark.filterwarnings("ignore:mechanism")
+def test_sums_that_miss_what_is_below_a_threshold_have_no_intervals(tree, records):
+    budget, stable = tt.Budget(epsilon=2, delta=1e-6), tt.counts.StabilityHistogram()
+    first = tt.release_counts(records, tree, budget, neighboring="add_remove", count="records", mechanism=stable)
+    made = tt.replicate_errors(first, 10)
+    assert "ci_upper" in made.table("county").column_names
+    for level in first.levels[:-1]:
+        assert made.table(level).equals(first.table(level))
+        with pytest.raises(ValueError, match="with StabilityHistogram, those of the leaves can be"):
+            made.table(level, alpha=0.1)
+    assert made.table("county", alpha=0.2).num_rows == first.table("county").num_rows
+    assert "Cells below the threshold are missing from every sum" in made.statement["errors"]["covers"]
+
+
+def test_a_sparse_release_does_not_know_its_errors_and_says_what_replicates_miss(tree, records):
+    budget, sparse = tt.Budget(epsilon=2), tt.counts.LeastSquares(sparsity=2)
+    first = tt.release_counts(records, tree, budget, neighboring="add_remove", count="records", mechanism=sparse)
+    assert "std_dev" not in first.table("county").column_names
+    made = tt.replicate_errors(first, 10)
+    assert "What sparsity left out" in made.statement["errors"]["covers"]
+    exact = tt.release_counts(records, tree, budget, neighboring="add_remove", count="records")
+    assert "sparsity" not in tt.replicate_errors(exact, 10).statement["errors"]["covers"]
 
 
 # --- What the figures are ---

@@ -356,6 +356,12 @@ MISTAKES = {
         "neighboring: change_one\norigins: {}",
         ", line 10, origins: is a key for flows, not for counts",
     ),
+    "a mechanism's option in the wrong place": (
+        "mechanism:\n",
+        "mechanism:\n  sparsity: 3\n",
+        ", line 12, mechanism.sparsity: unknown key; options of a mechanism go under options: {name: …, options: "
+        "{sparsity: …}}",
+    ),
     "a missing key": (
         "neighboring: change_one\n",
         "",

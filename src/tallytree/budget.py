@@ -108,14 +108,14 @@ def shares(budget_split: BudgetSplit, measured: Sequence[str]) -> dict[str, Frac
         raise TypeError(
             f'budget_split: {budget_split!r} must be "even", "auto", or a mapping from level names to weights'
         )
+    for level in budget_split:
+        if level not in measured:
+            raise ValueError(f"budget_split: {level!r} is not measured; the measured levels are {_list(measured)}")
     for level in measured:
         if level not in budget_split:
             raise ValueError(
                 f"budget_split: no weight for the level {level!r}; the measured levels are {_list(measured)}"
             )
-    for level in budget_split:
-        if level not in measured:
-            raise ValueError(f"budget_split: {level!r} is not measured; the measured levels are {_list(measured)}")
     weights = {level: _positive(budget_split[level], f"budget_split[{level!r}]") for level in measured}
     total = sum(weights.values())
     return {level: weight / total for level, weight in weights.items()}

@@ -112,6 +112,9 @@ def _unit(statistic: str, terms: Terms, max_quantity: int) -> str:
     plural = {"flows": "trips", "group_sizes": "memberships of groups"}.get(statistic, "records")
     one = terms.max_contributions == 1
     if terms.person is not None:
+        if terms.distinct:
+            leaves = "one leaf" if one else f"{terms.max_contributions} leaves"
+            return f"one person, who counts at most once in a leaf, and in at most {leaves}"
         return f"one person, of whose {plural} at most {'one counts' if one else f'{terms.max_contributions} count'}"
     has = f"one {what}" if one else f"at most {terms.max_contributions} {plural}"
     quantity = f", each with a quantity of at most {max_quantity}" if max_quantity > 1 else ""

@@ -69,7 +69,8 @@ def replicate_errors(
 
     Returns:
         The same release, whose tables have `std_dev` (the root mean square error of the replicates, bias included),
-        `ci_lower` and `ci_upper`; its statement says so under `errors`.
+        `ci_lower` and `ci_upper`, in place of any that they had; its statement says so under `errors`. Of
+        `counts.StabilityHistogram` only the leaves have them: what its sums miss, nothing that was published tells.
 
     Raises:
         ValueError: the release is damaged, does not hold its tree, is not of the hierarchy, or is by a mechanism that
@@ -111,8 +112,12 @@ def replicate_errors(
     floors = [0.0] * len(errors) if statistic == "group_sizes" else _upward_floors(tree, plan)
     zeros_are_listed = statistic == "counts" and tree.enumerated
     tables: dict[str, LevelTable] = {}
-    stated = []
+    stated: list[dict[str, Any]] = []
     for depth, (name, table) in enumerate(found.tables.items()):
+        if plan.thresholds and name not in plan.thresholds:
+            tables[name] = table
+            stated.append({"level": name, "upward_std_dev": None, "unlisted_ci_upper": None})
+            continue
         std_dev, of_level = errors[depth].std_dev, LevelErrors(rounds, floors[depth])
         lower, upper = interval(published[depth].numbers, std_dev, level_alpha, of_level)
         columns = pa.table({"std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
@@ -126,7 +131,7 @@ def replicate_errors(
         "replicates": rounds,
         "alpha": level_alpha,
         "seeded": fixed is not None,
-        "covers": COVERS,
+        "covers": " ".join([COVERS, *_not_seen(found.statement, plan)]),
         "levels": stated,
         "software": versions(TABLES_MADE_BY),
     }
@@ -303,6 +308,22 @@ def _mechanism(statement: Mapping[str, Any], package: Any, kind: Any) -> Any:
             f"release: its mechanism {name} does not take the options that its statement has ({error}); use the "
             "tallytree that made the release, or a later one"
         ) from None
+
+
+def _not_seen(statement: Mapping[str, Any], plan: StatedPlan) -> list[str]:
+    """What replicates of the published numbers cannot show, in sentences."""
+    sentences = []
+    if plan.thresholds:
+        sentences.append(
+            "Cells below the threshold are missing from every sum, and nothing published tells how much they had: only "
+            f"{', '.join(plan.thresholds)} has intervals, of the cells that it lists."
+        )
+    if statement["mechanism"]["options"].get("sparsity"):
+        sentences.append(
+            "What sparsity left out is not in the published numbers, so replicates do not leave it out again: "
+            "intervals miss more often than alpha says, by far where the data are not sparse."
+        )
+    return sentences
 
 
 def _thresholds(statement: Mapping[str, Any], measured: Mapping[str, tuple[Statistic, Noise]]) -> dict[str, int]:

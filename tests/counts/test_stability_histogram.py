@@ -239,7 +239,7 @@ def test_no_records_at_all_is_a_release_like_any_other(areas):
         ({"budget": 1}, TypeError, "budget: 1 must be a tallytree.Budget"),
         ({"accounting": "pld"}, ValueError, "accounting: 'pld' composes the noise of levels"),
         ({"accounting": "zcdp"}, ValueError, "accounting: 'zcdp' composes the noise of levels"),
-        ({"budget_split": {"state": 1}}, ValueError, "budget_split: no weight for the level 'county'"),
+        ({"budget_split": {"state": 1}}, ValueError, "budget_split: 'state' is not measured"),
     ],
 )
 def test_what_it_cannot_do_is_refused_before_anything_is_spent(areas, changes, error, begins):

@@ -72,6 +72,13 @@ def test_other_column_names_can_be_mapped(tmp_path):
     assert trips["count"].to_pylist() == [3, 12, 1]
 
 
+def test_headers_that_are_nearly_right_are_told_what_is_amiss(tmp_path):
+    small = archive(tmp_path, [HEADER.lower(), *ROWS])
+    assert "it has one that differs in capitals or spaces only" in refusal(small)
+    commas = archive(tmp_path, [line.replace(";", ",") for line in (HEADER, *ROWS)])
+    assert "cells must be separated by semicolons" in refusal(commas)
+
+
 def test_trips_can_be_released(tmp_path):
     trips = read_istat(archive(tmp_path), level="municipality")
     leaves = pa.table(

@@ -208,6 +208,11 @@ def test_what_a_release_raises_says_which_it_was(people):
         ({"mechanisms": [None]}, TypeError, "mechanisms: list has no names; give a dictionary"),
         ({"metrics": [max]}, TypeError, "metrics: list has no names"),
         ({"budgets": []}, ValueError, "budgets: nothing is given"),
+        ({"data": ("people", None)}, TypeError, r"data: str must be a tallytree\.evaluate\.Data"),
+        ({"data": evaluate.Data("p", None, PEOPLE.to_pandas())}, TypeError, "truth of 'p' is a DataFrame and must be"),
+        ({"budgets": [1.0]}, TypeError, r"budgets: 1\.0 must be a tallytree\.Budget, for instance Budget\(epsilon=1\)"),
+        ({"metrics": {"m": "max"}}, TypeError, "metrics: 'm' is 'max' and must be a function of a LevelResult"),
+        ({"levels": "all"}, TypeError, r"levels: 'all' must be a list of levels' names, for instance \['all'\]"),
         ({"runs": 0}, ValueError, "runs: 0 must be at least 1"),
         ({"runs": 2.5}, TypeError, r"runs: 2\.5 must be an integer"),
         ({"levels": ["city"]}, ValueError, "levels: 'city' is not a level of 'people'; its levels are all, state, cou"),
@@ -233,6 +238,11 @@ def test_two_data_sets_of_one_name_and_a_truth_without_a_path_are_refused(people
         evaluate.compare(blind, both, budgets, neighboring="add_remove")
     with pytest.raises(ValueError, match="results: column 'data' is missing"):
         evaluate.summary(PEOPLE)
+
+
+def test_one_budget_needs_no_list(people, both):
+    found = evaluate.compare(people, both, tt.Budget(epsilon=1), neighboring="add_remove", runs=1)
+    assert set(found["epsilon"].to_pylist()) == {1.0}
 
 
 def test_nothing_of_the_data_is_in_a_repr(people):

@@ -37,12 +37,13 @@ class LeastSquares:
     measurements and public facts, so it costs no privacy.
 
     `std_dev` of a count is that of the least-squares estimate without the constraint x ≥ 0 and without pruning (Hay et
-    al. 2010); near zero the error is smaller, and not symmetric.
+    al. 2010); near zero the error is smaller, and not symmetric. With a `sparsity` it is not known.
 
     Args:
         sparsity: κ, for sparse data: in the end a leaf that is not zero must be worth κ² of the sum of squares, what
-            was measured of its ancestors included (`solvers.sparse_support`). 0 keeps all; 3 leaves few false
-            positives.
+            was measured of its ancestors included (`solvers.sparse_support`). 0 keeps all; 3 halves the false
+            positives of the paper's sparse data at ε = 1 (`docs/counts.md`). Not for data that are not sparse: a true
+            count that does not stand out of the noise is left out, too, and its siblings get what it had.
         largest_fit: where more nodes than this would be fitted at once, counts stay as projected family by family, as
             in `TopDown`, and have no `std_dev`. A node takes some 300 bytes of memory.
 
@@ -78,7 +79,8 @@ class LeastSquares:
                 levels = _reprojected(_without(levels, _supported(levels, self.sparsity**2)))
             if self._fits(levels):
                 levels = _fitted(levels)
-        return _released(tree, levels, with_std_dev=self._fits(levels))
+        # What `support` chose, it chose by the same noise: the fit's own variances know nothing of that.
+        return _released(tree, levels, with_std_dev=self.sparsity == 0 and self._fits(levels))
 
     def _fits(self, levels: Sequence[_Level]) -> bool:
         """Whether all levels can be fitted at once."""

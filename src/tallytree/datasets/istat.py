@@ -191,6 +191,10 @@ def _check_header(header: bytes, wanted: Mapping[str, str], encoding: str, where
         if found != 1:
             lacks = "has no" if found == 0 else f"has {found} times the"
             hint = "; the file is UTF-8: give encoding='utf-8-sig'" if header.startswith(b"\xef\xbb\xbf") else ""
+            if len(names) == 1:
+                hint += "; cells must be separated by semicolons"
+            elif theirs.casefold() in {name.strip().casefold() for name in names}:
+                hint += "; it has one that differs in capitals or spaces only"
             # What is there instead is not said: a file without a header starts with people's ways.
             raise BadLineError(
                 f"{where}: the header (line 1) {lacks} column {theirs!r}; say what {ours} is called with "

@@ -94,7 +94,7 @@ GROUP_SIZE_METRICS: Mapping[str, Metric] = {
 def compare(
     data: Data | Sequence[Data],
     mechanisms: Mapping[str, Any],
-    budgets: Iterable[Budget],
+    budgets: Budget | Iterable[Budget],
     *,
     neighboring: str | Sequence[str],
     accounting: str | Sequence[str | None] | None = None,
@@ -111,7 +111,7 @@ def compare(
     Args:
         data: the data set, or several.
         mechanisms: by the names they have in the results, e.g. `{"InfTDA": tt.counts.TopDown()}`.
-        budgets: the budgets.
+        budgets: the budget, or several.
         neighboring: `"add_remove"` or `"change_one"`, or both.
         accounting: for budgets with δ: None (the default), `"pld"`, `"zcdp"`, `"paper"`, or several. Other budgets are
             accounted for exactly and have one row.
@@ -128,12 +128,15 @@ def compare(
     Raises:
         ValueError: nothing to compare, a name that is there twice, fewer than one run, an unknown level, a true table
             without a path column.
-        TypeError: mechanisms or metrics without names.
+        TypeError: mechanisms or metrics without names, metrics that are no functions, or something that is no `Data` or
+            no `Budget`.
         What a release raises, with a note of which it was.
     """
     sets = [data] if isinstance(data, Data) else list(data)
-    given = list(budgets)
+    given = [budgets] if isinstance(budgets, Budget) else list(budgets)
     _check(sets, mechanisms, given, runs, metrics)
+    if isinstance(levels, str):
+        raise TypeError(f"levels: {levels!r} must be a list of levels' names, for instance [{levels!r}]")
     relations = [neighboring] if isinstance(neighboring, str) else list(neighboring)
     accountings = [accounting] if accounting is None or isinstance(accounting, str) else list(accounting)
     seeds = [int(word >> 1) for word in np.random.SeedSequence(seed).generate_state(runs, np.uint64)]
@@ -289,15 +292,27 @@ def _terms(release: Release, budget: Budget) -> dict[str, Any]:
     return stated | {name: None if amount is None else float(amount) for name, amount in amounts.items()}
 
 
-def _check(
-    sets: Sequence[Data], mechanisms: Mapping[str, Any], budgets: Sequence[Budget], runs: int, metrics: object
-) -> None:
+def _check(sets: Sequence[Any], mechanisms: Mapping[str, Any], budgets: Sequence[Any], runs: int, metrics: Any) -> None:
     for argument, value in (("mechanisms", mechanisms), ("metrics", {} if metrics is None else metrics)):
         if not isinstance(value, Mapping):
             raise TypeError(f"{argument}: {type(value).__name__} has no names; give a dictionary by name")
     for argument, values in (("data", sets), ("mechanisms", mechanisms), ("budgets", budgets)):
         if not values:
             raise ValueError(f"{argument}: nothing is given to compare; give at least one")
+    for one in sets:
+        if not isinstance(one, Data):
+            raise TypeError(f"data: {type(one).__name__} must be a tallytree.evaluate.Data(name, release, true)")
+        if not isinstance(one.true, pa.Table):
+            raise TypeError(
+                f"data: the truth of {one.name!r} is a {type(one.true).__name__} and must be a pyarrow table; "
+                "pyarrow.Table.from_pandas(…) makes one of a data frame"
+            )
+    for budget in budgets:
+        if not isinstance(budget, Budget):
+            raise TypeError(f"budgets: {budget!r} must be a tallytree.Budget, for instance Budget(epsilon=1)")
+    for name, metric in (metrics or {}).items() if isinstance(metrics, Mapping) else ():
+        if not callable(metric):
+            raise TypeError(f"metrics: {name!r} is {metric!r} and must be a function of a LevelResult")
     names = [one.name for one in sets]
     for name in names:
         if names.count(name) > 1:

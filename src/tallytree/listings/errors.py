@@ -22,16 +22,16 @@ def show_errors_of_levels(console: Console, release: Release) -> None:
     rows = []
     for stated in errors["levels"]:
         table = release.table(stated["level"])
-        listed = table.num_rows > 0
-        std_dev = np.median(table["std_dev"].to_numpy()) if listed else 0.0
-        width = np.median(table["ci_upper"].to_numpy() - table["ci_lower"].to_numpy()) if listed else 0.0
+        known, listed = "ci_upper" in table.column_names, table.num_rows > 0
+        std_dev = np.median(table["std_dev"].to_numpy()) if known and listed else 0.0
+        width = np.median(table["ci_upper"].to_numpy() - table["ci_lower"].to_numpy()) if known and listed else 0.0
         hidden = stated["unlisted_ci_upper"]
         rows.append(
             [
                 printable(stated["level"]),
                 f"{table.num_rows:,}",
-                f"{std_dev:.4g}",
-                f"{width:,.0f}",
+                f"{std_dev:.4g}" if known else "not known",
+                f"{width:,.0f}" if known else "not known",
                 "" if hidden is None else f"{hidden:,}",
             ]
         )

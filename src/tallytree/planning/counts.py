@@ -42,7 +42,10 @@ def counts_job(
 ) -> CountsJob:
     """Plan a release of counts; see `tallytree.release_counts`."""
     if not isinstance(hierarchy, Hierarchy | Product):
-        raise TypeError(f"hierarchy: {type(hierarchy).__name__} must be a tallytree.Hierarchy or a tallytree.Product")
+        raise TypeError(
+            f"hierarchy: {type(hierarchy).__name__} must be a tallytree.Hierarchy or a tallytree.Product; make one "
+            "with tallytree.Hierarchy.from_table(leaves, levels=[…])"
+        )
     terms = options.terms()
     mechanism = _counts_mechanism(options.mechanism)
     statistics = mechanism.statistics(hierarchy, total_is_public=terms.total_is_public)
@@ -139,7 +142,8 @@ def _counts_mechanism(given: Any) -> CountsMechanism:
     if given is None:
         return LeastSquares()
     if not isinstance(given, CountsMechanism) or not is_dataclass(type(given)):
-        raise TypeError(f"mechanism: {given!r} must be one of tallytree.counts, for instance LeastSquares()")
+        hint = f"{given.__name__}(), with parentheses" if isinstance(given, type) else "for instance LeastSquares()"
+        raise TypeError(f"mechanism: {given!r} must be one of tallytree.counts, {hint}")
     return given
 
 

@@ -20,7 +20,12 @@ def refuse_existing(folder: str | os.PathLike[str]) -> Path:
 
     Raises:
         FileExistsError: something is.
+        ValueError, TypeError: no path.
     """
+    if not isinstance(folder, str | os.PathLike):
+        raise TypeError(f"folder: {folder!r} must be the path of a folder to be made")
+    if not os.fspath(folder):
+        raise ValueError("folder: '' is no name; give the path of a folder to be made")
     path = Path(os.path.abspath(folder))  # noqa: PTH100  (resolve() would follow a dangling link)
     if os.path.lexists(path):
         raise FileExistsError(

@@ -48,6 +48,8 @@ def stated_errors(statement: Mapping[str, Any], level: str) -> LevelErrors:
     if errors is None:
         return LevelErrors()
     of_level = next(each for each in errors["levels"] if each["level"] == level)
+    if of_level["upward_std_dev"] is None:
+        return LevelErrors()
     return LevelErrors(errors["replicates"], of_level["upward_std_dev"])
 
 
@@ -60,8 +62,9 @@ def with_intervals(table: pa.Table, alpha: float, errors: LevelErrors) -> pa.Tab
     """
     if "std_dev" not in table.column_names:
         raise ValueError(
-            f"alpha: {alpha!r} asks for intervals, but this release does not know the errors of its numbers; estimate "
-            "them with tallytree.replicate_errors(release), or `tallytree error DIR`"
+            f"alpha: {alpha!r} asks for intervals, but this release does not know the errors of this level's numbers; "
+            "estimate them with tallytree.replicate_errors(release), or `tallytree error DIR` (with "
+            "StabilityHistogram, those of the leaves can be)"
         )
     name = "count" if "count" in table.column_names else "groups"
     lower, upper = interval(table.column(name).to_numpy(), table.column("std_dev").to_numpy(), alpha, errors)

@@ -70,7 +70,7 @@ class Release:
 
         Path columns (strings), then `count`; or, for group sizes, `size` and `groups`, one row per (node, size) with
         groups; int64 (`groups` is float64 where the mechanism releases fractions). Counts list every node of a
-        hierarchy, and the non-zero cells of flows. Rows are in the hierarchy's own order.
+        hierarchy, and the non-zero cells of flows and other products. Rows are in the hierarchy's own order.
 
         Then, where a fit or `tallytree.replicate_errors` knows them, `std_dev` (float64, of a number's error), and
         `ci_lower` and `ci_upper` (int64): an interval for the true number, which misses it with probability `alpha`. It
@@ -181,7 +181,10 @@ class Release:
 
         Raises:
             ValueError: not a whole release, of another format version, or changed since it was written.
+            TypeError: not a path.
         """
+        if not isinstance(folder, str | os.PathLike):
+            raise TypeError(f"folder: {folder!r} must be the path of a saved release")
         place = Path(os.path.abspath(folder))  # noqa: PTH100  (a later change of directory must not matter)
         manifest = read_manifest(place)
         for name, facts in manifest["files"].items():

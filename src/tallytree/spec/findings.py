@@ -61,6 +61,8 @@ def _unknown_key(document: Document, statistic: str, path: KeyPath) -> str:
         other = next((name for name, spec in SPECS.items() if key in spec.model_fields), None)
         if other:
             return f"is a key for {other}, not for {statistic}"
+    if path[:-1] == ("mechanism",):
+        return f"unknown key; options of a mechanism go under options: {{name: …, options: {{{key}: …}}}}"
     return f"unknown key; the keys here are {', '.join(fields)}"
 
 
