@@ -977,3 +977,20 @@ def test_an_account_that_was_never_recorded_has_nothing_to_finish(ledger, path):
 
 def test_a_statement_with_a_ledger_is_still_json(areas, path):
     assert json.loads(json.dumps(release(areas, path).statement))["ledger"]["dataset"] == "people"
+
+
+def test_a_name_that_is_nearly_a_known_one_is_warned_of(tmp_path, areas):
+    """Once, before anything is read; a name of its own, or a known one, is no slip."""
+    path = tmp_path / "ledger.db"
+    Ledger.create(path).set_limit("people 2020", tt.Budget(epsilon=9), neighboring="add_remove")
+
+    def release(name):
+        tt.release_counts(PEOPLE, areas, PURE, neighboring="add_remove", ledger=path, dataset=name)
+
+    for slip in ("People 2020", "peopel 2020"):
+        with pytest.warns(UserWarning, match="no limit; if 'people 2020' is meant, give that name") as warned:
+            release(slip)
+        assert len(warned) == 1
+    release("people 2020")
+    release("trips")
+    release("People 2020")

@@ -14,12 +14,14 @@ bring the journal back and undo it.
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
 import re
 import sqlite3
 import tempfile
 import unicodedata
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -411,11 +413,27 @@ class Account:
         self.posting = posting
         self._number: int | None = None
         self._checked: FileIdentity | None = None
+        self._warned = False
 
     def check(self) -> DataSet:
-        """See `Ledger.check`; nothing is recorded."""
+        """See `Ledger.check`; nothing is recorded. Warns of a new data set where one of nearly its name is known."""
         self._checked = self.ledger.identity()
-        return self.ledger.check(self.posting)
+        found = self.ledger.check(self.posting)
+        if not (self._warned or found.entries or found.limit):
+            self._warn_of_a_likely_slip()
+        return found
+
+    def _warn_of_a_likely_slip(self) -> None:
+        """A name that was mistyped starts with nothing spent, and with no limit."""
+        known = [each.name for each in self.ledger.datasets()] if self.ledger.path.exists() else []
+        near = _nearest(self.posting.dataset, known)
+        if near is not None:
+            self._warned = True
+            warnings.warn(
+                f"dataset: {self.posting.dataset!r} is new in the ledger {self.ledger.path.name!r}, so nothing of it is "
+                f"spent and it has no limit; if {near!r} is meant, give that name",
+                stacklevel=2,
+            )
 
     def record(self) -> None:
         """See `Ledger.record`; no noise may be drawn unless this has returned."""
@@ -429,6 +447,13 @@ class Account:
             self.ledger.finish(self._number)
         except (OSError, ValueError) as error:
             logger.warning("the release stays in the ledger as started, which changes nothing else: %s", error)
+
+
+def _nearest(name: str, known: Sequence[str]) -> str | None:
+    """The data set of nearly this name, whatever the capitals; None where there is none, or it is this one."""
+    folded = {each.casefold(): each for each in known if each != name}
+    near = difflib.get_close_matches(name.casefold(), [*folded], n=1, cutoff=0.85)
+    return folded[near[0]] if near and name not in known else None
 
 
 def checked_name(dataset: object) -> str:
