@@ -94,6 +94,12 @@ def test_a_ledger_is_listed(folder):
     assert output("ledger", "ledger.db", "--dataset", "trips").startswith("trips: ")
 
 
+def test_a_limit_needs_an_amount(folder):
+    assert refusal("limit", "ledger.db", "people", "--neighboring", "add_remove") == (
+        "epsilon: no amount is given; add --epsilon NUMBER, with --delta or without, or --rho NUMBER"
+    )
+
+
 def test_a_ledger_without_a_limit_says_so(folder):
     output("release", "counts.yaml", "--out", "out", *HERE)
     listed = output("ledger", "ledger.db")

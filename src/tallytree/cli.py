@@ -259,6 +259,10 @@ def limit(
             for name, text in (("epsilon", epsilon), ("delta", delta), ("rho", rho))
             if text is not None
         }
+        if not amounts:
+            raise ValueError(
+                "epsilon: no amount is given; add --epsilon NUMBER, with --delta or without, or --rho NUMBER"
+            )
         terms: dict[str, Any] = {"neighboring": neighboring, "max_contributions": max_contributions, "unit": unit}
         Ledger(ledger).set_limit(dataset, Budget(**amounts), **terms)
         _show_account(open_console(), ledger, dataset)

@@ -430,8 +430,8 @@ class Account:
         if near is not None:
             self._warned = True
             warnings.warn(
-                f"dataset: {self.posting.dataset!r} is new in the ledger {self.ledger.path.name!r}, so nothing of it is "
-                f"spent and it has no limit; if {near!r} is meant, give that name",
+                f"dataset: {self.posting.dataset!r} is new in the ledger {self.ledger.path.name!r}, so nothing of it "
+                f"is spent and it has no limit; if {near!r} is meant, give that name",
                 stacklevel=2,
             )
 

@@ -240,9 +240,14 @@ def _obstacle_to_pld(budget: Budget, asked: Sequence[Asked]) -> str | None:
         return f"is computed in floats, which {budget!r} is too fine for: delta must be at least 1e-12"
     for each in asked:
         if not each.sensitivity.shifts:
+            beyond = ""
+            if each.statistic not in ("counts", "total"):
+                beyond = (
+                    " (with quantities not for sorted sizes or the largest size, nor for over a thousand cells that "
+                    "move at once)"
+                )
             return (
-                "is proven for max_contributions=1 only, and with quantities not for sorted sizes or the largest size, "
-                f"nor for over a thousand cells that move at once: how the cells of {each.statistic!r} at "
+                f"is proven for max_contributions=1 only{beyond}: how the cells of {each.statistic!r} at "
                 f"{each.level!r} move most is not proven"
             )
         if len(each.sensitivity.shifts) > 1:
