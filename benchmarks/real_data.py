@@ -88,6 +88,7 @@ def taxi_matching(data: Path, runs: int) -> None:
                 groups="groups",
                 neighboring="add_remove",
                 max_group_size=largest,
+                mechanism=tt.sizes.Matching(),
             )
             distances.append([mean_distance(release.table(level), rows) for level in release.levels])
         figures = " | ".join(mean_and_error(column) for column in np.transpose(distances))
@@ -118,6 +119,7 @@ def flows(name: str, data: Path, reference: Path, runs: int) -> None:
                 budget=tt.Budget(epsilon=epsilon, delta=DELTA),
                 neighboring="change_one",
                 accounting="paper",
+                mechanism=tt.counts.TopDown(),
             )
             errors.append([count_errors(release, level, trips) for level in release.levels])
         means = np.mean(errors, axis=0)

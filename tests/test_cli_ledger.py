@@ -150,7 +150,7 @@ def test_check_shows_the_room_and_records_nothing(folder):
         (["ledger", "nowhere.db"], "ledger: no file at 'nowhere.db'; give the path of a ledger"),
         (["ledger", "counts.yaml"], "ledger: 'counts.yaml' is not a tallytree ledger, or a damaged one; "),
         (["ledger", "one.db", "--dataset", "x"], "dataset: the ledger 'one.db' has no 'x'; it has 'people'"),
-        (["limit", "one.db", "people"], "budget: give either epsilon "),
+        (["limit", "one.db", "people"], "epsilon: no amount is given; add --epsilon NUMBER"),
         (["limit", "one.db", "people", "--epsilon", "one"], "epsilon: 'one' must be a number"),
         (["limit", "one.db", "people", "--epsilon", "1e99999"], "epsilon: 1e99999 is out of range"),
         (["limit", "one.db", "people", "--epsilon", "-1"], "epsilon: "),
