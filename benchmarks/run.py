@@ -88,27 +88,31 @@ class Replay:
 
 def top_down(data: Path) -> list[str]:
     trips, areas = flows_data(data)
-    options = Options(neighboring="change_one", accounting="paper")
-    job = flows_job(
-        trips,
-        tt.Budget(epsilon=1, delta=1e-8),
-        options,
-        origins=areas,
-        destinations=areas,
-        **SIDES,
-        count="count",
+    job, fit = (
+        flows_job(
+            trips,
+            tt.Budget(epsilon=1, delta=1e-8),
+            Options(neighboring="change_one", accounting="paper", mechanism=mechanism),
+            origins=areas,
+            destinations=areas,
+            **SIDES,
+            count="count",
+        )
+        for mechanism in (tt.counts.TopDown(), tt.counts.LeastSquares())
     )
     true = job._tabulate()
     replay = Replay()
 
-    def mechanism(source: Any) -> None:
+    def mechanism(source: Any, job: Any = job) -> None:
         job.mechanism.release_counts(job.tree, true.total, Measurer(true, job.plan, source))
 
     mechanism(replay)  # compiles, and draws the noise
+    mechanism(KeyedNoise(noise_key()), fit)
     seconds = {
         "TopDown, noise excluded": best(lambda: mechanism(replay), 5),
         "TopDown with keyed noise": best(lambda: mechanism(KeyedNoise(noise_key())), 5),
         "TopDown with OpenDP's noise": best(lambda: mechanism(OpenDPNoise()), 1),
+        "LeastSquares with keyed noise": best(lambda: mechanism(KeyedNoise(noise_key()), fit), 5),
         "release_flows as a whole, records in memory": best(job.run, 5),
     }
     peer = peer_seconds(trips)
