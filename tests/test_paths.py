@@ -12,7 +12,7 @@ import tallytree as tt
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
 from tallytree.release import NodeTable, Release
-from tallytree.release.paths import node_numbers_of_paths
+from tallytree.release.paths import node_numbers
 
 
 def hierarchy(leaves, levels=("a", "b")):
@@ -33,20 +33,19 @@ def test_paths_lead_back_to_their_nodes(first, second, without_top, random):
         for depth in range(len(tree.levels)):
             nodes = np.arange(tree.size(depth), dtype=np.int64)
             random.shuffle(nodes)
-            if tree.path_columns(depth):
-                assert node_numbers_of_paths(tree, depth, tree.path_table(depth, nodes)).tolist() == nodes.tolist()
+            assert node_numbers(tree, depth, tree.path_table(depth, nodes), len(nodes)).tolist() == nodes.tolist()
 
 
 def test_paths_that_the_tree_does_not_have_lead_nowhere():
     tree = hierarchy([("X", "x"), ("Y", "y")])
     paths = pa.table({"a": ["X", "X", "Y", "?"], "b": ["x", "y", "y", "y"]})
-    assert node_numbers_of_paths(tree, 2, paths).tolist() == [0, -1, 1, -1]
+    assert node_numbers(tree, 2, paths, 4).tolist() == [0, -1, 1, -1]
     root = hierarchy([("X", "x"), ("X", "y")])
-    assert node_numbers_of_paths(root, 0, pa.table({"a": ["X", "Y"]})).tolist() == [0, -1]
-    assert node_numbers_of_paths(root, 1, pa.table({"a": ["X", "Y"], "b": ["y", "y"]})).tolist() == [1, -1]
+    assert node_numbers(root, 0, pa.table({"a": ["X", "Y"]}), 2).tolist() == [0, -1]
+    assert node_numbers(root, 1, pa.table({"a": ["X", "Y"], "b": ["y", "y"]}), 2).tolist() == [1, -1]
     product = Product({"o": tree, "d": tree}, order=["o", "d", "o", "d"])
     paths = pa.table({"o_a": ["Y", "Y"], "d_a": ["X", "?"]})
-    assert node_numbers_of_paths(product, 2, paths).tolist() == [2, -1]
+    assert node_numbers(product, 2, paths, 2).tolist() == [2, -1]
 
 
 def saved(tree, folder):

@@ -20,7 +20,8 @@ from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measurement, Noise
 from tallytree.planning import Options, group_sizes_job
 from tallytree.reconcile import FITTING, MADE_AGAIN
-from tallytree.recorded import RecordedMeasurements, node_numbers
+from tallytree.recorded import RecordedMeasurements
+from tallytree.release.paths import node_numbers
 from tallytree.sizes import SizesDomain
 
 ROWS = pa.table(

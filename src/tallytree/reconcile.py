@@ -17,12 +17,12 @@ from tallytree.recorded import (
     FRESH_COPY,
     described,
     described_row,
-    node_numbers,
     path_texts,
     read_measurements,
     recorded_noise,
 )
 from tallytree.release import LevelTable, NodeTable, Release
+from tallytree.release.paths import node_numbers
 from tallytree.sizes.choice import chosen_mechanism
 from tallytree.sizes.mechanism import (
     FOR_COMPARISON,

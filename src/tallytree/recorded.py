@@ -20,6 +20,7 @@ from tallytree.arrays import IntArray, concatenate_ranges
 from tallytree.hierarchy import Hierarchy, Tree
 from tallytree.measurements import Distribution, Measurement, Noise, Statistic
 from tallytree.release import Release
+from tallytree.release.paths import node_numbers
 from tallytree.sizes.mechanism import SizesDomain
 from tallytree.tables import text_column
 
@@ -143,19 +144,6 @@ def read_measurements(
     return RecordedMeasurements(
         {level: _read_level(release, domain, level, statistic, noise) for level, (statistic, noise) in measured.items()}
     )
-
-
-def node_numbers(hierarchy: Hierarchy, depth: int, paths: pa.Table, rows_in_all: int) -> IntArray:
-    """Which node of a level each row is about, by its path columns (strings): int64 (rows,); −1 for none."""
-    names = hierarchy.path_columns(depth)
-    if not names:  # the root that was added
-        return np.zeros(rows_in_all, dtype=np.int64)
-    keys = [str(i) for i in range(len(names))]  # a level may be named like a column that is added here
-    nodes = np.arange(hierarchy.size(depth), dtype=np.int64)
-    known = hierarchy.path_table(depth, nodes).rename_columns(keys).append_column("node", pa.array(nodes))
-    rows = paths.select(list(names)).rename_columns(keys).append_column("row", pa.array(np.arange(paths.num_rows)))
-    found = rows.join(known, keys, join_type="left outer").sort_by("row")
-    return np.asarray(found.column("node").fill_null(-1).to_numpy(), dtype=np.int64)
 
 
 def path_texts(table: pa.Table, hierarchy: Tree, depth: int, where: str, also: tuple[str, ...] = ()) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
@@ -102,6 +103,19 @@ def checked_terms(
         person,
         distinct,
     )
+
+
+def require_packages(argument: str, choice: str, packages: Iterable[str]) -> None:
+    """Refuse a choice of the papers' own solvers that this installation cannot keep, before anything is spent.
+
+    Raises:
+        ModuleNotFoundError: one of its packages is not installed.
+    """
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise ModuleNotFoundError(
+                f'{argument}: {choice!r} needs {package}, which is not installed: pip install "tallytree[papers]"'
+            )
 
 
 def integer(value: Any, argument: str, *, least: int | None = None, most: int | None = None) -> int:

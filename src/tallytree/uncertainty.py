@@ -33,7 +33,7 @@ from tallytree.release.intervals import (
     checked_alpha,
     interval,
 )
-from tallytree.release.paths import node_numbers_of_paths
+from tallytree.release.paths import node_numbers
 from tallytree.sizes import LevelSizes, SizesDomain, SizesMechanism
 from tallytree.squared_errors import SquaredErrors
 from tallytree.statement import TABLES_MADE_BY, TOTAL_IS_PUBLIC, versions
@@ -111,21 +111,22 @@ def replicate_errors(
             done()
     floors = [0.0] * len(errors) if statistic == "group_sizes" else _upward_floors(tree, plan)
     zeros_are_listed = statistic == "counts" and tree.enumerated
-    tables: dict[str, LevelTable] = {}
-    stated: list[dict[str, Any]] = []
-    for depth, (name, table) in enumerate(found.tables.items()):
+    tables: dict[str, LevelTable] = dict(found.tables)
+    stated: list[dict[str, Any]] = [
+        {"level": name, "upward_std_dev": None, "unlisted_ci_upper": None} for name in tables
+    ]
+    for depth, name in enumerate(found.levels):
         if plan.thresholds and name not in plan.thresholds:
-            tables[name] = table
-            stated.append({"level": name, "upward_std_dev": None, "unlisted_ci_upper": None})
-            continue
-        std_dev, of_level = errors[depth].std_dev, LevelErrors(rounds, floors[depth])
+            continue  # nothing published tells what its sums miss
+        of_level, std_dev = LevelErrors(rounds, floors[depth]), errors[depth].std_dev
         lower, upper = interval(published[depth].numbers, std_dev, level_alpha, of_level)
         columns = pa.table({"std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
-        tables[name] = TableWithErrors(table, columns)
-        hidden = (
-            None if zeros_are_listed else _hidden(errors[depth].largest_unlisted(level_alpha), level_alpha, of_level)
-        )
-        stated.append({"level": name, "upward_std_dev": of_level.upward_std_dev, "unlisted_ci_upper": hidden})
+        tables[name] = TableWithErrors(tables[name], columns)
+        stated[depth]["upward_std_dev"] = of_level.upward_std_dev
+        if not zeros_are_listed:
+            stated[depth]["unlisted_ci_upper"] = _hidden(
+                errors[depth].largest_unlisted(level_alpha), level_alpha, of_level
+            )
     entry = {
         "method": "replicates",
         "replicates": rounds,
@@ -227,7 +228,7 @@ def _published(table: LevelTable, tree: Tree, depth: int) -> _Published:
         part = table.read(rows.start, min(rows.stop, table.num_rows))
         numbers = "groups" if "groups" in part.column_names else "count"
         paths = path_texts(part, tree, depth, where, (numbers,))
-        nodes = node_numbers_of_paths(tree, depth, paths) if paths.num_columns else np.zeros(part.num_rows, np.int64)
+        nodes = node_numbers(tree, depth, paths, part.num_rows)
         if (nodes < 0).any():
             raise ValueError(
                 f"hierarchy: it has no node {described_row(paths, int(np.argmax(nodes < 0)))} at the level "

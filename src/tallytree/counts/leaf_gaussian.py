@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tallytree.counts.descent import CELLS_AT_ONCE
 from tallytree.counts.level_counts import LevelCounts, sum_over_tree, whole_levels
 from tallytree.counts.mechanism import leaf_statistics
 from tallytree.hierarchy import Tree
@@ -13,8 +14,6 @@ from tallytree.measurements import Measures, Statistic
 
 MOST_CELLS = 2**27
 """A cell takes some 70 bytes on its way to the tables: 9 GiB in all."""
-
-CELLS_AT_ONCE = 4_000_000
 
 
 @dataclass(frozen=True)

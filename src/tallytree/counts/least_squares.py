@@ -216,15 +216,14 @@ def _released(tree: Tree, levels: Sequence[_Level], *, with_std_dev: bool) -> li
     everywhere: FloatArray | None = None
     place = -1
     for depth in range(len(tree.levels)):
-        measured = place + 1 < len(levels) and levels[place + 1].depth == depth
-        place += measured
+        place += place + 1 < len(levels) and levels[place + 1].depth == depth
         counts = LevelCounts(_nodes_at(tree, depth, levels[place]), levels[place].counts)
         if tree.enumerated:
             counts = whole_level(tree, depth, counts)
         if combined is not None:
             variances = combined.nodes[place]
             if tree.enumerated:
-                everywhere = variances = _everywhere(tree, depth, levels, combined, place, measured, everywhere)
+                everywhere = variances = _everywhere(tree, depth, levels, combined, place, everywhere)
             counts = replace(counts, std_dev=np.sqrt(variances))
         released.append(counts)
     return released
@@ -247,14 +246,13 @@ def _everywhere(
     levels: Sequence[_Level],
     combined: Combined,
     place: int,
-    measured: bool,
     above: FloatArray | None,
 ) -> FloatArray:
     """The variance of every node of a level: of what was not measured, that of the node above it which is 0."""
     if above is None:
         return combined.nodes[0] if len(combined.nodes[0]) else np.array([levels[0].variance])
     variances = above[tree.parents(depth, np.arange(tree.size(depth), dtype=np.int64))]
-    if measured and combined.families:
+    if levels[place].depth == depth and combined.families:
         children, offsets = tree.children(depth - 1, _nodes_at(tree, depth - 1, levels[place - 1]))
         of_a_child = combined.of_a_child(place - 1, levels[place].variance)
         variances[children] = np.repeat(of_a_child, np.diff(offsets))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -11,13 +10,14 @@ import numpy as np
 
 from tallytree.arrays import IntArray, offsets_of
 from tallytree.counts.descent import Families, measured_families, measured_root, positive
-from tallytree.counts.level_counts import LevelCounts, whole_level
+from tallytree.counts.level_counts import LevelCounts, whole_levels
 from tallytree.counts.mechanism import checked_sparsity, statistics_of_counts
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Statistic
 from tallytree.solvers.black_boxes_simplex import chebyshev_mip_families, euclidean_rounded_families
 from tallytree.solvers.simplex import chebyshev_families, euclidean_families
 from tallytree.solvers.thresholds import survivors
+from tallytree.terms import require_packages
 
 Projection = Literal["chebyshev", "euclidean", "cvxpy-l2", "cvxpy-linf"]
 
@@ -66,12 +66,7 @@ class TopDown:
                 f'projection: {self.projection!r} is not known; choose "chebyshev" or "euclidean" (or "cvxpy-l2" or '
                 '"cvxpy-linf", to compare with)'
             )
-        for package in NEEDS.get(self.projection, ()):
-            if importlib.util.find_spec(package) is None:  # before anything is spent
-                raise ModuleNotFoundError(
-                    f"projection: {self.projection!r} needs {package}, which is not installed: "
-                    'pip install "tallytree[papers]"'
-                )
+        require_packages("projection", self.projection, NEEDS.get(self.projection, ()))
         checked_sparsity(self.sparsity)
 
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
@@ -83,21 +78,17 @@ class TopDown:
         if total is None:
             # The only constraint on a measured root is that it is not negative.
             total = max(0, measured_root(tree, measurer)[0])
-        above = LevelCounts(np.zeros(1, dtype=np.int64), np.array([total], dtype=np.int64))
-        released = [above]
+        released = [positive(LevelCounts(np.zeros(1, dtype=np.int64), np.array([total], dtype=np.int64)))]
         for depth in range(1, len(tree.levels)):
-            above = self.descend(tree, depth, positive(above), measurer)
-            released.append(whole_level(tree, depth, above) if tree.enumerated else above)
-        if not tree.enumerated:
-            released[0] = positive(released[0])
-        return released
+            released.append(self._descend(tree, depth, released[-1], measurer))
+        return whole_levels(tree, released)
 
-    def descend(self, tree: Tree, depth: int, above: LevelCounts, measurer: Measures) -> LevelCounts:
+    def _descend(self, tree: Tree, depth: int, above: LevelCounts, measurer: Measures) -> LevelCounts:
         """The non-zero nodes of the level, from the non-zero nodes of the level above."""
         if tree.only_children(depth):
             return LevelCounts(tree.children(depth - 1, above.nodes)[0], above.counts)
         parts = [
-            positive(LevelCounts(families.nodes, self.project(families)))
+            positive(LevelCounts(families.nodes, self._project(families)))
             for families in measured_families(tree, depth, above, measurer)
         ]
         if not parts:
@@ -106,7 +97,7 @@ class TopDown:
             np.concatenate([part.nodes for part in parts]), np.concatenate([part.counts for part in parts])
         )
 
-    def project(self, families: Families) -> IntArray:
+    def _project(self, families: Families) -> IntArray:
         """The counts of all children: int64 (children,)."""
         nearest = _PROJECTIONS[self.projection]
         if self.sparsity == 0:

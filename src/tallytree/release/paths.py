@@ -13,25 +13,26 @@ from tallytree.hierarchy import Hierarchy, Tree
 from tallytree.product import Product
 
 
-def node_numbers_of_paths(tree: Tree, depth: int, paths: pa.Table) -> IntArray:
+def node_numbers(tree: Tree, depth: int, paths: pa.Table, rows: int) -> IntArray:
     """Which node of a level each row is about: int64 (rows,), −1 for a row that is about none.
 
     Args:
         tree: the public tree.
         depth: the level.
         paths: its path columns, as strings; other columns do not matter.
+        rows: how many rows it has, which a table without columns (of a root that was added) does not know.
     """
     if isinstance(tree, Hierarchy):
-        return _nodes_of(tree, depth, [paths.column(name) for name in tree.path_columns(depth)], paths.num_rows)
+        return _nodes_of(tree, depth, [paths.column(name) for name in tree.path_columns(depth)], rows)
     if not isinstance(tree, Product):
         raise TypeError(f"tree: {type(tree).__name__} must be a tallytree.Hierarchy or a tallytree.Product")
-    nodes = np.zeros(paths.num_rows, dtype=np.int64)
-    unknown = np.zeros(paths.num_rows, dtype=np.bool_)
+    nodes = np.zeros(rows, dtype=np.int64)
+    unknown = np.zeros(rows, dtype=np.bool_)
     for hierarchy, columns, whole in tree.parts(depth):
         if not columns:  # not refined yet
             continue
         below = len(hierarchy.levels) - 1 - (whole - len(columns))
-        part = _nodes_of(hierarchy, below, [paths.column(name) for name in columns], paths.num_rows)
+        part = _nodes_of(hierarchy, below, [paths.column(name) for name in columns], rows)
         unknown |= part < 0
         nodes = nodes * hierarchy.size(below) + part
     nodes[unknown] = -1

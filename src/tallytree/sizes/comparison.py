@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Sequence
 
@@ -14,10 +13,10 @@ from tallytree.sizes.mechanism import LevelSizes, SizesDomain
 from tallytree.sizes.noisy import NoisyLevel, whole_tails
 from tallytree.sizes.reconcile import leaves_of_forest, region_parents, released, released_level, size_forest
 from tallytree.solvers import black_boxes, cost_table
-from tallytree.terms import Invariants, integer
+from tallytree.terms import Invariants, integer, require_packages
 
-NEEDS = {"constraint_program": "ortools", "relaxed": "cvxpy", "mip": "pyscipopt"}
-"""The package behind a solver."""
+NEEDS = {"constraint_program": ("ortools",), "relaxed": ("cvxpy",), "mip": ("pyscipopt",)}
+"""The packages behind a solver."""
 
 
 def check_options(solver: str, known: Sequence[str], time_limit: float, delta: int | None = None) -> None:
@@ -40,10 +39,7 @@ def check_options(solver: str, known: Sequence[str], time_limit: float, delta: i
                 f"delta: {delta!r} is the width of cost tables; the solver {solver!r} has none, so leave it out"
             )
         integer(delta, "delta", least=1)
-    if solver in NEEDS and importlib.util.find_spec(NEEDS[solver]) is None:
-        raise ModuleNotFoundError(
-            f'solver: {solver!r} needs {NEEDS[solver]}, which is not installed: pip install "tallytree[papers]"'
-        )
+    require_packages("solver", solver, NEEDS.get(solver, ()))
 
 
 def caveat(solver: str) -> str | None:

@@ -23,7 +23,7 @@ from tallytree.solvers.black_boxes import (
     missing_extra,
     qp_solvers,
 )
-from tallytree.solvers.checks import check_integers, check_offsets
+from tallytree.solvers.checks import check_families, check_integers
 from tallytree.solvers.preorder import check_integer
 
 HIGHS_SETTINGS = {"mip_rel_gap": 0.0, "mip_abs_gap": 0.5}
@@ -207,11 +207,7 @@ def euclidean_rounded_families(noisy: npt.ArrayLike, offsets: npt.ArrayLike, tot
 def _one_by_one(
     solve: Callable[..., IntArray], noisy: npt.ArrayLike, offsets: npt.ArrayLike, totals: npt.ArrayLike
 ) -> IntArray:
-    values = check_integers("noisy", noisy)
-    cuts = check_offsets("offsets", offsets, "noisy", len(values))
-    sums = check_integers("totals", totals)
-    if len(sums) != len(cuts) - 1:
-        raise ValueError(f"totals has {len(sums)} entries; offsets describe {len(cuts) - 1} families")
+    values, cuts, sums = check_families(noisy, offsets, totals)
     x = np.empty_like(values)
     for first, end, total in zip(cuts[:-1], cuts[1:], sums, strict=True):
         x[first:end] = solve(values[first:end], int(total))

@@ -37,6 +37,31 @@ def check_integers(name: str, values: npt.ArrayLike) -> IntArray:
     return np.ascontiguousarray(array, np.int64)
 
 
+def check_families(
+    noisy: npt.ArrayLike, offsets: npt.ArrayLike, totals: npt.ArrayLike
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return families of noisy values, where each begins, and the sum of each, as int64.
+
+    Args:
+        noisy: (children,) family after family.
+        offsets: (families + 1,) family i is `noisy[offsets[i]:offsets[i + 1]]`.
+        totals: (families,)
+
+    Returns:
+        The three arrays.
+
+    Raises:
+        TypeError: as `check_integers`.
+        ValueError: as `check_integers` and `check_offsets`; also for another number of totals than of families.
+    """
+    values = check_integers("noisy", noisy)
+    cuts = check_offsets("offsets", offsets, "noisy", len(values))
+    sums = check_integers("totals", totals)
+    if len(sums) != len(cuts) - 1:
+        raise ValueError(f"totals has {len(sums)} entries; offsets describe {len(cuts) - 1} families")
+    return values, cuts, sums
+
+
 def check_offsets(name: str, offsets: npt.ArrayLike, covers: str, length: int) -> IntArray:
     """Return `offsets` as int64 if it cuts `length` entries into consecutive, possibly empty, pieces.
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tallytree.arrays import FloatArray, IntArray
 from tallytree.kernels import kernel
-from tallytree.solvers.checks import check_integers, check_offsets
+from tallytree.solvers.checks import check_families, check_integers
 
 SAFE_SUM = 2**60
 """Σ|noisy| + total of a family is at most this, so that no int64 operation can overflow."""
@@ -151,11 +151,7 @@ def _one_family(noisy: npt.ArrayLike, total: int) -> tuple[IntArray, IntArray, I
 def _families(
     noisy: npt.ArrayLike, offsets: npt.ArrayLike, totals: npt.ArrayLike
 ) -> tuple[IntArray, IntArray, IntArray]:
-    values = check_integers("noisy", noisy)
-    cuts = check_offsets("offsets", offsets, "noisy", len(values))
-    sums = check_integers("totals", totals)
-    if len(sums) != len(cuts) - 1:
-        raise ValueError(f"totals has {len(sums)} entries; offsets describe {len(cuts) - 1} families")
+    values, cuts, sums = check_families(noisy, offsets, totals)
     _check_families(values, cuts, sums)
     return values, cuts, sums
 

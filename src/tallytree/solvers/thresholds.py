@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tallytree.arrays import IntArray
 from tallytree.kernels import kernel
-from tallytree.solvers.checks import check_integers, check_offsets
+from tallytree.solvers.checks import check_families
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -39,11 +39,7 @@ def survivors(noisy: npt.ArrayLike, offsets: npt.ArrayLike, totals: npt.ArrayLik
         >>> survivors([9, 2, 7, -1, 3, 1], [0, 4, 6], [22, 2], 5.0).tolist()
         [True, True, True, False, True, False]
     """
-    values = check_integers("noisy", noisy)
-    cuts = check_offsets("offsets", offsets, "noisy", len(values))
-    sums = check_integers("totals", totals)
-    if len(sums) != len(cuts) - 1:
-        raise ValueError(f"totals has {len(sums)} entries; offsets describe {len(cuts) - 1} families")
+    values, cuts, sums = check_families(noisy, offsets, totals)
     if math.isnan(threshold) or threshold < 0:
         raise ValueError(f"threshold={threshold} must be at least 0")
     return _survivors(values, cuts, sums, float(threshold))
