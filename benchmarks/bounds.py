@@ -15,9 +15,9 @@ from common import SHARED
 from projections import planned
 
 import tallytree as tt
-from tallytree.evaluate.bounds import plan_error_bound, theorem_4_bound
-from tallytree.measure import Measurer
-from tallytree.privacy.sources import KeyedNoise
+from tallytree.evaluate.error_bounds import plan_error_bound, theorem_4_bound
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
 
 BRANCHING = {"random_complete": None, "binary_complete": 2}
 
@@ -38,7 +38,7 @@ def main() -> None:
         errors = np.zeros((arguments.runs, len(exact)))
         for run in range(arguments.runs):
             measurer = Measurer(true, job.plan, KeyedNoise(run.to_bytes(32, "big")))
-            for depth, level in enumerate(job.mechanism.release_counts(tree, true.total, measurer)):
+            for depth, level in enumerate(job.mechanism.reconcile(tree, true.total, measurer)):
                 off = exact[depth].copy()
                 off[level.nodes] -= level.counts
                 errors[run, depth] = np.abs(off).max()

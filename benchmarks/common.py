@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import tallytree as tt
-from tallytree.measure import Measurer
-from tallytree.planning import Options, group_sizes_job
-from tallytree.privacy.sources import KeyedNoise
+from tallytree.pipeline import Options, group_sizes_job
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.true_statistics import TrueSizes
 from tallytree.sizes import Matching, SizesDomain
-from tallytree.tabulate.levels import SizeLevels
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 CELLS_AT_ONCE = 4_000_000
@@ -33,7 +33,7 @@ class Data:
         self.leaf, self.size, self.groups = job._tabulate()
         per_leaf = np.bincount(self.leaf, self.groups, minlength=self.hierarchy.n_leaves).astype(np.int64)
         self.domain = SizesDomain.from_leaves(self.hierarchy, per_leaf, job.smallest, largest)
-        self.true = SizeLevels(
+        self.true = TrueSizes(
             self.hierarchy, self.leaf, self.size, self.groups, self.domain.groups, job.smallest, largest
         )
 
@@ -51,7 +51,7 @@ class Data:
         plan = self.job(mechanism, epsilon, split).plan
         timed = Timed(Measurer(self.true, plan, KeyedNoise(seed.to_bytes(32, "big"))))
         begin = time.perf_counter()
-        levels = mechanism.release_sizes(self.domain, timed)
+        levels = mechanism.reconcile(self.domain, timed)
         return levels, timed.seconds, time.perf_counter() - begin - timed.seconds
 
     def run(self, mechanism: Any, epsilon: float, seed: int, split: Any = None) -> tuple[list[float], float]:

@@ -30,14 +30,16 @@ import tallytree as tt
 from tallytree.datasets import fioretto
 from tallytree.datasets.group_sizes import GroupSizes
 from tallytree.evaluate.metrics import constraint_violations, l1_error
-from tallytree.measure import Measurer
-from tallytree.planning import Options, group_sizes_job
-from tallytree.privacy.sources import KeyedNoise
+from tallytree.pipeline import Options, group_sizes_job
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.true_statistics import TrueSizes
 from tallytree.sizes import CensusTopDown, Chain, CumulativeProjection, HistogramProjection, Matching, SizesDomain
+from tallytree.sizes.nearest_consistent import size_forest
 from tallytree.sizes.noisy import measure_levels
-from tallytree.sizes.reconcile import size_forest
-from tallytree.solvers import black_boxes, cost_table, tree
-from tallytree.tabulate.levels import SizeLevels
+from tallytree.solvers import tree
+from tallytree.solvers.papers import cost_table
+from tallytree.solvers.papers import histogram_programs as black_boxes
 
 HERE = Path(__file__).resolve().parent
 EPSILONS = (0.1, 0.5, 1.0)
@@ -162,11 +164,11 @@ def one_at_full_size(name: str, epsilon: float) -> dict[str, float]:
     mechanism = MECHANISMS[name]
     small = fioretto.truncated(fioretto.census_like(n_sizes=60), 5)
     mechanism, measurer, domain, _ = prepared(small, mechanism, epsilon)
-    mechanism.release_sizes(domain, measurer)
+    mechanism.reconcile(domain, measurer)
     mechanism, measurer, domain, _ = prepared(fioretto.census_like(), mechanism, epsilon)
     timed = Timed(measurer)
     begin = time.perf_counter()
-    mechanism.release_sizes(domain, timed)
+    mechanism.reconcile(domain, timed)
     whole = time.perf_counter() - begin
     return {"post": whole - timed.seconds, "measure": timed.seconds, "peak": peak_gibibytes()}
 
@@ -190,7 +192,7 @@ def prepared(data: GroupSizes, mechanism: Any, epsilon: float) -> tuple[Any, Mea
     leaves, sizes, groups = job._tabulate()
     per_leaf = np.bincount(leaves, groups, minlength=hierarchy.n_leaves).astype(np.int64)
     domain = SizesDomain.from_leaves(hierarchy, per_leaf, job.smallest, job.largest, "total")
-    true = SizeLevels(hierarchy, leaves, sizes, groups, domain.groups, job.smallest, job.largest)
+    true = TrueSizes(hierarchy, leaves, sizes, groups, domain.groups, job.smallest, job.largest)
     return mechanism, Measurer(true, job.plan, KeyedNoise(bytes(range(32)))), domain, job
 
 

@@ -23,9 +23,9 @@ from drawing import panels
 import tallytree as tt
 from tallytree.counts import LeastSquares, StabilityHistogram, TopDown
 from tallytree.datasets import boninsegna
-from tallytree.measure import Measurer
-from tallytree.planning import Options, flows_job
-from tallytree.privacy.sources import KeyedNoise
+from tallytree.pipeline import Options, flows_job
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 EPSILONS = (0.1, 1, 10)
@@ -68,7 +68,7 @@ class Flows:
     def run(self, job: Any, run: int) -> Any:
         measurer = Measurer(self.true, job.plan, KeyedNoise(run.to_bytes(32, "big")))
         total = self.true.total if job._total_is_published else None
-        released = job.mechanism.release_counts(job.tree, total, measurer)
+        released = job.mechanism.reconcile(job.tree, total, measurer)
         found = []
         for depth, level in enumerate(job.tree.levels[1:], 1):
             true = self.true.cells(level, np.arange(job.tree.size(depth)), "counts")[0]

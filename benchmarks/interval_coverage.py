@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 
 import tallytree as tt
 from tallytree.datasets.commutes import commutes
-from tallytree.planning import Options, counts_job, flows_job, group_sizes_job
-from tallytree.sizes.mechanism import LevelSizes, sum_over_tree
-from tallytree.squared_errors import looked_up
+from tallytree.pipeline import Options, counts_job, flows_job, group_sizes_job
+from tallytree.postprocess.squared_errors import looked_up
+from tallytree.sizes.mechanism import ReleasedSizes, sum_over_tree
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 ALPHA = 0.1
@@ -119,7 +119,7 @@ def true_cells(job: Any) -> list[tuple[Any, Any]]:
     if hasattr(job, "tree"):
         return list(job._tabulate()._levels.values())
     leaf, size, groups = job._tabulate()
-    levels = sum_over_tree(job.hierarchy, LevelSizes(leaf, size, groups), job.largest)
+    levels = sum_over_tree(job.hierarchy, ReleasedSizes(leaf, size, groups), job.largest)
     return [(level.nodes * (job.largest + 1) + level.sizes, level.groups) for level in levels]
 
 

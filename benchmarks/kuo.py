@@ -35,7 +35,7 @@ NAMES = ("housing", "white", "hawaiian", "taxi")
 ESTIMATORS = {"naive": Matching("naive"), "cumulative": Matching("cumulative"), "sorted": Matching("sorted", norm=2)}
 PUBLISHED_NAMES = {"housing": "synthetic"}
 LARGEST = {"taxi": 20_000}
-LARGEST_CENSUS = 100_000
+MAX_CENSUS = 100_000
 
 
 def main() -> None:
@@ -123,7 +123,7 @@ def one_at_full_size(name: str) -> dict[str, float]:
     for small in (generated(hawaiian), root_alone(hawaiian.rows, hawaiian.largest)):
         small.timed(mechanism, 1.0, 1)
     rows = kuo.housing()
-    data = root_alone(rows.rows, LARGEST_CENSUS) if one_node else generated(rows, LARGEST_CENSUS)
+    data = root_alone(rows.rows, MAX_CENSUS) if one_node else generated(rows, MAX_CENSUS)
     begin = time.process_time()
     _, measure, post = data.timed(mechanism, 1.0, 1)
     return {"measure": measure, "post": post, "processor": time.process_time() - begin, "peak": peak_gibibytes()}
@@ -158,7 +158,7 @@ def three_levels(name: str, arguments: argparse.Namespace) -> Data:
 
 
 def largest_of(name: str, arguments: argparse.Namespace) -> int:
-    return arguments.largest or LARGEST.get(name, LARGEST_CENSUS)
+    return arguments.largest or LARGEST.get(name, MAX_CENSUS)
 
 
 def read_reference(path: Path) -> dict[tuple[str, ...], float]:

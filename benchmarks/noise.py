@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tallytree.privacy import chacha, noise, samplers
+from tallytree.private.noise import chacha, samplers
+from tallytree.private.noise import discrete as noise
 
 KEY = bytes(range(32))
 SCALES = (3, 100, 10_000)

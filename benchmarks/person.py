@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tallytree as tt
-from tallytree.tabulate.people import Bound
-from tallytree.tabulate.records import LeafKey
+from tallytree.private.tabulate.contribution_bound import Bound
+from tallytree.private.tabulate.records import LeafKey
 
 LEVELS = ["state", "county", "town"]
 M = 3

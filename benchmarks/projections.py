@@ -25,10 +25,11 @@ from common import SHARED
 
 import tallytree as tt
 from tallytree.evaluate.metrics import false_discovery_rate, max_absolute_error
-from tallytree.measure import Measurer
-from tallytree.planning import Options, flows_job
-from tallytree.privacy.sources import KeyedNoise
-from tallytree.solvers import black_boxes_simplex, simplex
+from tallytree.pipeline import Options, flows_job
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.solvers import simplex
+from tallytree.solvers.papers import simplex_programs as black_boxes_simplex
 
 PROJECTIONS: dict[str, Callable[..., Any]] = {
     "chebyshev": simplex.chebyshev_families,
@@ -71,7 +72,7 @@ def families(data: Path, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     job, _ = planned(data, name, tt.counts.TopDown())
     true = job._tabulate()
     measurer = Measurer(true, job.plan, KeyedNoise(bytes(32)))
-    released = job.mechanism.release_counts(job.tree, true.total, measurer)
+    released = job.mechanism.reconcile(job.tree, true.total, measurer)
     values: list[np.ndarray] = []
     sizes: list[np.ndarray] = []
     totals: list[np.ndarray] = []
@@ -131,7 +132,7 @@ def mechanisms(data: Path, runs: int) -> None:
         for run in range(runs):
             measurer = Measurer(true, job.plan, KeyedNoise(run.to_bytes(32, "big")))
             begin = time.process_time()
-            released = job.mechanism.release_counts(job.tree, true.total, measurer)
+            released = job.mechanism.reconcile(job.tree, true.total, measurer)
             seconds += (time.process_time() - begin) / runs
             for depth, level in enumerate(released):
                 paths = job.tree.path_table(depth, level.nodes)

@@ -25,12 +25,12 @@ import numpy as np
 import pandas as pd
 
 import tallytree as tt
-from tallytree.engines.local import Local
-from tallytree.measure import Measurer
-from tallytree.planning import Options, flows_job, group_sizes_job
-from tallytree.privacy.sources import KeyedNoise, OpenDPNoise
+from tallytree.pipeline import Options, flows_job, group_sizes_job
+from tallytree.private.engines.local import Local
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise, OpenDPNoise
+from tallytree.private.tabulate.true_statistics import TrueSizes
 from tallytree.sizes import SizesDomain
-from tallytree.tabulate.levels import SizeLevels
 
 HERE = Path(__file__).resolve().parent
 PEER_VENV = HERE.parent / ".venv-inf-tda"
@@ -104,7 +104,7 @@ def top_down(data: Path) -> list[str]:
     replay = Replay()
 
     def mechanism(source: Any, job: Any = job) -> None:
-        job.mechanism.release_counts(job.tree, true.total, Measurer(true, job.plan, source))
+        job.mechanism.reconcile(job.tree, true.total, Measurer(true, job.plan, source))
 
     mechanism(replay)  # compiles, and draws the noise
     mechanism(KeyedNoise(noise_key()), fit)
@@ -161,11 +161,11 @@ def matching(data: Path) -> dict[str, str]:
     per_leaf = np.zeros(areas.n_leaves, dtype=np.int64)
     np.add.at(per_leaf, leaves, groups)
     domain = SizesDomain.from_leaves(areas, per_leaf, 0, 100_000)
-    true = SizeLevels(areas, leaves, sizes, groups, domain.groups, 0, 100_000)
+    true = TrueSizes(areas, leaves, sizes, groups, domain.groups, 0, 100_000)
     replay = Replay()
 
     def mechanism() -> None:
-        job.mechanism.release_sizes(domain, Measurer(true, job.plan, replay))
+        job.mechanism.reconcile(domain, Measurer(true, job.plan, replay))
 
     mechanism()
     replay.inner = None

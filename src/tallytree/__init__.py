@@ -9,15 +9,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tallytree import counts, engines, sizes, solvers
+    from tallytree import counts, sizes, solvers
+    from tallytree.api import release_counts, release_flows, release_group_sizes
     from tallytree.budget import Budget
     from tallytree.errors import BudgetExceeded
     from tallytree.hierarchy import Hierarchy
+    from tallytree.postprocess.reconcile_sizes import reconcile_group_sizes
+    from tallytree.postprocess.replicate_errors import replicate_errors
+    from tallytree.private import engines
     from tallytree.product import Product
-    from tallytree.publish import release_counts, release_flows, release_group_sizes
-    from tallytree.reconcile import reconcile_group_sizes
     from tallytree.release import Release
-    from tallytree.uncertainty import replicate_errors
 
 _HOME = {
     "Budget": "tallytree.budget",
@@ -25,11 +26,11 @@ _HOME = {
     "Hierarchy": "tallytree.hierarchy",
     "Product": "tallytree.product",
     "Release": "tallytree.release",
-    "reconcile_group_sizes": "tallytree.reconcile",
-    "release_counts": "tallytree.publish",
-    "release_flows": "tallytree.publish",
-    "release_group_sizes": "tallytree.publish",
-    "replicate_errors": "tallytree.uncertainty",
+    "reconcile_group_sizes": "tallytree.postprocess.reconcile_sizes",
+    "release_counts": "tallytree.api",
+    "release_flows": "tallytree.api",
+    "release_group_sizes": "tallytree.api",
+    "replicate_errors": "tallytree.postprocess.replicate_errors",
 }
 _PACKAGES = ("counts", "engines", "sizes", "solvers")
 

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from tallytree.arrays import IntArray, concatenate_ranges
-from tallytree.tables import read_public, text_column
+from tallytree.compute.arrays import IntArray, concatenate_ranges
+from tallytree.sources.tables import read_public, text_column
 
 ROOT = "all"
 """The name of a root that was added above the supplied levels."""
@@ -191,14 +191,14 @@ class Hierarchy:
         return self.path_table(depth, np.arange(self.size(depth), dtype=np.int64))
 
 
-def level_sizes(tree: Tree) -> dict[str, int]:
+def nodes_per_level(tree: Tree) -> dict[str, int]:
     """The levels, root first, with their numbers of nodes."""
     return {level: tree.size(depth) for depth, level in enumerate(tree.levels)}
 
 
 def describe_levels(tree: Tree) -> str:
     """The levels with their numbers of nodes, for a `repr`."""
-    return ", ".join(f"{level}: {size}" for level, size in level_sizes(tree).items())
+    return ", ".join(f"{level}: {size}" for level, size in nodes_per_level(tree).items())
 
 
 def check_level_names(names: Sequence[str], argument: str) -> tuple[str, ...]:

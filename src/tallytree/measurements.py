@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal, Protocol
 
-from tallytree.arrays import IntArray
+from tallytree.compute.arrays import IntArray
 
 Distribution = Literal["discrete_laplace", "discrete_gaussian"]
 Statistic = Literal[

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tallytree.arrays import IntArray, concatenate_ranges
+from tallytree.compute.arrays import IntArray, concatenate_ranges
 from tallytree.hierarchy import ROOT, Hierarchy, check_level_names, describe_levels
 
-MOST_CELLS = 2**62
+MAX_PRODUCT_CELLS = 2**62
 """Node numbers are 64-bit; a bit is kept free so that arithmetic on them cannot wrap."""
 
 
@@ -75,7 +75,7 @@ class Product:
         self.levels = (ROOT, *check_level_names(names, "columns"))
         if ROOT in (name.casefold() for name in names):
             raise ValueError(f"columns: {ROOT!r} is the name of the root of a product; rename the column")
-        if self.size(len(order)) >= MOST_CELLS:
+        if self.size(len(order)) >= MAX_PRODUCT_CELLS:
             raise ValueError(f"hierarchies: {self.size(len(order))} cells are more than 64 bits number; drop a level")
 
     def __repr__(self) -> str:

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from typing import Literal, cast, get_args
 
-from tallytree.privacy.sensitivity import Neighboring, neighboring_relation
+from tallytree.validate import integer
+
+Neighboring = Literal["add_remove", "change_one"]
+"""The neighbouring relation."""
+
+NeighboringName = Literal["add_remove", "change_one", "unbounded", "bounded", "replace_one"]
+"""The names that a neighbouring relation can be given by."""
+
+ALIASES: dict[str, Neighboring] = {
+    "add_remove": "add_remove",
+    "unbounded": "add_remove",
+    "change_one": "change_one",
+    "bounded": "change_one",
+    "replace_one": "change_one",
+}
 
 OnUnknown = Literal["error", "drop"]
 NoiseName = Literal["keyed", "opendp"]
@@ -105,31 +118,15 @@ def checked_terms(
     )
 
 
-def require_packages(argument: str, choice: str, packages: Iterable[str]) -> None:
-    """Refuse a choice of the papers' own solvers that this installation cannot keep, before anything is spent.
+def neighboring_relation(name: str) -> Neighboring:
+    """The relation behind a name or its alias.
 
     Raises:
-        ModuleNotFoundError: one of its packages is not installed.
+        ValueError: an unknown name.
     """
-    for package in packages:
-        if importlib.util.find_spec(package) is None:
-            raise ModuleNotFoundError(
-                f'{argument}: {choice!r} needs {package}, which is not installed: pip install "tallytree[papers]"'
-            )
-
-
-def integer(value: Any, argument: str, *, least: int | None = None, most: int | None = None) -> int:
-    """The value, if it is an integer within bounds.
-
-    Raises:
-        TypeError: not an integer (a bool is none).
-        ValueError: out of bounds.
-    """
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{argument}: {value!r} must be an integer")
-    number = int(value)
-    if least is not None and number < least:
-        raise ValueError(f"{argument}: {number} must be at least {least}")
-    if most is not None and number > most:
-        raise ValueError(f"{argument}: {number} must be at most {most}")
-    return number
+    if name not in ALIASES:
+        raise ValueError(
+            f'neighboring: {name!r} is not known; choose "add_remove" (alias "unbounded") or '
+            '"change_one" (aliases "bounded", "replace_one")'
+        )
+    return ALIASES[name]

@@ -12,11 +12,11 @@ from tallytree.audit import audit
 from tallytree.audit.library import library_cases, library_mechanisms
 from tallytree.audit.runs import ReplayMeasurer, draw_runs
 from tallytree.counts import CountsMechanism
-from tallytree.measure import Measurer
-from tallytree.planning import Options, counts_job, group_sizes_job
-from tallytree.privacy.sources import KeyedNoise
+from tallytree.pipeline import Options, counts_job, group_sizes_job
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.true_statistics import TrueCounts, TrueSizes
 from tallytree.sizes import SizesDomain, SizesMechanism
-from tallytree.tabulate.levels import CountLevels, SizeLevels
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B"], "c": ["x", "y", "x"]}), ["s", "c"])
 DOMAIN = SizesDomain.from_leaves(AREAS, np.array([2, 0, 1]), 0, 3)
@@ -311,20 +311,20 @@ class Recorded:
 def test_a_replayed_run_gives_the_release_that_a_measurer_gives():
     options = Options(neighboring="add_remove")
     job = counts_job(None, AREAS, PURE, options)
-    true = CountLevels(AREAS, np.array([0, 2]), np.array([3, 1]))
+    true = TrueCounts(AREAS, np.array([0, 2]), np.array([3, 1]))
     levels = draw_runs(true, job.plan, KeyedNoise(KEY), 20)
     for run in range(20):
-        replayed = job.mechanism.release_counts(AREAS, None, ReplayMeasurer(levels, run))
-        measured = job.mechanism.release_counts(AREAS, None, Measurer(true, job.plan, Recorded(levels, run)))
+        replayed = job.mechanism.reconcile(AREAS, None, ReplayMeasurer(levels, run))
+        measured = job.mechanism.reconcile(AREAS, None, Measurer(true, job.plan, Recorded(levels, run)))
         for one, other in zip(replayed, measured, strict=True):
             assert one.counts.tolist() == other.counts.tolist()
     sizes_options = Options(neighboring="add_remove", mechanism=tt.sizes.Matching("sorted"))
     sizes_job = group_sizes_job(None, AREAS, PURE, sizes_options, size="n", groups="g", max_group_size=3)
-    sizes = SizeLevels(AREAS, np.array([0, 2]), np.array([1, 3]), np.array([2, 1]), DOMAIN.groups, 0, 3)
+    sizes = TrueSizes(AREAS, np.array([0, 2]), np.array([1, 3]), np.array([2, 1]), DOMAIN.groups, 0, 3)
     levels = draw_runs(sizes, sizes_job.plan, KeyedNoise(KEY), 20)
     for run in range(20):
-        replayed = sizes_job.mechanism.release_sizes(DOMAIN, ReplayMeasurer(levels, run))
-        measured = sizes_job.mechanism.release_sizes(DOMAIN, Measurer(sizes, sizes_job.plan, Recorded(levels, run)))
+        replayed = sizes_job.mechanism.reconcile(DOMAIN, ReplayMeasurer(levels, run))
+        measured = sizes_job.mechanism.reconcile(DOMAIN, Measurer(sizes, sizes_job.plan, Recorded(levels, run)))
         for one, other in zip(replayed, measured, strict=True):
             assert (one.sizes.tolist(), one.groups.tolist()) == (other.sizes.tolist(), other.groups.tolist())
     for door in (ReplayMeasurer(levels, 3), Measurer(sizes, sizes_job.plan, Recorded(levels, 3))):
@@ -336,7 +336,7 @@ def test_a_replayed_run_gives_the_release_that_a_measurer_gives():
 
 def test_every_run_has_noise_of_its_own():
     job = counts_job(None, AREAS, tt.Budget(epsilon=0.001), Options(neighboring="add_remove"))
-    levels = draw_runs(CountLevels(AREAS, np.array([0]), np.array([1])), job.plan, KeyedNoise(KEY), 50)
+    levels = draw_runs(TrueCounts(AREAS, np.array([0]), np.array([1])), job.plan, KeyedNoise(KEY), 50)
     rows = np.concatenate([drawn.noisy for drawn in levels.values()], axis=1)
     assert rows.shape == (50, 6)
     assert len(np.unique(rows)) > 290  # of 300 draws at scale 3,000; equal ones by chance are rare
@@ -344,7 +344,7 @@ def test_every_run_has_noise_of_its_own():
 
 def test_only_what_was_planned_is_measured():
     job = counts_job(None, AREAS, PURE, Options(neighboring="add_remove"))
-    levels = draw_runs(CountLevels(AREAS, np.array([0]), np.array([1])), job.plan, KeyedNoise(KEY), 1)
+    levels = draw_runs(TrueCounts(AREAS, np.array([0]), np.array([1])), job.plan, KeyedNoise(KEY), 1)
     for level, statistic in (("s", "histogram"), ("elsewhere", "counts")):
         with pytest.raises(tt.BudgetExceeded, match="is not in the plan"):
             ReplayMeasurer(levels, 0).measure(level, np.array([0]), statistic)

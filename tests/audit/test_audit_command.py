@@ -6,9 +6,9 @@ from typer.testing import CliRunner
 from tallytree.audit import auditing
 from tallytree.audit import library as library_of_audits
 from tallytree.audit.progress import case_progress
-from tallytree.cli import app
+from tallytree.cli.app import app
 from tallytree.measurements import Noise
-from tallytree.privacy.sources import KeyedNoise
+from tallytree.private.noise.noise_source import KeyedNoise
 
 
 class HalfScale(KeyedNoise):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tallytree.audit.bounds import clopper_pearson, epsilon_at_least
+from tallytree.audit.confidence_bounds import clopper_pearson, epsilon_at_least
 from tallytree.audit.events import View, best_event
 
 N = 4_000

@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 import tallytree as tt
+from tallytree.accounting import plan_noise
+from tallytree.accounting.sensitivity import sensitivity
 from tallytree.audit import exact_delta, exact_loss
 from tallytree.audit.exact import worst_pair
-from tallytree.privacy.accounting import plan_noise
-from tallytree.privacy.sensitivity import sensitivity
 
 
 class Cells:

@@ -12,17 +12,17 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from tallytree.accounting import plan_noise
+from tallytree.accounting.sensitivity import Sensitivity
 from tallytree.audit import Subject, audit, audit_subject, clopper_pearson, exact_loss
 from tallytree.audit.auditing import planned
-from tallytree.audit.bounds import epsilon_at_least
+from tallytree.audit.confidence_bounds import epsilon_at_least
 from tallytree.audit.events import View, best_event
 from tallytree.audit.runs import ReplayMeasurer, draw_runs
 from tallytree.audit.views import Publisher, publisher
 from tallytree.measurements import Noise
-from tallytree.planning import Options
-from tallytree.privacy.accounting import plan_noise
-from tallytree.privacy.sensitivity import Sensitivity
-from tallytree.privacy.sources import KeyedNoise
+from tallytree.pipeline import Options
+from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.sizes import SizesDomain
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "A", "B"], "c": ["w", "x", "y", "z"]}), ["s", "c"])
@@ -333,8 +333,8 @@ def test_what_is_smuggled_out_in_fractions_is_caught():
 
     @dataclass(frozen=True)
     class InFractions(tt.sizes.MeanConsistency):
-        def release_sizes(self, domain, measurer):
-            levels, leak = super().release_sizes(domain, measurer), next(leaks)
+        def reconcile(self, domain, measurer):
+            levels, leak = super().reconcile(domain, measurer), next(leaks)
             return [replace(level, groups=np.full(len(level.groups), leak)) for level in levels]
 
     subject = sizes_subject(InFractions(), PRIVATE, FOUNDED)

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from tallytree.accounting import Asked, plan_noise
+from tallytree.accounting.sensitivity import Sensitivity, largest_size_sensitivity, level_sensitivities
 from tallytree.audit import Subject, audit, audit_subject
 from tallytree.audit.auditing import planned
 from tallytree.audit.library import library_cases
 from tallytree.audit.maximum import draw_within_maximum, measured_within_maximum
 from tallytree.audit.views import Publisher, publisher
-from tallytree.planning import Options
-from tallytree.privacy.accounting import Asked, plan_noise
-from tallytree.privacy.sensitivity import Sensitivity, largest_size_sensitivity, level_sensitivities
-from tallytree.privacy.sources import KeyedNoise
+from tallytree.pipeline import Options
+from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.sizes import SizesDomain
 from tallytree.sizes.private_maximum import largest_published
 
@@ -195,5 +195,5 @@ def test_statistics_without_a_largest_size_are_refused():
     right = subject()
     counts = tt.counts.TopDown()
     _, inputs = planned(AREAS, PURE, Options(neighboring="add_remove", mechanism=counts))
-    with pytest.raises(TypeError, match="plan: a CountLevels goes with no plan that measures the largest size"):
+    with pytest.raises(TypeError, match="plan: a TrueCounts goes with no plan that measures the largest size"):
         audit_subject(replace(right, before=inputs.tabulate(np.array([1, 2]))), runs=200, releases=0)

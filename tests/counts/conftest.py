@@ -8,11 +8,11 @@ import pytest
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.measure import Measurer
-from tallytree.privacy.accounting import plan_noise
-from tallytree.privacy.sensitivity import sensitivity
-from tallytree.privacy.sources import KeyedNoise
-from tallytree.tabulate.levels import CountLevels
+from tallytree.accounting import plan_noise
+from tallytree.accounting.sensitivity import sensitivity
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.true_statistics import TrueCounts
 
 
 @dataclass
@@ -33,7 +33,7 @@ def make(tree, leaves, counts, key, mechanism, public, epsilon=1):
         for level, statistic in mechanism.statistics(tree, total_is_public=public).items()
     }
     plan = plan_noise(tt.Budget(epsilon=epsilon), bounds)
-    return Recorded(Measurer(CountLevels(tree, leaves, counts), plan, KeyedNoise(key)))
+    return Recorded(Measurer(TrueCounts(tree, leaves, counts), plan, KeyedNoise(key)))
 
 
 @st.composite

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.counts.auto_split import LEAST, STEPS, auto_split
+from tallytree.counts.auto_split import MIN_STEPS, STEPS, auto_split
 from tallytree.evaluate.metrics import max_absolute_error
 
 
@@ -39,7 +39,7 @@ def test_no_split_on_a_grid_is_better(families, gaussian, public, upward):
     found = auto_split(nodes, dict.fromkeys(map(str, nodes), 1.0), **options)
     shares = [float(share) for share in found.values()]
     ours = estimate(nodes, shares, **options)
-    grid = [x for x in product(range(1, 8), repeat=len(shares)) if min(x) / sum(x) >= LEAST / STEPS / len(shares)]
+    grid = [x for x in product(range(1, 8), repeat=len(shares)) if min(x) / sum(x) >= MIN_STEPS / STEPS / len(shares)]
     random = np.random.default_rng(0)
     for pick in random.choice(len(grid), min(30, len(grid)), replace=False):
         other = np.array(grid[pick]) / sum(grid[pick])
@@ -49,7 +49,9 @@ def test_no_split_on_a_grid_is_better(families, gaussian, public, upward):
 def test_shares_are_whole_steps_that_add_up():
     found = auto_split([2, 10, 300], {"a": 3.0, "b": 3.0, "c": 3.0}, gaussian=True, root_is_public=True, upward=True)
     assert sum(found.values()) == 1
-    assert all((share * 3 * STEPS).denominator == 1 and share >= Fraction(LEAST, 3 * STEPS) for share in found.values())
+    assert all(
+        (share * 3 * STEPS).denominator == 1 and share >= Fraction(MIN_STEPS, 3 * STEPS) for share in found.values()
+    )
     assert list(found.values()) == sorted(found.values())
 
 

@@ -9,14 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.counts import leaf_gaussian, level_counts
-from tallytree.counts.level_counts import LevelCounts, count_negative, count_violations, sum_over_tree
+from tallytree.accounting import plan_noise
+from tallytree.accounting.sensitivity import sensitivity
+from tallytree.counts import leaf_gaussian
+from tallytree.counts import released_counts as level_counts
+from tallytree.counts.released_counts import ReleasedCounts, count_negative, count_violations, sum_over_tree
 from tallytree.evaluate.metrics import constraint_violations
-from tallytree.measure import Measurer
-from tallytree.privacy.accounting import plan_noise
-from tallytree.privacy.sensitivity import sensitivity
-from tallytree.privacy.sources import KeyedNoise
-from tallytree.tabulate.levels import CountLevels
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.true_statistics import TrueCounts
 
 LEAF_GAUSSIAN = tt.counts.LeafGaussian()
 PEOPLE = pa.table({"state": ["A"] * 60 + ["B"] * 40, "county": ["x"] * 50 + ["y"] * 10 + ["x"] * 40})
@@ -31,7 +32,7 @@ def towns(n):
 def measurer(tree, leaves, counts, key, budget=None):
     bound = sensitivity("counts", "add_remove")
     plan = plan_noise(budget or tt.Budget(epsilon=1), {tree.levels[-1]: ("counts", bound)})
-    return Measurer(CountLevels(tree, leaves, counts), plan, KeyedNoise(key))
+    return Measurer(TrueCounts(tree, leaves, counts), plan, KeyedNoise(key))
 
 
 def listed(levels):
@@ -60,7 +61,7 @@ def test_every_leaf_cell_is_measured_and_every_node_is_the_sum_of_its_leaves(tre
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leaf_gaussian, "CELLS_AT_ONCE", at_once)
         patch.setattr(level_counts, "NODES_AT_ONCE", at_once)
-        released = LEAF_GAUSSIAN.release_counts(tree, None, measurer(tree, leaves, leaves + 1, key))
+        released = LEAF_GAUSSIAN.reconcile(tree, None, measurer(tree, leaves, leaves + 1, key))
     for depth, above, level in zip(depths, reversed(ancestors), released, strict=True):
         expected = np.bincount(above, weights=noisy, minlength=tree.size(depth)).astype(np.int64)
         if not tree.enumerated:
@@ -72,7 +73,7 @@ def test_every_leaf_cell_is_measured_and_every_node_is_the_sum_of_its_leaves(tre
 def test_sums_of_few_cells_of_a_huge_tree_do_not_hold_its_levels():
     areas = towns(3_000)
     tree = tt.Product({"o": areas, "d": areas}, order=["o", "d"] * 2)
-    leaves = LevelCounts(np.array([3, 4, 8_999_999]), np.array([4, -4, 3]))
+    leaves = ReleasedCounts(np.array([3, 4, 8_999_999]), np.array([4, -4, 3]))
     root, *_, above, same = sum_over_tree(tree, leaves)
     assert (root.counts.tolist(), above.counts.tolist(), same.counts.tolist()) == ([3], [3], [4, -4, 3])
 
@@ -82,7 +83,7 @@ def test_sums_of_few_cells_of_a_huge_tree_do_not_hold_its_levels():
 def test_few_cells_are_summed_as_many_are(tree, data, at_once):
     size = tree.size(len(tree.levels) - 1)
     nodes = np.array(sorted(data.draw(st.sets(st.integers(0, size - 1), max_size=4))), dtype=np.int64)
-    leaves = LevelCounts(nodes, np.arange(-1, len(nodes) - 1))
+    leaves = ReleasedCounts(nodes, np.arange(-1, len(nodes) - 1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(level_counts, "NODES_AT_ONCE", at_once)
         few = sum_over_tree(tree, leaves)
@@ -91,13 +92,13 @@ def test_few_cells_are_summed_as_many_are(tree, data, at_once):
 
 def test_numbers_that_are_negative_or_do_not_add_up_are_counted():
     tree = towns(4)
-    root, states = LevelCounts(np.array([0]), np.array([3])), LevelCounts(np.array([0, 1]), np.array([4, -1]))
-    right = LevelCounts(np.array([0, 1, 3]), np.array([5, -1, -1]))
+    root, states = ReleasedCounts(np.array([0]), np.array([3])), ReleasedCounts(np.array([0, 1]), np.array([4, -1]))
+    right = ReleasedCounts(np.array([0, 1, 3]), np.array([5, -1, -1]))
     assert count_violations(tree, [root, states, right]) == 0
     assert count_negative([root, states, right]) == 3
-    wrong = LevelCounts(np.array([0, 1]), np.array([5, 1]))
+    wrong = ReleasedCounts(np.array([0, 1]), np.array([5, 1]))
     assert count_violations(tree, [root, states, wrong]) == 2  # both states
-    assert count_violations(tree, [LevelCounts(np.array([0]), np.array([4])), states, right]) == 1
+    assert count_violations(tree, [ReleasedCounts(np.array([0]), np.array([4])), states, right]) == 1
 
 
 @QUIET

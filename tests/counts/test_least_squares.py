@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.measure import Measurer
-from tallytree.planning import Options, flows_job
-from tallytree.privacy.sources import KeyedNoise
+from tallytree.pipeline import Options, flows_job
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.solvers import simplex
 from tallytree.solvers.tree import project
 
@@ -76,7 +76,7 @@ def test_the_whole_level_at_once_is_the_mechanism_node_by_node(small_flows, meas
     mechanism = tt.counts.LeastSquares()
     total = int(counts.sum()) if public else None
     arguments = (tree, leaves, counts, key, mechanism, public)
-    released = mechanism.release_counts(tree, total, measurer(*arguments))
+    released = mechanism.reconcile(tree, total, measurer(*arguments))
     expected = one_by_one(tree, total, measurer(*arguments))
     assert [dict(zip(level.nodes.tolist(), level.counts.tolist(), strict=True)) for level in released] == expected
 
@@ -88,7 +88,7 @@ def test_without_room_for_a_fit_it_is_top_down(small_flows, measurer, data, publ
     total = int(counts.sum()) if public else None
     found = []
     for mechanism in (tt.counts.TopDown(), tt.counts.LeastSquares(largest_fit=0)):
-        released = mechanism.release_counts(tree, total, measurer(tree, leaves, counts, key, mechanism, public))
+        released = mechanism.reconcile(tree, total, measurer(tree, leaves, counts, key, mechanism, public))
         found.append([(level.nodes.tolist(), level.counts.tolist()) for level in released])
     assert found[0] == found[1]
 
@@ -123,7 +123,7 @@ def test_std_dev_is_that_of_generalised_least_squares(towns, measurer):
     mechanism = tt.counts.LeastSquares()
     leaves = np.arange(towns.n_leaves)
     door = measurer(towns, leaves, np.full(towns.n_leaves, 1_000), KEY, mechanism, False)
-    released = mechanism.release_counts(towns, None, door)
+    released = mechanism.reconcile(towns, None, door)
     variance = door.inner.taken[0].noise.variance
     expected = generalised_least_squares(towns, [variance] * 4)
     for level, dense in zip(released, expected, strict=True):
@@ -137,7 +137,7 @@ def test_errors_have_the_stated_standard_deviation(towns, measurer):
     true = np.full(towns.n_leaves, 1_000)
     errors = [[] for _ in towns.levels]
     for run in range(600):
-        released = mechanism.release_counts(
+        released = mechanism.reconcile(
             towns, int(true.sum()), measurer(towns, leaves, true, run.to_bytes(32, "big"), mechanism, True)
         )
         for depth, level in enumerate(released):
@@ -160,7 +160,7 @@ def _ancestors(tree, depth):
 def test_what_was_not_looked_into_has_the_error_of_the_zero_above(towns, measurer):
     mechanism = tt.counts.LeastSquares()
     leaves, counts = np.array([0, 1]), np.array([900, 800])
-    released = mechanism.release_counts(towns, 1_700, measurer(towns, leaves, counts, KEY, mechanism, True))
+    released = mechanism.reconcile(towns, 1_700, measurer(towns, leaves, counts, KEY, mechanism, True))
     provinces, here = released[2], released[3]
     parents = towns.parents(3, np.arange(towns.n_leaves))
     below_zero = provinces.counts[parents] == 0
@@ -173,7 +173,7 @@ def test_what_was_not_looked_into_has_the_error_of_the_zero_above(towns, measure
 def test_nothing_at_all_is_released_as_nothing(towns, measurer):
     nothing = np.empty(0, dtype=np.int64)
     for mechanism in (tt.counts.LeastSquares(), tt.counts.LeastSquares(sparsity=3)):
-        released = mechanism.release_counts(towns, 0, measurer(towns, nothing, nothing, KEY, mechanism, True))
+        released = mechanism.reconcile(towns, 0, measurer(towns, nothing, nothing, KEY, mechanism, True))
         assert [level.counts.sum() for level in released] == [0, 0, 0, 0]
         if mechanism.sparsity == 0:
             assert [level.std_dev.max() for level in released] == [0.0, 0.0, 0.0, 0.0]
@@ -214,7 +214,7 @@ def test_it_beats_top_down_on_the_papers_data(shared_data, name):
 
 def figures(job, true, mechanism, key):
     """Per level below the root: the maximum absolute error, and the share of released nodes that have no records."""
-    released = mechanism.release_counts(job.tree, true.total, Measurer(true, job.plan, KeyedNoise(key)))
+    released = mechanism.reconcile(job.tree, true.total, Measurer(true, job.plan, KeyedNoise(key)))
     found = []
     for depth, level in enumerate(job.tree.levels[1:], 1):
         errors = -true.cells(level, np.arange(job.tree.size(depth)), "counts")[0]

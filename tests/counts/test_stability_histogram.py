@@ -12,15 +12,15 @@ import pytest
 from rich.console import Console
 
 import tallytree as tt
+from tallytree.accounting import plan_noise, plan_stability
+from tallytree.accounting.sensitivity import sensitivity
 from tallytree.audit.runs import ReplayMeasurer, draw_runs
-from tallytree.listings.statement import show_levels
-from tallytree.measure import Measurer
-from tallytree.planning import Options, counts_job
-from tallytree.privacy.accounting import plan_noise, plan_stability
-from tallytree.privacy.ledger import Ledger
-from tallytree.privacy.sensitivity import sensitivity
-from tallytree.privacy.sources import KeyedNoise, OpenDPNoise
-from tallytree.tabulate.levels import CountLevels, LargestSize
+from tallytree.cli.render_statement import show_levels
+from tallytree.ledger.book import Ledger
+from tallytree.pipeline import Options, counts_job
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise, OpenDPNoise
+from tallytree.private.tabulate.true_statistics import LargestSize, TrueCounts
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B", "B"], "c": ["x", "y", "x", "y"]}), ["s", "c"])
 PEOPLE = pa.table({"state": ["A"] * 160 + ["B"] * 140, "county": ["x"] * 150 + ["y"] * 10 + ["x"] * 140})
@@ -42,7 +42,7 @@ class Spy:
 
 
 def measurer(source, leaves=(0, 1, 3), counts=(100, 5, 300), plan=PLAN):
-    return Measurer(CountLevels(AREAS, np.array(leaves), np.array(counts)), plan, source)
+    return Measurer(TrueCounts(AREAS, np.array(leaves), np.array(counts)), plan, source)
 
 
 def release(areas, **changes):
@@ -116,7 +116,7 @@ def test_a_lone_record_is_published_as_often_as_the_tail_says():
     tree = tt.Hierarchy.from_table(pa.table({"c": [str(i) for i in range(n)]}), ["c"])
     plan = plan_stability(tt.Budget(epsilon=2, delta=0.12), "c", sensitivity("stable_counts", "add_remove"), 1)
     assert (plan.stable.noise.scale, plan.stable.threshold) == (Fraction(1, 2), 2)
-    true = CountLevels(tree, np.arange(n), np.ones(n, dtype=np.int64))
+    true = TrueCounts(tree, np.arange(n), np.ones(n, dtype=np.int64))
     published = len(Measurer(true, plan, KeyedNoise(KEY)).measure_stable("c").nodes)
     expected = np.exp(-2) / (1 + np.exp(-2))
     assert abs(published / n - expected) < 5 * np.sqrt(expected * (1 - expected) / n)
@@ -130,7 +130,7 @@ def test_opendp_draws_at_its_own_scale():
 
 
 def test_an_audit_replays_what_a_measurer_answers():
-    true = CountLevels(AREAS, np.array([0, 1, 3]), np.array([15, 14, 16]))
+    true = TrueCounts(AREAS, np.array([0, 1, 3]), np.array([15, 14, 16]))
     drawn = draw_runs(true, PLAN, KeyedNoise(KEY), 50)
     seen = set()
     for run in range(50):

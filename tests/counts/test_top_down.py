@@ -44,7 +44,7 @@ def test_all_families_at_once_is_the_papers_algorithm_family_by_family(
     mechanism = tt.counts.TopDown(projection=projection)
     total = int(counts.sum()) if public else None
     arguments = (tree, leaves, counts, key, mechanism, public)
-    released = mechanism.release_counts(tree, total, measurer(*arguments))
+    released = mechanism.reconcile(tree, total, measurer(*arguments))
     expected = one_by_one(tree, total, measurer(*arguments), projection)
     assert [dict(zip(level.nodes.tolist(), level.counts.tolist(), strict=True)) for level in released] == expected
 
@@ -56,10 +56,10 @@ def test_all_families_at_once_is_the_papers_algorithm_family_by_family(
 )
 def test_the_release_does_not_depend_on_how_families_are_chunked(small_flows, measurer, mechanism, data, at_once, key):
     tree, leaves, counts = data.draw(small_flows)
-    whole = mechanism.release_counts(tree, None, measurer(tree, leaves, counts, key, mechanism, public=False))
+    whole = mechanism.reconcile(tree, None, measurer(tree, leaves, counts, key, mechanism, public=False))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(descent, "CELLS_AT_ONCE", at_once)
-        parts = mechanism.release_counts(tree, None, measurer(tree, leaves, counts, key, mechanism, public=False))
+        parts = mechanism.reconcile(tree, None, measurer(tree, leaves, counts, key, mechanism, public=False))
     for a, b in zip(whole, parts, strict=True):
         assert (a.nodes.tolist(), a.counts.tolist()) == (b.nodes.tolist(), b.counts.tolist())
 
@@ -89,7 +89,7 @@ def test_below_a_zero_nothing_is_measured_and_children_add_up(measurer, mechanis
     tree = tt.Hierarchy.from_table(table, ["a", "b", "c"])
     leaves = np.sort(random.choice(n, 300, replace=False)).astype(np.int64)
     door = measurer(tree, leaves, random.integers(1, 50, 300), bytes(32), mechanism, public=False, epsilon=0.5)
-    released = mechanism.release_counts(tree, None, door)
+    released = mechanism.reconcile(tree, None, door)
     for depth in range(1, 4):
         above, here = released[depth - 1].counts, released[depth].counts
         assert len(here) == tree.size(depth)
@@ -117,7 +117,7 @@ def test_a_measured_root_is_never_negative(measurer):
     totals = []
     for i in range(50):
         door = measurer(tree, nothing, nothing, bytes([i] * 32), mechanism, public=False, epsilon=0.1)
-        totals.append(int(mechanism.release_counts(tree, None, door)[0].counts[0]))
+        totals.append(int(mechanism.reconcile(tree, None, door)[0].counts[0]))
     assert min(totals) == 0 < max(totals)
 
 
@@ -148,7 +148,7 @@ def test_sparsity_projects_the_survivors_of_each_family(measurer):
     leaves, counts = np.array([3, 11]), np.array([40, 25])
     mechanism = tt.counts.TopDown(sparsity=2)
     arguments = (tree, leaves, counts, bytes(32), mechanism, True)
-    released = mechanism.release_counts(tree, 65, measurer(*arguments))[1].counts
+    released = mechanism.reconcile(tree, 65, measurer(*arguments))[1].counts
     noisy = measurer(*arguments).measure("c", np.arange(20), "counts")
     kept = survivors(noisy.values, [0, 20], [65], 2 * noisy.noise.std_dev)
     assert 2 <= kept.sum() < 20
@@ -165,7 +165,7 @@ def test_at_every_family_a_black_box_is_as_near_to_the_measurements_as_our_own(m
     leaves = np.sort(random.choice(30, 20, replace=False)).astype(np.int64)
     mechanism = tt.counts.TopDown(projection=black_box)
     arguments = (tree, leaves, random.integers(1, 50, 20), bytes(32), mechanism, False)
-    released = mechanism.release_counts(tree, None, measurer(*arguments))
+    released = mechanism.reconcile(tree, None, measurer(*arguments))
     door = measurer(*arguments)
     distance = {"chebyshev": lambda d: np.abs(d).max(), "euclidean": lambda d: (d**2).sum()}[own]
     families = 0

@@ -64,7 +64,7 @@ def test_pairs_are_distinct_and_flows_positive_with_the_stated_largest(partition
     flows = data(partition, "dense").flows
     assert flows.group_by([c for c in flows.column_names if c != "count"]).aggregate([]).num_rows == flows.num_rows
     counts = flows["count"].to_numpy()
-    assert (counts.min(), counts.max()) == (1, boninsegna.LARGEST_FLOW)
+    assert (counts.min(), counts.max()) == (1, boninsegna.MAX_FLOW)
 
 
 def test_flows_can_be_released():

@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import tallytree as tt
-from tallytree.cli import app
+from tallytree.cli.app import app
 from tallytree.datasets.health import health
-from tallytree.evaluate.bounds import top_down_error_bound
+from tallytree.evaluate.error_bounds import top_down_error_bound
 from tallytree.evaluate.metrics import max_absolute_error
 
 ROOT = Path(__file__).resolve().parents[2]

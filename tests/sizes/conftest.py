@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.measure import Measurer
-from tallytree.privacy.accounting import plan_noise
-from tallytree.privacy.sensitivity import sensitivity
-from tallytree.privacy.sources import KeyedNoise
+from tallytree.accounting import plan_noise
+from tallytree.accounting.sensitivity import sensitivity
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.true_statistics import TrueSizes
 from tallytree.sizes import SizesDomain
-from tallytree.tabulate.levels import SizeLevels
 
 
 @pytest.fixture(scope="session")
@@ -57,14 +57,14 @@ def release_sizes():
         per_leaf = np.bincount(leaves, minlength=tree.n_leaves)
         domain = SizesDomain.from_leaves(tree, per_leaf, smallest, largest, invariants)
         ones = np.ones(groups, np.int64)
-        true = SizeLevels(tree, leaves, sizes, ones, domain.groups, smallest, largest)
+        true = TrueSizes(tree, leaves, sizes, ones, domain.groups, smallest, largest)
         bounds = {
             level: (s, sensitivity(s, "add_remove", nodes=tree.size(tree.levels.index(level))))
             for level, s in mechanism.statistics(tree, invariants=invariants).items()
         }
         plan = plan_noise(tt.Budget(epsilon=epsilon), bounds, split)
         measurer = Measurer(true, plan, KeyedNoise(key))
-        levels = mechanism.release_sizes(domain, measurer)
+        levels = mechanism.reconcile(domain, measurer)
         leaf_table = np.zeros((tree.n_leaves, largest + 1), dtype=np.int64)
         np.add.at(leaf_table, (leaves, sizes), 1)
         return Released(_tables(tree, levels, largest), _summed(tree, leaf_table), domain, measurer.taken)

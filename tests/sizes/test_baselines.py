@@ -10,7 +10,7 @@ import pytest
 import tallytree as tt
 from tallytree.evaluate.metrics import constraint_violations, earth_movers_distance, l1_error
 from tallytree.sizes import BottomUp, HistogramProjection, Independent, MeanConsistency
-from tallytree.sizes.mechanism import LevelSizes, caveat_of, count_fractional, count_negative, count_violations
+from tallytree.sizes.mechanism import ReleasedSizes, count_fractional, count_negative, count_violations
 
 REGIMES = ["groups", "total", "none"]
 
@@ -175,7 +175,7 @@ def test_independent_warns_and_says_in_the_statement_that_levels_do_not_add_up(a
     with pytest.warns(UserWarning, match=r"mechanism: Independent.*its levels do not add up") as warned:
         release = rows(areas, Independent())
     assert len(warned) == 1
-    caveat = caveat_of(Independent())
+    caveat = Independent().caution
     assert release.statement["notes"][0] == caveat
     assert caveat.endswith("For comparison only.")
     tables = [release.table(level) for level in release.levels]
@@ -188,14 +188,14 @@ def test_those_that_keep_all_promises_say_nothing(areas):
     release = rows(areas, BottomUp())
     assert not any("comparison" in note for note in release.statement["notes"])
     assert [release.statement[f"{kind}_numbers"] for kind in ("negative", "fractional")] == [0, 0]
-    assert caveat_of(BottomUp()) is None
-    assert caveat_of(HistogramProjection()) is None
+    assert BottomUp().caution is None
+    assert HistogramProjection().caution is None
 
 
 def test_negative_and_fractional_numbers_are_counted_by_node_and_size(towns):
     def level(groups):
         groups = np.array(groups)
-        return LevelSizes(np.zeros(len(groups), np.int64), np.arange(len(groups)), groups)
+        return ReleasedSizes(np.zeros(len(groups), np.int64), np.arange(len(groups)), groups)
 
     levels = [level([1.5, -0.25]), level([1.0, -2.0, 2.0**-20]), level([3, 4])]
     assert count_negative(levels) == 2

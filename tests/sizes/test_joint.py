@@ -10,7 +10,7 @@ import tallytree as tt
 from tallytree.measurements import Measurement, Noise
 from tallytree.sizes import Matching, SizesDomain, SizesMechanism
 from tallytree.sizes.joint import Joint
-from tallytree.solvers import joint as solver
+from tallytree.solvers import joint_families as solver
 
 REGIMES = ["groups", "total", "none"]
 
@@ -193,7 +193,7 @@ def both_released(make, scale, seed):
     errors = []
     for mechanism in (Joint(), Matching()):
         per_level = []
-        for level, true in zip(mechanism.release_sizes(domain, measurer), tails, strict=True):
+        for level, true in zip(mechanism.reconcile(domain, measurer), tails, strict=True):
             found = np.zeros(true.shape, np.int64)
             found[level.nodes, level.sizes] = level.groups
             per_level.append(np.abs(found[:, ::-1].cumsum(axis=1)[:, ::-1] - true).sum() / len(true))
@@ -239,7 +239,7 @@ def test_noise_too_large_to_be_added_up_is_cut_and_the_release_is_as_good_as_any
     towns, release_sizes, invariants, monkeypatch
 ):
     """Otherwise the solver would refuse the noisy numbers after they were paid for."""
-    monkeypatch.setattr(solver, "LARGEST", 2**20)  # 2^50 takes 100,000 leaves
+    monkeypatch.setattr(solver, "MAX_INPUT", 2**20)  # 2^50 takes 100,000 leaves
     released = release_sizes(towns, Joint(), invariants=invariants, epsilon=1e-4)
     assert_consistent(towns, released)
     assert_public_numbers_are_kept(released)

@@ -3,12 +3,12 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.measure import Measurer
-from tallytree.privacy.accounting import plan_noise
-from tallytree.privacy.sensitivity import sensitivity
-from tallytree.privacy.sources import KeyedNoise
+from tallytree.accounting import plan_noise
+from tallytree.accounting.sensitivity import sensitivity
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.true_statistics import TrueSizes
 from tallytree.sizes import SizesDomain, level_estimates
-from tallytree.tabulate.levels import SizeLevels
 
 ESTIMATORS = ["cumulative", "sorted", "naive", {"all": "sorted", "state": "cumulative", "county": "naive"}]
 
@@ -18,12 +18,12 @@ def release(tree, mechanism, largest=50, epsilon=3, key=bytes(32)):
     leaves = random.integers(0, tree.n_leaves - 1, 3_000)  # the last leaf has no groups
     sizes = np.minimum(random.geometric(0.2, 3_000) - 1, largest)
     domain = SizesDomain.from_leaves(tree, np.bincount(leaves, minlength=tree.n_leaves), 0, largest)
-    true = SizeLevels(tree, leaves, sizes, np.ones(3_000, np.int64), domain.groups, 0, largest)
+    true = TrueSizes(tree, leaves, sizes, np.ones(3_000, np.int64), domain.groups, 0, largest)
     bounds = {
         level: (s, sensitivity(s, "add_remove")) for level, s in mechanism.statistics(tree, invariants="groups").items()
     }
     plan = plan_noise(tt.Budget(epsilon=epsilon), bounds)
-    return mechanism.release_sizes(domain, Measurer(true, plan, KeyedNoise(key))), domain, (leaves, sizes)
+    return mechanism.reconcile(domain, Measurer(true, plan, KeyedNoise(key))), domain, (leaves, sizes)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tallytree.sizes import (
     MeanConsistency,
     SizesDomain,
 )
-from tallytree.sizes.mechanism import LevelSizes, count_violations
+from tallytree.sizes.mechanism import ReleasedSizes, count_violations
 
 CONSISTENT = [
     Matching(),
@@ -140,7 +140,7 @@ def test_a_domain_of_private_numbers_has_no_empty_groups_and_keeps_no_numbers(to
 
 def test_violations_are_counted_by_node_and_size(towns):
     def level(nodes, sizes, groups):
-        return LevelSizes(*(np.array(column) for column in (nodes, sizes, groups)))
+        return ReleasedSizes(*(np.array(column) for column in (nodes, sizes, groups)))
 
     good = [level([0], [2], [3]), level([0, 1], [2, 2], [1, 2]), level([0, 1, 2], [2, 2, 2], [1, 1, 1])]
     assert count_violations(towns, good, 50) == 0

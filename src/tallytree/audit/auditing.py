@@ -11,28 +11,27 @@ from typing import Any
 
 import numpy as np
 
-from tallytree.arrays import IntArray
-from tallytree.audit.bounds import clopper_pearson, epsilon_at_least, rho_at_least
+from tallytree.accounting import Plan, StabilityPlan, epsilon_from_rho
+from tallytree.audit.confidence_bounds import clopper_pearson, epsilon_at_least, rho_at_least
 from tallytree.audit.events import Event, Objective, View, best_event
 from tallytree.audit.exact import exact_delta, exact_loss
 from tallytree.audit.inputs import Inputs, Neighborhood, counts_inputs, group_lists, sizes_inputs
 from tallytree.audit.maximum import draw_within_maximum, measured_within_maximum, published_within_maximum
 from tallytree.audit.runs import draw_runs
-from tallytree.audit.stability import stable_delta, stable_view
+from tallytree.audit.threshold import stable_delta, stable_view
 from tallytree.audit.views import Publisher, measured_view, published_view, publisher
 from tallytree.budget import Budget, BudgetSplit
+from tallytree.compute.arrays import IntArray
 from tallytree.counts import CountsMechanism
 from tallytree.hierarchy import Hierarchy
-from tallytree.jobs import CountsJob, GroupSizesJob
-from tallytree.measure import TrueStatistics
-from tallytree.planning import Options, counts_job, group_sizes_job
-from tallytree.privacy import entropy
-from tallytree.privacy.accounting import Plan, StabilityPlan, epsilon_from_rho
-from tallytree.privacy.sources import KeyedNoise, NoiseSource, OpenDPNoise
+from tallytree.pipeline import CountsJob, GroupSizesJob, Options, counts_job, group_sizes_job
+from tallytree.private.measurer import TrueStatistics
+from tallytree.private.noise import entropy
+from tallytree.private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.product import Product
 from tallytree.sizes import PrivateMaximum, SizesDomain, SizesMechanism
-from tallytree.sizes.mechanism import caveat_of
-from tallytree.terms import Invariants, integer
+from tallytree.terms import Invariants
+from tallytree.validate import integer
 
 ZCDP_DELTA = Fraction(1, 10**6)
 """The δ at which a budget in ρ is stated as an ε; the bound on ρ itself is the stronger test."""
@@ -41,7 +40,7 @@ DEFAULT_RUNS = 50_000
 DEFAULT_RELEASES = 2_000
 DEFAULT_CONFIDENCE = 0.9999
 """So high because a suite has many audits, and one false alarm among them is one too many."""
-LEAST_RUNS = 100
+MIN_RUNS = 100
 
 
 @dataclass(frozen=True)
@@ -247,10 +246,10 @@ def audit_subject(
         confidence: see `audit`.
         seed: see `audit`.
     """
-    runs = integer(runs, "runs", least=LEAST_RUNS)
+    runs = integer(runs, "runs", least=MIN_RUNS)
     published = min(integer(releases, "releases", least=0), runs)
-    if 0 < published < LEAST_RUNS:
-        raise ValueError(f"releases: {published} must be 0, or at least {LEAST_RUNS}")
+    if 0 < published < MIN_RUNS:
+        raise ValueError(f"releases: {published} must be 0, or at least {MIN_RUNS}")
     alpha = 1 - _checked_confidence(confidence)
     key = entropy.fresh_key() if seed is None else entropy.key_from_seed(seed)
     sources = [source(entropy.derive(key, "audit", name)) for name in ("data", "neighbor")]
@@ -312,7 +311,7 @@ def planned(
     """
     if isinstance(tree, SizesDomain):
         with warnings.catch_warnings():
-            if caveat_of(options.mechanism) is not None:
+            if options.mechanism is not None and options.mechanism.caution is not None:
                 warnings.simplefilter("ignore")  # a caveat is about releases, and nothing is published here
             job = group_sizes_job(
                 None,
@@ -339,7 +338,7 @@ def planned(
             f"max_quantity: {max_quantity} is about group sizes; in counts every record is 1, leave it out"
         )
     with warnings.catch_warnings():
-        if caveat_of(options.mechanism) is not None:
+        if options.mechanism is not None and options.mechanism.caution is not None:
             warnings.simplefilter("ignore")
         return counts_job(None, tree, budget, options), counts_inputs(tree, distinct=options.distinct)
 

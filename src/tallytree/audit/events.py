@@ -19,19 +19,19 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import FloatArray, IntArray, NumberArray
-from tallytree.audit.bounds import wilson
+from tallytree.audit.confidence_bounds import wilson
+from tallytree.compute.arrays import FloatArray, IntArray, NumberArray
 
 Comparison = Literal["at least", "at most", "equal to"]
 Objective = Callable[[FloatArray, FloatArray], FloatArray]
 """From lower bounds of p and upper bounds of q to the loss that they show."""
 
-MOST_CELLS = 60
+MAX_EVENT_CELLS = 60
 """Single cells tried, those furthest apart first."""
-MOST_PAIRS = 40
+MAX_PAIRS = 40
 CAUTION = 1e-4
 """How sure an event must look to be chosen: with less caution rare ones win by chance, with more none can be rare."""
-MOST_VALUES = 1_000
+MAX_VALUES = 1_000
 """Values tried for a score; of more, quantiles."""
 
 
@@ -117,8 +117,8 @@ def best_event(view: View, objective: Objective) -> Event | None:
 def _best_of_score(score: Score, view: View, objective: Objective) -> tuple[float, Event]:
     before, after = np.sort(score.of(view.before)), np.sort(score.of(view.after))
     values = np.unique(np.concatenate([before, after]))
-    if len(values) > MOST_VALUES:
-        values = values[np.linspace(0, len(values) - 1, MOST_VALUES).astype(np.int64)]
+    if len(values) > MAX_VALUES:
+        values = values[np.linspace(0, len(values) - 1, MAX_VALUES).astype(np.int64)]
     found: list[tuple[float, Event]] = []
     below = [np.searchsorted(runs, values, side="left") for runs in (before, after)]
     up_to = [np.searchsorted(runs, values, side="right") for runs in (before, after)]
@@ -145,7 +145,7 @@ def _found_scores(view: View) -> list[Score]:
     apart = view.after.mean(axis=0) - view.before.mean(axis=0)
     covariance = (_covariance(view.before) + _covariance(view.after)) / 2
     variance = np.diag(covariance)
-    cells = _strongest(np.abs(apart), variance)[:MOST_CELLS]
+    cells = _strongest(np.abs(apart), variance)[:MAX_EVENT_CELLS]
     scores = [_sum_of(view.labels, [(int(cell), 1)]) for cell in cells]
     scores += [_sum_of(view.labels, pair) for pair in _strongest_pairs(apart, covariance, cells)]
     scores.append(_discriminant(apart, covariance))
@@ -172,7 +172,7 @@ def _strongest_pairs(apart: FloatArray, covariance: FloatArray, cells: IntArray)
         first, second = first[kept], second[kept]
         distance = np.abs(apart[first] + sign * apart[second])
         order = _strongest(distance, variance[first] + variance[second] + 2 * sign * covariance[first, second])
-        pairs += [[(int(first[i]), 1), (int(second[i]), sign)] for i in order[: MOST_PAIRS // 2]]
+        pairs += [[(int(first[i]), 1), (int(second[i]), sign)] for i in order[: MAX_PAIRS // 2]]
     return pairs
 
 

@@ -23,12 +23,12 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.accounting import NoisePlan
 from tallytree.audit.runs import all_cells
-from tallytree.measure import TrueStatistics
+from tallytree.compute.arrays import IntArray
 from tallytree.measurements import Noise
-from tallytree.privacy.accounting import NoisePlan
-from tallytree.tabulate.levels import SizeLevels
+from tallytree.private.measurer import TrueStatistics
+from tallytree.private.tabulate.true_statistics import TrueSizes
 
 LOSS_VALUES = 2**19
 """Values of the privacy loss that are told apart in `exact_delta`."""
@@ -158,5 +158,5 @@ def _cells(plan: NoisePlan, statistics: TrueStatistics) -> list[IntArray]:
     if plan.maximum is None:
         return found
     root = np.zeros(1, dtype=np.int64)
-    largest = cast(SizeLevels, statistics).largest_size().cells(plan.maximum.level, root, plan.maximum.statistic)[0]
+    largest = cast(TrueSizes, statistics).largest_size().cells(plan.maximum.level, root, plan.maximum.statistic)[0]
     return [largest, *found]

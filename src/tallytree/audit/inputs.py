@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
-from tallytree.measure import TrueStatistics
-from tallytree.privacy.sensitivity import Neighboring
+from tallytree.private.measurer import TrueStatistics
+from tallytree.private.tabulate.true_statistics import TrueCounts, TrueSizes
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain
-from tallytree.tabulate.levels import CountLevels, SizeLevels
+from tallytree.terms import Neighboring
 
-MOST_PLACES = 10_000
+MAX_PLACES = 10_000
 """An audit draws every cell in every run, so its inputs must be small."""
 
 
@@ -42,9 +42,9 @@ def counts_inputs(tree: Hierarchy | Product, *, distinct: bool = False) -> Input
     leaves = tree.size(len(tree.levels) - 1)
     _check_small(leaves, "leaves")
 
-    def tabulate(records: IntArray) -> CountLevels:
+    def tabulate(records: IntArray) -> TrueCounts:
         present = np.flatnonzero(records)
-        return CountLevels(tree, present, records[present], distinct=distinct)
+        return TrueCounts(tree, present, records[present], distinct=distinct)
 
     def parse(given: Any, argument: str) -> IntArray:
         records = _whole_numbers(given, argument)
@@ -71,11 +71,11 @@ def sizes_inputs(domain: SizesDomain, groups_per_leaf: IntArray | None = None) -
     _check_small(places, "groups")
     leaves = np.repeat(np.arange(len(per_leaf), dtype=np.int64), per_leaf)
 
-    def tabulate(members: IntArray) -> SizeLevels:
+    def tabulate(members: IntArray) -> TrueSizes:
         there = np.ones(places, dtype=np.bool_) if domain.groups_are_public else members > 0
         sizes = np.clip(members[there], domain.smallest, domain.largest)
         ones = np.ones(len(sizes), dtype=np.int64)
-        return SizeLevels(domain.hierarchy, leaves[there], sizes, ones, domain.groups, domain.smallest, domain.largest)
+        return TrueSizes(domain.hierarchy, leaves[there], sizes, ones, domain.groups, domain.smallest, domain.largest)
 
     def parse(given: Any, argument: str) -> IntArray:
         lists = group_lists(given, argument, domain)
@@ -207,5 +207,5 @@ def _whole_numbers(given: Any, argument: str) -> IntArray:
 
 
 def _check_small(places: int, what: str) -> None:
-    if not 0 < places <= MOST_PLACES:
-        raise ValueError(f"tree: {places:,} {what} are not between 1 and {MOST_PLACES:,}; audit on a small input")
+    if not 0 < places <= MAX_PLACES:
+        raise ValueError(f"tree: {places:,} {what} are not between 1 and {MAX_PLACES:,}; audit on a small input")

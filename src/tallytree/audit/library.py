@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree import counts, sizes
-from tallytree.arrays import IntArray
+from tallytree.accounting import StabilityPlan
 from tallytree.audit.auditing import (
     DEFAULT_CONFIDENCE,
     DEFAULT_RELEASES,
@@ -28,21 +28,21 @@ from tallytree.audit.auditing import (
 )
 from tallytree.audit.exact import worst_pair
 from tallytree.audit.inputs import Inputs
-from tallytree.audit.stability import worst_stable_pair
+from tallytree.audit.threshold import worst_stable_pair
 from tallytree.audit.views import publisher
 from tallytree.budget import Budget, exact
+from tallytree.compute.arrays import IntArray
 from tallytree.counts import CountsMechanism, StabilityHistogram, TopDown, top_down
 from tallytree.counts.top_down import Projection
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Statistic
-from tallytree.planning import Options
-from tallytree.privacy.accounting import StabilityPlan
+from tallytree.pipeline import Options
 from tallytree.product import Product
 from tallytree.sizes import Chain, CumulativeProjection, HistogramProjection, Matching, SizesDomain, SizesMechanism
-from tallytree.sizes.comparison import NEEDS
 from tallytree.sizes.cumulative_projection import CumulativeSolver
 from tallytree.sizes.estimators import ESTIMATORS
 from tallytree.sizes.histogram_projection import HistogramSolver
+from tallytree.sizes.paper_solvers import NEEDS
 from tallytree.terms import Invariants
 
 Mechanism = CountsMechanism | SizesMechanism
@@ -50,11 +50,11 @@ Mechanism = CountsMechanism | SizesMechanism
 DELTA = Fraction(1, 10**6)
 LARGE_DELTA = Fraction(1, 20)
 RELATIONS = ("add_remove", "change_one")
-LARGEST_SIZE = 4
+MAX_CASE_SIZE = 4
 MAXIMUM_SHARE = Fraction(1, 2)
-MOST_SIZE = 16
+MAX_VARIED_SIZE = 16
 """What a private K is at most, so that others come out as well: at ε = 1 it is the noisy maximum plus 15."""
-MOST_VARIED = 3
+MAX_VARIED = 3
 """Of more places not every combination of counts is tried."""
 FEW_RELEASES = 200
 """Where only the plan differs from that of an audit whose releases are looked at."""
@@ -162,13 +162,13 @@ class Case:
         With a threshold it matters which cells have how many records: few enough to vanish, or as many as it.
         """
         m = self.max_contributions
-        if threshold is not None and inputs.places <= MOST_VARIED:
+        if threshold is not None and inputs.places <= MAX_VARIED:
             return np.array(list(itertools.product(sorted({0, 1, m, threshold}), repeat=inputs.places)), dtype=np.int64)
         if threshold is not None:
             return np.stack([np.full(inputs.places, 1), np.arange(inputs.places) % 2])
         if self.statistic != "group_sizes":
             return np.full((1, inputs.places), m, dtype=np.int64)
-        sizes_tried = range(LARGEST_SIZE + 1) if m == 1 else (1, LARGEST_SIZE)
+        sizes_tried = range(MAX_CASE_SIZE + 1) if m == 1 else (1, MAX_CASE_SIZE)
         return np.array(list(itertools.product(sizes_tried, repeat=inputs.places)), dtype=np.int64)
 
 
@@ -262,12 +262,12 @@ def _sizes_cases(
     return [
         Case("group_sizes", mechanism, domain, budget, neighboring, m, z, places, share, releases)
         for (regime, m, z, budget), releases, share in wanted
-        for domain, places in [_domain(regime, LARGEST_SIZE if share is None else MOST_SIZE)]
+        for domain, places in [_domain(regime, MAX_CASE_SIZE if share is None else MAX_VARIED_SIZE)]
         for neighboring in RELATIONS
     ]
 
 
-def _domain(regime: Invariants, largest: int = LARGEST_SIZE) -> tuple[SizesDomain, IntArray | None]:
+def _domain(regime: Invariants, largest: int = MAX_CASE_SIZE) -> tuple[SizesDomain, IntArray | None]:
     """What is public of the built-in groups; and how many groups a leaf can have, where that is not public."""
     places = np.array([2, 1, 1], dtype=np.int64)
     if regime == "groups":

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from tallytree.arrays import IntArray, NumberArray, concatenate_ranges
+from tallytree.accounting import LevelPlan, NoisePlan
 from tallytree.audit.events import Score, View
 from tallytree.audit.runs import LevelRuns, ReplayMeasurer, all_cells, draw_these_runs, run_stride
 from tallytree.audit.views import Publisher, cell_labels, log_likelihood_ratio
-from tallytree.measure import TrueStatistics
-from tallytree.privacy.accounting import LevelPlan, NoisePlan
-from tallytree.privacy.sources import NoiseSource
+from tallytree.compute.arrays import IntArray, NumberArray, concatenate_ranges
+from tallytree.private.measurer import TrueStatistics
+from tallytree.private.noise.noise_source import NoiseSource
+from tallytree.private.tabulate.true_statistics import TrueSizes
 from tallytree.sizes.private_maximum import largest_published
-from tallytree.tabulate.levels import SizeLevels
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class MaximumRuns:
     """
 
     planned: LevelPlan
-    statistics: SizeLevels
+    statistics: TrueSizes
     noisy: IntArray
     largest: IntArray
     within: Mapping[int, Mapping[str, LevelRuns]]
@@ -50,7 +50,7 @@ def draw_within_maximum(statistics: TrueStatistics, plan: NoisePlan, source: Noi
     Raises:
         TypeError: statistics that have no largest size.
     """
-    if plan.maximum is None or not isinstance(statistics, SizeLevels):
+    if plan.maximum is None or not isinstance(statistics, TrueSizes):
         raise TypeError(f"plan: a {type(statistics).__name__} goes with no plan that measures the largest size")
     stride = run_stride(statistics, plan)
     every = np.arange(runs, dtype=np.int64)
@@ -104,7 +104,7 @@ def published_within_maximum(publisher: Publisher, before: MaximumRuns, after: M
 class _Table:
     """Where the cells of every level and K are in the columns of a view; column 0 is the noisy maximum."""
 
-    def __init__(self, statistics: SizeLevels, plan: NoisePlan) -> None:
+    def __init__(self, statistics: TrueSizes, plan: NoisePlan) -> None:
         self._offsets = {level: offsets for level, (_, offsets) in true_cells(statistics, plan).items()}
         widths = [int(offsets[-1]) for offsets in self._offsets.values()]
         begins = np.cumsum([1, *widths])
@@ -130,7 +130,7 @@ class _Table:
         return table
 
 
-def true_cells(statistics: SizeLevels, plan: NoisePlan) -> dict[str, tuple[IntArray, IntArray]]:
+def true_cells(statistics: TrueSizes, plan: NoisePlan) -> dict[str, tuple[IntArray, IntArray]]:
     """The true cells of every level, and where those of its nodes begin."""
     return {level: all_cells(statistics, planned)[:2] for level, planned in plan.levels.items()}
 

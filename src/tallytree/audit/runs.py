@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallytree.arrays import IntArray, concatenate_ranges
+from tallytree.accounting import LevelPlan, Plan, StableLevel
+from tallytree.compute.arrays import IntArray, concatenate_ranges
 from tallytree.errors import BudgetExceeded
-from tallytree.measure import TrueStatistics
 from tallytree.measurements import Measurement, Statistic
-from tallytree.privacy.accounting import LevelPlan, Plan, StableLevel
-from tallytree.privacy.sources import NoiseSource
+from tallytree.private.measurer import TrueStatistics
+from tallytree.private.noise.noise_source import NoiseSource
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tallytree.arrays import IntArray, NumberArray
 from tallytree.audit.events import Score, View
 from tallytree.audit.runs import LevelRuns, ReplayMeasurer
+from tallytree.compute.arrays import IntArray, NumberArray
 from tallytree.hierarchy import Hierarchy
-from tallytree.jobs import CountsJob, GroupSizesJob
 from tallytree.measurements import Measures, Noise
+from tallytree.pipeline import CountsJob, GroupSizesJob
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain
 
@@ -101,7 +101,7 @@ def _counts_publisher(job: CountsJob, total: int | None) -> Publisher:
 
     def publish(measurer: Measures) -> IntArray:
         vector = np.zeros(begins[-1], dtype=np.int64)
-        levels = job.mechanism.release_counts(tree, total, job.door(measurer))
+        levels = job.mechanism.reconcile(tree, total, job.door(measurer))
         for begin, released in zip(begins[:-1], levels, strict=True):
             vector[begin + released.nodes] = released.counts
         return vector
@@ -116,7 +116,7 @@ def _sizes_publisher(job: GroupSizesJob, domain: SizesDomain, largest: int | Non
     begins = np.cumsum([0, *(hierarchy.size(depth) * width for depth in range(len(hierarchy.levels)))])
 
     def publish(measurer: Measures) -> NumberArray:
-        levels = job.mechanism.release_sizes(known, measurer)
+        levels = job.mechanism.reconcile(known, measurer)
         vector = np.zeros(begins[-1], dtype=levels[0].groups.dtype)
         for begin, released in zip(begins[:-1], levels, strict=True):
             vector[begin + released.nodes * width + released.sizes] = released.groups

@@ -23,11 +23,11 @@ from statistics import NormalDist
 
 import numpy as np
 
-from tallytree.arrays import FloatArray
+from tallytree.compute.arrays import FloatArray
 
 STEPS = 1_000
 """An even share is this many steps, and every share is whole steps, so that it is the same on every machine."""
-LEAST = 100
+MIN_STEPS = 100
 """No level gets fewer steps: a level that is hardly measured lets the descent go wrong."""
 
 
@@ -94,7 +94,7 @@ def _best_steps(errors: Callable[[FloatArray], FloatArray], levels: int) -> list
     size = 2 ** int(math.log2(STEPS / 2))
     while size:
         tried = steps + size * moves
-        tried = tried[tried.min(axis=1) >= LEAST]
+        tried = tried[tried.min(axis=1) >= MIN_STEPS]
         found = errors(tried / (STEPS * levels))
         best = int(np.argmin(found))
         if found[best] < least * (1 - 1e-9):

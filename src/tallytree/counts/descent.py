@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallytree.arrays import IntArray, chunks
-from tallytree.counts.level_counts import LevelCounts
+from tallytree.compute.arrays import IntArray, chunks
+from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Noise
 
@@ -21,7 +21,7 @@ class Families:
     """The measured children of some nodes of the level above.
 
     Attributes:
-        parents: which nodes of the level above, as places in its `LevelCounts`.
+        parents: which nodes of the level above, as places in its `ReleasedCounts`.
         totals: int64 (parents,), the count of each parent.
         nodes: int64 (children,), family after family.
         offsets: int64 (parents + 1,), where each family begins.
@@ -43,7 +43,7 @@ def measured_root(tree: Tree, measurer: Measures) -> tuple[int, Noise]:
     return int(measured.values[0]), measured.noise
 
 
-def measured_families(tree: Tree, depth: int, above: LevelCounts, measurer: Measures) -> Iterator[Families]:
+def measured_families(tree: Tree, depth: int, above: ReleasedCounts, measurer: Measures) -> Iterator[Families]:
     """The children, at `depth`, of all nodes in `above`, measured chunk by chunk."""
     for parents in chunks(tree.child_counts(depth - 1, above.nodes), CELLS_AT_ONCE):
         nodes, offsets = tree.children(depth - 1, above.nodes[parents])
@@ -51,7 +51,7 @@ def measured_families(tree: Tree, depth: int, above: LevelCounts, measurer: Meas
         yield Families(parents, above.counts[parents], nodes, offsets, measured.values, measured.noise)
 
 
-def positive(level: LevelCounts) -> LevelCounts:
+def positive(level: ReleasedCounts) -> ReleasedCounts:
     """The nodes that are not zero."""
     kept = level.counts > 0
-    return LevelCounts(level.nodes[kept], level.counts[kept])
+    return ReleasedCounts(level.nodes[kept], level.counts[kept])

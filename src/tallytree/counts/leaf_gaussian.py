@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from tallytree.counts.descent import CELLS_AT_ONCE
-from tallytree.counts.level_counts import LevelCounts, sum_over_tree, whole_levels
-from tallytree.counts.mechanism import leaf_statistics
+from tallytree.counts.mechanism import CountsMechanism, leaf_statistics
+from tallytree.counts.released_counts import ReleasedCounts, sum_over_tree, whole_levels
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Statistic
 
-MOST_CELLS = 2**27
+MAX_LEAF_CELLS = 2**27
 """A cell takes some 70 bytes on its way to the tables: 9 GiB in all."""
 
 
 @dataclass(frozen=True)
-class LeafGaussian:
+class LeafGaussian(CountsMechanism):
     """Measure every leaf cell with the whole budget; inner levels are sums of the noisy leaves.
 
     For comparison (Boninsegna and Silvestri 2025, section 5, VanillaGauss). Levels add up exactly, and every count is
@@ -34,10 +35,7 @@ class LeafGaussian:
         """That counts need not be such."""
         return "releases negative counts, and counts for cells without records."
 
-    @property
-    def ignores_total(self) -> bool:
-        """The root is what the leaves add up to, whatever is public."""
-        return True
+    keeps_total: ClassVar[bool] = False
 
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
         """The leaf level alone is measured.
@@ -46,15 +44,15 @@ class LeafGaussian:
             ValueError: more leaf cells than fit in memory.
         """
         level, cells = tree.levels[-1], tree.size(len(tree.levels) - 1)
-        if cells > MOST_CELLS:
+        if cells > MAX_LEAF_CELLS:
             raise ValueError(
                 f"mechanism: {self!r} measures and holds every leaf cell, here the {cells:,} of {level!r}, and takes "
-                f"at most {MOST_CELLS:,}; leave out a level, or choose TopDown() or StabilityHistogram(), which write "
-                "out no empty cells"
+                f"at most {MAX_LEAF_CELLS:,}; leave out a level, or choose TopDown() or StabilityHistogram(), which "
+                "write out no empty cells"
             )
         return leaf_statistics(tree, "counts")
 
-    def release_counts(self, tree: Tree, total: int | None, measurer: Measures) -> list[LevelCounts]:
+    def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
         """Counts per level, root first; `total` is not used."""
         level, cells = tree.levels[-1], tree.size(len(tree.levels) - 1)
         statistic = self.statistics(tree, total_is_public=total is not None)[level]
@@ -63,4 +61,4 @@ class LeafGaussian:
             nodes = np.arange(start, min(start + CELLS_AT_ONCE, cells), dtype=np.int64)
             noisy[nodes[0] : nodes[-1] + 1] = measurer.measure(level, nodes, statistic).values
         nodes = np.flatnonzero(noisy)
-        return whole_levels(tree, sum_over_tree(tree, LevelCounts(nodes, noisy[nodes])))
+        return whole_levels(tree, sum_over_tree(tree, ReleasedCounts(nodes, noisy[nodes])))

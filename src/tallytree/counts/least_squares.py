@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import FloatArray, IntArray, offsets_of
+from tallytree.compute.arrays import FloatArray, IntArray, offsets_of
 from tallytree.counts.descent import measured_families, measured_root
-from tallytree.counts.level_counts import LevelCounts, whole_level
-from tallytree.counts.mechanism import checked_sparsity, statistics_of_counts
+from tallytree.counts.mechanism import CountsMechanism, checked_sparsity, statistics_of_counts
+from tallytree.counts.released_counts import ReleasedCounts, whole_level
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Statistic
 from tallytree.solvers.simplex import chebyshev_families
@@ -19,14 +20,14 @@ from tallytree.solvers.sparse_support import support
 from tallytree.solvers.tree import project
 from tallytree.solvers.tree_shape import SAFE_SUM
 from tallytree.solvers.tree_variance import Combined, combined_variances
-from tallytree.terms import integer
+from tallytree.validate import integer
 
-LEAST_VARIANCE = 1e-9
+MIN_VARIANCE = 1e-9
 """For noise that is nearly always 0: what is measured must not be taken for a fact that others could contradict."""
 
 
 @dataclass(frozen=True)
-class LeastSquares:
+class LeastSquares(CountsMechanism):
     """Release the counts that fit everything that was measured best: one least-squares problem over the whole tree.
 
     The children of every non-zero node are measured, level by level, as in `TopDown`. After each level the integers
@@ -52,6 +53,8 @@ class LeastSquares:
         TypeError: an option of another kind.
     """
 
+    corrects_upward: ClassVar[bool] = True
+
     sparsity: float = 0.0
     largest_fit: int = 2**25
 
@@ -60,16 +63,11 @@ class LeastSquares:
         checked_sparsity(self.sparsity)
         integer(self.largest_fit, "largest_fit", least=0)
 
-    @property
-    def corrects_upward(self) -> bool:
-        """It does: all levels are fitted together."""
-        return True
-
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
         """The levels to be measured, root first, and what is measured there."""
         return statistics_of_counts(tree, total_is_public=total_is_public)
 
-    def release_counts(self, tree: Tree, total: int | None, measurer: Measures) -> list[LevelCounts]:
+    def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
         """Counts per level, root first, with their standard deviations where all levels were fitted."""
         levels = [_root(tree, total, measurer)]
         measured = [depth for depth in range(1, len(tree.levels)) if not tree.only_children(depth)]
@@ -137,23 +135,23 @@ def _root(tree: Tree, total: int | None, measurer: Measures) -> _Level:
     value, variance = total, 0.0
     if value is None:
         value, noise = measured_root(tree, measurer)
-        variance = max(noise.variance, LEAST_VARIANCE)
+        variance = max(noise.variance, MIN_VARIANCE)
     node = np.zeros(int(value > 0), dtype=np.int64)
     return _Level(0, node, node, node + value, variance, np.ones(1, dtype=np.int64), node + value)
 
 
 def _descend(tree: Tree, depth: int, above: _Level, measurer: Measures) -> _Level:
     """The children that IntOpt leaves positive, given the counts of their parents."""
-    parents = LevelCounts(_nodes_at(tree, depth - 1, above), above.counts)
+    parents = ReleasedCounts(_nodes_at(tree, depth - 1, above), above.counts)
     sizes = tree.child_counts(depth - 1, parents.nodes)
     parts: list[tuple[IntArray, IntArray, IntArray, IntArray]] = [(_NONE, _NONE, _NONE, _NONE)]
-    variance = LEAST_VARIANCE
+    variance = MIN_VARIANCE
     for families in measured_families(tree, depth, parents, measurer):
         counts = chebyshev_families(families.noisy, families.offsets, families.totals)
         kept = np.flatnonzero(counts)
         parent = families.parents.start + np.searchsorted(families.offsets, kept, side="right") - 1
         parts.append((families.nodes[kept], parent, families.noisy[kept], counts[kept]))
-        variance = max(families.noise.variance, LEAST_VARIANCE)
+        variance = max(families.noise.variance, MIN_VARIANCE)
     nodes, places, noisy, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
     return _Level(depth, nodes, places, noisy, variance, sizes, counts)
 
@@ -209,15 +207,15 @@ def _supported(levels: Sequence[_Level], penalty: float) -> list[_Mask]:
     return np.split(kept, starts[1:-1])
 
 
-def _released(tree: Tree, levels: Sequence[_Level], *, with_std_dev: bool) -> list[LevelCounts]:
+def _released(tree: Tree, levels: Sequence[_Level], *, with_std_dev: bool) -> list[ReleasedCounts]:
     """The counts of all levels of the tree."""
     combined = _combined(levels) if with_std_dev else None
-    released: list[LevelCounts] = []
+    released: list[ReleasedCounts] = []
     everywhere: FloatArray | None = None
     place = -1
     for depth in range(len(tree.levels)):
         place += place + 1 < len(levels) and levels[place + 1].depth == depth
-        counts = LevelCounts(_nodes_at(tree, depth, levels[place]), levels[place].counts)
+        counts = ReleasedCounts(_nodes_at(tree, depth, levels[place]), levels[place].counts)
         if tree.enumerated:
             counts = whole_level(tree, depth, counts)
         if combined is not None:

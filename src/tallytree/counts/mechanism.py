@@ -3,52 +3,40 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
-from tallytree.arrays import IntArray
-from tallytree.counts.level_counts import LevelCounts
+from tallytree.compute.arrays import IntArray
+from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measurement, Measures, Statistic
+from tallytree.mechanism import Mechanism
 
 
-@runtime_checkable
-class CountsMechanism(Protocol):
-    """Turns noisy measurements into consistent counts; implemented by the classes of `tallytree.counts`.
+class CountsMechanism(Mechanism):
+    """Turns noisy measurements into consistent counts; the base of the classes of `tallytree.counts`.
 
-    It gets a door to the noisy measurements and public facts, nothing else. Where every person counts at most once in
-    a leaf, what it asks for as `"counts"` of the leaves is measured as `"distinct_counts"`: see `in_place_of_counts`.
+    Where every person counts at most once in a leaf, what it asks for as `"counts"` of the leaves is measured as
+    `"distinct_counts"`: see `in_place_of_counts`.
+
+    Attributes:
+        corrects_upward: whether what is measured of a node's descendants corrects the node. `budget_split="auto"` then
+            gives the upper levels less.
+        keeps_total: whether a total that is public is kept, and so published exactly.
     """
 
+    corrects_upward: ClassVar[bool] = False
+    keeps_total: ClassVar[bool] = True
+
+    @abstractmethod
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
         """The levels to be measured, root first, and what is measured there."""
 
-    def release_counts(self, tree: Tree, total: int | None, measurer: Measures) -> Sequence[LevelCounts]:
+    @abstractmethod
+    def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> Sequence[ReleasedCounts]:
         """Counts per level, root first; `total` where it is public, else None."""
-
-
-@runtime_checkable
-class CorrectsUpward(Protocol):
-    """A mechanism for counts in which what is measured of a node's descendants corrects the node."""
-
-    @property
-    def corrects_upward(self) -> bool:
-        """Whether it does; `budget_split="auto"` then gives the upper levels less."""
-
-
-@runtime_checkable
-class IgnoresTotal(Protocol):
-    """A mechanism that does not keep a public total, so that its releases do not publish it exactly."""
-
-    @property
-    def ignores_total(self) -> bool:
-        """Whether it is so."""
-
-
-def keeps_total(mechanism: object) -> bool:
-    """Whether a total that is public is published exactly."""
-    return not (isinstance(mechanism, IgnoresTotal) and mechanism.ignores_total)
 
 
 def leaf_statistics(tree: Tree, statistic: Statistic) -> dict[str, Statistic]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from tallytree.counts.level_counts import LevelCounts, sum_over_tree, whole_levels
-from tallytree.counts.mechanism import leaf_statistics
+from tallytree.counts.mechanism import CountsMechanism, leaf_statistics
+from tallytree.counts.released_counts import ReleasedCounts, sum_over_tree, whole_levels
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Statistic
 
 
 @dataclass(frozen=True)
-class StabilityHistogram:
+class StabilityHistogram(CountsMechanism):
     """Publish the leaf cells whose noisy count reaches a threshold; inner levels are sums of them.
 
     Noise is added to cells with records only, so a cell that is published has records: there are no false discoveries.
@@ -19,19 +20,16 @@ class StabilityHistogram:
     are too small by all that is lost (Boninsegna and Silvestri 2025, Theorem 8 and section 5).
 
     It needs a budget with ε and δ: noise is discrete Laplace, and the threshold is the least that δ allows. Why that is
-    private is proven in `tallytree.privacy.accounting.stability`. A public total is not used.
+    private is proven in `tallytree.accounting.stability`. A public total is not used.
     """
 
-    @property
-    def ignores_total(self) -> bool:
-        """The root is what the published cells add up to, whatever is public."""
-        return True
+    keeps_total: ClassVar[bool] = False
 
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
         """The leaf level alone is measured."""
         return leaf_statistics(tree, "stable_counts")
 
-    def release_counts(self, tree: Tree, total: int | None, measurer: Measures) -> list[LevelCounts]:
+    def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
         """Counts per level, root first; `total` is not used."""
         passed = measurer.measure_stable(tree.levels[-1])
-        return whole_levels(tree, sum_over_tree(tree, LevelCounts(passed.nodes, passed.values)))
+        return whole_levels(tree, sum_over_tree(tree, ReleasedCounts(passed.nodes, passed.values)))

@@ -8,16 +8,16 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from tallytree.arrays import IntArray, offsets_of
+from tallytree.compute.arrays import IntArray, offsets_of
 from tallytree.counts.descent import Families, measured_families, measured_root, positive
-from tallytree.counts.level_counts import LevelCounts, whole_levels
-from tallytree.counts.mechanism import checked_sparsity, statistics_of_counts
+from tallytree.counts.mechanism import CountsMechanism, checked_sparsity, statistics_of_counts
+from tallytree.counts.released_counts import ReleasedCounts, whole_levels
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Statistic
-from tallytree.solvers.black_boxes_simplex import chebyshev_mip_families, euclidean_rounded_families
+from tallytree.solvers.papers.simplex_programs import chebyshev_mip_families, euclidean_rounded_families
 from tallytree.solvers.simplex import chebyshev_families, euclidean_families
 from tallytree.solvers.thresholds import survivors
-from tallytree.terms import require_packages
+from tallytree.validate import require_packages
 
 Projection = Literal["chebyshev", "euclidean", "cvxpy-l2", "cvxpy-linf"]
 
@@ -33,7 +33,7 @@ NEEDS: dict[str, tuple[str, ...]] = {"cvxpy-l2": ("cvxpy", "clarabel"), "cvxpy-l
 
 
 @dataclass(frozen=True)
-class TopDown:
+class TopDown(CountsMechanism):
     """Release counts level by level: the children of every non-zero node are measured and projected on its count.
 
     The children's released counts are the integers x ≥ 0 with Σx = the parent's count that are nearest to the noisy
@@ -73,27 +73,27 @@ class TopDown:
         """The levels to be measured, root first, and what is measured there."""
         return statistics_of_counts(tree, total_is_public=total_is_public)
 
-    def release_counts(self, tree: Tree, total: int | None, measurer: Measures) -> list[LevelCounts]:
+    def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
         """Counts per level, root first."""
         if total is None:
             # The only constraint on a measured root is that it is not negative.
             total = max(0, measured_root(tree, measurer)[0])
-        released = [positive(LevelCounts(np.zeros(1, dtype=np.int64), np.array([total], dtype=np.int64)))]
+        released = [positive(ReleasedCounts(np.zeros(1, dtype=np.int64), np.array([total], dtype=np.int64)))]
         for depth in range(1, len(tree.levels)):
             released.append(self._descend(tree, depth, released[-1], measurer))
         return whole_levels(tree, released)
 
-    def _descend(self, tree: Tree, depth: int, above: LevelCounts, measurer: Measures) -> LevelCounts:
+    def _descend(self, tree: Tree, depth: int, above: ReleasedCounts, measurer: Measures) -> ReleasedCounts:
         """The non-zero nodes of the level, from the non-zero nodes of the level above."""
         if tree.only_children(depth):
-            return LevelCounts(tree.children(depth - 1, above.nodes)[0], above.counts)
+            return ReleasedCounts(tree.children(depth - 1, above.nodes)[0], above.counts)
         parts = [
-            positive(LevelCounts(families.nodes, self._project(families)))
+            positive(ReleasedCounts(families.nodes, self._project(families)))
             for families in measured_families(tree, depth, above, measurer)
         ]
         if not parts:
             return above
-        return LevelCounts(
+        return ReleasedCounts(
             np.concatenate([part.nodes for part in parts]), np.concatenate([part.counts for part in parts])
         )
 

@@ -8,14 +8,14 @@ from typing import Literal, get_args
 import numpy as np
 import pyarrow as pa
 
-from tallytree.arrays import IntArray, offsets_of
+from tallytree.compute.arrays import IntArray, offsets_of
 from tallytree.datasets.flows import Flows, pair_table
 
 Partition = Literal["binary", "random"]
 Density = Literal["complete", "dense", "sparse"]
 
 PARETO_SHAPE = 3.0
-LARGEST_FLOW = 1_000
+MAX_FLOW = 1_000
 
 _DEPTH: dict[Partition, int] = {"binary": 8, "random": 4}
 _PAIRS_PER_HUNDRED: dict[Density, int] = {"complete": 100, "dense": 50, "sparse": 1}
@@ -60,7 +60,7 @@ def od_flows(partition: Partition, density: Density, *, seed: int = 42) -> Flows
     pairs = np.array(random.Random(seed).sample(range(areas.num_rows**2), n_pairs))  # noqa: S311
     origin, destination = np.divmod(pairs.astype(np.int64), areas.num_rows)
     pareto = np.random.RandomState(seed).pareto(PARETO_SHAPE, n_pairs)
-    count = 1 + np.floor((LARGEST_FLOW - 1) * pareto / pareto.max()).astype(np.int64)
+    count = 1 + np.floor((MAX_FLOW - 1) * pareto / pareto.max()).astype(np.int64)
     return Flows(pair_table(areas, origin, destination, count), areas, tuple(areas.column_names))
 
 

@@ -14,7 +14,7 @@ from tallytree.datasets.united_states import county_paths, county_shares, number
 
 CENSUS_GROUPS = 117_630_445
 CENSUS_OUTLIERS = 50
-SMALLEST_OUTLIER = 10
+MIN_OUTLIER = 10
 
 TAXIS = 13_282
 PICKUPS = 24_489_743
@@ -51,8 +51,8 @@ def census_like(*, seed: int = 2010, n_sizes: int = 1_000) -> GroupSizes:
     Raises:
         ValueError: `n_sizes` leaves no room for the outliers.
     """
-    if n_sizes < SMALLEST_OUTLIER:
-        raise ValueError(f"n_sizes: {n_sizes} is below the smallest outlier; give at least {SMALLEST_OUTLIER}")
+    if n_sizes < MIN_OUTLIER:
+        raise ValueError(f"n_sizes: {n_sizes} is below the smallest outlier; give at least {MIN_OUTLIER}")
     rng = np.random.default_rng(seed)
     share = county_shares(rng, numbers("people"), spread=1.4)
     weights = household_weights(_HOUSEHOLD_SHARES, centred_normal(rng, 0.03, share), largest=n_sizes)
@@ -61,7 +61,7 @@ def census_like(*, seed: int = 2010, n_sizes: int = 1_000) -> GroupSizes:
     return count_rows(
         county_paths(),
         np.concatenate([leaf, rng.choice(len(share), CENSUS_OUTLIERS, p=share)]),
-        np.concatenate([size + 1, rng.integers(SMALLEST_OUTLIER, n_sizes, CENSUS_OUTLIERS, endpoint=True)]),
+        np.concatenate([size + 1, rng.integers(MIN_OUTLIER, n_sizes, CENSUS_OUTLIERS, endpoint=True)]),
         np.concatenate([groups[leaf, size], np.ones(CENSUS_OUTLIERS, dtype=np.int64)]),
         largest=n_sizes,
     )

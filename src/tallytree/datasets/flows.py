@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tallytree.arrays import IntArray
+from tallytree.compute.arrays import IntArray
 
 SIDES = ("origin", "destination")
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 COUNTRY = "Meridia"
 STATES = ("Aldermoor", "Brackwater", "Corvane", "Dunmarch", "Estmere", "Fallowfield")
 COUNTIES_PER_STATE = (14, 12, 10, 9, 8, 7)
-LARGEST_GROUP_QUARTERS = 480
+MAX_GROUP_QUARTERS = 480
 
 _FIRST = (
     "Ash",
@@ -88,9 +88,7 @@ def households(n_households: int = 20_000, *, n_group_quarters: int = 40, seed: 
     size = np.repeat(np.tile(sizes, len(share)), per_size.ravel())
 
     quarters_county = rng.choice(len(share), n_group_quarters, p=share)
-    quarters_size = np.minimum(15 + rng.lognormal(np.log(50), 0.9, n_group_quarters), LARGEST_GROUP_QUARTERS).astype(
-        int
-    )
+    quarters_size = np.minimum(15 + rng.lognormal(np.log(50), 0.9, n_group_quarters), MAX_GROUP_QUARTERS).astype(int)
     county = np.concatenate([county, quarters_county])
     size = np.concatenate([size, quarters_size])
 

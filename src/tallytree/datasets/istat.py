@@ -42,7 +42,7 @@ COLUMNS: Mapping[str, str] = {
 the files; CODREG_ and CODPRO_ follow ISTAT's naming and may have to be given."""
 
 _BLOCK = 1 << 23
-_LONGEST_HEADER = 1 << 20
+_MAX_HEADER = 1 << 20
 _WHOLE_NUMBER = r"^[0-9]{1,18}$"
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
 
@@ -159,7 +159,7 @@ def _read_member(
     where: str,
 ) -> Iterator[pa.RecordBatch]:
     with archive.open(member) as file:
-        _check_header(file.readline(_LONGEST_HEADER), wanted, encoding, where)
+        _check_header(file.readline(_MAX_HEADER), wanted, encoding, where)
     short: list[pa.csv.InvalidRow] = []
 
     def refuse(row: pa.csv.InvalidRow) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from tallytree.arrays import FloatArray, IntArray, chunks, sum_by_key
+from tallytree.compute.arrays import FloatArray, IntArray, chunks, sum_by_key
 from tallytree.datasets.flows import SIDES, Flows, side_columns
 from tallytree.datasets.italy_areas import Country, country
 

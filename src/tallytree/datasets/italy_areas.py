@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree.arrays import FloatArray, IntArray, offsets_of
+from tallytree.compute.arrays import FloatArray, IntArray, offsets_of
 
 MUNICIPALITIES = 8_092
 SECTION_AREAS = 52_000

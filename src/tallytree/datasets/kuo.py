@@ -13,14 +13,14 @@ from tallytree.datasets.group_sizes import GroupSizes, centred_normal, count_row
 from tallytree.datasets.united_states import STATES, county_paths, county_shares, numbers, state_of_county
 
 HOUSING_GROUPS = 240_908_081
-HOUSING_LARGEST = 10_000
+HOUSING_MAX_SIZE = 10_000
 OUTLIERS_PER_STATE = 50
 
 BLOCKS = 11_155_486
 WHITE_PEOPLE = 226_378_365
-WHITE_LARGEST = 10_000
+WHITE_MAX_SIZE = 10_000
 HAWAIIAN_PEOPLE = 540_383
-HAWAIIAN_LARGEST = 1_000
+HAWAIIAN_MAX_SIZE = 1_000
 WEST_COAST = ("California", "Oregon", "Washington")
 
 # Households of 1, 2, … 6 members and of 7 or more, in per cent: those of the Census, less large ones, as the paper's
@@ -57,16 +57,16 @@ def housing(*, seed: int = 2010) -> GroupSizes:
     state = state_of_county()
     share = county_shares(rng, numbers("people"), spread=1.4)
     of_state = np.bincount(state, share).astype(np.float64)
-    weights = household_weights(_HOUSEHOLD_SHARES, centred_normal(rng, 0.03, of_state), largest=HOUSING_LARGEST)
+    weights = household_weights(_HOUSEHOLD_SHARES, centred_normal(rng, 0.03, of_state), largest=HOUSING_MAX_SIZE)
     n_outliers = OUTLIERS_PER_STATE * len(STATES)
     groups = rng.multinomial(rng.multinomial(HOUSING_GROUPS - n_outliers, share), weights[state])
     leaf, size = np.nonzero(groups)
     return count_rows(
         county_paths(),
         np.concatenate([leaf, _outlier_counties(rng, share, state)]),
-        np.concatenate([size + 1, rng.integers(1, HOUSING_LARGEST, n_outliers, endpoint=True)]),
+        np.concatenate([size + 1, rng.integers(1, HOUSING_MAX_SIZE, n_outliers, endpoint=True)]),
         np.concatenate([groups[leaf, size], np.ones(n_outliers, dtype=np.int64)]),
-        largest=HOUSING_LARGEST,
+        largest=HOUSING_MAX_SIZE,
     )
 
 
@@ -98,7 +98,7 @@ def white(*, seed: int = 2010) -> GroupSizes:
         block_spread=1.05,
         inhabited_at_most=0.53,
         least_mean=1.0,
-        largest=WHITE_LARGEST,
+        largest=WHITE_MAX_SIZE,
     )
 
 
@@ -129,7 +129,7 @@ def hawaiian(*, seed: int = 2010) -> GroupSizes:
         block_spread=1.6,
         inhabited_at_most=0.4,
         least_mean=3.05,
-        largest=HAWAIIAN_LARGEST,
+        largest=HAWAIIAN_MAX_SIZE,
     )
 
 

@@ -1,12 +1,5 @@
 """How far released tables are from true ones, and experiments that compare mechanisms."""
 
-from tallytree.evaluate.comparison import (
-    COUNT_METRICS,
-    GROUP_SIZE_METRICS,
-    Data,
-    LevelResult,
-    compare,
-    summary,
-)
+from tallytree.evaluate.comparison import COUNT_METRICS, GROUP_SIZE_METRICS, Data, LevelResult, compare, summary
 
 __all__ = ["COUNT_METRICS", "GROUP_SIZE_METRICS", "Data", "LevelResult", "compare", "summary"]

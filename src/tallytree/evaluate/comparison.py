@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree.arrays import IntArray
 from tallytree.budget import Budget
-from tallytree.evaluate import of_counts
+from tallytree.compute.arrays import IntArray
+from tallytree.evaluate import count_errors as of_counts
 from tallytree.evaluate.metrics import NUMBERS, earth_movers_distance, l1_error, paired_counts
 from tallytree.release import Release
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tallytree.arrays import IntArray, NumberArray, sum_by_key
-from tallytree.evaluate import of_counts
+from tallytree.compute.arrays import IntArray, NumberArray, sum_by_key
+from tallytree.evaluate import count_errors as of_counts
 
 NUMBERS = ("count", "size", "groups", "std_dev", "ci_lower", "ci_upper")
 """Columns that are not part of a row's path."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree.arrays import FloatArray, IntArray, NumberArray
+from tallytree.compute.arrays import FloatArray, IntArray, NumberArray
 
 ERROR_COLUMNS = ("std_dev", "ci_lower", "ci_upper")
 """What a published table says of the error of its numbers."""
@@ -25,7 +25,7 @@ COVERS = (
     "records that are missing."
 )
 
-FEWEST_REPLICATES = 10
+MIN_REPLICATES = 10
 """With fewer, a standard deviation is off by a quarter or more, and the quantile below is no longer exact."""
 
 

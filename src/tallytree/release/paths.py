@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree.arrays import IntArray
+from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy, Tree
 from tallytree.product import Product
 

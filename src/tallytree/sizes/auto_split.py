@@ -27,14 +27,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from tallytree.arrays import FloatArray, IntArray
+from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.sizes.noisy import children_offsets, leaf_offsets
 from tallytree.solvers.tree_variance import combined_variances
 
 STEPS = 1_000
 """An even share is this many steps, and every share is whole steps, so that it is the same on every machine."""
-LEAST = 10
+MIN_STEPS = 10
 """No level gets fewer steps: what is measured must have something to be measured with."""
 ROUNDS = 300
 
@@ -116,7 +116,7 @@ def _least_worst(losses: Callable[[FloatArray], FloatArray], levels: int) -> Flo
         if loss.max() < least:
             best, least = share, loss.max()
         moved = share * (loss / loss.max()) ** (4 / (1 + 0.05 * round_))
-        moved = np.maximum(moved / moved.sum(), LEAST / STEPS / levels)
+        moved = np.maximum(moved / moved.sum(), MIN_STEPS / STEPS / levels)
         moved = moved / moved.sum()
         if np.abs(moved - share).max() < 0.01 / STEPS / levels:
             break

@@ -9,13 +9,13 @@ from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
 from tallytree.sizes.estimators import EstimatorName
 from tallytree.sizes.level_estimates import LevelEstimates, check_estimator, checked_norm, estimated_sizes
-from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_depths, sum_over_tree
+from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_depths, sum_over_tree
 from tallytree.solvers.isotonic import Norm
 from tallytree.terms import Invariants
 
 
 @dataclass(frozen=True)
-class BottomUp:
+class BottomUp(SizesMechanism):
     """Measure the leaves alone, with all of the budget, estimate each by itself and add them up (Kuo, section 6).
 
     The most accurate at the leaves; what many leaves are wrong by adds up in the levels above.
@@ -43,11 +43,11 @@ class BottomUp:
         """The leaves' level, or the highest that has the same nodes, and what is measured there."""
         return self._leaves(hierarchy).statistics(invariants)
 
-    def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
+    def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
         """Group sizes per level, root first."""
         (runs,) = self._leaves(domain.hierarchy).of(domain, measurer)
         # Levels below the measured one repeat it, so its nodes' numbers are the leaves'.
-        return sum_over_tree(domain.hierarchy, LevelSizes(*estimated_sizes(runs)), domain.largest)
+        return sum_over_tree(domain.hierarchy, ReleasedSizes(*estimated_sizes(runs)), domain.largest)
 
     def _leaves(self, hierarchy: Hierarchy) -> LevelEstimates:
         return LevelEstimates(hierarchy, measured_depths(hierarchy)[-1:], self.estimator, self.norm)

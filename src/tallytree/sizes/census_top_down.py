@@ -9,19 +9,20 @@ from typing import cast
 
 import numpy as np
 
-from tallytree.arrays import IntArray, offsets_of
+from tallytree.compute.arrays import IntArray, offsets_of
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
-from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_everywhere
+from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_everywhere
+from tallytree.sizes.nearest_consistent import forest_weights, released, size_forest
 from tallytree.sizes.noisy import NoisyLevel, children_offsets, level_weights, measure_levels
-from tallytree.sizes.reconcile import forest_weights, released, size_forest
-from tallytree.solvers import margins, simplex, transport, tree
+from tallytree.solvers import margins, simplex, tree
+from tallytree.solvers.papers import transport
 from tallytree.solvers.remainders import round_families
 from tallytree.terms import Invariants
 
 
 @dataclass(frozen=True)
-class CensusTopDown:
+class CensusTopDown(SizesMechanism):
     """Measure the histogram of every node; fit two levels at a time by non-negative least squares, and round them.
 
     First the two topmost levels, then each level below, given the integers of the level above: the real least-squares
@@ -35,7 +36,7 @@ class CensusTopDown:
         """The levels to be measured, root first, and what is measured there."""
         return measured_everywhere(hierarchy, "histogram")
 
-    def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
+    def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
         """Group sizes per level, root first."""
         noisy = measure_levels(domain, measurer, "histogram")
         decide = _with_public_groups if domain.groups_are_public else _with_public_total

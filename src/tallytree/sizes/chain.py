@@ -8,17 +8,17 @@ from typing import Literal, get_args
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
-from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_depths, measured_everywhere
+from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_depths, measured_everywhere
+from tallytree.sizes.nearest_consistent import keep_public_groups
 from tallytree.sizes.noisy import level_weights, measure_levels
-from tallytree.sizes.reconcile import keep_public_groups
-from tallytree.solvers.chain import fit_chain
+from tallytree.solvers.chain_regression import fit_chain
 from tallytree.terms import Invariants
 
 Calibration = Literal["valid", "as_published"]
 
 
 @dataclass(frozen=True)
-class Chain:
+class Chain(SizesMechanism):
     """Measure, per level, how many groups come at or after each (size, node), and make all of them monotone at once.
 
     The post-processing is exact: one isotonic regression with a cell per size and leaf. Where the number of groups of
@@ -51,7 +51,7 @@ class Chain:
             return {}
         return {hierarchy.levels[depth]: hierarchy.size(depth) for depth in measured_depths(hierarchy)}
 
-    def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
+    def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
         """Group sizes per level, root first."""
         noisy = measure_levels(domain, measurer, "chain_tail_counts")
         leaves = fit_chain(

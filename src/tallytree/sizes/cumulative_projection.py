@@ -8,13 +8,13 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from tallytree.arrays import IntArray
+from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
-from tallytree.sizes import comparison
-from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_everywhere
+from tallytree.sizes import paper_solvers as comparison
+from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_everywhere
+from tallytree.sizes.nearest_consistent import nearest_consistent
 from tallytree.sizes.noisy import NoisyLevel, measure_level, measure_levels
-from tallytree.sizes.reconcile import nearest_consistent
 from tallytree.solvers import isotonic
 from tallytree.terms import Invariants
 
@@ -22,7 +22,7 @@ CumulativeSolver = Literal["two_step", "relaxed", "mip"]
 
 
 @dataclass(frozen=True)
-class CumulativeProjection:
+class CumulativeProjection(SizesMechanism):
     """Measure the tail counts of every node, which have half the sensitivity of histograms, and make them consistent.
 
     Where all numbers of groups are public, tail counts are the paper's cumulative counts (T_s = G − c_(s−1)).
@@ -59,7 +59,7 @@ class CumulativeProjection:
             comparison.refuse_public_groups(self.solver, "two_step", invariants)
         return measured_everywhere(hierarchy, "tail_counts")
 
-    def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
+    def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
         """Group sizes per level, root first."""
         if self.solver != "two_step":
             noisy = measure_levels(domain, measurer, "tail_counts")

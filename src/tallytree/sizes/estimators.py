@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tallytree.arrays import IntArray, offsets_of
+from tallytree.compute.arrays import IntArray, offsets_of
 from tallytree.measurements import Measurement, Statistic
 from tallytree.solvers import isotonic, simplex
 from tallytree.solvers.isotonic import Norm, RowRuns

@@ -8,17 +8,17 @@ from typing import Literal, get_args
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
-from tallytree.sizes import comparison
-from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_everywhere
+from tallytree.sizes import paper_solvers as comparison
+from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_everywhere
+from tallytree.sizes.nearest_consistent import nearest_consistent
 from tallytree.sizes.noisy import measure_levels
-from tallytree.sizes.reconcile import nearest_consistent
 from tallytree.terms import Invariants
 
 HistogramSolver = Literal["exact", "cost_table", "constraint_program", "relaxed", "mip"]
 
 
 @dataclass(frozen=True)
-class HistogramProjection:
+class HistogramProjection(SizesMechanism):
     """Measure the histogram of every node; release the consistent integer histograms nearest to them in L2.
 
     Exactly, where at most the total number of groups is public; where every leaf's is, the exact real solution is
@@ -60,7 +60,7 @@ class HistogramProjection:
             comparison.refuse_public_groups(self.solver, "exact", invariants)
         return measured_everywhere(hierarchy, "histogram")
 
-    def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
+    def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
         """Group sizes per level, root first."""
         noisy = measure_levels(domain, measurer, "histogram")
         if self.solver == "exact":

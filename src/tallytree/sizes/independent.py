@@ -14,13 +14,13 @@ from tallytree.sizes.level_estimates import (
     checked_norm,
     estimated_sizes,
 )
-from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_depths, summed
+from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_depths, summed
 from tallytree.solvers.isotonic import Norm
 from tallytree.terms import Invariants
 
 
 @dataclass(frozen=True)
-class Independent:
+class Independent(SizesMechanism):
     """Estimate every node of every level by itself, and publish that: children do not add up to their parents.
 
     For comparison: it shows what making levels consistent costs, or gains. Each level keeps what is public of the
@@ -53,10 +53,10 @@ class Independent:
         estimates = LevelEstimates(hierarchy, measured_depths(hierarchy), self.estimator, self.norm)
         return estimates.statistics(invariants)
 
-    def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
+    def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
         """Group sizes per level, root first."""
         hierarchy = domain.hierarchy
-        levels: list[LevelSizes] = []
+        levels: list[ReleasedSizes] = []
         for depth in range(len(hierarchy.levels)):
             if hierarchy.only_children(depth):
                 levels.append(levels[-1])

@@ -10,12 +10,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
-from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_everywhere, sum_over_tree
+from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_everywhere, sum_over_tree
 from tallytree.sizes.noisy import measure_level, whole_tails
-from tallytree.solvers import joint
+from tallytree.solvers import joint_families as joint
 from tallytree.solvers.rates import DISPERSIONS
 from tallytree.terms import Invariants
 
@@ -35,7 +35,7 @@ class TailErrors:
 
 
 @dataclass(frozen=True)
-class Joint:
+class Joint(SizesMechanism):
     """Measure the tail counts of every node, and find smooth, monotone whole numbers that fit all levels at once.
 
     How many groups of one size a node has is expected to be near the average over similar sizes; how near is found from
@@ -69,13 +69,13 @@ class Joint:
         """The levels to be measured, root first (none that repeats the one above it), and what is measured there."""
         return measured_everywhere(hierarchy, "tail_counts")
 
-    def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
+    def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
         """Group sizes per level, root first."""
         return self._released(domain, self._fit(domain, measurer))
 
     def release_with_errors(
         self, domain: SizesDomain, measurer: Measures
-    ) -> tuple[Sequence[LevelSizes], Sequence[TailErrors]]:
+    ) -> tuple[Sequence[ReleasedSizes], Sequence[TailErrors]]:
         """Group sizes per level, root first, and how far the tail counts of each level may be off."""
         fit = self._fit(domain, measurer)
         by_depth: list[TailErrors] = []
@@ -116,12 +116,12 @@ class Joint:
         return math.inf if self.smoothness == 0 else 1 / self.smoothness
 
     @staticmethod
-    def _released(domain: SizesDomain, fit: joint.Fit | None) -> Sequence[LevelSizes]:
+    def _released(domain: SizesDomain, fit: joint.Fit | None) -> Sequence[ReleasedSizes]:
         public = domain.groups[-1]
         if fit is None:
             groups = np.zeros(0, dtype=np.int64) if public is None else public
             nodes = np.flatnonzero(groups)
-            leaves = LevelSizes(nodes, np.full(len(nodes), domain.smallest, dtype=np.int64), groups[nodes])
+            leaves = ReleasedSizes(nodes, np.full(len(nodes), domain.smallest, dtype=np.int64), groups[nodes])
         else:
             leaves = _leaf_sizes(fit.levels[-1], public, domain.smallest, domain.largest)
         return sum_over_tree(domain.hierarchy, leaves, domain.largest)
@@ -142,7 +142,7 @@ def _measure(domain: SizesDomain, depth: int, measurer: Measures) -> joint.Level
     else:
         most = np.full(len(level.values), math.inf if domain.total is None else float(domain.total))
     values = level.values if domain.groups_are_public else whole_tails(domain, level)
-    largest = joint.LARGEST // len(values) - 1  # noise beyond that says no more, and doubles must add it up
+    largest = joint.MAX_INPUT // len(values) - 1  # noise beyond that says no more, and doubles must add it up
     return joint.Level(
         np.clip(values, -largest, largest) if max(values.max(initial=0), -values.min(initial=0)) > largest else values,
         _children(domain, depth),
@@ -161,7 +161,7 @@ def _children(domain: SizesDomain, depth: int) -> IntArray:
     return domain.hierarchy.first_child[later[0] - 1]
 
 
-def _leaf_sizes(tails: joint.Tails, public: IntArray | None, smallest: int, largest: int) -> LevelSizes:
+def _leaf_sizes(tails: joint.Tails, public: IntArray | None, smallest: int, largest: int) -> ReleasedSizes:
     """Groups by size from the runs of the leaves' tail counts.
 
     Where numbers of groups are public, cell j counts those of size > smallest + j, and a drop at its beginning is of
@@ -179,4 +179,4 @@ def _leaf_sizes(tails: joint.Tails, public: IntArray | None, smallest: int, larg
     size = np.concatenate([size, np.full(len(runs), largest, dtype=np.int64)])
     groups = np.concatenate([before - tails.value, tails.value[last]])
     kept = groups > 0
-    return LevelSizes(leaf[kept], size[kept], groups[kept])
+    return ReleasedSizes(leaf[kept], size[kept], groups[kept])

@@ -8,17 +8,17 @@ from typing import cast, get_args
 
 import numpy as np
 
-from tallytree.arrays import IntArray, NumberArray, chunks
+from tallytree.compute.arrays import IntArray, NumberArray, chunks
+from tallytree.compute.threads import side_by_side
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measurement, Measures, Statistic
 from tallytree.sizes.estimators import ESTIMATORS, Bounds, Estimator, EstimatorName, Fit
 from tallytree.sizes.mechanism import SizesDomain
+from tallytree.sizes.nearest_consistent import project_group_numbers
 from tallytree.sizes.noisy import CELLS_AT_ONCE
-from tallytree.sizes.reconcile import project_group_numbers
 from tallytree.solvers.isotonic import Norm
 from tallytree.solvers.matching import NodeRuns, rounded_sizes
 from tallytree.terms import Invariants
-from tallytree.threads import side_by_side
 
 EstimatorOption = EstimatorName | Mapping[str, EstimatorName]
 
@@ -185,7 +185,7 @@ def _numbers(estimator: Estimator, bounds: Bounds, fit: Fit) -> IntArray:
 
 
 def estimated_sizes(runs: NodeRuns) -> tuple[IntArray, IntArray, NumberArray]:
-    """Estimated runs as what `LevelSizes` has: node, whole size and number of groups of each."""
+    """Estimated runs as what `ReleasedSizes` has: node, whole size and number of groups of each."""
     nodes = np.repeat(np.arange(len(runs.offsets) - 1, dtype=np.int64), np.diff(runs.offsets))
     return nodes, rounded_sizes(runs), runs.groups
 

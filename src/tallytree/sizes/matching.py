@@ -15,14 +15,14 @@ from tallytree.sizes.level_estimates import (
     checked_norm,
     estimated_sizes,
 )
-from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_depths, sum_over_tree
+from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_depths, sum_over_tree
 from tallytree.solvers.isotonic import Norm
 from tallytree.solvers.matching import Carry, Merge, match_families
 from tallytree.terms import Invariants
 
 
 @dataclass(frozen=True)
-class Matching:
+class Matching(SizesMechanism):
     """Estimate group sizes at every node, then match each parent's groups with its children's and merge the two sizes.
 
     From the root down, groups are matched in order of size, which is the cheapest perfect matching (Lemma 5); a matched
@@ -58,7 +58,7 @@ class Matching:
         """The levels to be measured, root first (none that repeats the one above it), and what is measured there."""
         return self._estimates(hierarchy).statistics(invariants)
 
-    def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
+    def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
         """Group sizes per level, root first."""
         hierarchy = domain.hierarchy
         estimates = self._estimates(hierarchy).of(domain, measurer)
@@ -67,7 +67,7 @@ class Matching:
             # Levels in between that are not measured repeat the one above them, and have its runs.
             first_child = hierarchy.first_child[depth - 1]
             runs = match_families(runs, first_child, below, merge=self.merge, carry=self.carry)
-        return sum_over_tree(hierarchy, LevelSizes(*estimated_sizes(runs)), domain.largest)
+        return sum_over_tree(hierarchy, ReleasedSizes(*estimated_sizes(runs)), domain.largest)
 
     def _estimates(self, hierarchy: Hierarchy) -> LevelEstimates:
         return LevelEstimates(hierarchy, measured_depths(hierarchy), self.estimator, self.norm)

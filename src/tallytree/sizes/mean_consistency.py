@@ -8,23 +8,23 @@ from itertools import pairwise
 
 import numpy as np
 
-from tallytree.arrays import FloatArray, chunks
+from tallytree.compute.arrays import FloatArray, chunks
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
-from tallytree.sizes.mechanism import LevelSizes, SizesDomain, measured_everywhere
+from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_everywhere
+from tallytree.sizes.nearest_consistent import released_level
 from tallytree.sizes.noisy import CELLS_AT_ONCE, NoisyLevel, children_offsets, leaf_offsets, measure_levels, whole_tails
-from tallytree.sizes.reconcile import released_level
-from tallytree.solvers import mean_consistency
+from tallytree.solvers.papers import mean_consistency
 from tallytree.terms import Invariants
 
-MOST_CELLS = 2**26
+MAX_FITTED_CELLS = 2**26
 """Nearly every (node, size) gets a row, and takes some 90 bytes on the way there: 6 GiB in all."""
-LEAST_VARIANCE = 1e-12
+MIN_VARIANCE = 1e-12
 """Of noise so small that its variance is 0 in floats."""
 
 
 @dataclass(frozen=True)
-class MeanConsistency:
+class MeanConsistency(SizesMechanism):
     """Measure the tail counts of every node, and make each size's add up over the levels by weighted least squares.
 
     For comparison. Levels add up exactly, and what is public is kept, but numbers of groups are fractions and may be
@@ -49,10 +49,10 @@ class MeanConsistency:
             ValueError: more than 2^26 (node, size).
         """
         nodes = sum(hierarchy.size(depth) for depth in range(len(hierarchy.levels)))
-        if nodes * sizes > MOST_CELLS:
+        if nodes * sizes > MAX_FITTED_CELLS:
             raise ValueError(
                 f"mechanism: {self!r} releases a number for nearly every node and size, here {nodes:,} × {sizes:,} = "
-                f"{nodes * sizes:,} cells, and takes at most {MOST_CELLS:,}; lower max_group_size (its "
+                f"{nodes * sizes:,} cells, and takes at most {MAX_FITTED_CELLS:,}; lower max_group_size (its "
                 "at_most where it is private), or choose another mechanism"
             )
 
@@ -60,7 +60,7 @@ class MeanConsistency:
         """The levels to be measured, root first (none that repeats the one above it), and what is measured there."""
         return measured_everywhere(hierarchy, "tail_counts")
 
-    def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
+    def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
         """Group sizes per level, root first; `groups` is float64."""
         noisy = measure_levels(domain, measurer, "tail_counts")
         tails = _leaf_tails(domain, noisy)
@@ -74,7 +74,7 @@ def _leaf_tails(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> FloatArray:
     """The tail counts of every leaf and size, float64 (leaves, sizes), whose sums and differences are exact."""
     tables = [whole_tails(domain, level) for level in noisy]
     first_child = [children_offsets(above.first_leaf, level.first_leaf) for above, level in pairwise(noisy)]
-    variances = [max(level.noise.variance, LEAST_VARIANCE) for level in noisy]
+    variances = [max(level.noise.variance, MIN_VARIANCE) for level in noisy]
 
     def fitted(columns: slice, variances: list[float]) -> FloatArray:
         return mean_consistency.fit([table[:, columns] for table in tables], first_child, variances)[-1]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from tallytree.arrays import IntArray, NumberArray, sum_by_key
+from tallytree.compute.arrays import IntArray, NumberArray, sum_by_key
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
+from tallytree.mechanism import Mechanism
 from tallytree.terms import Invariants
 
 
@@ -88,7 +89,7 @@ def measured_everywhere(hierarchy: Hierarchy, statistic: Statistic) -> dict[str,
 
 
 @dataclass(frozen=True, eq=False)
-class LevelSizes:
+class ReleasedSizes:
     """Released group sizes of one level: one entry per (node, size) with groups, ascending.
 
     Attributes:
@@ -103,15 +104,10 @@ class LevelSizes:
     groups: NumberArray
 
 
-@runtime_checkable
-class SizesMechanism(Protocol):
-    """Turns noisy measurements into consistent group sizes.
+class SizesMechanism(Mechanism):
+    """Turns noisy measurements into consistent group sizes; the base of the mechanisms of `tallytree.sizes`."""
 
-    Implemented by `Matching`, `Joint`, `HistogramProjection`, `CumulativeProjection`, `Chain` and `CensusTopDown`, and,
-    to compare with, by `Independent`, `BottomUp` and `MeanConsistency`. It gets a door to the noisy measurements and
-    public facts, nothing else.
-    """
-
+    @abstractmethod
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
         """The levels to be measured, root first, and what is measured there.
 
@@ -119,21 +115,9 @@ class SizesMechanism(Protocol):
             ValueError: the options do not go with the hierarchy, or with what is public.
         """
 
-    def release_sizes(self, domain: SizesDomain, measurer: Measures) -> Sequence[LevelSizes]:
+    @abstractmethod
+    def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
         """Group sizes per level, root first."""
-
-
-@runtime_checkable
-class UnderstatesLoss(Protocol):
-    """A mechanism that can be run with a published calibration which is wrong, to reproduce what was published."""
-
-    def understatement(self, hierarchy: Hierarchy) -> dict[str, int]:
-        """By which factor each measured level loses more than its calibration says; empty where it is right."""
-
-
-@runtime_checkable
-class HasLimit(Protocol):
-    """A mechanism that holds a limited number of cells."""
 
     def check_cells(self, hierarchy: Hierarchy, sizes: int) -> None:
         """Refuse, before anything is spent, more nodes and sizes than it can hold.
@@ -142,30 +126,15 @@ class HasLimit(Protocol):
             ValueError: there are more.
         """
 
+    def understatement(self, hierarchy: Hierarchy) -> dict[str, int]:
+        """By which factor each measured level loses more than its calibration says; empty where it is right.
 
-@runtime_checkable
-class HasCaveat(Protocol):
-    """A mechanism that, with some options at least, releases what falls short of the promise of all the others."""
-
-    @property
-    def caveat(self) -> str | None:
-        """What falls short, as the rest of a sentence that begins with the mechanism's name; None if nothing does.
-
-        It warns whoever publishes, and is the first note of the statement.
+        Only a published calibration that is wrong has such factors; it is kept to reproduce what was published.
         """
+        return {}
 
 
-FOR_COMPARISON = "For comparison only."
-"""How every caveat ends."""
-
-
-def caveat_of(mechanism: object) -> str | None:
-    """What a release by a mechanism must say of it, if anything, in sentences that end with `FOR_COMPARISON`."""
-    caveat = mechanism.caveat if isinstance(mechanism, HasCaveat) else None
-    return None if caveat is None else f"{mechanism!r} {caveat} {FOR_COMPARISON}"
-
-
-def keeps_public_groups(domain: SizesDomain, levels: Sequence[LevelSizes]) -> bool:
+def keeps_public_groups(domain: SizesDomain, levels: Sequence[ReleasedSizes]) -> bool:
     """Whether released group sizes have the number of groups of every node where that is public."""
     for groups, released in zip(domain.groups, levels, strict=True):
         if groups is not None:
@@ -176,7 +145,7 @@ def keeps_public_groups(domain: SizesDomain, levels: Sequence[LevelSizes]) -> bo
     return True
 
 
-def sum_over_tree(hierarchy: Hierarchy, leaves: LevelSizes, largest: int) -> list[LevelSizes]:
+def sum_over_tree(hierarchy: Hierarchy, leaves: ReleasedSizes, largest: int) -> list[ReleasedSizes]:
     """Group sizes of every level, root first, from those of the leaves."""
     levels = [summed(leaves.nodes, leaves.sizes, leaves.groups, largest)]
     for depth in range(len(hierarchy.levels) - 1, 0, -1):
@@ -185,17 +154,17 @@ def sum_over_tree(hierarchy: Hierarchy, leaves: LevelSizes, largest: int) -> lis
     return levels[::-1]
 
 
-def count_negative(levels: Sequence[LevelSizes]) -> int:
+def count_negative(levels: Sequence[ReleasedSizes]) -> int:
     """How many (node, size) have a negative number of groups."""
     return sum(int(np.count_nonzero(level.groups < 0)) for level in levels)
 
 
-def count_fractional(levels: Sequence[LevelSizes]) -> int:
+def count_fractional(levels: Sequence[ReleasedSizes]) -> int:
     """How many (node, size) have a number of groups that is not whole."""
     return sum(int(np.count_nonzero(level.groups != np.rint(level.groups))) for level in levels)
 
 
-def count_violations(hierarchy: Hierarchy, levels: Sequence[LevelSizes], largest: int) -> int:
+def count_violations(hierarchy: Hierarchy, levels: Sequence[ReleasedSizes], largest: int) -> int:
     """In how many (node, size) the children's groups do not add up to the node's (Fioretto et al. 2021, Table 7)."""
     violations = 0
     for depth in range(1, len(levels)):
@@ -207,7 +176,7 @@ def count_violations(hierarchy: Hierarchy, levels: Sequence[LevelSizes], largest
     return violations
 
 
-def summed(nodes: IntArray, sizes: IntArray, groups: NumberArray, largest: int) -> LevelSizes:
+def summed(nodes: IntArray, sizes: IntArray, groups: NumberArray, largest: int) -> ReleasedSizes:
     """One entry per (node, size), ascending, from any number of them in any order."""
     keys, total = sum_by_key(nodes * (largest + 1) + sizes, groups)
-    return LevelSizes(*np.divmod(keys, largest + 1), total)
+    return ReleasedSizes(*np.divmod(keys, largest + 1), total)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallytree.arrays import IntArray, chunks
+from tallytree.compute.arrays import IntArray, chunks
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Noise, Statistic
 from tallytree.sizes.mechanism import SizesDomain
@@ -15,7 +15,7 @@ from tallytree.sizes.mechanism import SizesDomain
 CELLS_AT_ONCE = 4_000_000
 """Nodes are measured in chunks of about this many cells, which bounds the memory of a step."""
 
-LARGEST_WEIGHT = 2**16
+MAX_WEIGHT = 2**16
 """A level whose noise has less than this part of another's variance weighs no more: it is as good as fixed."""
 
 _WEIGHT_STEPS = 16
@@ -82,7 +82,7 @@ def level_weights(levels: Sequence[NoisyLevel]) -> list[int]:
 def inverse_weights(variances: Sequence[float]) -> list[int]:
     """Weights in proportion to 1/variance, as integers so that sums with them are exact: all 1 where they are equal."""
     variances = [max(variance, 1e-12) for variance in variances]
-    ratios = [min(max(variances) / variance, LARGEST_WEIGHT) for variance in variances]
+    ratios = [min(max(variances) / variance, MAX_WEIGHT) for variance in variances]
     if all(abs(ratio - round(ratio)) < 1e-9 * ratio for ratio in ratios):
         return [round(ratio) for ratio in ratios]
     return [round(_WEIGHT_STEPS * ratio) for ratio in ratios]

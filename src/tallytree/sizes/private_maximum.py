@@ -9,10 +9,10 @@ from numbers import Real
 
 import numpy as np
 
-from tallytree.arrays import IntArray
 from tallytree.budget import exact
+from tallytree.compute.arrays import IntArray
 from tallytree.measurements import Noise
-from tallytree.terms import integer
+from tallytree.validate import integer
 
 DEFAULT_SHARE = Fraction(1, 100)
 """The levels get 1 % more noise for it, and K lies 5·√2·100/ε above the largest size: 707 at ε = 1."""
@@ -20,7 +20,7 @@ DEFAULT_SHARE = Fraction(1, 100)
 DEFAULT_AT_MOST = 100_000
 """The K of Kuo et al. (section 6), ten times the size of their largest group."""
 
-LARGEST_SIZE = 2**31 - 2
+MAX_SIZE = 2**31 - 2
 """No size is larger: twice as much still fits 32 bits."""
 
 STANDARD_DEVIATIONS = 5
@@ -60,7 +60,7 @@ class PrivateMaximum:
                 "is for the levels"
             )
         object.__setattr__(self, "share", part)
-        object.__setattr__(self, "at_most", integer(at_most, "at_most", least=1, most=LARGEST_SIZE))
+        object.__setattr__(self, "at_most", integer(at_most, "at_most", least=1, most=MAX_SIZE))
 
     def __repr__(self) -> str:
         """The numbers that were given."""
@@ -88,7 +88,7 @@ def largest_size(max_group_size: object) -> int | PrivateMaximum:
             f'max_group_size: {max_group_size!r} must be an integer, "private", or '
             "tallytree.sizes.PrivateMaximum(share=…, at_most=…)"
         )
-    return integer(max_group_size, "max_group_size", least=1, most=LARGEST_SIZE)
+    return integer(max_group_size, "max_group_size", least=1, most=MAX_SIZE)
 
 
 def margin(noise: Noise) -> int:

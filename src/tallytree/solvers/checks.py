@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.compute.arrays import IntArray
 
 SAFE_SUM = 2**62
 """Sums of integers stay below this magnitude, so that no int64 operation on them can overflow."""

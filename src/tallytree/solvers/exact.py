@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tallytree.kernels import kernel
+from tallytree.compute.kernels import kernel
 
 SAFE_ROOT = 3_037_000_499
 """The product of two integers up to this fits int64."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tallytree.arrays import FloatArray, IntArray
-from tallytree.kernels import kernel
+from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree.compute.kernels import kernel
 from tallytree.solvers.monotone_sums import fit_with_sums, isotonic_decreasing, round_with_sums
 from tallytree.solvers.rates import likeliest_dispersions, local_rates, log_likelihoods, noise_variance
 from tallytree.solvers.state_chain import posterior
@@ -18,7 +18,7 @@ EXTRA_SHARE = 0.1
 WEIGHED_VARIANCE = 0.01
 """In fits, no cell weighs as if its variance were less: whole numbers are not told apart below, and with a wider range
 of weights the fits of families would take long."""
-MOST_ITERATIONS = 1_000
+MAX_ITERATIONS = 1_000
 
 Part = tuple[IntArray, IntArray, IntArray, FloatArray]
 """The children's runs: offsets, start, value; and iterations and residuals of the slowest family."""
@@ -120,7 +120,7 @@ def estimate_families(
                     target[k, r] = m[s]
                     weight[k, r] = (begin[r + 1] - s) / max(v[s], WEIGHED_VARIANCE)
                 isotonic_decreasing(target[k], weight[k], most[c], x[k], scratch[0], scratch[1], first)
-            done, primal, dual = fit_with_sums(target, weight, most[kids], total, tolerance, MOST_ITERATIONS, x)
+            done, primal, dual = fit_with_sums(target, weight, most[kids], total, tolerance, MAX_ITERATIONS, x)
             if done > worst[0]:
                 worst[0], worst[1], worst[2] = done, primal, dual
             round_with_sums(x, total, most[kids], whole)

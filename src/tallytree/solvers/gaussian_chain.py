@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 
-from tallytree.arrays import FloatArray, IntArray
-from tallytree.kernels import kernel
-from tallytree.solvers.rates import LEAST_RATE, noise_variance
+from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree.compute.kernels import kernel
+from tallytree.solvers.rates import MIN_RATE, noise_variance
 
 SWEEPS = 3
 """Rounds of pseudo-observations; one more changes nothing that can be seen."""
@@ -123,7 +123,7 @@ def smooth(
         own[r] = values[r]
         information[r] = raw
         if r > 0:
-            precision[r] = 1.0 / (dispersion[r] * max(mu[r], LEAST_RATE))
+            precision[r] = 1.0 / (dispersion[r] * max(mu[r], MIN_RATE))
     sweep = 0
     while True:
         for r in range(n):

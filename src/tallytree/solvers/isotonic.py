@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import FloatArray, IntArray
-from tallytree.kernels import kernel
+from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree.compute.kernels import kernel
 from tallytree.solvers.checks import SAFE_SUM, check_integers, check_offsets
 from tallytree.solvers.exact import mean_at_least
 from tallytree.solvers.isotonic_runs import fit_each_row, fit_each_row_as_runs, heap_pop, heap_push

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tallytree.arrays import IntArray
-from tallytree.kernels import kernel
+from tallytree.compute.arrays import IntArray
+from tallytree.compute.kernels import kernel
 from tallytree.solvers.exact import SAFE_ROOT, mean_at_least, share
 
 FIRST_CAPACITY = 4_096

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import IntArray
+from tallytree.compute.arrays import IntArray
 from tallytree.solvers import isotonic_runs
 from tallytree.solvers.checks import check_integers
 from tallytree.solvers.isotonic import UNBOUNDED, Norm, RowRuns, check_norm

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import FloatArray, IntArray
-from tallytree.kernels import kernel
+from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree.compute.kernels import kernel
 from tallytree.solvers.checks import check_integers
 from tallytree.solvers.rounding import Levels, check_levels, check_totals, check_weights, round_with_margins
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 EXACT = 2**53
 """Integers up to this magnitude are doubles."""
-MOST_SECANTS = 30
+MAX_SECANTS = 30
 """Trials on one Newton step; the shortest that are needed are about a thousandth."""
 
 
@@ -214,7 +214,7 @@ def _solve(
         # The dual is convex along the step: its slope there, F·step, rises from below 0. A step ends where that is not
         # far above 0; the secant finds it. Where it does not, double precision is exhausted.
         slope, length, found = _dot(force, step), 1.0, False
-        for _ in range(MOST_SECANTS):
+        for _ in range(MAX_SECANTS):
             trial[:] = dual + length * step
             error = _residual(trial, path, force, leaf, y, totals, parent, parent_of_leaf, w, threshold, begin, columns)
             now = _dot(force, step)

@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import FloatArray, IntArray
-from tallytree.kernels import kernel
+from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree.compute.kernels import kernel
 from tallytree.solvers.checks import check_integers, check_offsets
 from tallytree.solvers.exact import share as exact_share
 
@@ -24,9 +24,9 @@ Carry = Literal["unrounded", "rounded"]
 
 SAFE_SUM = 2**62
 """Numbers of groups, and sizes, add up to less than this, so that no int64 operation can overflow."""
-LARGEST_SIZE = 2**52
+MAX_SIZE = 2**52
 """Sizes below this are exact as floats, and so are their halves."""
-LARGEST_VARIANCE = 1e280
+MAX_VARIANCE = 1e280
 """A variance up to this can be multiplied by any size."""
 
 
@@ -188,7 +188,7 @@ def _check_nodes(name: str, nodes: NodeRuns) -> NodeRuns:
     if len(nodes) != 4:
         raise ValueError(f"{name} has {len(nodes)} parts; it must be (offsets, size, groups, variance)")
     size = _sizes(name, nodes[1])
-    if len(size) and max(size.max(), -int(size.min())) >= LARGEST_SIZE:
+    if len(size) and max(size.max(), -int(size.min())) >= MAX_SIZE:
         raise ValueError(f"{name}.size must be below 2^52 in magnitude; got {size.min()} … {size.max()}")
     offsets = check_offsets(f"{name}.offsets", nodes[0], f"{name}.size", len(size))
     return NodeRuns(offsets, size, *_check_runs(name, offsets, size, nodes[2], nodes[3]))
@@ -214,7 +214,7 @@ def _check_runs(
         raise ValueError(f"{name}.groups holds {numbers.min()}; it must not be negative")
     if numbers.sum(dtype=np.float64) >= SAFE_SUM:
         raise ValueError(f"{name}.groups adds up to {numbers.sum(dtype=np.float64):.3g}; it must stay below 2^62")
-    if not ((spread >= 0) & (spread <= LARGEST_VARIANCE)).all():
+    if not ((spread >= 0) & (spread <= MAX_VARIANCE)).all():
         raise ValueError(f"{name}.variance holds {spread.min()} … {spread.max()}; it must be within 0 … 1e280")
     return numbers, np.ascontiguousarray(spread, np.float64)
 

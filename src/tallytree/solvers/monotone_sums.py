@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tallytree.arrays import FloatArray, IntArray
-from tallytree.kernels import kernel
+from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree.compute.kernels import kernel
 
 OVER_RELAXATION = 1.6
 CHECK_EVERY = 5

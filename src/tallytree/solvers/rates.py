@@ -9,12 +9,12 @@ import math
 
 import numpy as np
 
-from tallytree.arrays import FloatArray, IntArray
-from tallytree.kernels import kernel
+from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree.compute.kernels import kernel
 
 WINDOW = 0.25
 """Rates are averages over sizes that differ by at most this share."""
-LEAST_RATE = 1e-6
+MIN_RATE = 1e-6
 BLOCK_RATIO = 1.5
 """Sizes within a block, over which the dispersion is constant, differ by at most this factor."""
 CHANGE_COST = 1.0
@@ -42,7 +42,7 @@ def local_rates(fit: FloatArray, first_size: int, extra: float, mu: FloatArray) 
     for r in range(1, n):
         reach = max(2, int(WINDOW * (first_size + r - 1)))
         low, high = max(r - 1 - reach, 0), min(r + reach, n - 1)
-        mu[r] = max((fit[low] - fit[high] + extra) / (high - low), LEAST_RATE)
+        mu[r] = max((fit[low] - fit[high] + extra) / (high - low), MIN_RATE)
 
 
 @kernel

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import FloatArray, IntArray
-from tallytree.kernels import kernel
+from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree.compute.kernels import kernel
 from tallytree.solvers.checks import check_integers, check_offsets
 
-LARGEST = 2.0**53
+MAX_INPUT = 2.0**53
 SLACK = 1e-6
 """Relative to the sum of a family; how far its real sum may be from the nearest reachable total by float error."""
 
@@ -42,7 +42,7 @@ def round_families(values: npt.ArrayLike, offsets: npt.ArrayLike, totals: npt.Ar
     sums = check_integers("totals", totals)
     if len(sums) != len(cuts) - 1:
         raise ValueError(f"totals has {len(sums)} entries; it must have one for each of {len(cuts) - 1} families")
-    if not (numbers >= 0).all() or (numbers > LARGEST).any():
+    if not (numbers >= 0).all() or (numbers > MAX_INPUT).any():
         raise ValueError("values must be finite, ≥ 0 and at most 2^53")
     rounded, wrong = _round_families(numbers, cuts, sums)
     if wrong >= 0:

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import FloatArray, IntArray, offsets_of
-from tallytree.kernels import kernel
+from tallytree.compute.arrays import FloatArray, IntArray, offsets_of
+from tallytree.compute.kernels import kernel
 from tallytree.solvers.checks import check_integers, check_offsets
 
 UNIT = 2**30
 """Fractions are whole multiples of 1/UNIT."""
-MOST_ROWS = 2**31
+MAX_ROWS = 2**31
 """Sums of so many fractions stay below 2^62."""
 EXACT = 2**53
 """Integers up to this magnitude are doubles."""
@@ -124,7 +124,7 @@ def check_levels(first_leaf: Sequence[npt.ArrayLike]) -> Levels:
     last = len(first_leaf) - 1
     finest = check_integers(f"first_leaf[{last}]", first_leaf[last])
     leaves = max(0, len(finest) - 1)
-    if not 0 < leaves < MOST_ROWS:
+    if not 0 < leaves < MAX_ROWS:
         raise ValueError(f"first_leaf[{last}] has {leaves} leaves; it must have between 1 and 2^31")
     if (finest != np.arange(leaves + 1)).any():
         raise ValueError(f"first_leaf[{last}] must be 0, 1, …, {leaves}: the last level must be the leaves, measured")

@@ -13,8 +13,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import FloatArray, IntArray
-from tallytree.kernels import kernel
+from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree.compute.kernels import kernel
 from tallytree.solvers.checks import check_integers, check_offsets
 
 BoolArray = npt.NDArray[np.bool_]

@@ -9,20 +9,20 @@ import math
 
 import numpy as np
 
-from tallytree.arrays import FloatArray, IntArray
-from tallytree.kernels import kernel
+from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree.compute.kernels import kernel
 from tallytree.solvers.gaussian_chain import smooth
 
 NEGLIGIBLE = 1e-9
-MOST_POISSON = 32.0
+MAX_POISSON = 32.0
 """Above this dispersion, drops are modelled as rare jumps of any height."""
-MOST_SCALE_OF_JUMPS = 64.0
-MOST_DROPS = 1024
-MOST_VARIANCE = 1000.0
+MAX_SCALE_OF_JUMPS = 64.0
+MAX_DROPS = 1024
+MAX_VARIANCE = 1000.0
 """Drops with a variance up to this are taken as whole numbers."""
-MOST_SCALE = 256.0
+MAX_SCALE = 256.0
 """With noise of a greater scale whole numbers are not told apart."""
-LEAST_VARIANCE = 1e-5
+MIN_VARIANCE = 1e-5
 """Of a posterior. What is all but certain in a leaf must stay so when many leaves are added up."""
 
 
@@ -81,17 +81,17 @@ def count_states(
     """Exact posterior of whole numbers where drops are rare; overwrites mean and variance there.
 
     A hidden Markov chain from the last cell to the first: x_(r−1) = x_r + d_r, d_r as `drop_masses`. Drops whose
-    variance is above `MOST_VARIANCE` break the chain; cells between two breaks are left as they are. States that are
+    variance is above `MAX_VARIANCE` break the chain; cells between two breaks are left as they are. States that are
     `NEGLIGIBLE` beside the likeliest are dropped, so a cell costs (states kept) × (drops that matter).
     """
-    if scale > MOST_SCALE:
+    if scale > MAX_SCALE:
         return
     n = len(values)
     reach = int(30.0 * scale) + 2
     low, size, place = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n + 1, np.int64)
     kept = np.empty(64 * 1024)
-    masses = np.empty(MOST_DROPS)
-    room = 4 * reach + 4 * MOST_DROPS + 64
+    masses = np.empty(MAX_DROPS)
+    room = 4 * reach + 4 * MAX_DROPS + 64
     work, other, sums = np.empty(room), np.empty(room), np.empty(room)
     falls = np.exp(-np.arange(4 * reach) / scale)
     used = 0
@@ -101,10 +101,10 @@ def count_states(
     for r in range(1, n):
         spread = dispersion[r] * mu[r]
         most = mu[r] + 6.0 * math.sqrt(spread) + 20.0 * max(dispersion[r] - 1.0, 1.0)
-        if dispersion[r] > MOST_POISSON:
-            broken[r] = scale > MOST_SCALE_OF_JUMPS or math.isinf(dispersion[r])
+        if dispersion[r] > MAX_POISSON:
+            broken[r] = scale > MAX_SCALE_OF_JUMPS or math.isinf(dispersion[r])
         else:
-            broken[r] = spread > MOST_VARIANCE or most > MOST_DROPS
+            broken[r] = spread > MAX_VARIANCE or most > MAX_DROPS
     # Forward, from the right: kept[place[r] : place[r] + size[r]] ~ p(x_r, y_r … y_(n−1)), states low[r], low[r] + 1, …
     for r in range(n - 1, -1, -1):
         if broken[r] and broken[r + 1]:
@@ -117,7 +117,7 @@ def count_states(
             width = last - first + 1
             for k in range(width):
                 work[k] = 1.0
-        elif dispersion[r + 1] > MOST_POISSON:
+        elif dispersion[r + 1] > MAX_POISSON:
             chance, ratio = jump_masses(mu[r + 1], dispersion[r + 1])
             at, bottom, top_state = place[r + 1], low[r + 1], low[r + 1] + size[r + 1] - 1
             first = min(max(bottom, int(values[r]) - reach), top_state + int(values[r]) + reach)
@@ -174,7 +174,7 @@ def count_states(
         if broken[r]:
             for k in range(size[r]):
                 work[k] = 1.0
-        elif dispersion[r] > MOST_POISSON:
+        elif dispersion[r] > MAX_POISSON:
             chance, ratio = jump_masses(mu[r], dispersion[r])
             for i in range(size[r - 1] - 2, -1, -1):  # tail sums Σ_j ratio^j other[i + j]
                 sums[i] = other[i] + ratio * (sums[i + 1] if i + 1 < size[r - 1] - 1 else other[i + 1])
@@ -245,4 +245,4 @@ def posterior(
     smooth(values, scale, laplace, mu, dispersion, mean, variance, scratch)
     count_states(values, scale, laplace, mu, dispersion, cap, mean, variance)
     for r in range(len(values)):
-        variance[r] = max(variance[r], LEAST_VARIANCE)
+        variance[r] = max(variance[r], MIN_VARIANCE)

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import IntArray
-from tallytree.kernels import kernel
+from tallytree.compute.arrays import IntArray
+from tallytree.compute.kernels import kernel
 from tallytree.solvers.checks import check_families
 
 BoolArray = npt.NDArray[np.bool_]

@@ -12,7 +12,7 @@ from typing import Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import FloatArray, IntArray
+from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.solvers.checks import check_integers
 from tallytree.solvers.tree_integer import certify, solve_integer
 from tallytree.solvers.tree_real import solve_real

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import FloatArray, IntArray
-from tallytree.kernels import kernel
+from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree.compute.kernels import kernel
 from tallytree.solvers.checks import check_integers
 
 SAFE_SUM = 2**53
 """Σ|noisy| + total of measured integers is at most this, so that every sum is a double exactly."""
-LARGEST_FLOAT_SUM = 1e300
+MAX_FLOAT_SUM = 1e300
 """Σ|noisy| + total of floats is at most this, so that no sum overflows."""
 WEIGHT_RANGE = 2.0**800
 """Positive finite weights of one problem differ by at most this factor, so that no product of them overflows."""
@@ -181,7 +181,7 @@ def _check_total(total: float, integer: bool) -> float:
         if integer or not isinstance(total, float | np.floating):
             raise TypeError(f"total={total!r} must be an integer" + " or a float" * (not integer)) from None
         amount = float(total)
-    if not 0 <= amount <= (SAFE_SUM if isinstance(amount, int) else LARGEST_FLOAT_SUM):
+    if not 0 <= amount <= (SAFE_SUM if isinstance(amount, int) else MAX_FLOAT_SUM):
         raise ValueError(f"total={total} must be between 0 and {'2^53' if isinstance(amount, int) else '1e300'}")
     return amount
 
@@ -195,7 +195,7 @@ def _check_sum(y: Any) -> None:
             "noisy and total must satisfy Σ|noisy| + total < 2^53, else sums are not exact;"
             f" got {reach:.6g}, of which {y[at]} is one value"
         )
-    if not reach <= LARGEST_FLOAT_SUM:
+    if not reach <= MAX_FLOAT_SUM:
         raise ValueError(f"noisy and total must satisfy Σ|noisy| + total <= 1e300, else sums overflow; got {reach}")
 
 

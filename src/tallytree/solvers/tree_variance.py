@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.arrays import FloatArray, IntArray
+from tallytree.compute.arrays import FloatArray, IntArray
 
 
 class Combined(NamedTuple):

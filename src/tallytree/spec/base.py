@@ -13,13 +13,12 @@ from pydantic import Field, PrivateAttr
 
 from tallytree import counts
 from tallytree.budget import Budget
-from tallytree.engines import Local
 from tallytree.hierarchy import Hierarchy
-from tallytree.jobs import CountsJob, GroupSizesJob
-from tallytree.planning import Options
+from tallytree.pipeline import CountsJob, GroupSizesJob, Options
+from tallytree.private.engines import Local
 from tallytree.release import Release, refuse_existing, require_writable
-from tallytree.spec.arguments import naming_lines
 from tallytree.spec.document import Document, KeyPath
+from tallytree.spec.error_lines import naming_lines
 from tallytree.spec.scalars import Split, Text, Whole
 from tallytree.spec.sections import BudgetSpec, EngineSpec, HierarchySpec, MechanismSpec, Section
 from tallytree.spec.wording import unknown

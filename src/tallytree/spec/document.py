@@ -15,13 +15,13 @@ from tallytree.spec.scalars import NUMBER, Plain
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
-LARGEST_FILE = 1_000_000
+MAX_FILE = 1_000_000
 """Bytes. Whoever passes a data file as the spec should be told at once."""
 
-MOST_ENTRIES = 100_000
+MAX_ENTRIES = 100_000
 """Keys and list items, aliases followed; bounds what a few nested aliases can grow into."""
 
-DEEPEST = 20
+MAX_DEPTH = 20
 """Keys and list items inside one another; bounds an alias that repeats itself."""
 
 _KINDS: dict[str, Literal["number", "boolean", "date", "empty value"]] = {
@@ -95,7 +95,7 @@ def _read_text(name: str) -> str:
     path = Path(name)
     if not path.exists():
         raise SpecError(f"{name}: no such file; give the path of a YAML spec")
-    if not path.is_file() or path.stat().st_size > LARGEST_FILE:
+    if not path.is_file() or path.stat().st_size > MAX_FILE:
         raise SpecError(f"{name}: is not a spec; give the path of a YAML file")
     raw = path.read_bytes()
     try:
@@ -162,7 +162,7 @@ class _Reader:
 
     def _entry(self, place: yaml.Node, node: yaml.Node, path: KeyPath) -> Any:
         self.lines[path] = _line(place)
-        if len(self.lines) > MOST_ENTRIES or len(path) > DEEPEST:
+        if len(self.lines) > MAX_ENTRIES or len(path) > MAX_DEPTH:
             raise self._error(place, path, "too many entries for a spec; does an alias repeat itself?")
         return self.value(node, path)
 

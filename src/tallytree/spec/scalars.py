@@ -18,7 +18,7 @@ from tallytree.spec.wording import article
 
 NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.[\d_]*)?|\.\d[\d_]*)([eE][-+]?\d+)?")
 
-_LARGEST_EXPONENT = 400
+_MAX_EXPONENT = 400
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _number(value: object) -> Fraction:
         number = Decimal(text.strip().replace("_", ""))
     except InvalidOperation:  # an exponent that not even Decimal can hold
         number = None
-    if number is None or len(text) > _LARGEST_EXPONENT or abs(number.adjusted()) > _LARGEST_EXPONENT:
+    if number is None or len(text) > _MAX_EXPONENT or abs(number.adjusted()) > _MAX_EXPONENT:
         raise ValueError(f"{text[:40]} is out of range")
     return Fraction(number)
 

@@ -10,13 +10,12 @@ from pydantic import Field
 
 from tallytree import sizes
 from tallytree.hierarchy import Hierarchy
-from tallytree.jobs import CountsJob, GroupSizesJob
-from tallytree.planning import Options, counts_job, flows_job, group_sizes_job
+from tallytree.pipeline import CountsJob, GroupSizesJob, Options, counts_job, flows_job, group_sizes_job
+from tallytree.postprocess.reconcile_sizes import reconcile_group_sizes
 from tallytree.product import Product
-from tallytree.reconcile import reconcile_group_sizes
 from tallytree.release import Release, refuse_existing, require_writable
-from tallytree.spec.arguments import naming_lines
 from tallytree.spec.base import Spec
+from tallytree.spec.error_lines import naming_lines
 from tallytree.spec.scalars import Flag, Text, Texts, Whole
 from tallytree.spec.sections import HierarchySpec, LargestSize, PrivateMaximumSpec, TreeSpec
 

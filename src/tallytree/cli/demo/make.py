@@ -1,0 +1,105 @@
+"""The demo: a synthetic data set, two specs, their releases, and how far the published numbers are from the true ones.
+
+The data's seed is fixed, the noise is fresh at every run. The errors can be shown because the data is made up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+
+from tallytree.cli.demo.error_table import commute_errors, household_errors
+from tallytree.cli.demo.folder import MARKER, marker_text, replaceable, swap
+from tallytree.cli.demo.specs import SPECS
+from tallytree.cli.terminal import show_line
+from tallytree.datasets.commutes import commutes
+from tallytree.datasets.households import households
+from tallytree.release import Release, require_writable
+from tallytree.spec import load_spec
+
+
+def make_demo(folder: str | os.PathLike[str], console: Console, *, progress: bool = False) -> None:
+    """Make the data, release it, and show the errors.
+
+    The folder is built beside its place and swapped in when whole, so an interrupted demo leaves an older one alone.
+
+    Args:
+        folder: where to; nothing may be there yet, or an earlier demo without anything of the user's.
+        console: what it says goes here.
+        progress: show progress bars on standard error.
+
+    Raises:
+        FileExistsError: something else is there.
+        OSError: the place cannot be written to.
+    """
+    target = replaceable(folder)
+    require_writable(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    building = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
+    try:
+        show_line(console, "Making 20,000 households and 50,000 commutes (synthetic, always the same) ...")
+        people, trips = _write_data(building / "data")
+        for name, text in SPECS.items():
+            (building / name).write_text(text, encoding="utf-8")
+        (building / MARKER).write_text(marker_text(), encoding="utf-8")
+        show_line(console, "Releasing both, with fresh noise (the first time, code is compiled: some seconds) ...")
+        households_release = _release(building, "households", progress)
+        commutes_release = _release(building, "commutes", progress)
+        tables = [
+            household_errors(people, households_release, console),
+            commute_errors(trips, commutes_release, console),
+        ]
+        building.chmod(0o755)
+        swap(building, target)
+    except BaseException:
+        shutil.rmtree(building, ignore_errors=True)
+        raise
+    for table in tables:
+        console.print(table)
+    _show_what_next(console, Path(folder))
+
+
+def _release(folder: Path, name: str, progress: bool) -> Release:
+    return load_spec(folder / f"{name}.yaml").release(folder / f"{name}-release", progress=progress)
+
+
+def _write_data(folder: Path) -> tuple[pa.Table, pa.Table]:
+    """Write all tables; returns the private ones."""
+    folder.mkdir()
+    population, movement = households(), commutes()
+    tables = {
+        "people": population.people,
+        "households": population.households,
+        "commutes": movement.commutes,
+        "municipalities": movement.municipalities,
+    }
+    for name, table in tables.items():
+        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+    return population.people, movement.commutes
+
+
+def _show_what_next(console: Console, folder: Path) -> None:
+    spec, release = folder / "households.yaml", folder / "households-release"
+    code = f"import tallytree as tt; print(tt.Release.load({json.dumps(str(release))}))"
+    lines = (
+        "",
+        "These errors can be shown because the demo made the data up; of real data nobody can compute them.",
+        "",
+        f"Specs:     {spec}  {folder / 'commutes.yaml'}",
+        f"Releases:  {release}  {folder / 'commutes-release'}",
+        "",
+        "Try next:",
+        f"  tallytree check {shlex.quote(str(spec))}",
+        f"  tallytree release {shlex.quote(str(spec))} --out my-release --csv",
+        f"  python -c {shlex.quote(code)}",
+    )
+    for line in lines:
+        show_line(console, line)

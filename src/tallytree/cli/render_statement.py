@@ -1,0 +1,90 @@
+"""A privacy statement as text, at a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallytree.cli.terminal import fitted_table, printable, show_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def show_levels(console: Console, statement: Mapping[str, Any], published: Mapping[str, int] | None = None) -> None:
+    """How every level is measured, and how many rows were published."""
+    headings = ["level", "nodes", "measured", "share", "sensitivity", "scale", "std dev"]
+    rows = [[printable(level["level"]), f"{level['nodes']:,}", *_measurement(level)] for level in statement["levels"]]
+    if published is not None:
+        headings.insert(1, "rows")
+        for row, level in zip(rows, statement["levels"], strict=True):
+            row.insert(1, f"{published[level['level']]:,}")
+    console.print(fitted_table(console, headings, rows))
+    distributions = {level["noise"]["distribution"]: None for level in statement["levels"] if level["measured"]}
+    show_line(console, f"Noise: {', '.join(distributions).replace('_', ' ') or 'none'}.")
+    for level in statement["levels"]:
+        if "threshold" in level:
+            show_line(
+                console,
+                f"Threshold: noisy counts below {level['threshold']:,} at {printable(level['level'])} are left out.",
+            )
+    if "maximum" in statement:
+        show_line(console, _largest_size(statement["maximum"]))
+
+
+def _largest_size(maximum: Mapping[str, Any]) -> str:
+    """How K is measured, and what came out, if it was."""
+    share, norm, scale, std_dev = _measurement({**maximum, "measured": True})[1:]
+    found = f", so K is {maximum['max_group_size']:,}" if "max_group_size" in maximum else ""
+    return (
+        f"Largest size: measured first (share {share}, sensitivity {norm}, scale {scale}, std dev {std_dev}); "
+        f"K is that plus {maximum['margin']:,}, at most {maximum['at_most']:,}{found}."
+    )
+
+
+def _measurement(level: Mapping[str, Any]) -> list[str]:
+    if not level["measured"]:
+        return ["no", "", "", "", ""]
+    noise, sensitivity = level["noise"], level["sensitivity"]
+    norm = "l1" if noise["distribution"] == "discrete_laplace" else "l2"
+    return [
+        level["statistic"],
+        f"{level['share']:.4g}",
+        f"{norm.upper()} {sensitivity[norm]:.4g}",
+        f"{noise['scale']:.6g}",
+        f"{noise['std_dev']:.6g}",
+    ]
+
+
+def show_terms(console: Console, statement: Mapping[str, Any], spends: str = "Spends") -> None:
+    """What is published exactly, what is spent of what, and the guarantee."""
+    show_invariants(console, statement)
+    spent = ", ".join(f"{name} {_amount(amount)}" for name, amount in statement["spent"].items())
+    granted = ", ".join(f"{name} {_amount(amount)}" for name, amount in statement["budget"].items())
+    # Tables made again are by another mechanism than the one that the budget was spent for.
+    measured_for = statement.get("reconciled", {}).get("measured_for", statement["mechanism"])
+    show_line(
+        console, f"{spends} {spent} of {granted} ({measured_for['name']}, accounting: {statement['accounting']})."
+    )
+    show_line(console, f"Guarantee: {statement['guarantee']}")
+
+
+def _amount(amount: float | str) -> str:
+    from tallytree.accounting.amounts import shown_up
+
+    return amount if isinstance(amount, str) else shown_up(amount)
+
+
+def show_invariants(console: Console, statement: Mapping[str, Any]) -> None:
+    """What is published exactly; always shown."""
+    show_line(console, "PUBLISHED EXACTLY, not protected (invariants):", "bold yellow")
+    for fact in statement["invariants"]:
+        show_line(console, f"  * {fact}", "yellow")
+
+
+def published_rows(folder: Path) -> dict[str, int]:
+    """Rows of the published table of every level, as the saved release says."""
+    files = json.loads((folder / "release.json").read_text(encoding="utf-8"))["files"]
+    return {facts["level"]: facts["rows"] for name, facts in files.items() if name.startswith("tables/")}

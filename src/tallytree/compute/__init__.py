@@ -1,0 +1,1 @@
+"""Small helpers that every floor uses: flat arrays, compiled kernels, threads."""

@@ -1,0 +1,85 @@
+"""Counts of the nodes of a level, and of all levels at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tallytree.compute.arrays import FloatArray, IntArray, sum_by_key
+from tallytree.hierarchy import Tree
+
+NODES_AT_ONCE = 4_000_000
+"""Nodes whose parents are looked up at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedCounts:
+    """Released counts of one level.
+
+    Attributes:
+        nodes: int64 (n,), node numbers in the tree's order; the level's other nodes are 0.
+        counts: int64 (n,).
+        std_dev: float64 (n,), the standard deviation of each count's error, where the mechanism knows it.
+    """
+
+    nodes: IntArray
+    counts: IntArray
+    std_dev: FloatArray | None = None
+
+
+def whole_level(tree: Tree, depth: int, released: ReleasedCounts) -> ReleasedCounts:
+    """Every node of an enumerated level in order, zeros included."""
+    counts = np.zeros(tree.size(depth), dtype=np.int64)
+    counts[released.nodes] = released.counts
+    return ReleasedCounts(np.arange(tree.size(depth), dtype=np.int64), counts)
+
+
+def whole_levels(tree: Tree, levels: Sequence[ReleasedCounts]) -> list[ReleasedCounts]:
+    """What is published of the non-zero nodes of every level: all nodes where the tree enumerates them."""
+    if not tree.enumerated:
+        return list(levels)
+    return [whole_level(tree, depth, released) for depth, released in enumerate(levels)]
+
+
+def sum_over_tree(tree: Tree, leaves: ReleasedCounts) -> list[ReleasedCounts]:
+    """The non-zero nodes of every level, root first, from those of the leaf level."""
+    levels = [leaves]
+    for depth in range(len(tree.levels) - 1, 0, -1):
+        levels.append(_sums_of_children(tree, depth, levels[-1]))
+    return levels[::-1]
+
+
+def count_negative(levels: Sequence[ReleasedCounts]) -> int:
+    """How many nodes, of all levels, have a negative count."""
+    return sum(int(np.count_nonzero(level.counts < 0)) for level in levels)
+
+
+def count_violations(tree: Tree, levels: Sequence[ReleasedCounts]) -> int:
+    """How many nodes have another count than their children add up to."""
+    violations = 0
+    for depth in range(1, len(levels)):
+        above, summed = levels[depth - 1], _sums_of_children(tree, depth, levels[depth])
+        nodes = np.concatenate([above.nodes, summed.nodes])
+        _, rest = sum_by_key(nodes, np.concatenate([above.counts, -summed.counts]))
+        violations += int(np.count_nonzero(rest))
+    return violations
+
+
+def _sums_of_children(tree: Tree, depth: int, level: ReleasedCounts) -> ReleasedCounts:
+    """The nodes above `depth` whose children's counts do not add up to 0, and what they add up to.
+
+    A level that is hardly larger than what is added up is held whole, which saves sorting.
+    """
+    parents = tree.size(depth - 1)
+    if parents > max(len(level.nodes), NODES_AT_ONCE):
+        nodes, sums = sum_by_key(tree.parents(depth, level.nodes), level.counts)
+        kept = sums != 0
+        return ReleasedCounts(nodes[kept], sums[kept])
+    whole = np.zeros(parents, dtype=np.int64)
+    for start in range(0, len(level.nodes), NODES_AT_ONCE):
+        part = slice(start, start + NODES_AT_ONCE)
+        np.add.at(whole, tree.parents(depth, level.nodes[part]), level.counts[part])
+    nodes = np.flatnonzero(whole)
+    return ReleasedCounts(nodes, whole[nodes])

@@ -1,1 +1,0 @@
-"""How ledgers, statements and errors are shown at a terminal."""

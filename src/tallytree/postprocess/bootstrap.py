@@ -1,0 +1,174 @@
+"""Replicates: published numbers, taken as the true ones, measured and reconciled again with fresh noise.
+
+Why this costs no privacy: a replicate is a function of published numbers, of public facts and of noise whose key is
+derived from entropy that was drawn after the release (or, in tests, from a seed under a label of its own). It sees no
+record, no true statistic, and neither the release's key nor its noise. So it is post-processing of the release. Were
+the release's own key used, the same cells would get the same noise, and subtracting it from the published
+measurements would show the true statistics; that is why no key is taken from outside this module.
+
+The door is the same `Measurer` as everywhere, over other statistics: `TrueCounts` and `TrueSizes` hold what was
+published here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from tallytree.compute.arrays import IntArray, NumberArray
+from tallytree.counts import CountsMechanism
+from tallytree.hierarchy import Hierarchy
+from tallytree.measurements import Noise, Statistic
+from tallytree.postprocess.squared_errors import looked_up
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise import entropy
+from tallytree.private.noise.noise_source import KeyedNoise, NoiseSource
+from tallytree.private.tabulate.true_statistics import TrueCounts, TrueSizes
+from tallytree.product import Product
+from tallytree.sizes import SizesDomain, SizesMechanism
+from tallytree.sizes.mechanism import ReleasedSizes, sum_over_tree
+
+LABEL = "replicate errors"
+"""Keys of replicates are derived under this label, those of releases under another (`jobs.common`)."""
+
+
+@dataclass(frozen=True)
+class StatedNoise:
+    """The noise of one level as a statement states it."""
+
+    level: str
+    statistic: Statistic
+    noise: Noise
+
+
+@dataclass(frozen=True)
+class StatedThreshold(StatedNoise):
+    """The noise and the threshold of one level as a statement states them."""
+
+    threshold: int
+
+
+@dataclass(frozen=True)
+class StatedPlan:
+    """What may be measured, as the statement of the release says: no more than was measured then.
+
+    Published numbers of leaves are measured as they are: as counts also where people were counted once a leaf.
+
+    Attributes:
+        levels: statistic and noise of every measured level.
+        thresholds: of the levels of which only what is above one was published.
+    """
+
+    levels: Mapping[str, tuple[Statistic, Noise]]
+    thresholds: Mapping[str, int] = field(default_factory=dict)
+
+    def planned(self, level: str, statistic: str) -> StatedNoise | None:
+        """How this statistic of a level is measured; None where it was not."""
+        found = self.levels.get(level)
+        if found is None or level in self.thresholds:
+            return None
+        counted: Statistic = "counts" if found[0] == "distinct_counts" else found[0]
+        return StatedNoise(level, counted, found[1]) if counted == statistic else None
+
+    def planned_stable(self, level: str) -> StatedThreshold | None:
+        """How counts above a threshold are measured at a level; None where they are not."""
+        threshold = self.thresholds.get(level)
+        return None if threshold is None else StatedThreshold(level, *self.levels[level], threshold)
+
+
+@dataclass(frozen=True, eq=False)
+class CountReplicates:
+    """Replicates of counts. Cells are known by their node.
+
+    Attributes:
+        tree: the public tree.
+        mechanism: that of the release.
+        plan: its noise.
+        total_is_public: whether it kept the total.
+        nodes: int64 (n,), leaves with published counts > 0.
+        counts: int64 (n,), these.
+    """
+
+    tree: Hierarchy | Product
+    mechanism: CountsMechanism
+    plan: StatedPlan
+    total_is_public: bool
+    nodes: IntArray
+    counts: IntArray
+
+    @cached_property
+    def truth(self) -> TrueCounts:
+        """What is measured: sums of the published leaves."""
+        return TrueCounts(self.tree, self.nodes, self.counts)
+
+    def truth_at(self, depth: int, keys: IntArray) -> IntArray:
+        """The numbers that count as true, of some cells of a level: int64 (n,)."""
+        statistic: Statistic = "counts" if depth else "total"
+        return self.truth.cells(self.tree.levels[depth], keys, statistic)[0]
+
+    def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
+        """One replicate for each source: cells and numbers per level, root first."""
+        truth = self.truth
+        total = truth.total if self.total_is_public else None
+        for source in sources:
+            levels = self.mechanism.reconcile(self.tree, total, Measurer(truth, self.plan, source))
+            yield [(level.nodes, level.counts) for level in levels]
+
+
+@dataclass(frozen=True, eq=False)
+class SizeReplicates:
+    """Replicates of group sizes. Cells are known by node · (K + 1) + size.
+
+    Attributes:
+        domain: the public facts, as the release has them.
+        mechanism: that of the release.
+        plan: its noise.
+        leaves: the published group sizes of the leaves, whole and > 0.
+    """
+
+    domain: SizesDomain
+    mechanism: SizesMechanism
+    plan: StatedPlan
+    leaves: ReleasedSizes
+
+    def truth_at(self, depth: int, keys: IntArray) -> IntArray:
+        """The numbers that count as true, of some cells of a level: int64 (n,)."""
+        return np.asarray(looked_up(keys, *self._cells(self._levels[depth])), dtype=np.int64)
+
+    def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
+        """One replicate for each source: cells and numbers per level, root first."""
+        domain = self.domain
+        truth = TrueSizes(
+            domain.hierarchy,
+            self.leaves.nodes,
+            self.leaves.sizes,
+            self.leaves.groups.astype(np.int64),
+            domain.groups,
+            domain.smallest,
+            domain.largest,
+        )
+        for source in sources:
+            levels = self.mechanism.reconcile(domain, Measurer(truth, self.plan, source))
+            yield [self._cells(level) for level in levels]
+
+    @cached_property
+    def _levels(self) -> list[ReleasedSizes]:
+        """Sums of the published leaves, root first."""
+        return sum_over_tree(self.domain.hierarchy, self.leaves, self.domain.largest)
+
+    def _cells(self, level: ReleasedSizes) -> tuple[IntArray, NumberArray]:
+        return level.nodes * (self.domain.largest + 1) + level.sizes, level.groups
+
+
+def fresh_sources(replicates: int, seed: int | None) -> Iterator[NoiseSource]:
+    """Noise for each replicate, independent of one another and of every release's.
+
+    Without a seed the entropy is the operating system's. With one, the key is derived from it under a label that no
+    release uses, so that even the seed of the release itself does not give its noise again.
+    """
+    key = entropy.fresh_key() if seed is None else entropy.key_from_seed(seed)
+    for replicate in range(replicates):
+        yield KeyedNoise(entropy.derive(key, LABEL, replicate))

@@ -1,0 +1,1 @@
+"""From private tables to true statistics."""

@@ -1,0 +1,228 @@
+"""The records of a table: which of its columns are wanted, of what kind, and where they stand. Reads schemas only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from tallytree.hierarchy import Hierarchy
+from tallytree.sources.tables import Files, Source, is_text_type, locate, open_csv, require_columns, schemas
+
+Use = Literal["key", "group", "person", "number"]
+"""What a column is used for: part of a path, the identity of a group or of a person, or a whole number ≥ 0."""
+
+
+@dataclass(frozen=True)
+class LeafKey:
+    """The columns in which records say which leaf of a hierarchy they belong to.
+
+    Attributes:
+        hierarchy: the public tree.
+        columns: the records' columns, one per supplied level of the hierarchy, top level first. Where the top level has
+            a single value (and is not the only one) it may be left out here, or be missing in the records.
+
+    Raises:
+        ValueError: another number of columns.
+        TypeError: not a hierarchy, or columns that are not strings.
+    """
+
+    hierarchy: Hierarchy
+    columns: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.hierarchy, Hierarchy):
+            raise TypeError(f"hierarchy: {type(self.hierarchy).__name__} is not a tallytree.Hierarchy")
+        columns: Any = self.columns
+        if isinstance(columns, str) or not all(isinstance(column, str) for column in columns):
+            raise TypeError(f"columns: {columns!r} must be a list of column names, top level first")
+        object.__setattr__(self, "columns", tuple(columns))
+        levels = len(self.hierarchy.columns)
+        if len(self.columns) not in {levels, levels - (1 if self._top_is_optional else 0)}:
+            raise ValueError(
+                f"columns: {list(self.columns)} names {len(self.columns)} columns, but the hierarchy has the levels "
+                f"{', '.join(self.hierarchy.columns)}; name one column for each, top level first"
+            )
+
+    @property
+    def _top_is_optional(self) -> bool:
+        return not self.hierarchy.root_added and len(self.hierarchy.columns) > 1
+
+    def present(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The columns to match in a table that has the columns `names`."""
+        whole = len(self.columns) == len(self.hierarchy.columns)
+        return self.columns[1:] if whole and self._top_is_optional and self.columns[0] not in names else self.columns
+
+    def leaf_columns(self, present: Sequence[str]) -> list[pa.ChunkedArray]:
+        """The labels of all leaves (row i is leaf i), one column per column in `present`."""
+        return list(self.hierarchy.leaf_table().columns[-len(present) :])
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A column, named `name` in the records, and what it is used for; `argument` named it (`count="trips"`)."""
+
+    name: str
+    use: Use
+    argument: str = ""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Files of one schema (none for a table in memory): where in it the wanted columns stand, and their types."""
+
+    paths: tuple[str, ...]
+    width: int
+    positions: tuple[int, ...]
+    types: tuple[pa.DataType, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Records:
+    """Records whose wanted columns exist and have usable types; no row has been read yet.
+
+    Attributes:
+        source: files, a table or a stream.
+        keys: per `LeafKey`, the columns to match.
+        wanted: all wanted columns: those of the keys, in their order, then the others.
+        layouts: where they stand, for each distinct schema among the files.
+        argument: the table's name in messages.
+    """
+
+    source: Source
+    keys: tuple[tuple[str, ...], ...]
+    wanted: tuple[Wanted, ...]
+    layouts: tuple[Layout, ...]
+    argument: str
+
+    @property
+    def is_csv(self) -> bool:
+        """Whether the rows are in CSV files."""
+        return isinstance(self.source, Files) and self.source.format == "csv"
+
+    def arrow(self) -> pa.Table | pa.RecordBatchReader | None:
+        """The wanted columns in their order, named c0, c1, …; None if they are in Parquet files."""
+        if isinstance(self.source, Files):
+            return self._csv_stream(self.source.paths) if self.is_csv else None
+        layout = self.layouts[0]
+        if isinstance(self.source, pa.Table):
+            columns = [self.source.column(position) for position in layout.positions]
+            return pa.table(dict(enumerate_names(columns)))
+        schema = pa.schema(enumerate_names(layout.types))
+        batches = (
+            pa.RecordBatch.from_arrays([batch.column(position) for position in layout.positions], schema=schema)
+            for batch in self.source
+        )
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def _csv_stream(self, paths: tuple[str, ...]) -> pa.RecordBatchReader:
+        names = [column.name for column in self.wanted]
+        schema = pa.schema(enumerate_names([pa.string()] * len(names)))
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for path in paths:
+                with open_csv(path, names) as reader:
+                    for batch in reader:
+                        yield pa.RecordBatch.from_arrays([batch.column(name) for name in names], schema=schema)
+
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def enumerate_names(items: Sequence[Any]) -> list[tuple[str, Any]]:
+    """Each item with the name of its place: c0, c1 and so on."""
+    return [(f"c{place}", item) for place, item in enumerate(items)]
+
+
+def check_records(table: Any, keys: Sequence[LeafKey], others: Sequence[Wanted], argument: str) -> Records:
+    """Find the wanted columns and check their types; no row is read.
+
+    Args:
+        table: any table (see `tallytree.sources.tables.locate`).
+        keys: the columns of the paths.
+        others: further columns.
+        argument: the table's name in messages.
+
+    Raises:
+        ValueError: a column is missing, or twice there; a file cannot be read.
+        TypeError: a column has a type that its use does not allow, or `table` is not a table.
+    """
+    source = locate(table, argument)
+    try:
+        distinct = schemas(source, argument)
+        present = tuple(key.present(distinct[0][1].names) for key in keys)
+        wanted = (*(Wanted(name, "key") for names in present for name in names), *others)
+        layouts = tuple(_layout(paths, schema, wanted, argument) for paths, schema in distinct)
+    except (TypeError, ValueError):
+        close(source, table)
+        raise
+    return Records(source, present, wanted, layouts, argument)
+
+
+def close(source: Source, table: Any) -> None:
+    """Stop a stream that was opened on `table`, so that the table's connection is free again."""
+    if isinstance(source, pa.RecordBatchReader) and source is not table:
+        source.close()
+
+
+def _layout(paths: tuple[str, ...], schema: pa.Schema, wanted: Sequence[Wanted], argument: str) -> Layout:
+    where = f"{argument} ({paths[0]!r})" if paths else argument
+    require_columns(schema.names, [column.name for column in wanted], where)
+    positions = tuple(schema.names.index(column.name) for column in wanted)
+    types = tuple(_value_type(schema.field(position).type) for position in positions)
+    is_csv = bool(paths) and paths[0].lower().endswith((".csv", ".csv.gz"))
+    for column, kind in zip(wanted, types, strict=True):
+        _require_type(column, kind, is_csv, where)
+    return Layout(paths, len(schema), positions, tuple(schema.field(position).type for position in positions))
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _require_type(column: Wanted, kind: pa.DataType, is_csv: bool, where: str) -> None:
+    allowed, remedy = {
+        "key": (_is_text_or_integer(kind), "keys must be strings or integers (cast the column first)"),
+        "group": (_is_identity(kind), "a group's id must be text or an integer (cast the column first)"),
+        "person": (_is_text_or_integer(kind) or _is_uuid(kind), "ids must be text or integers (cast the column first)"),
+        "number": (is_number(kind) or is_csv, "it must hold whole numbers (cast the column first)"),
+    }[column.use]
+    if not allowed:
+        raise TypeError(f"{where}: column {column.name!r} {named(column)}holds {kind}; {remedy}")
+
+
+def named(column: Wanted) -> str:
+    """The argument that named the column, in brackets, for a message."""
+    return f"({column.argument}) " if column.argument else ""
+
+
+def _is_text_or_integer(kind: pa.DataType) -> bool:
+    # A column without any value has Arrow's type null: it is as good as an empty one. DuckDB's 128-bit integers come as
+    # decimals without places.
+    whole = is_narrow_decimal(kind) and kind.scale == 0
+    return is_text_type(kind) or bool(pa.types.is_integer(kind)) or bool(pa.types.is_null(kind)) or whole
+
+
+def _is_identity(kind: pa.DataType) -> bool:
+    # Not floats: rounding, −0 and NaN make them poor identities.
+    types = pa.types
+    exact = types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind)
+    binary = types.is_binary(kind) or types.is_large_binary(kind)
+    return _is_text_or_integer(kind) or bool(exact or binary or _is_uuid(kind)) or is_narrow_decimal(kind)
+
+
+def _is_uuid(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.BaseExtensionType) and bool(kind.extension_name == "arrow.uuid")
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether an Arrow type can hold whole numbers exactly (booleans are not numbers here)."""
+    types = pa.types
+    floating = types.is_float32(kind) or types.is_float64(kind)
+    return bool(types.is_integer(kind) or floating or types.is_null(kind)) or is_narrow_decimal(kind)
+
+
+def is_narrow_decimal(kind: pa.DataType) -> bool:
+    """Whether an Arrow type is a decimal that DuckDB knows too (at most 128 bits)."""
+    return bool(pa.types.is_decimal(kind)) and kind.bit_width <= 128

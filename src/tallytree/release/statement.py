@@ -1,0 +1,181 @@
+"""The privacy statement: what a release protects, how, and what it spent. See `docs/statement.md`."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from importlib import metadata
+from typing import Any
+
+from tallytree.accounting import LevelPlan, Plan, StableLevel
+from tallytree.accounting.amounts import float_up, shown_up
+from tallytree.budget import Budget
+from tallytree.terms import Terms
+
+TOTAL_IS_PUBLIC = "the total number of records"
+"""The invariant of counts whose total is published exactly."""
+
+_LIMITS = (
+    "The guarantee covers the released tables and measurements; the running time of the program, and whether it "
+    "refused its input, are outside it.",
+    "Another release about the same people adds to what is spent; the budgets of all of them add up.",
+)
+_ASSUMED = "That nobody has more records than max_contributions is assumed, not enforced."
+_SOURCES = {
+    "keyed": "Noise is derived from a secret key, fresh for this release, by a cipher; the guarantee is computational.",
+    "opendp": "Noise is drawn by OpenDP from the operating system's entropy.",
+}
+
+
+def privacy_statement(
+    *,
+    statistic: str,
+    levels: Mapping[str, int],
+    plan: Plan,
+    terms: Terms,
+    mechanism: Any,
+    invariants: Sequence[str],
+    notes: Sequence[str] = (),
+    dataset: str | None = None,
+    max_quantity: int = 1,
+) -> dict[str, Any]:
+    """Everything a reader needs to judge the protection, JSON-able.
+
+    Args:
+        statistic: `"counts"`, `"flows"` or `"group_sizes"`.
+        levels: all levels, root first, and their numbers of nodes.
+        plan: how the measured levels were measured.
+        terms: what one neighbouring change is.
+        mechanism: the mechanism, whose dataclass fields are its options.
+        invariants: facts that are published exactly.
+        notes: sentences about this statistic.
+        dataset: the data set's name in the ledger that the release is recorded in, if it is.
+        max_quantity: the most that one record adds to the size of its group.
+    """
+    private = terms.seed is None
+    unit = _unit(statistic, terms, max_quantity)
+    maximum = {} if plan.maximum is None else {"maximum": _measured(plan.maximum, private=private)}
+    return {
+        "private": private,
+        "guarantee": _guarantee(plan, terms, unit) if private else _NOT_PRIVATE,
+        "statistic": statistic,
+        "unit_of_protection": unit,
+        "neighboring": terms.neighboring,
+        "max_contributions": terms.max_contributions,
+        "max_contributions_enforced": terms.person is not None,
+        "invariants": list(invariants),
+        "on_unknown": terms.on_unknown,
+        "budget": _amounts(_granted(plan.budget)),
+        "spent": _amounts(plan.spent) if private else {"epsilon": "infinity"},
+        "accounting": plan.accounting or "exact",
+        "mechanism": mechanism_spec(mechanism),
+        "noise_source": terms.noise,
+        "ledger": None if dataset is None else {"dataset": dataset, "recorded": True},
+        "seeded": not private,
+        "levels": [_level(level, nodes, plan.levels.get(level), private=private) for level, nodes in levels.items()],
+        **maximum,
+        "notes": [*notes, *((_SOURCES[terms.noise], *_LIMITS, _of_people(terms)) if private else (_NOT_PRIVATE,))],
+        "software": _software(terms, plan),
+    }
+
+
+_NOT_PRIVATE = (
+    "NOT PRIVATE: the noise was drawn from a seed, so whoever knows or guesses the seed can remove it (epsilon is "
+    "infinite). For tests and experiments only."
+)
+
+
+def mechanism_spec(mechanism: Any) -> dict[str, Any]:
+    """A mechanism's name and options, as a spec gives them."""
+    options = {field.name: getattr(mechanism, field.name) for field in dataclasses.fields(mechanism)}
+    plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in options.items()}
+    return {"name": type(mechanism).__name__, "options": plain}
+
+
+def _guarantee(plan: Plan, terms: Terms, unit: str) -> str:
+    change = "adding or removing" if terms.neighboring == "add_remove" else "replacing"
+    spent = {name: shown_up(amount) for name, amount in plan.spent.items()}
+    if plan.budget.kind == "pure":
+        kind = f"epsilon = {spent['epsilon']} (pure differential privacy)"
+    elif plan.budget.kind == "zcdp":
+        kind = f"rho = {spent['rho']} (zero-concentrated differential privacy)"
+    else:
+        kind = f"epsilon = {spent['epsilon']}, delta = {spent['delta']} (approximate differential privacy)"
+    return f"{kind} for {change} {unit}, given the invariants."
+
+
+def _unit(statistic: str, terms: Terms, max_quantity: int) -> str:
+    what = {"flows": "trip", "group_sizes": "membership of a group"}.get(statistic, "record")
+    plural = {"flows": "trips", "group_sizes": "memberships of groups"}.get(statistic, "records")
+    one = terms.max_contributions == 1
+    if terms.person is not None:
+        if terms.distinct:
+            leaves = "one leaf" if one else f"{terms.max_contributions} leaves"
+            return f"one person, who counts at most once in a leaf, and in at most {leaves}"
+        return f"one person, of whose {plural} at most {'one counts' if one else f'{terms.max_contributions} count'}"
+    has = f"one {what}" if one else f"at most {terms.max_contributions} {plural}"
+    quantity = f", each with a quantity of at most {max_quantity}" if max_quantity > 1 else ""
+    return f"one person, who has {has}{quantity}"
+
+
+def _of_people(terms: Terms) -> str:
+    """What is taken on trust of people, and of their records."""
+    if terms.person is None:
+        return _ASSUMED
+    return (
+        f"A person is a value of the column {terms.person!r}; that nobody has several is assumed. Of a person's "
+        "records at most max_contributions count, chosen by a secret key from that person's records alone; whether any "
+        "were left out is not published."
+    )
+
+
+def _granted(budget: Budget) -> dict[str, Fraction]:
+    amounts = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": budget.rho}
+    return {name: amount for name, amount in amounts.items() if amount is not None}
+
+
+def _amounts(exact: Mapping[str, Fraction]) -> dict[str, float]:
+    return {name: float_up(amount) for name, amount in exact.items()}
+
+
+def _level(level: str, nodes: int, plan: LevelPlan | StableLevel | None, *, private: bool) -> dict[str, Any]:
+    if plan is None:
+        return {"level": level, "nodes": nodes, "measured": False}
+    return {"level": level, "nodes": nodes, "measured": True} | _measured(plan, private=private)
+
+
+def _measured(plan: LevelPlan | StableLevel, *, private: bool) -> dict[str, Any]:
+    """How something is measured, and what that spends; δ is the release's, and not a level's."""
+    threshold = {"threshold": plan.threshold} if isinstance(plan, StableLevel) else {}
+    cost = "epsilon" if plan.noise.distribution == "discrete_laplace" else "rho"
+    return {
+        "statistic": plan.statistic,
+        "share": float(plan.share),
+        "sensitivity": {"l1": plan.sensitivity.l1, "l2": plan.sensitivity.l2},
+        "noise": {
+            "distribution": plan.noise.distribution,
+            "scale": float(plan.noise.scale),
+            "scale_exact": str(plan.noise.scale),
+            "std_dev": plan.noise.std_dev,
+        },
+        **threshold,
+        "spent": {cost: float_up(plan.cost) if private else "infinity"},
+    }
+
+
+def _software(terms: Terms, plan: Plan) -> dict[str, str]:
+    packages = [*TABLES_MADE_BY, "duckdb"]
+    packages += ["opendp"] if terms.noise == "opendp" else []
+    packages += ["dp-accounting"] if plan.accounting == "pld" else []
+    return versions(packages)
+
+
+TABLES_MADE_BY = ("tallytree", "numpy", "numba", "pyarrow")
+"""The packages that turn noisy measurements into tables."""
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """The versions of Python and of some packages."""
+    return {"python": platform.python_version()} | {package: metadata.version(package) for package in packages}

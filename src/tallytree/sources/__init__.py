@@ -1,0 +1,1 @@
+"""Tables where they lie: files, data frames, Arrow, DuckDB relations."""

@@ -1,0 +1,243 @@
+"""The ledger at the command line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import tallytree as tt
+from tallytree.cli import app
+from tallytree.ledger.book import Ledger
+from tallytree.release import Release
+
+SPEC = """\
+statistic: counts
+records: people.parquet
+hierarchy: {path: areas.parquet, levels: [state, county]}
+budget: {epsilon: 0.5}
+neighboring: add_remove
+"""
+HERE = ["--ledger", "ledger.db", "--dataset", "people"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    areas = {"state": ["A", "A", "B"], "county": ["x", "y", "x"]}
+    pq.write_table(pa.table(areas), tmp_path / "areas.parquet")
+    pq.write_table(pa.table({name: values * 100 for name, values in areas.items()}), tmp_path / "people.parquet")
+    (tmp_path / "counts.yaml").write_text(SPEC)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def output(*arguments):
+    result = run(*arguments)
+    assert (result.exit_code, result.stderr) == (0, ""), result.output
+    return result.stdout
+
+
+def refusal(*arguments):
+    """The one line on standard error of a command that fails."""
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (1, ""), result.output
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr.removeprefix("error: ").rstrip("\n")
+
+
+def test_releases_are_recorded_until_the_limit_is_reached(folder):
+    said = output("limit", "ledger.db", "people", "--epsilon", "1.2", "--neighboring", "add_remove")
+    assert said == "Ledger: ledger.db: people: 0 releases spent epsilon 0 of epsilon 1.2; epsilon 1.2 is left.\n"
+    for number, left in (
+        (1, "1 release spent epsilon 0.5 of epsilon 1.2; epsilon 0.7"),
+        (2, "2 releases spent epsilon 1"),
+    ):
+        assert f"ledger.db: people: {left}" in output("release", "counts.yaml", "--out", f"out{number}", *HERE)
+    assert refusal("release", "counts.yaml", "--out", "out3", *HERE) == (
+        "budget: epsilon 0.5 is more than the epsilon 0.2 that is left of the limit of the data set 'people', "
+        "epsilon 1.2; grant less, or raise the limit with `tallytree limit`"
+    )
+    assert not (folder / "out3").exists()
+    assert Release.load("out2").statement["ledger"] == {"dataset": "people", "recorded": True}
+    assert str(folder) not in (folder / "out2" / "release.json").read_text()
+
+
+def test_a_ledger_is_listed(folder):
+    for number in (1, 2):
+        output("release", "counts.yaml", "--out", f"out{number}", *HERE)
+    output("limit", "ledger.db", "people", "--rho", "0.2")
+    output("limit", "ledger.db", "trips", "--rho", "0.1", "--neighboring", "bounded")
+    when = [entry.recorded_at.replace("T", " ").rstrip("Z") for entry in Ledger("ledger.db").entries()]
+    assert output("ledger", "ledger.db") == (
+        "people: add_remove, one record per person; limit rho 0.2\n"
+        "     recorded (UTC)  statistic  mechanism     spent        in all         state   \n"
+        "──────────────────────────────────────────────────────────────────────────────────\n"
+        f"{when[0]}  counts     LeastSquares  epsilon 0.5  rho 0.0416667  finished\n"
+        f"{when[1]}  counts     LeastSquares  epsilon 0.5  rho 0.0833334  finished\n"
+        "2 releases spent rho 0.0833334 of rho 0.2; rho 0.116666 is left.\n"
+        "\n"
+        "trips: change_one, at most 1 per person; limit rho 0.1\n"
+        "0 releases spent rho 0 of rho 0.1; rho 0.1 is left.\n"
+    )
+    assert output("ledger", "ledger.db", "--dataset", "trips").startswith("trips: ")
+
+
+def test_a_limit_needs_an_amount(folder):
+    assert refusal("limit", "ledger.db", "people", "--neighboring", "add_remove") == (
+        "epsilon: no amount is given; add --epsilon NUMBER, with --delta or without, or --rho NUMBER"
+    )
+
+
+def test_a_ledger_without_a_limit_says_so(folder):
+    output("release", "counts.yaml", "--out", "out", *HERE)
+    listed = output("ledger", "ledger.db")
+    assert listed.startswith("people: add_remove, one record per person; no limit\n")
+    assert listed.endswith("1 release spent epsilon 0.5; no limit is set (`tallytree limit` sets one).\n")
+    Ledger.create("empty.db")
+    assert output("ledger", "empty.db") == "The ledger is empty.\n"
+
+
+def test_a_ledger_is_json_too_with_exact_amounts(folder):
+    output("limit", "ledger.db", "people", "--epsilon", "0.5", "--neighboring", "add_remove")
+    output("release", "counts.yaml", "--out", "out", *HERE)
+    (people,) = json.loads(output("ledger", "ledger.db", "--json"))
+    (release,) = people.pop("releases")
+    assert people == {
+        "dataset": "people",
+        "neighboring": "add_remove",
+        "max_contributions": 1,
+        "unit": "record",
+        "limit": {"epsilon": 0.5},
+        "spent": {"epsilon": 0.5},
+        "remaining": {"epsilon": 0.0},
+    }
+    assert release.pop("recorded_at").endswith("Z")
+    assert release == {
+        "number": 1,
+        "statistic": "counts",
+        "mechanism": "LeastSquares",
+        "state": "finished",
+        "spent": {"epsilon": 0.5},
+        "exact": {"epsilon": "1/2", "delta": "0", "rho": "1/24"},
+    }
+
+
+def test_check_shows_the_room_and_records_nothing(folder):
+    assert "people: 0 releases spent epsilon 0; no limit is set" in output("check", "counts.yaml", *HERE)
+    assert not (folder / "ledger.db").exists()
+    output("limit", "ledger.db", "people", "--epsilon", "0.4", "--neighboring", "add_remove")
+    assert refusal("check", "counts.yaml", *HERE).startswith("budget: epsilon 0.5 is more than the epsilon 0.4 ")
+    output("limit", "ledger.db", "people", "--epsilon", "0.6")
+    assert "of epsilon 0.6; epsilon 0.6 is left.\n" in output("check", "counts.yaml", *HERE)
+    assert Ledger("ledger.db").entries() == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ledger", "nowhere.db"], "ledger: no file at 'nowhere.db'; give the path of a ledger"),
+        (["ledger", "counts.yaml"], "ledger: 'counts.yaml' is not a tallytree ledger, or a damaged one; "),
+        (["ledger", "one.db", "--dataset", "x"], "dataset: the ledger 'one.db' has no 'x'; it has 'people'"),
+        (["limit", "one.db", "people"], "epsilon: no amount is given; add --epsilon NUMBER"),
+        (["limit", "one.db", "people", "--epsilon", "one"], "epsilon: 'one' must be a number"),
+        (["limit", "one.db", "people", "--epsilon", "1e99999"], "epsilon: 1e99999 is out of range"),
+        (["limit", "one.db", "people", "--epsilon", "-1"], "epsilon: "),
+        (["limit", "one.db", "people", "--rho", "1", "--delta", "1e-8"], "delta: "),
+        (["limit", "one.db", "x", "--rho", "1"], "neighboring: the ledger does not know the data set 'x' yet; "),
+        (["limit", "one.db", "people", "--rho", "1", "--neighboring", "change_one"], "neighboring: 'change_one' is "),
+        (["limit", "one.db", "people", "--rho", "1", "--unit", "house"], "unit: 'house' is not known; "),
+        (["release", "counts.yaml", "--out", "out", "--ledger", "one.db"], "counts.yaml: dataset: the ledger 'one.db'"),
+        (["release", "counts.yaml", "--out", "out", "--dataset", "x"], "counts.yaml: dataset: 'x' is a name in a "),
+        (
+            ["release", "counts.yaml", "--out", "out", "--ledger", "counts.yaml", "--dataset", "x"],
+            "counts.yaml: ledger: ",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line(folder, arguments, message):
+    Ledger("one.db").set_limit("people", tt.Budget(epsilon=3), neighboring="add_remove")
+    assert refusal(*arguments).startswith(message)
+    assert Ledger("one.db").entries() == ()
+
+
+def test_a_seeded_spec_is_refused(folder):
+    (folder / "counts.yaml").write_text(SPEC + "seed: 1\n")
+    result = run("release", "counts.yaml", "--out", "out", *HERE)
+    assert result.exit_code == 1
+    assert (
+        "error: counts.yaml, line 6, seed: 1 makes a release that is not private, so no ledger takes it"
+        in result.stderr
+    )
+    assert not (folder / "ledger.db").exists()
+
+
+def test_a_ledger_that_cannot_be_read_afterwards_does_not_make_a_saved_release_fail(folder, monkeypatch):
+    def fail(self, name):
+        raise TimeoutError("ledger: 'ledger.db' is locked by another process")
+
+    monkeypatch.setattr(Ledger, "dataset", fail)
+    result = run("release", "counts.yaml", "--out", "out", *HERE)
+    assert result.exit_code == 0
+    assert result.stderr == "The ledger cannot be shown: ledger: 'ledger.db' is locked by another process\n"
+    assert Release.load("out").levels == ("all", "state", "county")
+
+
+def test_a_release_that_cannot_be_saved_stays_started_and_spent(folder, monkeypatch):
+    def fail(path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tallytree.release.release.sha256", fail)
+    refusal("release", "counts.yaml", "--out", "out", *HERE)
+    (entry,) = Ledger("ledger.db").entries()
+    assert entry.state == "started"
+    assert Ledger("ledger.db").spent("people") == {"epsilon": entry.loss.epsilon}
+    assert output("ledger", "ledger.db").count("started") == 1
+
+
+def start(*arguments, program="from tallytree.cli import main; main()"):
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_a_release_that_is_killed_while_it_is_saved_counts_as_spent(folder):
+    output("limit", "ledger.db", "people", "--epsilon", "0.5", "--neighboring", "add_remove")
+    program = (
+        "import time\n"
+        "from pathlib import Path\n"
+        "from tallytree import cli\n"
+        "from tallytree.release import release\n"
+        "def wait(path):\n"
+        "    Path('saving').touch()\n"
+        "    time.sleep(60)\n"
+        "release.sha256 = wait\n"
+        "cli.main()\n"
+    )
+    with start("release", "counts.yaml", "--out", "out", *HERE, program=program) as process:
+        while not (folder / "saving").exists() and process.poll() is None:
+            time.sleep(0.02)
+        os.kill(process.pid, signal.SIGKILL)
+    assert not (folder / "out").exists()
+    assert output("ledger", "ledger.db").count("started") == 1
+    assert refusal("release", "counts.yaml", "--out", "out", *HERE).startswith("budget: epsilon 0.5 is more than the ")
+
+
+def test_two_releases_at_once_cannot_both_pass(folder):
+    output("limit", "ledger.db", "people", "--epsilon", "0.9", "--neighboring", "add_remove")
+    both = [start("release", "counts.yaml", "--out", f"out{i}", *HERE) for i in range(2)]
+    ends = [(process.communicate(timeout=120), process.returncode) for process in both]
+    assert sorted(code for _, code in ends) == [0, 1], ends
+    assert [(folder / f"out{i}").exists() for i in range(2)] == [code == 0 for _, code in ends]
+    assert len(Ledger("ledger.db").entries()) == 1

@@ -1,0 +1,539 @@
+"""What is refused, and that no refusal tells anything of the records but the path of one outside the hierarchy."""
+
+from __future__ import annotations
+
+import decimal
+import os
+import stat
+import traceback
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tallytree.hierarchy import Hierarchy
+from tallytree.private.engines import Local
+from tallytree.private.tabulate import with_duckdb
+from tallytree.private.tabulate.leaf_statistics import LeafCounts, LeafGroups
+from tallytree.private.tabulate.records import LeafKey
+
+SECRET = "s3cr3t"  # noqa: S105
+NUMBER = 77_712_345
+PLANTED = (SECRET, str(NUMBER))
+
+towns = Hierarchy.from_table(
+    pa.table({"country": ["X"] * 3, "region": ["A", "A", "B"], "town": ["a", "b", "a"]}), ["country", "region", "town"]
+)
+TOWN = LeafKey(towns, ("country", "region", "town"))
+digits = Hierarchy.from_table(pa.table({"leaf": ["1", "2", "-3"]}), ["leaf"])
+LEAF = LeafKey(digits, ("leaf",))
+
+
+@contextmanager
+def refused(
+    kind: type[Exception], *says: str, capfd: Any, caplog: Any, planted: tuple[str, ...] = PLANTED
+) -> Iterator[None]:
+    """The block raises `kind`, whose message says all of `says`; nothing planted is printed, logged or chained."""
+    with pytest.raises(kind) as caught:
+        yield
+    for part in says:
+        assert part in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    own = "\n".join(traceback.format_exception_only(caught.value))
+    out, err = capfd.readouterr()
+    for text in (own, out, err, caplog.text):
+        assert not any(value in text for value in planted)
+
+
+@pytest.fixture
+def refuses(capfd: Any, caplog: Any) -> Callable[..., Any]:
+    caplog.set_level(0)
+    return lambda kind, *says, **options: refused(kind, *says, capfd=capfd, caplog=caplog, **options)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Local]:
+    """Whatever happens in the test, nothing of the engine's temporary folder may be left."""
+    folder = tmp_path / "spill"
+    folder.mkdir()
+    yield Local(threads=2, temp_directory=folder)
+    assert list(folder.iterdir()) == []
+
+
+def members(**columns: Any) -> pa.Table:
+    return pa.table({"leaf": ["1", "1", "2"], "id": [SECRET, "j", "k"], "n": [NUMBER, 1, 1]} | columns)
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(
+        "values",
+        [
+            pa.array([3, 0], pa.int8()),
+            pa.array([3, 0], pa.uint64()),
+            pa.array([3.0, -0.0]),
+            pa.array([3.0, 0.0], pa.float32()),
+            pa.array([decimal.Decimal("3.000"), decimal.Decimal(0)], pa.decimal128(38, 3)),
+            pa.array([decimal.Decimal(3), decimal.Decimal(0)], pa.decimal32(5, 2)),
+            pa.array([3, 0]).dictionary_encode(),
+        ],
+    )
+    def test_whole_numbers_of_any_type(self, engine: Local, values: pa.Array, tmp_path: Path) -> None:
+        pq.write_table(pa.table({"leaf": [1, 2], "n": values}), tmp_path / "n.parquet")
+        for table in (tmp_path / "n.parquet", pa.table({"leaf": [1, 2], "n": values})):
+            result = engine.count_records(table, [LEAF], count="n")
+            assert (result.parts[0].tolist(), result.counts.tolist()) == ([0], [3])
+
+    @pytest.mark.parametrize("text", ["3", "3.0", "+3", "003", "3.", '"3"', str(2**62)])
+    def test_whole_numbers_in_csv(self, engine: Local, tmp_path: Path, text: str) -> None:
+        (tmp_path / "n.csv").write_text(f"leaf,n\n1,{text}\n")
+        assert engine.count_records(tmp_path / "n.csv", [LEAF], count="n").counts.tolist() == [
+            int(float(text.strip('"')))
+        ]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "3.5",
+            "-3",
+            "",
+            "NaN",
+            "inf",
+            "1e3",
+            "0x3",
+            "1_000",
+            "three",
+            "3 4",
+            "٣",
+            "'3'",
+            str(2**62 + 1),
+            "9" * 40,
+            "-0",
+        ],
+    )
+    def test_other_text_in_csv(self, engine: Local, tmp_path: Path, text: str, refuses: Any) -> None:
+        (tmp_path / "n.csv").write_text(f"leaf,n\n1,{text}\n2,{NUMBER}\n")
+        with refuses(ValueError, "records", "'n' (count)", "whole numbers"):
+            engine.count_records(tmp_path / "n.csv", [LEAF], count="n")
+
+    @pytest.mark.parametrize(
+        "values",
+        [
+            [NUMBER, -NUMBER],
+            [NUMBER, None],
+            [0.5, 1.0],
+            [NUMBER + 0.5, 1.0],
+            [float("nan"), 1.0],
+            [float("inf"), 1.0],
+            [2.0**53, 1.0],
+            [-1.0, 1.0],
+            pa.array([2**64 - 1, 0], pa.uint64()),
+            pa.array([2**62 + 1, 0]),
+            pa.array([decimal.Decimal("2.50"), 1], pa.decimal128(10, 2)),
+            pa.array([decimal.Decimal("-2"), 1], pa.decimal128(10, 2)),
+            pa.array([decimal.Decimal(10**37), 1], pa.decimal128(38, 0)),
+            pa.nulls(2),
+        ],
+    )
+    @pytest.mark.parametrize("column", ["count", "size", "groups"])
+    def test_anything_else(self, engine: Local, values: Any, column: str, refuses: Any, tmp_path: Path) -> None:
+        table = pa.table({"leaf": ["1", "2"], "good": [1, 2], "n": pa.array(values)})
+        pq.write_table(table, tmp_path / "n.parquet")
+        for records in (table, tmp_path / "n.parquet"):
+            with refuses(ValueError, "mine: column 'n'", f"({column})", "must hold whole numbers", "correct or drop"):
+                if column == "count":
+                    engine.count_records(records, [LEAF], count="n", argument="mine")
+                else:
+                    roles = {"size": "good", "groups": "good"} | {column: "n"}
+                    engine.group_rows(records, LEAF, **roles, smallest=0, largest=9, argument="mine")
+
+    @pytest.mark.parametrize(
+        "values",
+        [[True, False], ["3", "4"], [date(2020, 1, 1)] * 2, [[1], [2]], pa.array([1, 2], pa.decimal256(50, 0))],
+    )
+    def test_other_types(self, engine: Local, values: Any, refuses: Any) -> None:
+        table = pa.table({"leaf": ["1", "2"], "n": values})
+        with refuses(TypeError, "column 'n' (count)", "holds", "cast"):
+            engine.count_records(table, [LEAF], count="n")
+
+    def test_sums_beyond_2_to_the_62(self, engine: Local, refuses: Any) -> None:
+        fits = pa.table({"leaf": [1, 1, 2], "n": [2**61, 2**61 - 1, 1], "one": [1, 2, 3]})
+        assert engine.count_records(fits, [LEAF], count="n").counts.sum() == 2**62
+        assert engine.group_rows(fits, LEAF, size="one", groups="n", smallest=0, largest=2).groups.sum() == 2**62
+        beyond = pa.table({"leaf": [1, 2, 2], "n": [2**62, 2**62, 2**62], "one": [1, 2, 3]})
+        with refuses(ValueError, "column 'n' (count)", "2^62", planted=(str(2**62), str(3 * 2**62))):
+            engine.count_records(beyond, [LEAF], count="n")
+        with refuses(ValueError, "column 'n' (groups)", "2^62", planted=(str(2**62),)):
+            engine.group_rows(beyond, LEAF, size="one", groups="n", smallest=0, largest=9)
+
+    def test_records_left_out_do_not_count_towards_the_sum(self, engine: Local) -> None:
+        table = pa.table({"leaf": [1, 7, 7], "n": [5, 2**62, 2**62]})
+        assert engine.count_records(table, [LEAF], count="n", on_unknown="drop").counts.tolist() == [5]
+
+    def test_a_size_is_clamped_however_large(self, engine: Local) -> None:
+        table = pa.table({"leaf": [1, 1, 1], "size": [2**62, 11, 0], "groups": [1, 2, 3]})
+        result = engine.group_rows(table, LEAF, size="size", groups="groups", smallest=1, largest=10)
+        assert (result.sizes.tolist(), result.groups.tolist()) == ([1, 10], [3, 3])
+
+
+class TestKeys:
+    @pytest.mark.parametrize(
+        "values",
+        [
+            pa.array([1, -3], pa.int8()),
+            pa.array(["1", "-3"], pa.string_view()),
+            pa.array(["1", "-3"], pa.large_string()),
+            pa.array(["1", "-3"]).dictionary_encode(),
+            pa.array([1, -3]).dictionary_encode(),
+            pa.array([decimal.Decimal(1), decimal.Decimal(-3)], pa.decimal128(38, 0)),
+            pl.Series(["1", "-3"], dtype=pl.Categorical).to_arrow(),
+            pl.Series(["1", "-3"], dtype=pl.Enum(["-3", "1"])).to_arrow(),
+        ],
+    )
+    def test_text_and_integers_of_any_width(self, engine: Local, values: pa.Array, tmp_path: Path) -> None:
+        table = pa.table({"leaf": values})
+        pq.write_table(table, tmp_path / "n.parquet")
+        for records in (table, tmp_path / "n.parquet"):
+            assert engine.count_records(records, [LEAF]).parts[0].tolist() == [0, 2]
+
+    def test_the_largest_unsigned_integer(self, engine: Local) -> None:
+        key = LeafKey(Hierarchy.from_table(pa.table({"leaf": [str(2**64 - 1)]}), ["leaf"]), ("leaf",))
+        assert engine.count_records(pa.table({"leaf": pa.array([2**64 - 1], pa.uint64())}), [key]).counts.tolist() == [
+            1
+        ]
+
+    def test_a_relation_with_duckdbs_own_types(self, engine: Local) -> None:
+        relation = duckdb.connect().sql(
+            "SELECT 1::HUGEINT AS leaf, uuid() AS id, 3::HUGEINT AS n, 'x'::ENUM('x', 'y') AS e FROM range(4)"
+        )
+        assert engine.count_records(relation, [LEAF], count="n").counts.tolist() == [12]
+        assert engine.group_sizes(relation, LEAF, group="id", smallest=0, largest=9).groups.tolist() == [4]
+        assert engine.group_sizes(relation, LEAF, group="e", smallest=0, largest=9).sizes.tolist() == [4]
+
+    def test_two_files_may_hold_one_key_as_text_and_as_integer(self, engine: Local, tmp_path: Path) -> None:
+        pq.write_table(pa.table({"leaf": ["1", "2"], "n": [1, 2]}), tmp_path / "a.parquet")
+        pq.write_table(pa.table({"n": [1.0, 2.0], "leaf": [1, 2]}), tmp_path / "b.parquet")
+        assert engine.count_records(tmp_path, [LEAF], count="n").counts.tolist() == [2, 4]
+
+    @pytest.mark.parametrize(
+        "values", [[1.0, 2.0], [True, False], [date(2020, 1, 1)] * 2, [["1"], ["2"]], [b"1", b"2"]]
+    )
+    def test_other_types(self, engine: Local, values: Any, refuses: Any) -> None:
+        with refuses(TypeError, "mine: column 'leaf' holds", "strings or integers"):
+            engine.count_records(pa.table({"leaf": values}), [LEAF], argument="mine")
+
+    @pytest.mark.parametrize("drop", ["error", "drop"])
+    def test_null_keys(self, engine: Local, tmp_path: Path, refuses: Any, drop: Any) -> None:
+        (tmp_path / "n.csv").write_text(f"leaf,id\n1,{SECRET}\n,{SECRET}\n")
+        for records in (pa.table({"leaf": ["1", None]}), pa.table({"leaf": pa.nulls(2)}), tmp_path / "n.csv"):
+            with refuses(ValueError, "column 'leaf' has null keys"):
+                engine.count_records(records, [LEAF], on_unknown=drop)
+
+    def test_a_single_top_value_may_be_missing_in_the_records(self, engine: Local) -> None:
+        records = pa.table({"town": ["a", "a", "b"], "region": ["B", "A", "A"]})
+        for key in (TOWN, LeafKey(towns, ("region", "town"))):
+            assert engine.count_records(records, [key]).parts[0].tolist() == [0, 1, 2]
+        with_top = records.append_column("country", pa.array(["X", "X", "Y"]))
+        assert engine.count_records(with_top, [TOWN], on_unknown="drop").counts.sum() == 2
+
+    def test_several_top_values_may_not(self, engine: Local, refuses: Any) -> None:
+        areas = Hierarchy.from_table(pa.table({"region": ["A", "B"], "town": ["a", "b"]}), ["region", "town"])
+        with refuses(ValueError, "column 'region' is missing", "'town'"):
+            engine.count_records(pa.table({"town": ["a"]}), [LeafKey(areas, ("region", "town"))])
+        with pytest.raises(ValueError, match="one column for each"):
+            LeafKey(areas, ("town",))
+
+    def test_names_that_differ_in_capitals_only(self, engine: Local, tmp_path: Path) -> None:
+        pq.write_table(pa.table({"LEAF": ["2", "2"], "leaf": ["1", "1"], "Leaf": ["x", "x"]}), tmp_path / "n.parquet")
+        assert engine.count_records(tmp_path / "n.parquet", [LEAF]).parts[0].tolist() == [0]
+
+    def test_a_column_named_twice(self, engine: Local, refuses: Any) -> None:
+        table = pa.Table.from_arrays([pa.array(["1"]), pa.array(["2"])], names=["leaf", "leaf"])
+        with refuses(ValueError, "column 'leaf' appears 2 times"):
+            engine.count_records(table, [LEAF])
+
+
+class TestRecordsOutsideTheHierarchy:
+    def test_the_path_is_named_and_nothing_else(self, engine: Local, refuses: Any) -> None:
+        records = pa.table({"region": ["A", "B", "B"], "town": ["a", "b", "c"], "id": [SECRET] * 3, "n": [NUMBER] * 3})
+        for work in (
+            lambda: engine.count_records(records, [TOWN], count="n"),
+            lambda: engine.group_sizes(records, TOWN, group="id", smallest=0, largest=9),
+            lambda: engine.group_rows(records, TOWN, size="n", groups="n", smallest=0, largest=9),
+        ):
+            with refuses(ValueError, "at region='B', town='b';", "on_unknown='drop'"):
+                work()
+
+    def test_of_several_keys_the_one_at_fault(self, engine: Local, refuses: Any) -> None:
+        records = pa.table({"from": ["1"], "to": ["9"]})
+        with refuses(ValueError, "at to='9';"):
+            engine.count_records(records, [LeafKey(digits, ("from",)), LeafKey(digits, ("to",))])
+
+    def test_also_with_a_count_of_zero(self, engine: Local, refuses: Any) -> None:
+        with refuses(ValueError, "at leaf='9';"):
+            engine.count_records(pa.table({"leaf": ["9"], "n": [0]}), [LEAF], count="n")
+
+    def test_a_group_partly_outside_has_the_size_of_the_rest(self, engine: Local) -> None:
+        records = pa.table({"leaf": ["1", "9", "1", "8"], "id": [4, 4, 4, 5]})
+        result = engine.group_sizes(records, LEAF, group="id", smallest=0, largest=9, on_unknown="drop")
+        assert (result.leaves.tolist(), result.sizes.tolist(), result.groups.tolist()) == ([0], [2], [1])
+
+    def test_on_unknown_is_checked(self, engine: Local) -> None:
+        with pytest.raises(ValueError, match="'ignore' must be 'error' or 'drop'"):
+            engine.count_records(members(), [LEAF], on_unknown="ignore")  # type: ignore[arg-type]
+
+
+class TestGroups:
+    @pytest.mark.parametrize("ids", [["x", "x", "x"], [NUMBER] * 3, [SECRET] * 3])
+    def test_a_group_in_two_leaves(self, engine: Local, ids: Any, refuses: Any) -> None:
+        with refuses(ValueError, "mine: a group (column 'id')", "more than one leaf"):
+            engine.group_sizes(members(id=ids), LEAF, group="id", smallest=0, largest=9, argument="mine")
+
+    def test_one_town_name_in_two_regions_is_two_leaves(self, engine: Local, refuses: Any) -> None:
+        records = pa.table({"region": ["A", "B"], "town": ["a", "a"], "id": [1, 1]})
+        with refuses(ValueError, "more than one leaf"):
+            engine.group_sizes(records, TOWN, group="id", smallest=0, largest=9)
+
+    def test_null_ids(self, engine: Local, refuses: Any) -> None:
+        with refuses(ValueError, "column 'id' (group) has null ids"):
+            engine.group_sizes(members(id=[SECRET, None, "k"]), LEAF, group="id", smallest=0, largest=9)
+
+    @pytest.mark.parametrize(
+        "ids",
+        [
+            pa.array([uuid.UUID(int=i).bytes for i in (1, 1, 2)], pa.uuid()),
+            [date(2020, 1, 1)] * 2 + [date(2020, 1, 2)],
+            [b"\xff", b"\xff", b"\x00"],
+            pa.array([2**64 - 1, 2**64 - 1, 0], pa.uint64()),
+        ],
+    )
+    def test_ids_of_other_exact_types(self, engine: Local, ids: Any, tmp_path: Path) -> None:
+        pq.write_table(members(id=ids), tmp_path / "n.parquet")
+        for records in (members(id=ids), tmp_path / "n.parquet"):
+            result = engine.group_sizes(records, LEAF, group="id", smallest=0, largest=9)
+            assert result.sizes.tolist() == [2, 1]
+
+    @pytest.mark.parametrize("ids", [[1.0, 2.0, 3.0], [True, True, False], [[1], [2], [3]]])
+    def test_ids_of_inexact_types(self, engine: Local, ids: Any, refuses: Any) -> None:
+        with refuses(TypeError, "column 'id' (group) holds"):
+            engine.group_sizes(members(id=ids), LEAF, group="id", smallest=0, largest=9)
+
+    @pytest.mark.parametrize(("smallest", "largest"), [(-1, 3), (4, 3), (0, 2**63)])
+    def test_impossible_bounds(self, engine: Local, smallest: int, largest: int) -> None:
+        with pytest.raises(ValueError, match="smallest, largest"):
+            engine.group_sizes(members(), LEAF, group="id", smallest=smallest, largest=largest)
+
+    def test_bounds_that_are_not_integers(self, engine: Local) -> None:
+        with pytest.raises(TypeError, match="largest: 3"):
+            engine.group_sizes(members(), LEAF, group="id", smallest=0, largest=3.0)  # type: ignore[arg-type]
+
+
+class TestWhatReadersSayIsWithheld:
+    def test_csv(self, engine: Local, tmp_path: Path, refuses: Any) -> None:
+        rows = f"1,{SECRET}\n"
+        for i, fault in enumerate([f"1,{SECRET},{NUMBER}\n", f'1,"{SECRET}\n', f"1,{SECRET}\xff\n"]):
+            path = tmp_path / f"n{i}.csv"
+            path.write_bytes(("leaf,id\n" + rows * 9 + fault + rows).encode("latin-1"))
+            with refuses(ValueError, "records", "withheld"):
+                engine.group_sizes(path, LEAF, group="id", smallest=0, largest=9)
+
+    def test_gzip_that_is_none(self, engine: Local, tmp_path: Path, refuses: Any) -> None:
+        (tmp_path / "n.csv.gz").write_bytes(f"leaf\n{SECRET}".encode())
+        with refuses(ValueError, "n.csv.gz' cannot be read as csv"):
+            engine.count_records(tmp_path / "n.csv.gz", [LEAF])
+
+    def test_parquet_cut_short_or_damaged(self, engine: Local, tmp_path: Path, refuses: Any) -> None:
+        pq.write_table(members(id=[SECRET * 50] * 3), tmp_path / "n.parquet", compression="none")
+        whole = (tmp_path / "n.parquet").read_bytes()
+        (tmp_path / "n.parquet").write_bytes(whole[:-20])
+        with refuses(ValueError, "n.parquet' cannot be read as parquet"):
+            engine.count_records(tmp_path / "n.parquet", [LEAF])
+        (tmp_path / "n.parquet").write_bytes(whole[:8] + b"\xff" * 40 + whole[48:])
+        with refuses((ValueError, OSError), "records"):
+            engine.group_sizes(tmp_path / "n.parquet", LEAF, group="id", smallest=0, largest=9)
+
+    def test_a_query_that_fails(self, engine: Local, refuses: Any) -> None:
+        connection = duckdb.connect()
+        for rows in (2, 500_000):
+            relation = connection.sql(
+                f"SELECT CASE WHEN range = {rows} - 1 THEN CAST('{SECRET}' || range AS INT) ELSE 1 END AS leaf "
+                f"FROM range({rows})"
+            )
+            with refuses((ValueError, TypeError), "records"):
+                engine.count_records(relation, [LEAF])
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+    def test_a_stream_that_fails(self, engine: Local, refuses: Any) -> None:
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield pa.record_batch({"leaf": ["1"]})
+            raise KeyError(SECRET)
+
+        stream = pa.RecordBatchReader.from_batches(pa.schema([("leaf", pa.string())]), batches())
+        with refuses(ValueError, "withheld"):
+            engine.count_records(stream, [LEAF])
+
+    def test_frames_that_mix_types(self, engine: Local, refuses: Any) -> None:
+        frame = pd.DataFrame({"leaf": ["1", "2"], "id": pd.Series([SECRET, NUMBER], dtype=object)})
+        with refuses(TypeError, "column 'id'", "pandas"):
+            engine.group_sizes(frame, LEAF, group="id", smallest=0, largest=9)
+        with refuses(TypeError, "records"):
+            engine.count_records(pl.DataFrame({"leaf": [object()]}), [LEAF])
+        with refuses(TypeError, "records"):
+            engine.count_records(pl.DataFrame({"leaf": pl.Series([1], dtype=pl.Int128)}), [LEAF])
+
+
+class TestTemporaryFolder:
+    def test_it_is_private_and_gone_also_after_an_error(self, tmp_path: Path, monkeypatch: Any) -> None:
+        seen = []
+        original = with_duckdb.Session.run
+
+        def run(self: Any, sql: str, **parameters: Any) -> Any:
+            (folder,) = tmp_path.iterdir()
+            setting = self._connection.execute("SELECT current_setting('temp_directory')").fetchone()
+            seen.append((stat.S_IMODE(folder.stat().st_mode), setting[0] == str(folder)))
+            return original(self, sql, **parameters)
+
+        monkeypatch.setattr(with_duckdb.Session, "run", run)
+        engine = Local(temp_directory=tmp_path)
+        engine.count_records(members(), [LEAF])
+        assert list(tmp_path.iterdir()) == []
+        with pytest.raises(ValueError, match="null keys"):
+            engine.count_records(members(leaf=pa.nulls(3)), [LEAF])
+        assert list(tmp_path.iterdir()) == []
+        assert set(seen) == {(0o700, True)}
+
+    def test_spilled_rows_are_gone_also_when_memory_runs_out(self, tmp_path: Path, refuses: Any) -> None:
+        ids = np.arange(1_000_000)
+        engine = Local(memory_limit="8MB", threads=2, temp_directory=tmp_path)
+        with refuses(MemoryError, "memory_limit"):
+            engine.group_sizes(
+                pa.table({"leaf": ids.astype(str), "id": ids}),
+                LEAF,
+                group="id",
+                smallest=0,
+                largest=9,
+                on_unknown="drop",
+            )
+        assert list(tmp_path.iterdir()) == []
+
+    def test_spilling_changes_nothing(self, tmp_path: Path) -> None:
+        ids = np.arange(1_000_000) % 700_001
+        table = pa.table({"leaf": ids % 2 + 1, "id": ids})
+        engine = Local(memory_limit="40MB", threads=2, temp_directory=tmp_path)
+        result = engine.group_sizes(table, LEAF, group="id", smallest=0, largest=9)
+        oracle = np.bincount(ids)
+        for leaf, size, groups in zip(result.leaves, result.sizes, result.groups, strict=True):
+            assert groups == np.count_nonzero(oracle[leaf::2] == size)
+
+    def test_ctrl_c_stays_ctrl_c(self, tmp_path: Path, monkeypatch: Any) -> None:
+        def interrupted(self: Any, sql: str, **parameters: Any) -> Any:
+            def work() -> None:
+                raise RuntimeError("Query interrupted")  # what DuckDB makes of it
+
+            return self._shield(work)
+
+        monkeypatch.setattr(with_duckdb.Session, "run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            Local(temp_directory=tmp_path).count_records(members(), [LEAF])
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("options", "error"),
+        [
+            ({"memory_limit": "lots"}, ValueError),
+            ({"memory_limit": "80%"}, ValueError),
+            ({"memory_limit": 4}, TypeError),
+            ({"threads": 0}, ValueError),
+            ({"threads": 1.5}, TypeError),
+            ({"threads": True}, TypeError),
+            ({"temp_directory": "/no/such/folder"}, ValueError),
+            ({"temp_directory": 3}, TypeError),
+        ],
+    )
+    def test_are_validated_at_once(self, options: dict[str, Any], error: type[Exception]) -> None:
+        with pytest.raises(error, match=next(iter(options))):
+            Local(**options)
+
+    @pytest.mark.parametrize("limit", ["1GB", "1.5 GiB", "900mb", "2000000000B"])
+    def test_memory_limits(self, limit: str) -> None:
+        assert Local(memory_limit=limit, temp_directory=os.curdir).count_records(members(), [LEAF]).counts.sum() == 3
+
+
+class TestCheck:
+    """`check_*` looks at columns and types, and at no row."""
+
+    @pytest.fixture
+    def bad_rows(self, tmp_path: Path) -> list[Any]:
+        table = pa.table({"leaf": [None, "9"], "id": [None, SECRET], "n": [-1.5, NUMBER]})
+        pq.write_table(table, tmp_path / "n.parquet")
+        (tmp_path / "n.csv").write_text('leaf,id,n\n1,2\n"')
+        return [table, tmp_path / "n.parquet", tmp_path / "n.csv", duckdb.connect().from_arrow(table)]
+
+    def test_rows_are_not_read(self, bad_rows: list[Any]) -> None:
+        for records in bad_rows:
+            Local().check_counts(records, [LEAF], count="n")
+            Local().check_group_sizes(records, LEAF, group="id")
+            Local().check_group_rows(records, LEAF, size="n", groups="n")
+
+    def test_columns_and_types_are(self, bad_rows: list[Any]) -> None:
+        for records in bad_rows:
+            with pytest.raises(ValueError, match=r"mine.*'m' is missing"):
+                Local().check_counts(records, [LEAF], count="m", argument="mine")
+        with pytest.raises(TypeError, match=r"'n'.*holds double"):
+            Local().check_group_sizes(bad_rows[0], LEAF, group="n")
+        with pytest.raises(TypeError, match=r"'leaf'.*size.*holds string"):
+            Local().check_group_rows(bad_rows[1], LEAF, size="leaf", groups="n")
+
+    def test_a_stream_is_still_whole_afterwards(self) -> None:
+        stream = members().to_reader()
+        Local().check_counts(stream, [LEAF], count=None)
+        assert Local().count_records(stream, [LEAF]).counts.sum() == 3
+
+    def test_a_relations_connection_is_free_afterwards(self) -> None:
+        connection = duckdb.connect()
+        relation = connection.sql("SELECT 1 AS leaf FROM range(1_000_000)")
+        Local().check_counts(relation, [LEAF], count=None)
+        with pytest.raises(ValueError, match="'n' is missing"):
+            Local().check_counts(relation, [LEAF], count="n")
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+        assert Local().count_records(relation, [LEAF]).counts.tolist() == [1_000_000]
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+class TestStatistics:
+    def test_repr_shows_nothing_and_arrays_are_sealed(self) -> None:
+        counts = LeafCounts((np.array([1, 2]),), np.array([NUMBER, 1]))
+        groups = LeafGroups(np.array([1]), np.array([2]), np.array([NUMBER]))
+        assert (repr(counts), repr(groups)) == ("LeafCounts(<private>)", "LeafGroups(<private>)")
+        for array in (counts.parts[0], counts.counts, groups.leaves, groups.sizes, groups.groups):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 0
+
+    @pytest.mark.parametrize(
+        ("parts", "counts"),
+        [
+            (([2, 1],), [1, 1]),
+            (([1, 1],), [1, 1]),
+            (([1, 1], [2, 1]), [1, 1]),
+            (([1, 2],), [1, 0]),
+            (([-1, 2],), [1, 1]),
+            (([1],), [1, 1]),
+            ((), [1]),
+            (([1.0],), [1]),
+        ],
+    )
+    def test_disorder_is_refused(self, parts: Any, counts: Any) -> None:
+        with pytest.raises(ValueError):
+            LeafCounts(tuple(np.array(part) for part in parts), np.array(counts))

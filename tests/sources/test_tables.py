@@ -1,0 +1,142 @@
+"""How tables are found, described and read."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tallytree.sources import tables
+
+ROWS = pa.table({"leaf": ["007", "b"], "n": [1, 2]})
+
+
+def write(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.name.endswith(".parquet"):
+        pq.write_table(ROWS, path)
+    else:
+        opened = gzip.open if path.name.endswith(".gz") else open
+        with opened(path, "wt", encoding="utf-8-sig", newline="") as file:
+            csv.writer(file).writerows([ROWS.schema.names, *zip(*ROWS.to_pydict().values(), strict=True)])
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.csv.gz", "a.CSV", "[a]*?.csv"])
+def test_every_file_reads_the_same(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name)
+    for table in (path, str(path)):
+        assert tables.read_public(table, ["leaf"], "areas").column("leaf").to_pylist() == ["007", "b"]
+
+
+def test_everything_in_memory_reads_the_same() -> None:
+    frames = [ROWS, ROWS.to_batches()[0], ROWS.to_reader(), ROWS.to_pandas().set_index(pd.Index([5, 5], name="leaf2"))]
+    for table in [*frames, pl.DataFrame(ROWS.to_pydict()), duckdb.connect().from_arrow(ROWS)]:
+        column = tables.text_column(tables.read_public(table, ["leaf"], "areas"), "leaf", "areas")
+        assert column.to_pylist() == ["007", "b"]
+
+
+def test_a_glob_or_a_folder_is_all_of_its_files(tmp_path: Path) -> None:
+    paths = [str(write(tmp_path / "t" / name)) for name in ("a.parquet", "b.parquet", "deep/c.parquet")]
+    assert tables.locate(tmp_path / "t", "areas") == tables.Files(tuple(paths), "parquet")
+    assert tables.locate(str(tmp_path / "t" / "*.parquet"), "areas") == tables.Files(tuple(paths[:2]), "parquet")
+
+
+@pytest.mark.parametrize("table", [3, None, ["a.csv"], {"leaf": ["a"]}, pd.Series([1]), pl.Series([1]), pa.array([1])])
+def test_what_is_not_a_table(table: Any) -> None:
+    with pytest.raises(TypeError, match="areas: "):
+        tables.locate(table, "areas")
+
+
+def test_files_that_cannot_be_one_table(tmp_path: Path) -> None:
+    for name in ("a.parquet", "a.csv", "b.xlsx"):
+        write(tmp_path / name)
+    with pytest.raises(ValueError, match=r"areas: no file at .*nothing"):
+        tables.locate(tmp_path / "nothing.csv", "areas")
+    for pattern in ("a.*", "b.*"):
+        with pytest.raises(ValueError, match=r"areas: .* must name .parquet files, or .csv"):
+            tables.locate(str(tmp_path / pattern), "areas")
+
+
+def test_schemas_are_told_apart_without_reading_rows(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet")
+    write(tmp_path / "b.parquet")
+    pq.write_table(ROWS.select(["n"]), tmp_path / "c.parquet")
+    found = tables.schemas(tables.locate(tmp_path, "areas"), "areas")
+    assert [([os.path.basename(path) for path in paths], schema.names) for paths, schema in found] == [  # noqa: PTH119
+        (["a.parquet", "b.parquet"], ["leaf", "n"]),
+        (["c.parquet"], ["n"]),
+    ]
+    (tmp_path / "d.csv").write_text('\n"le\naf","a""b"\n1,2,3,"')
+    assert tables.column_names(tables.locate(tmp_path / "d.csv", "areas"), "areas") == ["le\naf", 'a"b']
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.csv", b""), ("a.csv.gz", b"a,b"), ("a.parquet", b"PAR1")])
+def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f"areas: .*{name}' cannot be read as"):
+        tables.column_names(tables.locate(tmp_path / name, "areas"), "areas")
+
+
+def test_an_empty_csv_cell_is_a_null_key(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('leaf,n\n1,2\n"",3\n')
+    table = tables.read_public(tmp_path / "a.csv", ["leaf"], "areas")
+    with pytest.raises(ValueError, match="'leaf' has null keys"):
+        tables.text_column(table, "leaf", "areas")
+
+
+FIELD = r'(?:"(?:[^"]|"")*"|[^",\r\n]*)'
+RFC_4180 = re.compile(rf"(?:{FIELD}(?:,{FIELD})*(?:\r\n|\r|\n|$))*")
+
+
+@given(st.lists(st.sampled_from(['"', '""', ",", "\n", "\r\n", "x", "ä"]), max_size=30).map("".join), st.integers(1, 7))
+@settings(max_examples=400, deadline=None)
+def test_csv_is_refused_where_its_quotes_break_the_rule(text: str, block: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.csv"
+        path.write_bytes(text.encode())
+        with tables._StrictQuotes(str(path)) as reader:
+            read = io.BytesIO()
+            try:
+                while chunk := reader.read(block):
+                    read.write(chunk)
+                sound = read.getvalue() == text.encode()
+            except pa.ArrowInvalid:
+                sound = False
+    assert sound == bool(RFC_4180.fullmatch(text))
+
+
+def test_a_header_that_is_not_comma_separated_utf_8_is_told_apart(tmp_path):
+    (tmp_path / "semicolon.csv").write_text("state;county\nA;x\n")
+    (tmp_path / "latin.csv").write_bytes("région\nA\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="cells must be separated by commas"):
+        tables.read_public(tmp_path / "semicolon.csv", ["state"], "areas")
+    with pytest.raises(ValueError, match="the file is not UTF-8; convert it"):
+        tables.read_public(tmp_path / "latin.csv", ["région"], "areas")
+
+
+def test_a_folder_without_parquet_files_is_told_apart(tmp_path):
+    (tmp_path / "part.csv").write_text("state\nA\n")
+    with pytest.raises(ValueError, match=r"holds no \.parquet file; for CSV give '.*/\*\.csv'"):
+        tables.read_public(tmp_path, ["state"], "areas")
+
+
+def test_queries_and_columns_are_no_tables():
+    with pytest.raises(TypeError, match=r"a polars LazyFrame is a query, not a table; give \.collect\(\) of it"):
+        tables.read_public(pl.LazyFrame({"state": ["A"]}), ["state"], "areas")
+    with pytest.raises(TypeError, match="a Series is one column, not a table"):
+        tables.read_public(pl.Series([1]), ["state"], "areas")
