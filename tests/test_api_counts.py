@@ -17,9 +17,9 @@ import pyarrow.parquet
 import pytest
 
 import tallytree as tt
-from tallytree import pipeline as planning
 from tallytree.counts.top_down import NEEDS
 from tallytree.ledger.book import Ledger
+from tallytree.pipeline import CountsArguments, plan_counts
 
 PEOPLE = pa.table({"state": ["A"] * 60 + ["B"] * 40, "county": ["x"] * 50 + ["y"] * 10 + ["x"] * 40})
 HOUSEHOLDS = pd.DataFrame(
@@ -337,7 +337,7 @@ def test_a_table_with_a_log_is_refused(areas, tmp_path, marker):
 
 
 def test_a_job_shows_nothing_of_its_records(areas):
-    job = planning.counts_job(PEOPLE, areas, tt.Budget(epsilon=1), planning.Options(neighboring="change_one"))
+    job = plan_counts(CountsArguments(PEOPLE, areas, tt.Budget(epsilon=1), neighboring="change_one"))
     assert '"x"' not in repr(job)
     assert len(repr(job)) < 200
 

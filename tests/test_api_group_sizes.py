@@ -11,7 +11,7 @@ import pytest
 
 import tallytree as tt
 from tallytree.evaluate.metrics import constraint_violations
-from tallytree.pipeline import Options, group_sizes_job
+from tallytree.pipeline import SizesArguments, plan_group_sizes
 from tallytree.sizes import level_estimates
 
 HOUSEHOLDS = pd.DataFrame(
@@ -221,23 +221,25 @@ def test_a_ledger_refuses_quantities_that_are_only_assumed(areas, tmp_path):
 
 def test_a_job_whose_fields_were_altered_does_not_run(areas):
     """The noise would be that of the plan, and the statement would say otherwise."""
-    job = group_sizes_job(
+    given = SizesArguments(
         HOUSEHOLDS,
         areas,
         tt.Budget(epsilon=1),
-        Options(neighboring="add_remove"),
+        neighboring="add_remove",
         group="household",
         quantity="cars",
         max_quantity=1,
     )
+    planned = plan_group_sizes(given)
+    histograms = plan_group_sizes(replace(given, mechanism=tt.sizes.HistogramProjection()))
     for altered in (
-        replace(job, max_quantity=5),
-        replace(job, mechanism=tt.sizes.HistogramProjection()),
-        replace(job, terms=replace(job.terms, max_contributions=2)),
+        replace(planned, arguments=replace(given, max_quantity=5)),
+        replace(planned, chosen=histograms.chosen),
+        replace(planned, arguments=replace(given, max_contributions=2)),
     ):
-        with pytest.raises(tt.BudgetExceeded, match="the job was changed after its noise was planned"):
+        with pytest.raises(tt.BudgetExceeded, match="the release was changed after its noise was planned"):
             altered.run()
-    assert job.run().statement["spent"] == {"epsilon": 1}
+    assert planned.run().statement["spent"] == {"epsilon": 1}
 
 
 def test_more_groups_than_floats_can_hold_are_refused_before_anything_is_spent(areas, tmp_path):
@@ -277,12 +279,17 @@ def test_the_published_chain_warns_and_states_what_it_truly_spends(areas, tmp_pa
     assert "For reproducing the paper only" in statement["notes"][0]
     json.dumps(statement)
     with pytest.warns(UserWarning, match="truly spends"):
-        job = group_sizes_job(
-            HOUSEHOLDS,
-            areas,
-            tt.Budget(epsilon=1),
-            Options(neighboring="add_remove", mechanism=chain, ledger=tmp_path / "l", dataset="d"),
-            group="household",
+        job = plan_group_sizes(
+            SizesArguments(
+                HOUSEHOLDS,
+                areas,
+                tt.Budget(epsilon=1),
+                neighboring="add_remove",
+                mechanism=chain,
+                ledger=tmp_path / "l",
+                dataset="d",
+                group="household",
+            )
         )
     assert job.account.posting.loss.epsilon == job.plan.spent["epsilon"]
 

@@ -9,18 +9,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tallytree import counts, sizes, solvers
+    from tallytree import counts, engines, sizes, solvers
     from tallytree.api import release_counts, release_flows, release_group_sizes
     from tallytree.budget import Budget
     from tallytree.errors import BudgetExceeded
     from tallytree.hierarchy import Hierarchy
     from tallytree.postprocess.reconcile_sizes import reconcile_group_sizes
     from tallytree.postprocess.replicate_errors import replicate_errors
-    from tallytree.private import engines
     from tallytree.product import Product
     from tallytree.release import Release
 
-_HOME = {
+_MODULE_OF = {
     "Budget": "tallytree.budget",
     "BudgetExceeded": "tallytree.errors",
     "Hierarchy": "tallytree.hierarchy",
@@ -54,8 +53,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
-    if name in _HOME:
-        value = getattr(importlib.import_module(_HOME[name]), name)
+    if name in _MODULE_OF:
+        value = getattr(importlib.import_module(_MODULE_OF[name]), name)
     elif name in _PACKAGES:
         value = importlib.import_module(f"tallytree.{name}")
     elif name == "__version__":
@@ -67,5 +66,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
-    return [*__all__, "__version__"]
+    """What tab completion offers; `solvers`, whose functions work on plain arrays, is for other programs."""
+    return [*(name for name in __all__ if name != "solvers"), "__version__"]

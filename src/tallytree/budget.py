@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational, Real
-from typing import Literal
+from typing import Literal, TypeAlias
 
 BudgetKind = Literal["pure", "approximate", "zcdp"]
-BudgetSplit = str | Mapping[str, Real] | None
+Amount: TypeAlias = float | Fraction | Decimal
+"""A number that is given exactly; a float is the decimal number that it is written as, and an int is a float here."""
+
+BudgetSplit: TypeAlias = Literal["even", "auto"] | Mapping[str, Amount] | None
+"""How the budget is split over the measured levels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +43,9 @@ class Budget:
     delta: Fraction | None
     rho: Fraction | None
 
-    def __init__(self, *, epsilon: Real | None = None, delta: Real | None = None, rho: Real | None = None) -> None:
+    def __init__(
+        self, *, epsilon: Amount | None = None, delta: Amount | None = None, rho: Amount | None = None
+    ) -> None:
         if (epsilon is None) == (rho is None):
             raise ValueError(
                 f"budget: give either epsilon (with or without delta) or rho, not epsilon={epsilon!r} and rho={rho!r}"

@@ -1,12 +1,17 @@
-"""The arguments that every kind of release shares, checked before any private data is touched."""
+"""What is protected, and how the noise is chosen: the options that every floor may read, each with its description.
+
+An option is a field of a dataclass here or in `tallytree.pipeline.arguments`: its type, its default and its description
+stand there, once. Signatures, help texts, the spec and the audit are made from these fields.
+"""
 
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal, get_args
 
-from tallytree.validate import integer
+from tallytree.budget import BudgetSplit
+from tallytree.validate import choice, integer
 
 Neighboring = Literal["add_remove", "change_one"]
 """The neighbouring relation."""
@@ -21,49 +26,138 @@ ALIASES: dict[str, Neighboring] = {
     "bounded": "change_one",
     "replace_one": "change_one",
 }
-
+Accounting = Literal["pld", "zcdp", "paper"]
+"""How a budget with δ is accounted for."""
 OnUnknown = Literal["error", "drop"]
 NoiseName = Literal["keyed", "opendp"]
 Unit = Literal["record", "trip", "membership"]
+"""What a person has up to `max_contributions` of."""
 Invariants = Literal["groups", "total", "none"]
 """Of the numbers of groups, what is published exactly: that of every leaf, their sum, or nothing."""
 
 UNITS: dict[str, Unit] = {"counts": "record", "flows": "trip", "group_sizes": "membership"}
-"""What a person has up to `max_contributions` of, by statistic."""
+"""The unit of each statistic."""
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What is protected, and how a run behaves.
+class Doc:
+    """The description of an option.
 
     Attributes:
-        neighboring: the neighbouring relation.
-        max_contributions: m, the most records of one person.
-        on_unknown: what is done with a record outside the hierarchy.
-        noise: where the noise comes from.
-        seed: makes the noise reproducible, and the release not private; None for a real release.
-        person: the column that names the person whom a record belongs to, where m is enforced; None: it is assumed.
-        distinct: whether a person counts at most once in a leaf.
-
-    Raises:
-        ValueError: distinct without a person.
+        text: for help texts: what the option means.
+        hint: for messages about a spec: what to give; by default the text.
     """
 
-    neighboring: Neighboring
-    max_contributions: int
-    on_unknown: OnUnknown
-    noise: NoiseName
-    seed: int | None
-    person: str | None = None
-    distinct: bool = False
+    text: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class NoiseTerms:
+    """The options that decide how much noise there is, for whom. A release and an audit have them in common."""
+
+    neighboring: Annotated[
+        NeighboringName,
+        Doc(
+            'what one neighbouring change is. `"add_remove"` (alias `"unbounded"`): a person is added or removed. '
+            '`"change_one"` (aliases `"bounded"`, `"replace_one"`): the content of a person\'s records changes. There '
+            "is no default: the publisher must choose.",
+            hint="choose what is protected: add_remove or change_one",
+        ),
+    ]
+    max_contributions: Annotated[
+        int,
+        Doc(
+            "the most records of one person. It is assumed, not enforced, unless `person` names the people.",
+            hint="the most records of one person",
+        ),
+    ] = 1
+    budget_split: Annotated[
+        BudgetSplit,
+        Doc(
+            'the shares of the measured levels. `"even"` (the default), a weight for each measured level, or '
+            '`"auto"`, which chooses the weights from public facts (the rules are in '
+            "`docs/counts.md` and `docs/group-sizes.md`).",
+            hint="even, auto, or weights by level",
+        ),
+    ] = None
+    accounting: Annotated[
+        Accounting | None,
+        Doc(
+            'for a budget with δ: `"pld"` (privacy-loss distributions, the tightest; the default where it is proven), '
+            '`"zcdp"` (tight conversion of ρ, the default elsewhere) or `"paper"`.',
+            hint="pld, zcdp or paper; for a budget with delta",
+        ),
+    ] = None
+    noise: Annotated[
+        NoiseName,
+        Doc(
+            '`"keyed"`, or `"opendp"` to draw from OpenDP (extra `tallytree[opendp]`).',
+            hint="keyed or opendp",
+        ),
+    ] = "keyed"
 
     def __post_init__(self) -> None:
-        """Refuse a smaller sensitivity that nothing enforces."""
-        if self.distinct and self.person is None:
-            raise ValueError(
-                "distinct: True counts every person at most once in a leaf, so it needs person, the column that names "
-                "them; give it, or leave distinct out"
+        """Check the options; the relation gets its own name.
+
+        Raises:
+            ValueError: a value that is out of range or not known.
+            TypeError: a value of the wrong kind.
+            ModuleNotFoundError: OpenDP is asked for and not installed.
+        """
+        object.__setattr__(self, "neighboring", neighboring_relation(self.neighboring))
+        m = integer(self.max_contributions, "max_contributions", least=1, most=10**6)
+        object.__setattr__(self, "max_contributions", m)
+        choice(self.noise, "noise", get_args(NoiseName))
+        if self.noise == "opendp" and importlib.util.find_spec("opendp") is None:  # before anything is spent
+            raise ModuleNotFoundError(
+                'noise: "opendp" needs OpenDP, which is not installed: pip install "tallytree[opendp]"'
             )
+
+    @property
+    def relation(self) -> Neighboring:
+        """The neighbouring relation by its own name."""
+        return neighboring_relation(self.neighboring)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Terms(NoiseTerms):
+    """What a release protects, and how its run behaves."""
+
+    on_unknown: Annotated[
+        OnUnknown,
+        Doc(
+            'a record outside the hierarchy is an `"error"`, or is left out (`"drop"`; the total is private then).',
+            hint="error, or drop records outside the hierarchy",
+        ),
+    ] = "error"
+    seed: Annotated[
+        int | None,
+        Doc(
+            "makes the noise reproducible, and the release **not private**; for tests and experiments. Other data, "
+            "mechanisms or options draw other noise from the same seed.",
+            hint="for experiments: reproducible noise, a release that is not private",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Check the options; see `NoiseTerms`."""
+        super().__post_init__()
+        choice(self.on_unknown, "on_unknown", get_args(OnUnknown))
+        if self.seed is not None:
+            if self.noise == "opendp":
+                raise ValueError('seed: OpenDP draws from the operating system and takes no seed; use noise="keyed"')
+            object.__setattr__(self, "seed", integer(self.seed, "seed"))
+
+    @property
+    def person_column(self) -> str | None:
+        """The column that names the people, where the contribution bound is enforced; None where it is assumed."""
+        return None
+
+    @property
+    def distinct_people(self) -> bool:
+        """Whether a person counts at most once in a leaf."""
+        return False
 
     @property
     def total_is_public(self) -> bool:
@@ -73,49 +167,8 @@ class Terms:
         to m records, or with records dropped for lying outside the hierarchy or over a bound, a replacement can change
         it. So it is private wherever people are named, also for m = 1: a person may have no record that counts.
         """
-        one_each = self.max_contributions == 1 and self.person is None
-        return self.neighboring == "change_one" and one_each and self.on_unknown == "error"
-
-
-def checked_terms(
-    neighboring: str,
-    max_contributions: int,
-    on_unknown: str,
-    noise: str,
-    seed: int | None,
-    person: str | None = None,
-    distinct: bool = False,
-) -> Terms:
-    """The terms, validated.
-
-    Raises:
-        ValueError: a value that is out of range or not known.
-        TypeError: a value of the wrong kind.
-        ModuleNotFoundError: OpenDP is asked for and not installed.
-    """
-    if on_unknown not in get_args(OnUnknown):
-        raise ValueError(f'on_unknown: {on_unknown!r} is not known; choose "error" or "drop"')
-    if noise not in get_args(NoiseName):
-        raise ValueError(f'noise: {noise!r} is not known; choose "keyed" or "opendp"')
-    if noise == "opendp" and importlib.util.find_spec("opendp") is None:  # before anything is recorded as spent
-        raise ModuleNotFoundError(
-            'noise: "opendp" needs OpenDP, which is not installed: pip install "tallytree[opendp]"'
-        )
-    if seed is not None and noise == "opendp":
-        raise ValueError('seed: OpenDP draws from the operating system and takes no seed; use noise="keyed"')
-    if person is not None and not isinstance(person, str):
-        raise TypeError(f"person: {person!r} must be the name of a column")
-    if not isinstance(distinct, bool):
-        raise TypeError(f"distinct: {distinct!r} must be True or False")
-    return Terms(
-        neighboring_relation(neighboring),
-        integer(max_contributions, "max_contributions", least=1, most=10**6),
-        cast(OnUnknown, on_unknown),
-        cast(NoiseName, noise),
-        None if seed is None else integer(seed, "seed"),
-        person,
-        distinct,
-    )
+        one_each = self.max_contributions == 1 and self.person_column is None
+        return self.relation == "change_one" and one_each and self.on_unknown == "error"
 
 
 def neighboring_relation(name: str) -> Neighboring:
@@ -123,10 +176,16 @@ def neighboring_relation(name: str) -> Neighboring:
 
     Raises:
         ValueError: an unknown name.
+        TypeError: not a name.
     """
+    known = '"add_remove" (alias "unbounded") or "change_one" (aliases "bounded", "replace_one")'
+    if not isinstance(name, str):
+        raise TypeError(f"neighboring: a {type(name).__name__} must be {known}")
     if name not in ALIASES:
-        raise ValueError(
-            f'neighboring: {name!r} is not known; choose "add_remove" (alias "unbounded") or '
-            '"change_one" (aliases "bounded", "replace_one")'
-        )
+        raise ValueError(f"neighboring: {name!r} is not known; choose {known}")
     return ALIASES[name]
+
+
+def options_of(arguments: Any, base: type) -> dict[str, Any]:
+    """The options that arguments have from a base, by name: to hand all of them on, whichever there are."""
+    return {field.name: getattr(arguments, field.name) for field in fields(base)}

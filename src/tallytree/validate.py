@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -35,3 +35,28 @@ def integer(value: Any, argument: str, *, least: int | None = None, most: int | 
     if most is not None and number > most:
         raise ValueError(f"{argument}: {number} must be at most {most}")
     return number
+
+
+def choice(value: object, argument: str, known: Sequence[str]) -> None:
+    """Refuse a value that is none of those known.
+
+    Raises:
+        ValueError: it is other text.
+        TypeError: it is no text; of such a value the message shows the type only, since it may be a private column.
+    """
+    names = [f'"{name}"' for name in known]
+    listed = f"{', '.join(names[:-1])} or {names[-1]}"
+    if not isinstance(value, str):
+        raise TypeError(f"{argument}: a {type(value).__name__} must be {listed}")
+    if value not in known:
+        raise ValueError(f"{argument}: {value!r} is not known; choose {listed}")
+
+
+def column(name: object, argument: str) -> None:
+    """Refuse what is no name of a column; None, for no column, is accepted.
+
+    Raises:
+        TypeError: it is no text; the message shows the type only, since it may be a private column itself.
+    """
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"{argument}: a {type(name).__name__} must be the name of a column")

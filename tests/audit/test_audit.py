@@ -12,7 +12,7 @@ from tallytree.audit import audit
 from tallytree.audit.library import library_cases, library_mechanisms
 from tallytree.audit.runs import ReplayMeasurer, draw_runs
 from tallytree.counts import CountsMechanism
-from tallytree.pipeline import Options, counts_job, group_sizes_job
+from tallytree.pipeline import CountsArguments, SizesArguments, plan_counts, plan_group_sizes
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.private.tabulate.true_statistics import TrueCounts, TrueSizes
@@ -309,8 +309,7 @@ class Recorded:
 
 
 def test_a_replayed_run_gives_the_release_that_a_measurer_gives():
-    options = Options(neighboring="add_remove")
-    job = counts_job(None, AREAS, PURE, options)
+    job = plan_counts(CountsArguments(None, AREAS, PURE, neighboring="add_remove"))
     true = TrueCounts(AREAS, np.array([0, 2]), np.array([3, 1]))
     levels = draw_runs(true, job.plan, KeyedNoise(KEY), 20)
     for run in range(20):
@@ -318,8 +317,8 @@ def test_a_replayed_run_gives_the_release_that_a_measurer_gives():
         measured = job.mechanism.reconcile(AREAS, None, Measurer(true, job.plan, Recorded(levels, run)))
         for one, other in zip(replayed, measured, strict=True):
             assert one.counts.tolist() == other.counts.tolist()
-    sizes_options = Options(neighboring="add_remove", mechanism=tt.sizes.Matching("sorted"))
-    sizes_job = group_sizes_job(None, AREAS, PURE, sizes_options, size="n", groups="g", max_group_size=3)
+    given = {"mechanism": tt.sizes.Matching("sorted"), "size": "n", "groups": "g", "max_group_size": 3}
+    sizes_job = plan_group_sizes(SizesArguments(None, AREAS, PURE, neighboring="add_remove", **given))
     sizes = TrueSizes(AREAS, np.array([0, 2]), np.array([1, 3]), np.array([2, 1]), DOMAIN.groups, 0, 3)
     levels = draw_runs(sizes, sizes_job.plan, KeyedNoise(KEY), 20)
     for run in range(20):
@@ -335,7 +334,7 @@ def test_a_replayed_run_gives_the_release_that_a_measurer_gives():
 
 
 def test_every_run_has_noise_of_its_own():
-    job = counts_job(None, AREAS, tt.Budget(epsilon=0.001), Options(neighboring="add_remove"))
+    job = plan_counts(CountsArguments(None, AREAS, tt.Budget(epsilon=0.001), neighboring="add_remove"))
     levels = draw_runs(TrueCounts(AREAS, np.array([0]), np.array([1])), job.plan, KeyedNoise(KEY), 50)
     rows = np.concatenate([drawn.noisy for drawn in levels.values()], axis=1)
     assert rows.shape == (50, 6)
@@ -343,7 +342,7 @@ def test_every_run_has_noise_of_its_own():
 
 
 def test_only_what_was_planned_is_measured():
-    job = counts_job(None, AREAS, PURE, Options(neighboring="add_remove"))
+    job = plan_counts(CountsArguments(None, AREAS, PURE, neighboring="add_remove"))
     levels = draw_runs(TrueCounts(AREAS, np.array([0]), np.array([1])), job.plan, KeyedNoise(KEY), 1)
     for level, statistic in (("s", "histogram"), ("elsewhere", "counts")):
         with pytest.raises(tt.BudgetExceeded, match="is not in the plan"):

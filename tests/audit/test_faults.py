@@ -15,13 +15,12 @@ import tallytree as tt
 from tallytree.accounting import plan_noise
 from tallytree.accounting.sensitivity import Sensitivity
 from tallytree.audit import Subject, audit, audit_subject, clopper_pearson, exact_loss
-from tallytree.audit.auditing import planned
+from tallytree.audit.audited import Audited
 from tallytree.audit.confidence_bounds import epsilon_at_least
 from tallytree.audit.events import View, best_event
 from tallytree.audit.runs import ReplayMeasurer, draw_runs
 from tallytree.audit.views import Publisher, publisher
 from tallytree.measurements import Noise
-from tallytree.pipeline import Options
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.sizes import SizesDomain
 
@@ -66,7 +65,8 @@ class WithOneSeedForAllLevels:
 
 def counts_subject(budget, neighboring="add_remove", before=BEFORE, after=AFTER, m=1, plan=None):
     """`TopDown` on two inputs, as the library plans it, or with another plan."""
-    job, inputs = planned(AREAS, budget, Options(neighboring=neighboring, max_contributions=m))
+    terms = {"neighboring": neighboring, "max_contributions": m}
+    job, inputs = Audited(tree=AREAS, budget=budget, mechanism=tt.counts.LeastSquares(), **terms).plan()
     total = sum(before) if job.terms.total_is_public else None
     statistics = [inputs.tabulate(np.array(records)) for records in (before, after)]
     return Subject("TopDown()", neighboring, plan or job.plan, *statistics, publisher(job, AREAS, total))
@@ -157,8 +157,7 @@ def test_the_smaller_sensitivity_of_distinct_leaves_is_caught_above_the_leaves()
     """A person in all three counties of a state moves it by 3, not √3: true loss (1 + 3 + 1)/3 of the stated ρ."""
     people = {"neighboring": "add_remove", "max_contributions": 3, "distinct": True}
     before, after = [1, 1, 1, 1], [2, 2, 2, 1]
-    options = Options(neighboring="add_remove", max_contributions=3, person="id", distinct=True)
-    job, inputs = planned(AREAS, ZCDP, options)
+    job, inputs = Audited(tree=AREAS, budget=ZCDP, mechanism=tt.counts.LeastSquares(), **people).plan()
     levels = {level: (each.statistic, each.sensitivity) for level, each in job.plan.levels.items()}
     assert [(name, bound.l2_squared) for name, bound in levels.values()] == [
         ("total", 9), ("counts", 9), ("distinct_counts", 3),
@@ -184,7 +183,8 @@ FOUNDED = [[1, 0], [1], [1, 1], [1]], [[1, 1], [1], [1, 1], [1]]
 
 def sizes_subject(mechanism, domain, pair, measured=lambda true: true, plan=None, published=True):
     """A mechanism for group sizes on two inputs, as the library plans it, or with other statistics or another plan."""
-    job, inputs = planned(domain, PURE, Options(neighboring="add_remove", mechanism=mechanism), groups_per_leaf=GROUPS)
+    given = {"neighboring": "add_remove", "mechanism": mechanism, "groups_per_leaf": GROUPS}
+    job, inputs = Audited(tree=domain, budget=PURE, **given).plan()
     statistics = [measured(inputs.tabulate(inputs.parse(sizes, "data"))) for sizes in pair]
     run = publisher(job, domain, None) if published else None
     return Subject(repr(mechanism), "add_remove", plan or job.plan, *statistics, run)
@@ -225,7 +225,7 @@ def test_the_published_noise_of_the_chain_is_honest_where_the_library_draws_it()
     assert result.exact_epsilon == result.epsilon_stated == pytest.approx(7 / 3)
     assert 1.3 < result.epsilon_lower <= 7 / 3
     with pytest.warns(UserWarning, match="truly spends"):
-        job, _ = planned(PUBLIC, PURE, Options(neighboring="add_remove", mechanism=published))
+        job, _ = Audited(tree=PUBLIC, budget=PURE, neighboring="add_remove", mechanism=published).plan()
     claimed = published_chain(PUBLIC).plan.levels
     assert {level: plan.noise for level, plan in job.plan.levels.items()} == {
         level: plan.noise for level, plan in claimed.items()

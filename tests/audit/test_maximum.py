@@ -14,11 +14,10 @@ import tallytree as tt
 from tallytree.accounting import Asked, plan_noise
 from tallytree.accounting.sensitivity import Sensitivity, largest_size_sensitivity, level_sensitivities
 from tallytree.audit import Subject, audit, audit_subject
-from tallytree.audit.auditing import planned
+from tallytree.audit.audited import Audited
 from tallytree.audit.library import library_cases
 from tallytree.audit.maximum import draw_within_maximum, measured_within_maximum
 from tallytree.audit.views import Publisher, publisher
-from tallytree.pipeline import Options
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.sizes import SizesDomain
 from tallytree.sizes.private_maximum import largest_published
@@ -36,8 +35,8 @@ KEY = bytes(range(32))
 
 def subject(pair=GREW, domain=PUBLIC, budget=PURE, plan=None, share=HALF, **options):
     """`Matching` on two inputs, as the library plans it with a private K, or with another plan."""
-    options = Options(**({"neighboring": "add_remove", "mechanism": tt.sizes.Matching()} | options))
-    job, inputs = planned(domain, budget, options, groups_per_leaf=PLACES, maximum_share=share)
+    given = {"neighboring": "add_remove", "mechanism": tt.sizes.Matching(), "maximum_share": share} | options
+    job, inputs = Audited(tree=domain, budget=budget, groups_per_leaf=PLACES, **given).plan()
     statistics = [inputs.tabulate(inputs.parse(sizes, "data")) for sizes in pair]
     return Subject("Matching()", "add_remove", plan or job.plan, *statistics, publisher(job, domain, None))
 
@@ -194,6 +193,6 @@ def test_a_publisher_that_knows_no_measured_k_is_refused():
 def test_statistics_without_a_largest_size_are_refused():
     right = subject()
     counts = tt.counts.TopDown()
-    _, inputs = planned(AREAS, PURE, Options(neighboring="add_remove", mechanism=counts))
+    _, inputs = Audited(tree=AREAS, budget=PURE, neighboring="add_remove", mechanism=counts).plan()
     with pytest.raises(TypeError, match="plan: a TrueCounts goes with no plan that measures the largest size"):
         audit_subject(replace(right, before=inputs.tabulate(np.array([1, 2]))), runs=200, releases=0)

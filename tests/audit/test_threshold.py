@@ -8,12 +8,11 @@ from typer.testing import CliRunner
 import tallytree as tt
 from tallytree.audit import Subject, audit, audit_subject
 from tallytree.audit import library as library_of_audits
-from tallytree.audit.auditing import planned
+from tallytree.audit.audited import Audited
 from tallytree.audit.threshold import stable_delta, worst_stable_pair
 from tallytree.audit.views import publisher
 from tallytree.cli.app import app
 from tallytree.measurements import Noise
-from tallytree.pipeline import Options
 from tallytree.private.noise.noise_source import KeyedNoise
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B"], "c": ["x", "y", "x"]}), ["s", "c"])
@@ -33,7 +32,7 @@ class WithHalfTheScale:
 
 def subject(before, after, neighboring="add_remove", threshold=None):
     """The mechanism on two inputs, as the library plans it, or with a threshold that no plan can have."""
-    job, inputs = planned(AREAS, BUDGET, Options(neighboring=neighboring, mechanism=SH))
+    job, inputs = Audited(tree=AREAS, budget=BUDGET, neighboring=neighboring, mechanism=SH).plan()
     if threshold is not None:
         object.__setattr__(job.plan.stable, "threshold", threshold)
     statistics = [inputs.tabulate(np.array(records)) for records in (before, after)]
@@ -76,7 +75,7 @@ def test_delta_counts_in_the_worse_direction(neighboring):
 
 
 def test_the_worst_pair_is_one_whose_records_vanish():
-    _, inputs = planned(AREAS, BUDGET, Options(neighboring="add_remove", mechanism=SH))
+    _, inputs = Audited(tree=AREAS, budget=BUDGET, neighboring="add_remove", mechanism=SH).plan()
     plan = subject([1, 0, 0], [0, 0, 0]).plan
     before = np.array([[5, 0, 0], [50, 0, 0], [1, 3, 0]])
     after = before - np.array([1, 0, 0])

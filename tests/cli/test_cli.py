@@ -16,8 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 import tallytree as tt
-from tallytree import pipeline as jobs
 from tallytree.cli import app
+from tallytree.pipeline import PlannedCounts, planned, planned_counts, planned_sizes
 from tallytree.release import Release
 
 STATES = ['North, "upper"', "South\nand low", "Ærø; [red]"]
@@ -98,9 +98,9 @@ def nothing_drawn(monkeypatch):
     def refuse(*arguments, **options):
         pytest.fail("the private side was opened")
 
-    for kind in (jobs.counts, jobs.sizes):
-        monkeypatch.setattr(kind, "Measurer", refuse)
-        monkeypatch.setattr(kind, "paid_noise", refuse)
+    monkeypatch.setattr(planned, "paid_noise", refuse)
+    for module in (planned_counts, planned_sizes):
+        monkeypatch.setattr(module, "Measurer", refuse)
     for name in ("count_records", "group_sizes", "group_rows"):
         original = getattr(tt.engines.Local, name)
 
@@ -298,7 +298,7 @@ def test_spending_too_much_is_one_line(folder, monkeypatch):
     def refuse(self):
         raise tt.BudgetExceeded("budget: the levels would spend 2 of 1")
 
-    monkeypatch.setattr(jobs.CountsJob, "run", refuse)
+    monkeypatch.setattr(PlannedCounts, "run", refuse)
     assert refusal("release", "counts.yaml", "--out", "out") == "budget: the levels would spend 2 of 1"
 
 
@@ -318,7 +318,7 @@ def test_of_an_unexpected_error_only_the_type_is_shown(folder, monkeypatch, erro
         local = CANARY  # noqa: F841  (must not be printed either)
         raise error
 
-    monkeypatch.setattr(jobs.CountsJob, "run", fail)
+    monkeypatch.setattr(PlannedCounts, "run", fail)
     message = refusal("release", "counts.yaml", "--out", "out")
     assert message.startswith(f"{type(error).__name__}, which was not expected; ")
     assert "--debug" in message
@@ -331,7 +331,7 @@ def test_debug_shows_the_traceback_without_local_variables(folder, monkeypatch, 
         local = "".join(reversed(CANARY))  # noqa: F841
         raise RuntimeError("told only when asked")
 
-    monkeypatch.setattr(jobs.CountsJob, "run", fail)
+    monkeypatch.setattr(PlannedCounts, "run", fail)
     if switch == "environment":
         monkeypatch.setenv("TALLYTREE_DEBUG", "1")
     result = run(*(["--debug"] if switch == "option" else []), "release", "counts.yaml", "--out", "out")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.pipeline import Options, flows_job
+from tallytree.pipeline import FlowsArguments, plan_flows
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.solvers import simplex
@@ -197,10 +197,10 @@ def test_it_beats_top_down_on_the_papers_data(shared_data, name):
     areas = tt.Hierarchy.from_table(leaves, leaves.column_names)
     origin, destination = [[f"{side}_{level}" for level in leaves.column_names] for side in ("origin", "destination")]
     trips = pq.read_table(shared_data / f"od_{name}.parquet")
-    budget, options = tt.Budget(epsilon=1, delta=1e-8), Options(neighboring="change_one")
+    budget = tt.Budget(epsilon=1, delta=1e-8)
     sides = {"origins": areas, "destinations": areas, "origin": origin, "destination": destination}
-    job = flows_job(trips, budget, options, count="count", **sides)
-    true = job._tabulate()
+    job = plan_flows(FlowsArguments(trips, budget=budget, neighboring="change_one", count="count", **sides))
+    true = job.tabulate()
     top_down, fit, sparse = (
         np.mean([figures(job, true, mechanism, run.to_bytes(32, "big")) for run in range(5)], axis=0)
         for mechanism in (tt.counts.TopDown(), tt.counts.LeastSquares(), tt.counts.LeastSquares(sparsity=3))

@@ -17,7 +17,7 @@ from tallytree.accounting.sensitivity import sensitivity
 from tallytree.audit.runs import ReplayMeasurer, draw_runs
 from tallytree.cli.render_statement import show_levels
 from tallytree.ledger.book import Ledger
-from tallytree.pipeline import Options, counts_job
+from tallytree.pipeline import CountsArguments, plan_counts
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise, OpenDPNoise
 from tallytree.private.tabulate.true_statistics import LargestSize, TrueCounts
@@ -264,8 +264,8 @@ def test_the_ledger_adds_epsilon_and_delta(areas, tmp_path):
 
 def test_a_job_whose_plan_is_not_its_own_is_not_run(areas):
     def job(**changes):
-        options = Options(**({"neighboring": "change_one", "mechanism": SH} | changes))
-        return counts_job(PEOPLE, areas, BUDGET, options)
+        options = {"neighboring": "change_one", "mechanism": SH} | changes
+        return plan_counts(CountsArguments(PEOPLE, areas, BUDGET, **options))
 
     planned = job()
     for other in (job(neighboring="add_remove"), job(max_contributions=2), job(mechanism=tt.counts.TopDown())):

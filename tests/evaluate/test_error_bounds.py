@@ -16,7 +16,7 @@ from tallytree.evaluate import error_bounds as bounds
 from tallytree.evaluate.error_bounds import plan_error_bound, theorem_4_bound, top_down_error_bound
 from tallytree.evaluate.metrics import max_absolute_error
 from tallytree.measurements import Noise
-from tallytree.pipeline import Options, counts_job
+from tallytree.pipeline import CountsArguments, plan_counts
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.discrete import discrete_gaussian, discrete_laplace
 from tallytree.private.noise.noise_source import KeyedNoise
@@ -33,8 +33,8 @@ BUDGETS = [tt.Budget(epsilon=1), tt.Budget(rho=0.1), tt.Budget(epsilon=1, delta=
 
 
 def planned(tree, budget, neighboring, split=None):
-    options = Options(neighboring=neighboring, budget_split=split, accounting=None, mechanism=tt.counts.TopDown())
-    return counts_job(pa.table({"a": []}), tree, budget, options).plan
+    options = {"neighboring": neighboring, "budget_split": split, "mechanism": tt.counts.TopDown()}
+    return plan_counts(CountsArguments(pa.table({"a": []}), tree, budget, **options)).plan
 
 
 def test_theorem_4_by_hand():

@@ -26,7 +26,7 @@ import tallytree as tt
 from tallytree import counts
 from tallytree.accounting.spending import Loss, Posting
 from tallytree.ledger.book import Account, Ledger
-from tallytree.pipeline import Options, counts_job
+from tallytree.pipeline import CountsArguments, plan_counts
 from tallytree.private.noise import entropy
 from tallytree.private.noise.noise_source import KeyedNoise
 
@@ -188,7 +188,7 @@ def test_without_a_limit_a_data_set_is_added_up_in_the_strongest_terms_it_has(le
     ],
 )
 def test_a_loss_is_what_the_plan_spends_and_never_more_than_the_budget(areas, budget, loss):
-    job = counts_job(PEOPLE, areas, budget, Options(neighboring="change_one"))
+    job = plan_counts(CountsArguments(PEOPLE, areas, budget, neighboring="change_one"))
     spent = Loss.of(job.plan)
     if loss is not None:
         assert spent == loss
@@ -442,12 +442,12 @@ def test_nothing_is_given_back_after_a_failure(areas, path, monkeypatch):
 
 
 def test_checking_and_planning_record_nothing(areas, path):
-    options = Options(neighboring="add_remove", ledger=path, dataset="people")
-    counts_job(PEOPLE, areas, PURE, options).check()
+    given = CountsArguments(PEOPLE, areas, PURE, neighboring="add_remove", ledger=path, dataset="people")
+    plan_counts(given).check()
     assert list(path.parent.iterdir()) == []
     Ledger.create(path)
     before = path.read_bytes()
-    counts_job(PEOPLE, areas, PURE, options).check()
+    plan_counts(given).check()
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
 
@@ -506,11 +506,11 @@ def test_the_ledger_that_was_checked_is_the_one_that_is_charged(areas, path, led
 
 def test_a_job_that_was_changed_after_it_was_planned_is_not_run(areas, path, no_noise):
     def job(epsilon, **options):
-        shared = Options(neighboring="add_remove", **options)
-        return counts_job(PEOPLE, areas, tt.Budget(epsilon=epsilon), shared)
+        given = CountsArguments(PEOPLE, areas, tt.Budget(epsilon=epsilon), neighboring="add_remove", **options)
+        return plan_counts(given)
 
     paid, dear = job(1, ledger=path, dataset="people"), job(50)
-    for changes in ({"plan": dear.plan}, {"terms": dataclasses.replace(paid.terms, seed=1)}):
+    for changes in ({"plan": dear.plan}, {"arguments": dataclasses.replace(paid.arguments, seed=1)}):
         with pytest.raises(tt.BudgetExceeded, match="changed after its place in the ledger was planned"):
             dataclasses.replace(paid, **changes).run()
     with pytest.raises(TypeError, match="does not support item assignment"):

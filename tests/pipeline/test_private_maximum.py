@@ -14,7 +14,7 @@ import pytest
 import tallytree as tt
 from tallytree.accounting import NoisePlan
 from tallytree.accounting.spending import Loss
-from tallytree.pipeline import Options, group_sizes_job
+from tallytree.pipeline import SizesArguments, plan_group_sizes
 from tallytree.pipeline.measured_maximum import within_measured_maximum
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise import entropy
@@ -59,13 +59,8 @@ def entities(areas, **changes):
 
 def planned(areas, budget=PURE, **changes):
     arguments = {"max_group_size": PrivateMaximum(share=0.1), "size": "n", "groups": "households"} | changes
-    options = {
-        name: arguments.pop(name)
-        for name in ("neighboring", "max_contributions", "mechanism", "budget_split", "accounting", "ledger", "dataset")
-        if name in arguments
-    }
-    options = Options(**({"neighboring": "add_remove"} | options))
-    return group_sizes_job(arguments.pop("records", pa.table(ROWS)), areas, budget, options, **arguments)
+    records = arguments.pop("records", pa.table(ROWS))
+    return plan_group_sizes(SizesArguments(records, areas, budget, **{"neighboring": "add_remove"} | arguments))
 
 
 # --- The argument ---
@@ -228,10 +223,10 @@ def test_a_job_whose_maximum_was_altered_does_not_run(areas):
         replace(public, private_maximum=PrivateMaximum()),
         replace(job, plan=replace(job.plan, maximum=cheap)),
         replace(job, plan=replace(job.plan, maximum=elsewhere)),
-        replace(job, max_quantity=2),
-        replace(job, terms=replace(job.terms, max_contributions=2)),
+        replace(job, arguments=replace(job.arguments, max_quantity=2)),
+        replace(job, arguments=replace(job.arguments, max_contributions=2)),
     ):
-        with pytest.raises(tt.BudgetExceeded, match="the job was changed after its noise was planned"):
+        with pytest.raises(tt.BudgetExceeded, match="the release was changed after its noise was planned"):
             altered.run()
     assert job.run().statement["spent"] == {"epsilon": 1}
 

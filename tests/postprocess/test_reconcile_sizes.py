@@ -14,11 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree import pipeline as jobs
 from tallytree.evaluate.metrics import constraint_violations, earth_movers_distance
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measurement, Noise
-from tallytree.pipeline import Options, group_sizes_job
+from tallytree.pipeline import SizesArguments, plan_group_sizes, planned, planned_sizes
 from tallytree.postprocess.reconcile_sizes import FITTING, MADE_AGAIN
 from tallytree.postprocess.recorded_measurements import RecordedMeasurements
 from tallytree.release.paths import node_numbers
@@ -72,8 +71,8 @@ def nothing_private(monkeypatch):
         pytest.fail("the private side was opened")
 
     def close():
-        monkeypatch.setattr(jobs.sizes, "Measurer", refuse)
-        monkeypatch.setattr(jobs.sizes, "paid_noise", refuse)
+        monkeypatch.setattr(planned_sizes, "Measurer", refuse)
+        monkeypatch.setattr(planned, "paid_noise", refuse)
         monkeypatch.setattr("tallytree.private.measurer.Measurer", refuse)
         for name in ("count_records", "group_sizes", "group_rows"):
             monkeypatch.setattr(tt.engines.Local, name, refuse)
@@ -707,9 +706,8 @@ def test_nodes_are_found_by_their_paths(leaves, data):
 
 
 def test_a_released_job_says_whether_it_keeps_public_numbers(areas):
-    job = group_sizes_job(
-        ROWS, areas, tt.Budget(epsilon=1), Options(neighboring="add_remove"), size="n", groups="households",
-    )  # fmt: skip
+    given = {"neighboring": "add_remove", "size": "n", "groups": "households"}
+    job = plan_group_sizes(SizesArguments(ROWS, areas, tt.Budget(epsilon=1), **given))
     assert "public_groups_kept" not in job.statement()
     assert job.run().statement["public_groups_kept"] is True
     json.dumps(job.run().statement)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree import pipeline as jobs
+from tallytree.pipeline import planned, planned_counts, planned_sizes
 from tallytree.postprocess import bootstrap as replicates_module
 from tallytree.postprocess.recorded_measurements import recorded_noise
 from tallytree.postprocess.replicate_errors import TableWithErrors
@@ -84,9 +84,9 @@ def nothing_private(monkeypatch):
         pytest.fail("the private side was opened")
 
     def close():
-        for module in (jobs.counts, jobs.sizes):
+        monkeypatch.setattr(planned, "paid_noise", refuse)
+        for module in (planned_counts, planned_sizes):
             monkeypatch.setattr(module, "Measurer", refuse)
-            monkeypatch.setattr(module, "paid_noise", refuse)
         for name in ("count_records", "group_sizes", "group_rows"):
             monkeypatch.setattr(tt.engines.Local, name, refuse)
 
@@ -375,7 +375,7 @@ def test_replicates_never_have_a_key_of_a_release(tree, records, monkeypatch):
 
         return noise
 
-    for kind, module in (("release", jobs.common), ("replicates", replicates_module)):
+    for kind, module in (("release", planned), ("replicates", replicates_module)):
         monkeypatch.setattr(module, "KeyedNoise", remembering(module.KeyedNoise, keys[kind]))
     for seed in (None, 7):
         release = tt.release_counts(

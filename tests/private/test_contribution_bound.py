@@ -12,7 +12,7 @@ import pytest
 import tallytree as tt
 from tallytree import counts as mechanisms
 from tallytree.counts import CountsMechanism
-from tallytree.pipeline import Options, counts_job
+from tallytree.pipeline import CountsArguments, plan_counts
 from tallytree.private.noise import entropy
 from tallytree.spec import load_spec
 
@@ -38,8 +38,8 @@ def counted(release, level):
 
 
 def planned(areas, **changes):
-    options = Options(**({"neighboring": "add_remove", "person": "who"} | changes))
-    return counts_job(RECORDS, areas, tt.Budget(rho=1), options)
+    options = {"neighboring": "add_remove", "person": "who"} | changes
+    return plan_counts(CountsArguments(RECORDS, areas, tt.Budget(rho=1), **options))
 
 
 @pytest.mark.parametrize(("m", "kept"), [(1, 3), (2, 6), (3, 8), (60, 55)])
@@ -122,8 +122,8 @@ def test_a_job_that_was_altered_is_not_run(areas, changes):
     if changes == {"person": "who"}:
         given |= {"person": None, "max_contributions": 1}
     job = planned(areas, **given)
-    altered = replace(job, terms=replace(job.terms, **changes))
-    with pytest.raises(tt.BudgetExceeded, match="the job was changed after its noise was planned"):
+    altered = replace(job, arguments=replace(job.arguments, **changes))
+    with pytest.raises(tt.BudgetExceeded, match="the release was changed after its noise was planned"):
         altered.run()
 
 
@@ -221,8 +221,6 @@ def test_a_record_without_a_person_is_refused(areas):
 def test_group_sizes_take_no_person(areas):
     with pytest.raises(TypeError, match="person"):
         tt.release_group_sizes(RECORDS, areas, LOUD, neighboring="add_remove", group="who", person="who")
-    with pytest.raises(ValueError, match="person: 'who' is about counts and flows"):
-        tt.planning.group_sizes_job(RECORDS, areas, LOUD, Options(neighboring="add_remove", person="who"), group="who")
 
 
 # --- The spec ---

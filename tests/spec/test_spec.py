@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 import tallytree as tt
 from tallytree import counts, sizes
-from tallytree.pipeline import CountsJob, GroupSizesJob
+from tallytree.pipeline import PlannedCounts, PlannedSizes
 from tallytree.spec import (
     SPECS,
     BudgetSpec,
@@ -98,9 +98,9 @@ def refusal(path):
 # --- Specs that are right ---
 
 
-def test_a_spec_of_counts_becomes_the_job_that_it_describes(folder):
-    job = load_spec(write(folder, COUNTS)).job()
-    assert isinstance(job, CountsJob)
+def test_a_spec_of_counts_becomes_the_plan_that_it_describes(folder):
+    job = load_spec(write(folder, COUNTS)).plan()
+    assert isinstance(job, PlannedCounts)
     assert job.tree.levels == ("all", "state", "county")
     assert job.mechanism == counts.TopDown(projection="euclidean")
     assert job.terms.neighboring == "change_one"
@@ -111,24 +111,24 @@ def test_a_spec_of_counts_becomes_the_job_that_it_describes(folder):
 
 
 def test_a_spec_of_flows_may_share_one_hierarchy_by_an_alias(folder):
-    job = load_spec(write(folder, FLOWS)).job()
+    job = load_spec(write(folder, FLOWS)).plan()
     assert job.statistic == "flows"
     assert job.tree.levels == ("all", "d_state", "o_state", "d_county", "o_county")
     assert job.plan.budget.rho == Fraction(1, 20)
 
 
-def test_a_spec_of_group_sizes_becomes_the_job_that_it_describes(folder):
-    job = load_spec(write(folder, GROUP_SIZES)).job()
-    assert isinstance(job, GroupSizesJob)
-    assert (job.smallest, job.largest, job.group) == (0, 100, "home")
+def test_a_spec_of_group_sizes_becomes_the_plan_that_it_describes(folder):
+    job = load_spec(write(folder, GROUP_SIZES)).plan()
+    assert isinstance(job, PlannedSizes)
+    assert (job.smallest, job.largest, job.arguments.group) == (0, 100, "home")
     assert job.mechanism == sizes.Joint()
 
 
-def test_engine_and_seed_and_the_other_common_keys_reach_the_job(folder):
+def test_engine_and_seed_and_the_other_common_keys_reach_the_plan(folder):
     (folder / "spill").mkdir(exist_ok=True)
     engine = "{memory_limit: 1GB, threads: 2, temp_directory: spill}"
     text = f"{FLOWS}engine: {engine}\nseed: 7\non_unknown: drop\ntree: origin\n"
-    job = load_spec(write(folder, text)).job()
+    job = load_spec(write(folder, text)).plan()
     assert job.engine == tt.engines.Local(memory_limit="1GB", threads=2, temp_directory=folder / "spill")
     assert (job.terms.seed, job.terms.on_unknown) == (7, "drop")
     assert job.tree.levels[1] == "o_state"
@@ -166,13 +166,13 @@ def test_paths_and_globs_are_relative_to_the_specs_folder_whatever_its_name(fold
 def test_the_ledger_is_beside_the_spec_unless_another_is_given(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     spec = load_spec(write(folder, GROUP_SIZES + "ledger: books.db\ndataset: people\n"))
-    account = spec.job().account
+    account = spec.plan().account
     assert (account.ledger.path, account.posting.dataset) == (folder / "books.db", "people")
     assert (account.posting.unit, account.posting.loss.epsilon) == ("membership", 1)
-    other = spec.recorded_in("other.db", "homes").job().account
+    other = spec.recorded_in("other.db", "homes").plan().account
     assert (other.ledger.path, other.posting.dataset) == (tmp_path / "other.db", "homes")
-    assert spec.recorded_in().job().account.ledger.path == folder / "books.db"
-    assert load_spec(write(folder, GROUP_SIZES)).job().account is None
+    assert spec.recorded_in().plan().account.ledger.path == folder / "books.db"
+    assert load_spec(write(folder, GROUP_SIZES)).plan().account is None
 
 
 def test_a_ledger_that_is_none_is_named_with_its_line_unless_it_was_given_elsewhere(folder):
@@ -231,7 +231,7 @@ def test_a_private_largest_size_that_is_wrong_is_named_with_its_line(folder, wri
     text = GROUP_SIZES.replace("10_0", written)
     line = text[: text.index("max_group_size")].count("\n") + 1
     with pytest.raises(SpecError, match=f"line {line}, {message}"):
-        load_spec(write(folder, text)).job()
+        load_spec(write(folder, text)).plan()
 
 
 CROSSED = """\

@@ -17,13 +17,12 @@ A release that publishes only the counts above a threshold measures one level, a
 
 from tallytree.accounting.calibration import Grid, gaussian_for, laplace_for, privacy_cost
 from tallytree.accounting.conversions import epsilon_from_rho, rho_from_epsilon
-from tallytree.accounting.noise_plan import Accounting, Asked, LevelPlan, NoisePlan, composable_budget, plan_noise
+from tallytree.accounting.noise_plan import Asked, LevelPlan, NoisePlan, composable_budget, plan_noise
 from tallytree.accounting.stability import StabilityPlan, StableLevel, plan_stability
 
 Plan = NoisePlan | StabilityPlan
 
 __all__ = [
-    "Accounting",
     "Asked",
     "Grid",
     "LevelPlan",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Literal, cast, get_args
+from typing import cast, get_args
 
 from tallytree.accounting import pld
 from tallytree.accounting.calibration import Grid, gaussian_for, laplace_for, privacy_cost
@@ -17,8 +17,7 @@ from tallytree.accounting.sensitivity import Sensitivity
 from tallytree.budget import Budget, BudgetSplit, shares
 from tallytree.errors import BudgetExceeded
 from tallytree.measurements import Noise, Statistic
-
-Accounting = Literal["pld", "zcdp", "paper"]
+from tallytree.terms import Accounting
 
 
 @dataclass(frozen=True)

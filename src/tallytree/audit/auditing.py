@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from tallytree.accounting import Plan, StabilityPlan, epsilon_from_rho
+from tallytree.audit.audited import Audited, Tree, neighborhood_of
 from tallytree.audit.confidence_bounds import clopper_pearson, epsilon_at_least, rho_at_least
 from tallytree.audit.events import Event, Objective, View, best_event
 from tallytree.audit.exact import exact_delta, exact_loss
-from tallytree.audit.inputs import Inputs, Neighborhood, counts_inputs, group_lists, sizes_inputs
+from tallytree.audit.inputs import group_lists
 from tallytree.audit.maximum import draw_within_maximum, measured_within_maximum, published_within_maximum
 from tallytree.audit.runs import draw_runs
 from tallytree.audit.threshold import stable_delta, stable_view
 from tallytree.audit.views import Publisher, measured_view, published_view, publisher
-from tallytree.budget import Budget, BudgetSplit
-from tallytree.compute.arrays import IntArray
+from tallytree.budget import Budget
 from tallytree.counts import CountsMechanism
-from tallytree.hierarchy import Hierarchy
-from tallytree.pipeline import CountsJob, GroupSizesJob, Options, counts_job, group_sizes_job
+from tallytree.pipeline.signature import takes
 from tallytree.private.measurer import TrueStatistics
 from tallytree.private.noise import entropy
 from tallytree.private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
-from tallytree.product import Product
-from tallytree.sizes import PrivateMaximum, SizesDomain, SizesMechanism
-from tallytree.terms import Invariants
+from tallytree.sizes import SizesDomain, SizesMechanism
+from tallytree.terms import Doc, NoiseTerms, options_of
 from tallytree.validate import integer
 
 ZCDP_DELTA = Fraction(1, 10**6)
@@ -122,26 +119,73 @@ class Subject:
     publisher: Publisher | None = None
 
 
-def audit(
-    mechanism: CountsMechanism | SizesMechanism,
-    tree: Hierarchy | Product | SizesDomain,
-    data: Any,
-    neighbor: Any,
-    budget: Budget,
-    *,
-    neighboring: str,
-    max_contributions: int = 1,
-    distinct: bool = False,
-    max_quantity: int = 1,
-    maximum_share: Any = None,
-    budget_split: BudgetSplit = None,
-    accounting: str | None = None,
-    noise: str = "keyed",
-    runs: int = DEFAULT_RUNS,
-    releases: int = DEFAULT_RELEASES,
-    confidence: float = DEFAULT_CONFIDENCE,
-    seed: int | None = None,
-) -> AuditResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class AuditArguments(NoiseTerms):
+    """The arguments of `audit`."""
+
+    mechanism: Annotated[CountsMechanism | SizesMechanism, Doc("of `tallytree.counts` or `tallytree.sizes`.")]
+    tree: Annotated[
+        Tree,
+        Doc(
+            "for counts a `Hierarchy` or `Product`; for group sizes a `tallytree.sizes.SizesDomain`, which says what "
+            "is public of the numbers of groups."
+        ),
+    ]
+    data: Annotated[
+        Any,
+        Doc(
+            "for counts the records of every leaf; for group sizes, for every leaf, the list of its groups' sizes. "
+            "Where the numbers of groups are private, a size of 0 is a group that is not there, but can be in "
+            "the neighbour."
+        ),
+    ]
+    neighbor: Annotated[
+        Any, Doc("the neighbouring input, in the same form; group i of a leaf is the same group in both.")
+    ]
+    budget: Annotated[Budget, Doc("what the release is said to spend.")]
+    _: KW_ONLY
+    distinct: Annotated[
+        bool,
+        Doc(
+            "for counts, whether a person counts at most once in a leaf (see `tallytree.release_counts`); `data` and "
+            "`neighbor` then are people per leaf."
+        ),
+    ] = False
+    max_quantity: Annotated[int, Doc("the most that one record adds to its group's size; 1 for counts.")] = 1
+    maximum_share: Annotated[
+        Any,
+        Doc(
+            "where K is private, the share of the budget that measures the largest size (see "
+            "`tallytree.sizes.PrivateMaximum`); the domain's `largest` is then what K is at most."
+        ),
+    ] = None
+    runs: Annotated[int, Doc("how often everything is measured under each input, at least 100.")] = DEFAULT_RUNS
+    releases: Annotated[
+        int, Doc("how many runs are turned into releases, at most all of them; at least 100, or 0 for none.")
+    ] = DEFAULT_RELEASES
+    confidence: Annotated[float, Doc("of the bounds, in (0, 1).")] = DEFAULT_CONFIDENCE
+    seed: Annotated[int | None, Doc("makes the audit reproducible.")] = None
+
+    def audited(self) -> Audited:
+        """The release whose privacy is audited."""
+        groups_per_leaf = None
+        if isinstance(self.tree, SizesDomain) and not self.tree.groups_are_public:
+            found = [len(sizes) for sizes in group_lists(self.data, "data", self.tree)]
+            groups_per_leaf = np.array(found, dtype=np.int64)
+        return Audited(
+            mechanism=self.mechanism,
+            tree=self.tree,
+            budget=self.budget,
+            distinct=self.distinct,
+            max_quantity=self.max_quantity,
+            maximum_share=self.maximum_share,
+            groups_per_leaf=groups_per_leaf,
+            **options_of(self, NoiseTerms),
+        )
+
+
+@takes(AuditArguments, shared=NoiseTerms)
+def audit(arguments: AuditArguments) -> AuditResult:
     """Look for a privacy loss beyond what a release with these arguments states.
 
     The release is planned as `release_counts`, `release_flows` or `release_group_sizes` would plan it. All that the
@@ -150,28 +194,7 @@ def audit(
     releases.
 
     Args:
-        mechanism: of `tallytree.counts` or `tallytree.sizes`.
-        tree: for counts a `Hierarchy` or `Product`; for group sizes a `tallytree.sizes.SizesDomain`, which says what is
-            public of the numbers of groups.
-        data: for counts the records of every leaf; for group sizes, for every leaf, the list of its groups' sizes.
-            Where the numbers of groups are private, a size of 0 is a group that is not there, but can be in the
-            neighbour.
-        neighbor: the neighbouring input, in the same form; group i of a leaf is the same group in both.
-        budget: what the release is said to spend.
-        neighboring: `"add_remove"` or `"change_one"`.
-        max_contributions: the most records of one person.
-        distinct: for counts, whether a person counts at most once in a leaf (see `tallytree.release_counts`); `data`
-            and `neighbor` then are people per leaf.
-        max_quantity: the most that one record adds to its group's size; 1 for counts.
-        maximum_share: where K is private, the share of the budget that measures the largest size (see
-            `tallytree.sizes.PrivateMaximum`); the domain's `largest` is then what K is at most.
-        budget_split: see `tallytree.release_counts`.
-        accounting: see `tallytree.release_counts`.
-        noise: `"keyed"` or `"opendp"`.
-        runs: how often everything is measured under each input, at least 100.
-        releases: how many runs are turned into releases, at most all of them; at least 100, or 0 for none.
-        confidence: of the bounds, in (0, 1).
-        seed: makes the audit reproducible.
+        {arguments}
 
     Raises:
         ValueError: a value that is out of range, or inputs that are not neighbours.
@@ -186,45 +209,28 @@ def audit(
         >>> found.passed, found.exact_epsilon
         (True, 1.0)
     """
-    options = Options(
-        neighboring=neighboring,
-        max_contributions=max_contributions,
-        person=SOMEBODY if distinct else None,
-        distinct=distinct,
-        mechanism=mechanism,
-        budget_split=budget_split,
-        accounting=accounting,
-        noise=noise,
-    )
-    groups_per_leaf = None
-    if isinstance(tree, SizesDomain) and not tree.groups_are_public:
-        groups_per_leaf = np.array([len(sizes) for sizes in group_lists(data, "data", tree)], dtype=np.int64)
-    job, inputs = planned(
-        tree,
-        budget,
-        options,
-        max_quantity=max_quantity,
-        groups_per_leaf=groups_per_leaf,
-        maximum_share=maximum_share,
-    )
-    records = inputs.parse(data, "data"), inputs.parse(neighbor, "neighbor")
-    neighborhood = neighborhood_of(job, tree)
+    planned, inputs = arguments.audited().plan()
+    records = inputs.parse(arguments.data, "data"), inputs.parse(arguments.neighbor, "neighbor")
+    neighborhood = neighborhood_of(planned, arguments.tree)
     neighborhood.check(*records)
     total = int(records[0].sum()) if neighborhood.same_records else None
     subject = Subject(
-        name=repr(mechanism),
-        neighboring=job.terms.neighboring,
-        plan=job.plan,
+        name=repr(arguments.mechanism),
+        neighboring=planned.terms.relation,
+        plan=planned.plan,
         before=inputs.tabulate(records[0]),
         after=inputs.tabulate(records[1]),
-        publisher=publisher(job, tree, total),
+        publisher=publisher(planned, arguments.tree, total),
     )
-    source: Callable[[bytes], NoiseSource] = KeyedNoise if noise == "keyed" else lambda key: OpenDPNoise()
-    return audit_subject(subject, source=source, runs=runs, releases=releases, confidence=confidence, seed=seed)
-
-
-SOMEBODY = "person"
-"""Stands for the column of people where there are no records, and so no columns."""
+    source: Callable[[bytes], NoiseSource] = KeyedNoise if arguments.noise == "keyed" else lambda key: OpenDPNoise()
+    return audit_subject(
+        subject,
+        source=source,
+        runs=arguments.runs,
+        releases=arguments.releases,
+        confidence=arguments.confidence,
+        seed=arguments.seed,
+    )
 
 
 def audit_subject(
@@ -288,75 +294,6 @@ def _exactly(subject: Subject, stated: _Stated) -> tuple[Fraction | None, float 
         return None, stable_delta(plan, before, after)
     exact = exact_loss(plan, [(before, after)])
     return exact, None if stated.rho is None else exact_delta(plan, before, after, float(stated.epsilon))
-
-
-def planned(
-    tree: Hierarchy | Product | SizesDomain,
-    budget: Budget,
-    options: Options,
-    *,
-    max_quantity: int = 1,
-    groups_per_leaf: IntArray | None = None,
-    maximum_share: Any = None,
-) -> tuple[CountsJob | GroupSizesJob, Inputs]:
-    """The job of a release without records, and what its data sets look like.
-
-    Args:
-        tree: the public side.
-        budget: what is said to be spent.
-        options: the arguments that all releases share.
-        max_quantity: the most that one record adds to its group's size.
-        groups_per_leaf: how many groups a leaf can have, where the numbers of groups are private.
-        maximum_share: the share of the budget that measures the largest size, where K is private.
-    """
-    if isinstance(tree, SizesDomain):
-        with warnings.catch_warnings():
-            if options.mechanism is not None and options.mechanism.caution is not None:
-                warnings.simplefilter("ignore")  # a caveat is about releases, and nothing is published here
-            job = group_sizes_job(
-                None,
-                tree.hierarchy,
-                budget,
-                options,
-                size="size",
-                groups="groups",
-                max_quantity=max_quantity,
-                invariants=invariants_of(tree),
-                max_group_size=tree.largest if maximum_share is None else PrivateMaximum(maximum_share, tree.largest),
-                min_group_size=tree.smallest,
-            )
-        return job, sizes_inputs(tree, groups_per_leaf)
-    if not isinstance(tree, Hierarchy | Product):
-        raise TypeError(
-            f"tree: {type(tree).__name__} must be a tallytree.Hierarchy or Product for counts, or a "
-            "tallytree.sizes.SizesDomain for group sizes"
-        )
-    if maximum_share is not None:
-        raise ValueError(f"maximum_share: {maximum_share} is about group sizes; counts have no K, leave it out")
-    if integer(max_quantity, "max_quantity", least=1) > 1:
-        raise ValueError(
-            f"max_quantity: {max_quantity} is about group sizes; in counts every record is 1, leave it out"
-        )
-    with warnings.catch_warnings():
-        if options.mechanism is not None and options.mechanism.caution is not None:
-            warnings.simplefilter("ignore")
-        return counts_job(None, tree, budget, options), counts_inputs(tree, distinct=options.distinct)
-
-
-def invariants_of(domain: SizesDomain) -> Invariants:
-    """Which numbers of groups a domain says are public."""
-    if domain.groups_are_public:
-        return "groups"
-    return "none" if domain.total is None else "total"
-
-
-def neighborhood_of(job: CountsJob | GroupSizesJob, tree: Hierarchy | Product | SizesDomain) -> Neighborhood:
-    """What a release protects: which data sets are neighbours."""
-    relation, m = job.terms.neighboring, job.terms.max_contributions
-    if isinstance(job, CountsJob):
-        return Neighborhood(relation, m, same_records=job.terms.total_is_public, distinct=job.terms.distinct)
-    groups = tree.total if isinstance(tree, SizesDomain) and not tree.groups_are_public else None
-    return Neighborhood(relation, m, job.max_quantity, groups=groups)
 
 
 def _views(subject: Subject, sources: list[NoiseSource], runs: int, published: int) -> list[View]:

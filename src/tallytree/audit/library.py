@@ -14,17 +14,14 @@ import pyarrow as pa
 
 from tallytree import counts, sizes
 from tallytree.accounting import StabilityPlan
+from tallytree.audit.audited import Audited, invariants_of, neighborhood_of
 from tallytree.audit.auditing import (
     DEFAULT_CONFIDENCE,
     DEFAULT_RELEASES,
     DEFAULT_RUNS,
-    SOMEBODY,
     AuditResult,
     Subject,
     audit_subject,
-    invariants_of,
-    neighborhood_of,
-    planned,
 )
 from tallytree.audit.exact import worst_pair
 from tallytree.audit.inputs import Inputs
@@ -36,20 +33,19 @@ from tallytree.counts import CountsMechanism, StabilityHistogram, TopDown, top_d
 from tallytree.counts.top_down import Projection
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Statistic
-from tallytree.pipeline import Options
 from tallytree.product import Product
 from tallytree.sizes import Chain, CumulativeProjection, HistogramProjection, Matching, SizesDomain, SizesMechanism
 from tallytree.sizes.cumulative_projection import CumulativeSolver
 from tallytree.sizes.estimators import ESTIMATORS
 from tallytree.sizes.histogram_projection import HistogramSolver
 from tallytree.sizes.paper_solvers import NEEDS
-from tallytree.terms import Invariants
+from tallytree.terms import Invariants, Neighboring
 
 Mechanism = CountsMechanism | SizesMechanism
 
 DELTA = Fraction(1, 10**6)
 LARGE_DELTA = Fraction(1, 20)
-RELATIONS = ("add_remove", "change_one")
+RELATIONS: tuple[Neighboring, ...] = ("add_remove", "change_one")
 MAX_CASE_SIZE = 4
 MAXIMUM_SHARE = Fraction(1, 2)
 MAX_VARIED_SIZE = 16
@@ -60,35 +56,17 @@ FEW_RELEASES = 200
 """Where only the plan differs from that of an audit whose releases are looked at."""
 
 
-@dataclass(frozen=True, eq=False)
-class Case:
-    """One audit of the library.
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Case(Audited):
+    """One audit of the library: a release, on a built-in input.
 
     Attributes:
         statistic: `"counts"`, `"flows"` or `"group_sizes"`.
-        mechanism: with its options.
-        tree: the public side of the built-in input.
-        budget: what is said to be spent.
-        neighboring: the relation.
-        max_contributions: the most records of one person.
-        max_quantity: the most that one record adds to its group's size.
-        groups_per_leaf: how many groups a leaf can have; of group sizes whose numbers of groups are private only.
-        maximum_share: the share of the budget that measures the largest size; None where K is public.
-        most_releases: no more runs than this are turned into releases.
-        distinct: of counts, whether a person counts at most once in a leaf.
+        max_releases: no more runs than this are turned into releases.
     """
 
     statistic: str
-    mechanism: Mechanism
-    tree: Hierarchy | Product | SizesDomain
-    budget: Budget
-    neighboring: str
-    max_contributions: int = 1
-    max_quantity: int = 1
-    groups_per_leaf: IntArray | None = None
-    maximum_share: Fraction | None = None
-    most_releases: int = DEFAULT_RELEASES
-    distinct: bool = False
+    max_releases: int = DEFAULT_RELEASES
 
     @property
     def name(self) -> str:
@@ -121,39 +99,27 @@ class Case:
         seed: int | None = None,
     ) -> AuditResult:
         """Enumerate all neighbouring inputs, take the pair with the largest exact loss, and audit it."""
-        options = Options(
-            neighboring=self.neighboring,
-            max_contributions=self.max_contributions,
-            mechanism=self.mechanism,
-            person=SOMEBODY if self.distinct else None,
-            distinct=self.distinct,
+        planned, inputs = self.plan()
+        neighborhood = neighborhood_of(planned, self.tree)
+        data = self._data_sets(
+            inputs, planned.plan.stable.threshold if isinstance(planned.plan, StabilityPlan) else None
         )
-        job, inputs = planned(
-            self.tree,
-            self.budget,
-            options,
-            max_quantity=self.max_quantity,
-            groups_per_leaf=self.groups_per_leaf,
-            maximum_share=self.maximum_share,
-        )
-        neighborhood = neighborhood_of(job, self.tree)
-        data = self._data_sets(inputs, job.plan.stable.threshold if isinstance(job.plan, StabilityPlan) else None)
         near = [neighborhood.of(records) for records in data]
         befores = np.repeat(data, [len(each) for each in near], axis=0)
         afters = np.concatenate(near)
-        if isinstance(job.plan, StabilityPlan):
-            before, after = worst_stable_pair(job.plan, inputs.tabulate, befores, afters)
+        if isinstance(planned.plan, StabilityPlan):
+            before, after = worst_stable_pair(planned.plan, inputs.tabulate, befores, afters)
         else:
-            before, after = worst_pair(job.plan, inputs.tabulate, befores, afters)
+            before, after = worst_pair(planned.plan, inputs.tabulate, befores, afters)
         subject = Subject(
             name=repr(self.mechanism),
-            neighboring=job.terms.neighboring,
-            plan=job.plan,
+            neighboring=planned.terms.relation,
+            plan=planned.plan,
             before=inputs.tabulate(before),
             after=inputs.tabulate(after),
-            publisher=publisher(job, self.tree, int(before.sum()) if neighborhood.same_records else None),
+            publisher=publisher(planned, self.tree, int(before.sum()) if neighborhood.same_records else None),
         )
-        some = min(releases, self.most_releases)
+        some = min(releases, self.max_releases)
         return audit_subject(subject, runs=runs, releases=some, confidence=confidence, seed=seed)
 
     def _data_sets(self, inputs: Inputs, threshold: int | None) -> IntArray:
@@ -233,7 +199,15 @@ def _counts_cases(mechanism: CountsMechanism, budgets: Sequence[Budget]) -> list
         ("flows", flows, 1, False),
     ]
     return [
-        Case(statistic, mechanism, tree, budget, neighboring, m, distinct=distinct)
+        Case(
+            statistic=statistic,
+            mechanism=mechanism,
+            tree=tree,
+            budget=budget,
+            neighboring=neighboring,
+            max_contributions=m,
+            distinct=distinct,
+        )
         for (statistic, tree, m, distinct), neighboring, budget in itertools.product(inputs, RELATIONS, budgets)
     ]
 
@@ -260,7 +234,18 @@ def _sizes_cases(
         wanted += [(each, FEW_RELEASES, None) for each in of_the_plan]
         wanted += [(each, FEW_RELEASES, MAXIMUM_SHARE) for each in private]
     return [
-        Case("group_sizes", mechanism, domain, budget, neighboring, m, z, places, share, releases)
+        Case(
+            statistic="group_sizes",
+            mechanism=mechanism,
+            tree=domain,
+            budget=budget,
+            neighboring=neighboring,
+            max_contributions=m,
+            max_quantity=z,
+            groups_per_leaf=places,
+            maximum_share=share,
+            max_releases=releases,
+        )
         for (regime, m, z, budget), releases, share in wanted
         for domain, places in [_domain(regime, MAX_CASE_SIZE if share is None else MAX_VARIED_SIZE)]
         for neighboring in RELATIONS

@@ -13,7 +13,7 @@ from tallytree.audit.runs import LevelRuns, ReplayMeasurer
 from tallytree.compute.arrays import IntArray, NumberArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Noise
-from tallytree.pipeline import CountsJob, GroupSizesJob
+from tallytree.pipeline import PlannedCounts, PlannedSizes
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain
 
@@ -37,13 +37,15 @@ class Publisher:
     within: Callable[[int], Publisher] = _no_maximum
 
 
-def publisher(job: CountsJob | GroupSizesJob, tree: Hierarchy | Product | SizesDomain, total: int | None) -> Publisher:
-    """What runs the mechanism of a job made by `planned`; `total` where it is public."""
-    if isinstance(job, GroupSizesJob) and isinstance(tree, SizesDomain):
-        return _sizes_publisher(job, tree)
-    if isinstance(job, CountsJob):
-        return _counts_publisher(job, total)
-    raise TypeError(f"tree: {type(tree).__name__} does not go with a {type(job).__name__}")
+def publisher(
+    planned: PlannedCounts | PlannedSizes, tree: Hierarchy | Product | SizesDomain, total: int | None
+) -> Publisher:
+    """What runs the mechanism of a planned release; `total` where it is public."""
+    if isinstance(planned, PlannedSizes) and isinstance(tree, SizesDomain):
+        return _sizes_publisher(planned, tree)
+    if isinstance(planned, PlannedCounts):
+        return _counts_publisher(planned, total)
+    raise TypeError(f"tree: {type(tree).__name__} does not go with a {type(planned).__name__}")
 
 
 def measured_view(before: Mapping[str, LevelRuns], after: Mapping[str, LevelRuns], runs: int) -> View:
@@ -94,14 +96,14 @@ def published_view(
     return View(sides[0], sides[1], [f"released {label}" for label in publisher.labels])
 
 
-def _counts_publisher(job: CountsJob, total: int | None) -> Publisher:
-    tree = job.tree
+def _counts_publisher(planned: PlannedCounts, total: int | None) -> Publisher:
+    tree = planned.tree
     sizes = [tree.size(depth) for depth in range(len(tree.levels))]
     begins = np.cumsum([0, *sizes])
 
     def publish(measurer: Measures) -> IntArray:
         vector = np.zeros(begins[-1], dtype=np.int64)
-        levels = job.mechanism.reconcile(tree, total, job.door(measurer))
+        levels = planned.mechanism.reconcile(tree, total, planned.measures(measurer))
         for begin, released in zip(begins[:-1], levels, strict=True):
             vector[begin + released.nodes] = released.counts
         return vector
@@ -110,13 +112,13 @@ def _counts_publisher(job: CountsJob, total: int | None) -> Publisher:
     return Publisher([f"{level}[{node}]" for level, size in nodes for node in range(size)], publish)
 
 
-def _sizes_publisher(job: GroupSizesJob, domain: SizesDomain, largest: int | None = None) -> Publisher:
+def _sizes_publisher(planned: PlannedSizes, domain: SizesDomain, largest: int | None = None) -> Publisher:
     known = domain if largest is None else replace(domain, largest=largest)
     hierarchy, width = domain.hierarchy, domain.largest + 1
     begins = np.cumsum([0, *(hierarchy.size(depth) * width for depth in range(len(hierarchy.levels)))])
 
     def publish(measurer: Measures) -> NumberArray:
-        levels = job.mechanism.reconcile(known, measurer)
+        levels = planned.mechanism.reconcile(known, measurer)
         vector = np.zeros(begins[-1], dtype=levels[0].groups.dtype)
         for begin, released in zip(begins[:-1], levels, strict=True):
             vector[begin + released.nodes * width + released.sizes] = released.groups
@@ -128,7 +130,7 @@ def _sizes_publisher(job: GroupSizesJob, domain: SizesDomain, largest: int | Non
         for node in range(hierarchy.size(depth))
         for size in range(width)
     ]
-    return Publisher(labels, publish, lambda largest: _sizes_publisher(job, domain, largest))
+    return Publisher(labels, publish, lambda largest: _sizes_publisher(planned, domain, largest))
 
 
 def cell_labels(level: str, offsets: IntArray) -> list[str]:

@@ -33,7 +33,7 @@ from tallytree.counts import TopDown
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.measurements import Noise
 from tallytree.product import Product
-from tallytree.terms import checked_terms
+from tallytree.terms import Accounting, NeighboringName, OnUnknown, Terms
 from tallytree.validate import integer
 
 GRID = 4_096
@@ -89,12 +89,12 @@ def top_down_error_bound(
     tree: Hierarchy | Product,
     budget: Budget,
     *,
-    neighboring: str,
+    neighboring: NeighboringName,
     beta: float = 0.05,
     max_contributions: int = 1,
     budget_split: BudgetSplit = None,
-    accounting: str | None = None,
-    on_unknown: str = "error",
+    accounting: Accounting | None = None,
+    on_unknown: OnUnknown = "error",
 ) -> dict[str, int]:
     """For each level, an error that no node exceeds with probability 1 − beta, when `TopDown()` publishes this tree.
 
@@ -126,10 +126,10 @@ def top_down_error_bound(
     """
     if not isinstance(tree, Hierarchy | Product):
         raise TypeError(f"tree: {type(tree).__name__} must be a tallytree.Hierarchy or a tallytree.Product")
-    terms = checked_terms(neighboring, max_contributions, on_unknown, "keyed", None)
+    terms = Terms(neighboring=neighboring, max_contributions=max_contributions, on_unknown=on_unknown)
     statistics = TopDown().statistics(tree, total_is_public=terms.total_is_public)
     bounds = level_sensitivities(
-        statistics, terms.neighboring, terms.max_contributions, max_quantity=1, nodes=nodes_per_level(tree)
+        statistics, terms.relation, terms.max_contributions, max_quantity=1, nodes=nodes_per_level(tree)
     )
     return plan_error_bound(tree, plan_noise(budget, bounds, budget_split, accounting), beta=beta)
 

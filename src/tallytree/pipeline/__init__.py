@@ -1,14 +1,24 @@
-"""From arguments to a release, one way: arguments, checked plan, run, release.
+"""From arguments to a release, one way: arguments → plan → run → release.
 
-The order of a run is what keeps noise safe. The true statistics are complete before the noise key exists, and the key
-is bound to a digest of them and to the spec: the same noise never meets different statistics. The ledger records the
-release after the statistics are complete, so that refused records spend nothing, and before any noise is drawn.
+`arguments` holds every option once. `plan_counts` and `plan_sizes` check the arguments and plan the noise, without
+opening private data. `planned` runs a plan: it tabulates, records in the ledger, measures and reconciles.
 """
 
-from tallytree.pipeline.counts_job import CountsJob
-from tallytree.pipeline.options import Options
-from tallytree.pipeline.plan_counts import counts_job, flows_job
-from tallytree.pipeline.plan_sizes import group_sizes_job
-from tallytree.pipeline.sizes_job import GroupSizesJob
+from tallytree.pipeline.arguments import CountsArguments, FlowsArguments, SizesArguments
+from tallytree.pipeline.plan_counts import plan_counts, plan_flows
+from tallytree.pipeline.plan_sizes import plan_group_sizes
+from tallytree.pipeline.planned import Planned
+from tallytree.pipeline.planned_counts import PlannedCounts
+from tallytree.pipeline.planned_sizes import PlannedSizes
 
-__all__ = ["CountsJob", "GroupSizesJob", "Options", "counts_job", "flows_job", "group_sizes_job"]
+__all__ = [
+    "CountsArguments",
+    "FlowsArguments",
+    "Planned",
+    "PlannedCounts",
+    "PlannedSizes",
+    "SizesArguments",
+    "plan_counts",
+    "plan_flows",
+    "plan_group_sizes",
+]

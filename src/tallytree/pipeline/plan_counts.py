@@ -1,27 +1,29 @@
-"""From the arguments of counts and flows to a planned job."""
+"""From the arguments of counts and flows to a planned release; no private data is opened."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Literal
 
 from tallytree.accounting import Plan, plan_stability
 from tallytree.accounting.scales import next_float, representable
 from tallytree.accounting.sensitivity import sensitivity
-from tallytree.budget import Budget, BudgetSplit, shares
+from tallytree.budget import BudgetSplit, shares
 from tallytree.counts import CountsMechanism, LeastSquares
 from tallytree.counts.auto_split import auto_split
 from tallytree.counts.mechanism import in_place_of_counts
 from tallytree.hierarchy import Hierarchy, check_level_names, nodes_per_level
 from tallytree.measurements import Statistic
-from tallytree.pipeline.counts_job import CountsJob
-from tallytree.pipeline.options import Options, check_statistics, checked_column, chosen_engine
+from tallytree.pipeline.arguments import CountsArguments, FlowsArguments, RecordOptions
+from tallytree.pipeline.planned import Chosen
+from tallytree.pipeline.planned_counts import PlannedCounts
+from tallytree.pipeline.planning import account, check_statistics, chosen_engine, noise_plan, warn_caller
 from tallytree.private.tabulate.records import LeafKey
 from tallytree.product import Product, check_columns
-from tallytree.terms import Terms
+from tallytree.terms import options_of
+from tallytree.validate import choice
 
 ROOT_STATISTICS: frozenset[Statistic] = frozenset(("total",))
 COUNTS_STATISTICS: frozenset[Statistic] = frozenset(("counts",))
@@ -29,65 +31,52 @@ STABLE_STATISTICS: frozenset[Statistic] = frozenset(("stable_counts",))
 """What is published above a threshold, by mechanisms that measure nothing else."""
 
 
-def counts_job(
-    records: Any,
-    hierarchy: Hierarchy | Product,
-    budget: Budget,
-    options: Options,
+def plan_counts(
+    arguments: CountsArguments,
     *,
-    count: str | None = None,
-    argument: str = "records",
-    statistic: str = "counts",
-) -> CountsJob:
-    """Plan a release of counts; see `tallytree.release_counts`."""
-    if not isinstance(hierarchy, Hierarchy | Product):
+    argument: Literal["records", "trips"] = "records",
+    statistic: Literal["counts", "flows"] = "counts",
+) -> PlannedCounts:
+    """Plan a release of counts; see `tallytree.release_counts`.
+
+    Args:
+        arguments: what was given.
+        argument: the name of the records in messages.
+        statistic: the name of the statistic.
+    """
+    tree = arguments.hierarchy
+    if not isinstance(tree, Hierarchy | Product):
         raise TypeError(
-            f"hierarchy: {type(hierarchy).__name__} must be a tallytree.Hierarchy or a tallytree.Product; make one "
+            f"hierarchy: {type(tree).__name__} must be a tallytree.Hierarchy or a tallytree.Product; make one "
             "with tallytree.Hierarchy.from_table(leaves, levels=[…])"
         )
-    terms = options.terms()
-    mechanism = _counts_mechanism(options.mechanism)
-    statistics = mechanism.statistics(hierarchy, total_is_public=terms.total_is_public)
-    keys, count = _keys(hierarchy), checked_column(count, "count")
-    _check_person(terms.person, keys, count)
-    plan = _plan(mechanism, statistics, budget, options, terms, hierarchy)
-    caution = mechanism.caution
-    if caution is not None:
-        warnings.warn(f"mechanism: {caution}", stacklevel=3)
-    return CountsJob(
-        records=records,
-        tree=hierarchy,
+    mechanism = _chosen_mechanism(arguments.mechanism)
+    asked = mechanism.statistics(tree, total_is_public=arguments.total_is_public)
+    keys = _keys(tree)
+    _check_person(arguments, keys)
+    plan = _plan(mechanism, asked, arguments)
+    if mechanism.caution is not None:
+        warn_caller(f"mechanism: {mechanism.caution}")
+    return PlannedCounts(
+        arguments=arguments,
+        tree=tree,
         keys=keys,
-        count=count,
-        mechanism=mechanism,
+        chosen=Chosen(mechanism, in_place_of_counts(asked, tree, distinct=arguments.distinct)),
         plan=plan,
-        terms=terms,
-        engine=chosen_engine(options.engine),
+        engine=chosen_engine(arguments.engine),
+        account=account(arguments, statistic, mechanism, plan),
         argument=argument,
         statistic=statistic,
-        progress=options.progress,
-        account=options.account(statistic, mechanism, plan, terms),
     )
 
 
-def flows_job(
-    trips: Any,
-    budget: Budget,
-    options: Options,
-    *,
-    origins: Hierarchy,
-    destinations: Hierarchy,
-    origin: Sequence[str],
-    destination: Sequence[str],
-    tree: str = "destination",
-    count: str | None = None,
-) -> CountsJob:
-    """Plan a release of flows; see `tallytree.release_flows`."""
-    if tree not in ("destination", "origin"):
-        raise ValueError(f'tree: {tree!r} is not known; choose "destination" or "origin"')
+def plan_flows(arguments: FlowsArguments) -> PlannedCounts:
+    """Plan a release of flows, as counts on the product of two hierarchies; see `tallytree.release_flows`."""
+    choice(arguments.tree, "tree", ("destination", "origin"))
+    origins, destinations = arguments.origins, arguments.destinations
     columns = {
-        "origin": check_level_names(origin, "origin"),
-        "destination": check_level_names(destination, "destination"),
+        "origin": check_level_names(arguments.origin, "origin"),
+        "destination": check_level_names(arguments.destination, "destination"),
     }
     for name, hierarchy in (("origins", origins), ("destinations", destinations)):
         if not isinstance(hierarchy, Hierarchy):
@@ -96,48 +85,44 @@ def flows_job(
     check_columns(destinations, columns["destination"], "destination")
     for column in sorted(set(columns["origin"]) & set(columns["destination"])):
         raise ValueError(f"destination: {column!r} is a column of origin too; each side has columns of its own")
-    first, second = ("destination", "origin") if tree == "destination" else ("origin", "destination")
+    first, second = ("destination", "origin") if arguments.tree == "destination" else ("origin", "destination")
     order = list(_alternately(first, len(columns[first]), second, len(columns[second])))
     product = Product({"origin": origins, "destination": destinations}, order=order, columns=columns)
-    return counts_job(trips, product, budget, options, count=count, argument="trips", statistic="flows")
+    shared = options_of(arguments, RecordOptions)
+    as_counts = CountsArguments(arguments.trips, product, arguments.budget, **shared)
+    return plan_counts(as_counts, argument="trips", statistic="flows")
 
 
-def _plan(
-    mechanism: CountsMechanism,
-    statistics: Mapping[str, Statistic],
-    budget: Budget,
-    options: Options,
-    terms: Terms,
-    tree: Hierarchy | Product,
-) -> Plan:
+def _plan(mechanism: CountsMechanism, statistics: Mapping[str, Statistic], arguments: CountsArguments) -> Plan:
     """The noise of every measured level, and a threshold where the mechanism publishes only what is above one."""
+    tree = arguments.hierarchy
     root, *below = tree.levels
     leaf = tree.levels[-1]
     if list(statistics.values()) != ["stable_counts"]:
         check_statistics(mechanism, statistics, {root: ROOT_STATISTICS} | dict.fromkeys(below, COUNTS_STATISTICS))
-        sizes = nodes_per_level(tree)
+        nodes = nodes_per_level(tree)
 
         def split(std_devs: Mapping[str, float], gaussian: bool) -> BudgetSplit:
             return auto_split(
-                [sizes[level] for level in std_devs],
+                [nodes[level] for level in std_devs],
                 std_devs,
                 gaussian=gaussian,
                 root_is_public=root not in statistics,
                 upward=mechanism.corrects_upward,
             )
 
-        measured = in_place_of_counts(statistics, tree, distinct=terms.distinct)
-        return options.plan(budget, measured, terms, tree, auto_split=split)
+        measured = in_place_of_counts(statistics, tree, distinct=arguments.distinct)
+        return noise_plan(arguments, arguments.budget, measured, tree, auto_split=split)
     check_statistics(mechanism, statistics, {leaf: STABLE_STATISTICS})
-    if options.budget_split != "auto":
-        shares(options.budget_split, [leaf])
-    m = terms.max_contributions
-    bound = sensitivity("stable_counts", terms.neighboring, m)
-    grid = next_float if terms.noise == "opendp" else representable
-    return plan_stability(budget, leaf, bound, m, options.accounting, grid)
+    if arguments.budget_split != "auto":
+        shares(arguments.budget_split, [leaf])
+    m = arguments.max_contributions
+    bound = sensitivity("stable_counts", arguments.relation, m)
+    grid = next_float if arguments.noise == "opendp" else representable
+    return plan_stability(arguments.budget, leaf, bound, m, arguments.accounting, grid)
 
 
-def _counts_mechanism(given: Any) -> CountsMechanism:
+def _chosen_mechanism(given: Any) -> CountsMechanism:
     if given is None:
         return LeastSquares()
     if not isinstance(given, CountsMechanism) or not is_dataclass(type(given)):
@@ -152,12 +137,13 @@ def _keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:
     return tuple(LeafKey(attribute.hierarchy, attribute.columns) for attribute in tree.attributes)
 
 
-def _check_person(person: str | None, keys: Sequence[LeafKey], count: str | None) -> None:
+def _check_person(arguments: CountsArguments, keys: Sequence[LeafKey]) -> None:
     """Refuse a column of people that is used for something else too: its values would not name people.
 
     Raises:
         ValueError: it is a column of a path, or the one with the numbers of records.
     """
+    person = arguments.person
     if person is None:
         return
     if any(person in key.columns for key in keys):
@@ -165,7 +151,7 @@ def _check_person(person: str | None, keys: Sequence[LeafKey], count: str | None
             f"person: {person!r} is a column of the hierarchy, whose values are public; name the column with the "
             "ids of people"
         )
-    if person == count:
+    if person == arguments.count:
         raise ValueError(f"person: {person!r} is the column of count too; name the column with the ids of people")
 
 

@@ -1,10 +1,9 @@
-"""From the arguments of group sizes to a planned job."""
+"""From the arguments of group sizes to a planned release; no private data is opened."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
-from typing import Any, cast, get_args
+from typing import get_args
 
 from tallytree.accounting import NoisePlan
 from tallytree.accounting.amounts import shown_up
@@ -12,15 +11,17 @@ from tallytree.accounting.sensitivity import effective_quantity
 from tallytree.budget import Budget, BudgetSplit
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.measurements import Statistic
-from tallytree.pipeline.options import Options, check_statistics, checked_column, chosen_engine
-from tallytree.pipeline.sizes_job import GroupSizesJob, groups_of_leaves
+from tallytree.pipeline.arguments import SizesArguments
+from tallytree.pipeline.planned import Chosen
+from tallytree.pipeline.planned_sizes import PlannedSizes, groups_per_leaf
+from tallytree.pipeline.planning import account, check_statistics, chosen_engine, noise_plan, warn_caller
 from tallytree.private.tabulate.records import LeafKey
 from tallytree.sizes import SizesMechanism
 from tallytree.sizes.auto_split import auto_split
 from tallytree.sizes.choice import chosen_mechanism
 from tallytree.sizes.private_maximum import PrivateMaximum, largest_size
 from tallytree.terms import Invariants
-from tallytree.validate import integer
+from tallytree.validate import choice, integer
 
 SIZES_STATISTICS: frozenset[Statistic] = frozenset(("tail_counts", "chain_tail_counts", "histogram"))
 
@@ -31,93 +32,79 @@ MAX_MEASURED_CELLS = 2**32
 """More cells take more than some 10 to 60 GB, depending on the mechanism."""
 
 
-def group_sizes_job(
-    records: Any,
-    hierarchy: Hierarchy,
-    budget: Budget,
-    options: Options,
-    *,
-    group: str | None = None,
-    quantity: str | None = None,
-    max_quantity: int = 1,
-    size: str | None = None,
-    groups: str | None = None,
-    public_groups: Any = None,
-    invariants: str | None = None,
-    max_group_size: int | PrivateMaximum | str = 10_000,
-    min_group_size: int = 0,
-) -> GroupSizesJob:
+def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
     """Plan a release of group sizes; see `tallytree.release_group_sizes`."""
+    hierarchy = arguments.hierarchy
     if not isinstance(hierarchy, Hierarchy):
         raise TypeError(f"hierarchy: {type(hierarchy).__name__} must be a tallytree.Hierarchy")
-    _check_kind_of_rows(group, size, groups)
-    public = _public_numbers(invariants, entities=group is not None, listed=public_groups is not None)
-    most = _most_quantity(quantity, max_quantity, group)
-    greatest = largest_size(max_group_size)
+    _check_kind_of_rows(arguments)
+    public = _public_numbers(arguments)
+    _check_quantity(arguments)
+    greatest = largest_size(arguments.max_group_size)
     private = greatest if isinstance(greatest, PrivateMaximum) else None
-    smallest, largest = _size_range(min_group_size, greatest, public)
-    if options.person is not None:
-        raise ValueError(f"person: {options.person!r} is about counts and flows; group sizes assume max_contributions")
-    terms = options.terms()
-    engine = chosen_engine(options.engine)
-    mechanism = chosen_mechanism(options.mechanism)
-    mechanism.check_cells(hierarchy, largest - smallest + 1)
-    statistics = mechanism.statistics(hierarchy, invariants=public)
-    allowed = SIZES_STATISTICS | SORTED_STATISTICS if public == "groups" else SIZES_STATISTICS
-    check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, allowed))
-    _check_cells(hierarchy, statistics, largest - smallest + 1, private)
-
+    smallest, largest = _size_range(arguments.min_group_size, greatest, public)
+    sizes = largest - smallest + 1
+    engine = chosen_engine(arguments.engine)
+    chosen = _chosen(arguments, public, sizes, private)
+    mechanism = chosen.mechanism
     listed = None
-    if options.budget_split == "auto" and public_groups is not None:
-        listed = groups_of_leaves(public_groups, hierarchy, engine)
+    if arguments.budget_split == "auto" and arguments.public_groups is not None:
+        listed = groups_per_leaf(arguments.public_groups, hierarchy, engine)
 
     def split(std_devs: Mapping[str, float], gaussian: bool) -> BudgetSplit:
-        return auto_split(hierarchy, std_devs, gaussian=gaussian, groups_per_leaf=listed, cells=largest - smallest + 1)
+        return auto_split(hierarchy, std_devs, gaussian=gaussian, groups_per_leaf=listed, cells=sizes)
 
     understatement = mechanism.understatement(hierarchy)
-    plan = options.plan(
-        budget,
-        statistics,
-        terms,
+    plan = noise_plan(
+        arguments,
+        arguments.budget,
+        chosen.statistics,
         hierarchy,
-        max_quantity=effective_quantity(most, smallest, largest),
+        auto_split=split,
+        max_quantity=effective_quantity(arguments.max_quantity, smallest, largest),
         understatement=understatement,
         maximum_share=None if private is None else private.share,
-        auto_split=split,
     )
-    caution = _published_calibration(mechanism, budget, plan) if understatement else mechanism.caution
+    caution = _published_calibration(mechanism, arguments.budget, plan) if understatement else mechanism.caution
     if caution is not None:
-        warnings.warn(f"mechanism: {caution}", stacklevel=3)
-    if options.ledger is not None and group is None and most > 1:
-        raise ValueError(
-            f"max_quantity: {most} is assumed of (leaf, size, groups) rows, not enforced, and a ledger adds up "
-            "releases for records that add 1 to a size; give entity rows with quantity=, or leave the ledger out"
-        )
-    return GroupSizesJob(
-        records=records,
+        warn_caller(f"mechanism: {caution}")
+    return PlannedSizes(
+        arguments=arguments,
+        tree=hierarchy,
         key=LeafKey(hierarchy, hierarchy.columns),
-        group=checked_column(group, "group"),
-        quantity=checked_column(quantity, "quantity"),
-        max_quantity=most,
-        size=checked_column(size, "size"),
-        groups=checked_column(groups, "groups"),
-        public_groups=public_groups,
-        listed=listed,
+        chosen=chosen,
+        plan=plan,
+        engine=engine,
+        account=account(arguments, "group_sizes", mechanism, plan),
         invariants=public,
         smallest=smallest,
         largest=largest,
         private_maximum=private,
-        mechanism=mechanism,
-        plan=plan,
-        terms=terms,
-        engine=engine,
-        progress=options.progress,
-        account=options.account("group_sizes", mechanism, plan, terms),
         caution=caution,
+        listed=listed,
     )
 
 
-def _check_kind_of_rows(group: str | None, size: str | None, groups: str | None) -> None:
+def _chosen(
+    arguments: SizesArguments, public: Invariants, sizes: int, private: PrivateMaximum | None
+) -> Chosen[SizesMechanism]:
+    """The mechanism, and what is measured for it.
+
+    Raises:
+        ValueError: it cannot hold so many cells, or wants something measured that cannot be.
+        TypeError: not a mechanism for group sizes.
+    """
+    hierarchy, mechanism = arguments.hierarchy, chosen_mechanism(arguments.mechanism)
+    mechanism.check_cells(hierarchy, sizes)
+    statistics = mechanism.statistics(hierarchy, invariants=public)
+    allowed = SIZES_STATISTICS | SORTED_STATISTICS if public == "groups" else SIZES_STATISTICS
+    check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, allowed))
+    _check_cells(hierarchy, statistics, sizes, private)
+    return Chosen(mechanism, statistics)
+
+
+def _check_kind_of_rows(arguments: SizesArguments) -> None:
+    group, size, groups = arguments.group, arguments.size, arguments.groups
     if (group is None) == (size is None) or (size is None) != (groups is None):
         raise ValueError(
             "group: name either the column group, for one row per entity, or both size and groups, for "
@@ -125,10 +112,12 @@ def _check_kind_of_rows(group: str | None, size: str | None, groups: str | None)
         )
 
 
-def _public_numbers(invariants: str | None, *, entities: bool, listed: bool) -> Invariants:
+def _public_numbers(arguments: SizesArguments) -> Invariants:
     """Which numbers of groups are public; by default those that the caller can have meant to be."""
-    if invariants is not None and invariants not in get_args(Invariants):
-        raise ValueError(f'invariants: {invariants!r} is not known; choose "groups", "total" or "none"')
+    invariants = arguments.invariants
+    entities, listed = arguments.group is not None, arguments.public_groups is not None
+    if invariants is not None:
+        choice(invariants, "invariants", get_args(Invariants))
     if listed and not entities:
         raise ValueError("public_groups: (leaf, size, groups) rows state every group already; leave it out")
     if listed and invariants not in (None, "groups"):
@@ -143,19 +132,24 @@ def _public_numbers(invariants: str | None, *, entities: bool, listed: bool) -> 
         )
     if invariants is None:
         return "none" if entities and not listed else "groups"
-    return cast(Invariants, invariants)
+    return invariants
 
 
-def _most_quantity(quantity: str | None, max_quantity: int, group: str | None) -> int:
-    most = integer(max_quantity, "max_quantity", least=1, most=10**6)
-    if quantity is not None and group is None:
+def _check_quantity(arguments: SizesArguments) -> None:
+    """Refuse quantities that do not go with the kind of rows, or with a ledger."""
+    quantity, most, entities = arguments.quantity, arguments.max_quantity, arguments.group is not None
+    if quantity is not None and not entities:
         raise ValueError(
             f"quantity: {quantity!r} is a column of entity rows; (leaf, size, groups) rows state sizes already. Leave "
             "it out; if a record can change a size by more than 1, give max_quantity alone"
         )
-    if quantity is None and most > 1 and group is not None:
+    if quantity is None and most > 1 and entities:
         raise ValueError(f"max_quantity: {most} cuts the column that quantity names; name it, or leave both out")
-    return most
+    if arguments.ledger is not None and not entities and most > 1:
+        raise ValueError(
+            f"max_quantity: {most} is assumed of (leaf, size, groups) rows, not enforced, and a ledger adds up "
+            "releases for records that add 1 to a size; give entity rows with quantity=, or leave the ledger out"
+        )
 
 
 def _size_range(min_group_size: int, greatest: int | PrivateMaximum, public: Invariants) -> tuple[int, int]:

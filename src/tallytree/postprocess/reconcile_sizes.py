@@ -22,18 +22,14 @@ from tallytree.postprocess.recorded_measurements import (
     read_measurements,
     recorded_noise,
 )
-from tallytree.release import LevelTable, NodeTable, Release
+from tallytree.release import Release
 from tallytree.release.paths import node_numbers
+from tallytree.release.released_tables import about_size_tables, size_tables
 from tallytree.release.statement import TABLES_MADE_BY, mechanism_spec, versions
 from tallytree.sizes.choice import chosen_mechanism
 from tallytree.sizes.mechanism import (
-    ReleasedSizes,
     SizesDomain,
     SizesMechanism,
-    count_fractional,
-    count_negative,
-    count_violations,
-    keeps_public_groups,
     measured_depths,
 )
 from tallytree.terms import Invariants
@@ -92,28 +88,8 @@ def reconcile_group_sizes(
     if caution is not None:
         warnings.warn(f"mechanism: {caution}", stacklevel=2)
     levels = chosen.reconcile(domain, measures)
-    about = about_tables(domain, levels)
+    about = about_size_tables(domain, levels)
     return earlier.with_tables(size_tables(hierarchy, levels), _statement(statement, chosen, about, caution))
-
-
-def size_tables(hierarchy: Hierarchy, levels: Sequence[ReleasedSizes]) -> dict[str, LevelTable]:
-    """The published tables of group sizes, root first."""
-    return {
-        level: NodeTable(
-            hierarchy, depth, released.nodes, pa.table({"size": released.sizes, "groups": released.groups})
-        )
-        for depth, (level, released) in enumerate(zip(hierarchy.levels, levels, strict=True))
-    }
-
-
-def about_tables(domain: SizesDomain, levels: Sequence[ReleasedSizes]) -> dict[str, Any]:
-    """What a statement says about the tables themselves."""
-    return {
-        "constraint_violations": count_violations(domain.hierarchy, levels, domain.largest),
-        "negative_numbers": count_negative(levels),
-        "fractional_numbers": count_fractional(levels),
-        "public_groups_kept": keeps_public_groups(domain, levels),
-    }
 
 
 _TAKEN_OVER: dict[str, type] = {

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tallytree.compute.arrays import IntArray, chunks
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measurement
-from tallytree.release import beside_paths
+from tallytree.release.level_tables import LevelTable, beside_paths
 
 MAX_LIST_CELLS = 2**30
 """A list array of Arrow addresses its cells with 32 bits."""
@@ -101,3 +101,13 @@ class MeasuredTable:
             at = max(begins[i] - begin, 0)
             wide[at : at + len(here)] = here
         return wide
+
+
+def measurement_tables(
+    tree: Tree, taken: Sequence[Measurement], column: Literal["value", "values"]
+) -> dict[str, LevelTable]:
+    """The noisy measurements of every level, in the order they were taken; levels not measured have no rows."""
+    return {
+        level: MeasuredTable.of(tree, depth, [each for each in taken if each.level == level], column)
+        for depth, level in enumerate(tree.levels)
+    }

@@ -62,9 +62,9 @@ def privacy_statement(
         "guarantee": _guarantee(plan, terms, unit) if private else _NOT_PRIVATE,
         "statistic": statistic,
         "unit_of_protection": unit,
-        "neighboring": terms.neighboring,
+        "neighboring": terms.relation,
         "max_contributions": terms.max_contributions,
-        "max_contributions_enforced": terms.person is not None,
+        "max_contributions_enforced": terms.person_column is not None,
         "invariants": list(invariants),
         "on_unknown": terms.on_unknown,
         "budget": _amounts(_granted(plan.budget)),
@@ -95,7 +95,7 @@ def mechanism_spec(mechanism: Any) -> dict[str, Any]:
 
 
 def _guarantee(plan: Plan, terms: Terms, unit: str) -> str:
-    change = "adding or removing" if terms.neighboring == "add_remove" else "replacing"
+    change = "adding or removing" if terms.relation == "add_remove" else "replacing"
     spent = {name: shown_up(amount) for name, amount in plan.spent.items()}
     if plan.budget.kind == "pure":
         kind = f"epsilon = {spent['epsilon']} (pure differential privacy)"
@@ -110,8 +110,8 @@ def _unit(statistic: str, terms: Terms, max_quantity: int) -> str:
     what = {"flows": "trip", "group_sizes": "membership of a group"}.get(statistic, "record")
     plural = {"flows": "trips", "group_sizes": "memberships of groups"}.get(statistic, "records")
     one = terms.max_contributions == 1
-    if terms.person is not None:
-        if terms.distinct:
+    if terms.person_column is not None:
+        if terms.distinct_people:
             leaves = "one leaf" if one else f"{terms.max_contributions} leaves"
             return f"one person, who counts at most once in a leaf, and in at most {leaves}"
         return f"one person, of whose {plural} at most {'one counts' if one else f'{terms.max_contributions} count'}"
@@ -122,10 +122,10 @@ def _unit(statistic: str, terms: Terms, max_quantity: int) -> str:
 
 def _of_people(terms: Terms) -> str:
     """What is taken on trust of people, and of their records."""
-    if terms.person is None:
+    if terms.person_column is None:
         return _ASSUMED
     return (
-        f"A person is a value of the column {terms.person!r}; that nobody has several is assumed. Of a person's "
+        f"A person is a value of the column {terms.person_column!r}; that nobody has several is assumed. Of a person's "
         "records at most max_contributions count, chosen by a secret key from that person's records alone; whether any "
         "were left out is not published."
     )

@@ -5,19 +5,15 @@ private ones' schemas; `Spec.release` spends the budget. The keys are documented
 """
 
 from tallytree.errors import SpecError
-from tallytree.spec.base import Spec, known_mechanisms
 from tallytree.spec.document import read_document
 from tallytree.spec.load import load_spec
+from tallytree.spec.models import SPECS, Spec, known_mechanisms
 from tallytree.spec.sections import BudgetSpec, EngineSpec, HierarchySpec, MechanismSpec, ProductSpec
-from tallytree.spec.statistics import SPECS, CountsSpec, FlowsSpec, GroupSizesSpec
 
 __all__ = [
     "SPECS",
     "BudgetSpec",
-    "CountsSpec",
     "EngineSpec",
-    "FlowsSpec",
-    "GroupSizesSpec",
     "HierarchySpec",
     "MechanismSpec",
     "ProductSpec",

@@ -11,9 +11,9 @@ from pydantic_core import ErrorDetails
 
 from tallytree.errors import SpecError
 from tallytree.spec.document import Document, KeyPath
+from tallytree.spec.models import SPECS
 from tallytree.spec.scalars import shown
 from tallytree.spec.sections import best_fit
-from tallytree.spec.statistics import SPECS
 from tallytree.spec.wording import closest
 
 

@@ -6,11 +6,10 @@ import os
 
 from pydantic import ValidationError
 
-from tallytree.spec.base import Spec
 from tallytree.spec.document import read_document
 from tallytree.spec.findings import explained
+from tallytree.spec.models import SPECS, Spec
 from tallytree.spec.scalars import shown
-from tallytree.spec.statistics import SPECS
 from tallytree.spec.wording import alternatives
 
 

@@ -1,0 +1,294 @@
+"""The arguments of the public functions: every option once, with its type, its default and its description.
+
+A class holds the arguments of one function. The signature and the help text of the function are made from its fields
+(`pipeline.signature`), and so is the spec of the statistic (`spec.models`). Options that all releases share are in
+`SharedArguments` and in its base `tallytree.terms.Terms`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, Literal, TypeAlias
+
+from tallytree.budget import Budget
+from tallytree.counts import CountsMechanism
+from tallytree.hierarchy import Hierarchy
+from tallytree.ledger import Ledger
+from tallytree.private.engines import Engine
+from tallytree.product import Product
+from tallytree.sizes import PrivateMaximum, SizesMechanism
+from tallytree.terms import Doc, Invariants, Terms
+from tallytree.validate import column, integer
+
+TableArgument: TypeAlias = Annotated[Any, "table"]
+"""A path or glob (Parquet, CSV), a pandas or polars data frame, a pyarrow table, or a DuckDB relation."""
+
+PRIVATE_TABLE = Doc(
+    "the private table: a path or glob (Parquet, CSV), a pandas, polars or pyarrow table, or a DuckDB relation; with "
+    "the columns of the hierarchy's levels (a single-valued top column may be missing).",
+    hint="give the path or glob of the private table (Parquet, CSV)",
+)
+PUBLIC_TREE = Doc(
+    "the public tree. A leaf without records is measured all the same.",
+    hint="give the public tree: hierarchy: {path: areas.parquet, levels: [state]}",
+)
+BUDGET = Doc(
+    "what may be spent. Pure ε: discrete Laplace noise. With δ or ρ: discrete Gaussian noise (but see "
+    "`tallytree.counts.StabilityHistogram`).",
+    hint="give epsilon (with or without delta) or rho: budget: {epsilon: 1.0}",
+)
+COUNTS_MECHANISM = Doc(
+    "how noisy measurements become counts, one of `tallytree.counts`; `LeastSquares()` by default.",
+    hint="give its name, and options if any: mechanism: {name: ...}",
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class SharedArguments(Terms):
+    """The options that every kind of release has, besides those that say what is protected."""
+
+    engine: Annotated[
+        Engine | None,
+        Doc(
+            "where records are tabulated; `tallytree.engines.Local()` by default.",
+            hint="give memory_limit, threads or temp_directory: engine: {threads: 2}",
+        ),
+    ] = None
+    ledger: Annotated[
+        Ledger | str | os.PathLike[str] | None,
+        Doc(
+            "a file, or a `tallytree.ledger.Ledger`, in which the release is recorded before its noise is drawn, and "
+            "which refuses it where the data set's limit has no room. The file is made where there is none.",
+            hint="give the path of the ledger that keeps what is spent",
+        ),
+    ] = None
+    dataset: Annotated[
+        str | None,
+        Doc(
+            "the data set's name in the ledger; the same for all releases of the same people.",
+            hint="give the data set's name in the ledger",
+        ),
+    ] = None
+    progress: Annotated[bool, Doc("show a progress bar on standard error.")] = False
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class RecordOptions(SharedArguments):
+    """The options that counts and flows share."""
+
+    count: Annotated[
+        str | None,
+        Doc(
+            "a column with the number of records that each row stands for; by default each row is one.",
+            hint="the column with the number of records of a row",
+        ),
+    ] = None
+    person: Annotated[
+        str | None,
+        Doc(
+            "the column with the id of the person whom a record belongs to (text or integers). Of every person at most "
+            "`max_contributions` records then count, chosen by a secret key. The total is private then.",
+            hint="the column with the ids of people, to enforce max_contributions",
+        ),
+    ] = None
+    distinct: Annotated[
+        bool,
+        Doc(
+            "with `person`, count every person at most once in a leaf (for flows a pair of leaves). At most "
+            "`max_contributions` leaves of a person count, and the leaves have less noise (by √m with Gaussian noise).",
+            hint="with person: true to count every person at most once in a leaf",
+        ),
+    ] = False
+    mechanism: Annotated[CountsMechanism | None, COUNTS_MECHANISM] = None
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            ValueError: distinct without a person: a smaller sensitivity that nothing enforces.
+            TypeError: a value of the wrong kind.
+        """
+        super().__post_init__()
+        column(self.count, "count")
+        column(self.person, "person")
+        if not isinstance(self.distinct, bool):
+            raise TypeError(f"distinct: a {type(self.distinct).__name__} must be True or False")
+        if self.distinct and self.person is None:
+            raise ValueError(
+                "distinct: True counts every person at most once in a leaf, so it needs person, the column that names "
+                "them; give it, or leave distinct out"
+            )
+
+    @property
+    def person_column(self) -> str | None:
+        """See `Terms.person_column`."""
+        return self.person
+
+    @property
+    def distinct_people(self) -> bool:
+        """See `Terms.distinct_people`."""
+        return self.distinct
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CountsArguments(RecordOptions):
+    """The arguments of `tallytree.release_counts`."""
+
+    records: Annotated[TableArgument, PRIVATE_TABLE]
+    hierarchy: Annotated[Hierarchy | Product, PUBLIC_TREE]
+    budget: Annotated[Budget, BUDGET]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FlowsArguments(RecordOptions):
+    """The arguments of `tallytree.release_flows`."""
+
+    trips: Annotated[
+        TableArgument,
+        Doc(
+            "the private table, one row per trip unless `count` says otherwise; see `tallytree.release_counts`.",
+            hint="give the path or glob of the private table (Parquet, CSV)",
+        ),
+    ]
+    _: KW_ONLY
+    origins: Annotated[
+        Hierarchy,
+        Doc(
+            "the public hierarchy of origins.",
+            hint="give the public tree: origins: {path: areas.parquet, levels: [state]}",
+        ),
+    ]
+    destinations: Annotated[
+        Hierarchy,
+        Doc(
+            "the public hierarchy of destinations; it may be another one, of another depth.",
+            hint="give the public tree: destinations: {path: areas.parquet, levels: [state]}",
+        ),
+    ]
+    origin: Annotated[
+        Sequence[str],
+        Doc(
+            "the columns of `trips` with the origin's path, top first, one per level of `origins`. The column of a "
+            "single-valued top level may be left out.",
+            hint="list the columns of trips with the origin, top first: origin: [home_state]",
+        ),
+    ]
+    destination: Annotated[
+        Sequence[str],
+        Doc(
+            "the columns with the destination's path.",
+            hint="list the columns of trips with the destination, top first: destination: [work_state]",
+        ),
+    ]
+    budget: Annotated[Budget, BUDGET]
+    tree: Annotated[
+        Literal["destination", "origin"],
+        Doc(
+            'which side is refined first: `"destination"` for a destination tree, or `"origin"`.',
+            hint="destination or origin, whichever is refined first",
+        ),
+    ] = "destination"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SizesArguments(SharedArguments):
+    """The arguments of `tallytree.release_group_sizes`."""
+
+    records: Annotated[TableArgument, PRIVATE_TABLE]
+    hierarchy: Annotated[
+        Hierarchy,
+        Doc(
+            "the public tree; every group lies in one leaf.",
+            hint="give the public tree: hierarchy: {path: areas.parquet, levels: [state]}",
+        ),
+    ]
+    budget: Annotated[Budget, BUDGET]
+    _: KW_ONLY
+    group: Annotated[
+        str | None,
+        Doc(
+            "for entity rows, the column that names an entity's group.",
+            hint="for entity rows: the column that names an entity's group",
+        ),
+    ] = None
+    quantity: Annotated[
+        str | None,
+        Doc(
+            "for entity rows, a column with what each adds to its group's size (cars, seats); without it, 1.",
+            hint="for entity rows: what each adds to its group's size",
+        ),
+    ] = None
+    max_quantity: Annotated[
+        int,
+        Doc(
+            "larger quantities are cut to it, so with the default of 1 a quantity only says whether there is any; the "
+            "noise is for quantities up to it. For (leaf, size, groups) rows, the most that one record can have added "
+            "to a size; assumed, not enforced.",
+            hint="larger quantities are cut to it",
+        ),
+    ] = 1
+    size: Annotated[
+        str | None,
+        Doc(
+            "for (leaf, size, groups) rows, the column with the size.",
+            hint="for (leaf, size, groups) rows: the column with the size",
+        ),
+    ] = None
+    groups: Annotated[
+        str | None,
+        Doc(
+            "for (leaf, size, groups) rows, the column with the number of groups of that size in that leaf.",
+            hint="for (leaf, size, groups) rows: the column with the number of groups",
+        ),
+    ] = None
+    public_groups: Annotated[
+        TableArgument,
+        Doc(
+            "for entity rows, the public table of all groups: the hierarchy's columns and `groups`, the number of "
+            "groups in a leaf. Groups without entities have size 0; a leaf that is not listed has no groups.",
+            hint="for entity rows: the public table of groups per leaf",
+        ),
+    ] = None
+    invariants: Annotated[
+        Invariants | None,
+        Doc(
+            'which numbers of groups are published exactly: `"groups"`, every leaf\'s (the default with '
+            '`public_groups` and for (leaf, size, groups) rows); `"total"`, their sum; `"none"` (the default for '
+            "entity rows alone). "
+            "With the last two, groups without members are not counted, so sizes begin with 1.",
+            hint="groups, total or none: which numbers of groups are public",
+        ),
+    ] = None
+    max_group_size: Annotated[
+        int | PrivateMaximum | Literal["private"],
+        Doc(
+            "K; larger groups are set to it. Where it is not public: a `tallytree.sizes.PrivateMaximum`, or "
+            '`"private"` for one with its defaults, measures the largest size with a share of the budget first.',
+            hint="larger groups are set to it; private or {share: ..., at_most: ...} if it is not public",
+        ),
+    ] = 10_000
+    min_group_size: Annotated[
+        int,
+        Doc("smaller groups are set to it.", hint="smaller groups are set to it"),
+    ] = 0
+    mechanism: Annotated[
+        SizesMechanism | None,
+        Doc(
+            "how noisy measurements become group sizes, one of `tallytree.sizes`; `Joint()` by default.",
+            hint="give its name, and options if any: mechanism: {name: ...}",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            ValueError, TypeError: a value that cannot be used.
+        """
+        super().__post_init__()
+        for name in ("group", "quantity", "size", "groups"):
+            column(getattr(self, name), name)
+        quantity = integer(self.max_quantity, "max_quantity", least=1, most=10**6)
+        object.__setattr__(self, "max_quantity", quantity)

@@ -1,0 +1,158 @@
+"""A planned release of counts, or of flows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tallytree.accounting import StabilityPlan
+from tallytree.counts import CountsMechanism
+from tallytree.counts.mechanism import MeasuresInPlace
+from tallytree.counts.released_counts import count_negative, count_violations
+from tallytree.hierarchy import nodes_per_level
+from tallytree.measurements import Measures
+from tallytree.pipeline.arguments import CountsArguments
+from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, release_key, table_name
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise import entropy
+from tallytree.private.noise.noise_source import NoiseSource
+from tallytree.private.tabulate.contribution_bound import Bound
+from tallytree.private.tabulate.records import LeafKey
+from tallytree.private.tabulate.true_statistics import TrueCounts
+from tallytree.product import Product
+from tallytree.release.released_tables import count_tables
+from tallytree.release.statement import TOTAL_IS_PUBLIC, privacy_statement
+
+_UNUSED_TOTAL = (
+    "The number of records is neither used nor published exactly, but it is not protected either: what is protected is "
+    "the content of a record, and replacing one leaves their number as it is."
+)
+
+MAX_RECORDS = 2**58
+"""A family's noisy counts and its total are added up to 2^60 at most; what is drawn at a level stays below the rest."""
+
+_LEFT_OUT = (
+    "Noise was added to cells with records only, and noisy counts below {} at the level {!r} were left out, as were "
+    "cells without records. All counts, sums above all, are too small by what was left out."
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
+    """A planned release of counts.
+
+    Attributes:
+        arguments: what was given; of flows, as counts on the product of the two hierarchies.
+        keys: the records' columns for each hierarchy of the tree.
+        argument: the name of the records in messages.
+        statistic: `"counts"` or `"flows"`.
+    """
+
+    arguments: CountsArguments
+    keys: tuple[LeafKey, ...]
+    argument: Literal["records", "trips"]
+    statistic: Literal["counts", "flows"]
+
+    measured_column = "value"
+
+    @property
+    def options(self) -> CountsArguments:
+        """See `Planned.options`."""
+        return self.arguments
+
+    def check_records(self) -> None:
+        """See `Planned.check_records`."""
+        given = self.arguments
+        self.engine.check_counts(
+            given.records, self.keys, count=given.count, argument=self.argument, person=given.person
+        )
+
+    def check_plan(self) -> None:
+        """See `Planned.check_plan`."""
+        check_noise_plan(self)
+
+    def spec(self) -> dict[str, Any]:
+        """See `Planned.spec`."""
+        return {
+            "statistic": self.statistic,
+            "tree": repr(self.tree),
+            "columns": [list(key.columns) for key in self.keys],
+            "count": self.arguments.count,
+            "person": self.arguments.person,
+            "distinct": self.arguments.distinct,
+        }
+
+    def table_names(self) -> dict[str, str | None]:
+        """See `Planned.table_names`."""
+        return {self.argument: table_name(self.arguments.records)}
+
+    def statement(self) -> dict[str, Any]:
+        """See `Planned.statement`."""
+        invariants = ["the hierarchy"]
+        if self._total_is_published:
+            invariants.append(TOTAL_IS_PUBLIC)
+        notes = [each for each in (self.mechanism.caution,) if each is not None]
+        if self.terms.total_is_public and not self._total_is_published:
+            notes.append(_UNUSED_TOTAL)
+        if isinstance(self.plan, StabilityPlan):
+            notes.append(_LEFT_OUT.format(self.plan.stable.threshold, self.plan.stable.level))
+        if self.arguments.count is not None:
+            notes.append(f"Each row stands for as many records as its column {self.arguments.count!r} says.")
+        if self.arguments.distinct:
+            notes.append("Every person counts at most once in a leaf.")
+        return privacy_statement(
+            statistic=self.statistic,
+            levels=nodes_per_level(self.tree),
+            plan=self.plan,
+            terms=self.terms,
+            mechanism=self.mechanism,
+            invariants=invariants,
+            notes=notes,
+            dataset=self.dataset,
+        )
+
+    def tabulate(self) -> TrueCounts:
+        """See `Planned.tabulate`."""
+        given = self.arguments
+        found = self.engine.count_records(
+            given.records,
+            self.keys,
+            count=given.count,
+            on_unknown=given.on_unknown,
+            argument=self.argument,
+            bound=self._contribution_bound(),
+        )
+        leaves = self.tree.leaf_numbers(found.parts) if isinstance(self.tree, Product) else found.parts[0]
+        true = TrueCounts(self.tree, leaves, found.counts, distinct=given.distinct)
+        if true.total > MAX_RECORDS:  # before the ledger records the release: mechanisms would fail once it is paid for
+            raise ValueError(f"{self.argument}: counts add up to more than 2^58; use a coarser unit")
+        return true
+
+    def reconcile(self, true: TrueCounts, source: NoiseSource, on_measure: Callable[[str], None]) -> Reconciled:
+        """See `Planned.reconcile`."""
+        measurer = Measurer(true, self.plan, source, on_measure)
+        total = true.total if self._total_is_published else None
+        levels = self.mechanism.reconcile(self.tree, total, self.measures(measurer))
+        about = {
+            "constraint_violations": count_violations(self.tree, levels),
+            "negative_numbers": count_negative(levels),
+        }
+        return Reconciled(count_tables(self.tree, levels), measurer.taken, about)
+
+    def measures(self, measurer: Measures) -> Measures:
+        """What the mechanism measures with: the measurer, asked for the statistics that were planned."""
+        return MeasuresInPlace(measurer, self.tree.levels[-1]) if self.arguments.distinct else measurer
+
+    @property
+    def _total_is_published(self) -> bool:
+        """Whether the number of records is published exactly: it is public, and the mechanism keeps it."""
+        return self.terms.total_is_public and self.mechanism.keeps_total
+
+    def _contribution_bound(self) -> Bound | None:
+        """What counts of one person, chosen by a key of its own: the noise key must not exist before the statistics."""
+        given = self.arguments
+        if given.person is None:
+            return None
+        key = entropy.derive(release_key(given), "records that count")
+        return Bound(given.person, given.max_contributions, key, distinct=given.distinct)

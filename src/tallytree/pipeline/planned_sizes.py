@@ -1,0 +1,251 @@
+"""A planned release of group sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tallytree.accounting import NoisePlan
+from tallytree.accounting.sensitivity import effective_quantity
+from tallytree.compute.arrays import IntArray
+from tallytree.hierarchy import Hierarchy, nodes_per_level
+from tallytree.pipeline import sizes_notes
+from tallytree.pipeline.arguments import SizesArguments
+from tallytree.pipeline.measured_maximum import within_measured_maximum
+from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, table_name
+from tallytree.private.engines import Engine
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import NoiseSource
+from tallytree.private.tabulate.records import LeafKey
+from tallytree.private.tabulate.true_statistics import TrueSizes
+from tallytree.release.released_tables import about_size_tables, size_tables
+from tallytree.release.statement import privacy_statement
+from tallytree.sizes import SizesDomain, SizesMechanism
+from tallytree.sizes.private_maximum import PrivateMaximum, margin
+from tallytree.terms import Invariants
+
+MAX_LIST_CELLS = 2**31
+"""Arrow addresses the cells of a list column with 32 bits."""
+
+MAX_GROUPS = 2**50
+"""Beyond about 2^53 a float does not hold every integer."""
+
+
+@dataclass(frozen=True, eq=False)
+class TabulatedSizes:
+    """The true group sizes, with what is public of them.
+
+    Attributes:
+        domain: the public facts.
+        true: the sizes of every node.
+    """
+
+    domain: SizesDomain
+    true: TrueSizes
+
+    def digest(self) -> bytes:
+        """A digest of all true sizes, for the derivation of the noise key; never published."""
+        return self.true.digest()
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
+    """A planned release of group sizes.
+
+    Attributes:
+        arguments: what was given.
+        key: the records' path columns and their hierarchy.
+        plan: the noise of every measured level.
+        invariants: which numbers of groups are public.
+        smallest: sizes are raised to this; at least 1 where the numbers of groups are private.
+        largest: K, sizes are cut to this; where K is private, what it is at most.
+        private_maximum: how K is measured, where it is private.
+        caution: a sentence that the statement must carry about the mechanism, if there is one.
+        listed: the public number of groups of every leaf, where planning has read the table (it may be read once only).
+    """
+
+    arguments: SizesArguments
+    key: LeafKey
+    plan: NoisePlan
+    invariants: Invariants
+    smallest: int
+    largest: int
+    private_maximum: PrivateMaximum | None
+    caution: str | None = None
+    listed: IntArray | None = None
+
+    measured_column = "values"
+
+    @property
+    def options(self) -> SizesArguments:
+        """See `Planned.options`."""
+        return self.arguments
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The public tree."""
+        return self.key.hierarchy
+
+    def check_records(self) -> None:
+        """See `Planned.check_records`; the table of public groups is read."""
+        given = self.arguments
+        if given.group is not None:
+            self.engine.check_group_sizes(
+                given.records, self.key, group=given.group, quantity=given.quantity, argument="records"
+            )
+            if given.public_groups is not None:
+                self._groups_listed()
+        else:
+            self.engine.check_group_rows(
+                given.records, self.key, size=str(given.size), groups=str(given.groups), argument="records"
+            )
+
+    def check_plan(self) -> None:
+        """See `Planned.check_plan`."""
+        quantity = effective_quantity(self.arguments.max_quantity, self.smallest, self.largest)
+        check_noise_plan(self, max_quantity=quantity, private_maximum=self.private_maximum is not None)
+
+    def spec(self) -> dict[str, Any]:
+        """See `Planned.spec`."""
+        given, maximum = self.arguments, self.private_maximum
+        return {
+            "statistic": "group_sizes",
+            "tree": repr(self.hierarchy),
+            "columns": list(self.key.columns),
+            "group": given.group,
+            "quantity": given.quantity,
+            "max_quantity": given.max_quantity,
+            "size": given.size,
+            "groups": given.groups,
+            "invariants": self.invariants,
+            "min_group_size": self.smallest,
+            "max_group_size": (
+                self.largest if maximum is None else {"share": float(maximum.share), "at_most": self.largest}
+            ),
+        }
+
+    def table_names(self) -> dict[str, str | None]:
+        """See `Planned.table_names`."""
+        return {
+            "records": table_name(self.arguments.records),
+            "public_groups": table_name(self.arguments.public_groups),
+        }
+
+    def statement(self) -> dict[str, Any]:
+        """See `Planned.statement`."""
+        statement = privacy_statement(
+            statistic="group_sizes",
+            levels=nodes_per_level(self.hierarchy),
+            plan=self.plan,
+            terms=self.terms,
+            mechanism=self.mechanism,
+            invariants=list(sizes_notes.invariants_in_words(self)),
+            notes=list(sizes_notes.notes(self)),
+            dataset=self.dataset,
+            max_quantity=self.arguments.max_quantity,
+        )
+        if self.plan.maximum is not None:
+            statement["maximum"] |= {"at_most": self.largest, "margin": margin(self.plan.maximum.noise)}
+        return statement
+
+    def tabulate(self) -> TabulatedSizes:
+        """See `Planned.tabulate`."""
+        leaves, sizes, groups = self._groups_of_leaves()
+        if int(groups.sum()) > MAX_GROUPS:
+            raise ValueError("records: they hold more than 2^50 groups, beyond which sums are not exact; use fewer")
+        groups_per_leaf = np.zeros(self.hierarchy.n_leaves, dtype=np.int64)
+        np.add.at(groups_per_leaf, leaves, groups)
+        # From here on the domain knows what is public of these, and nothing else.
+        domain = SizesDomain.from_leaves(self.hierarchy, groups_per_leaf, self.smallest, self.largest, self.invariants)
+        self._refuse_long_lists(domain)
+        true = TrueSizes(self.hierarchy, leaves, sizes, groups, domain.groups, self.smallest, self.largest)
+        return TabulatedSizes(domain, true)
+
+    def reconcile(self, true: TabulatedSizes, source: NoiseSource, on_measure: Callable[[str], None]) -> Reconciled:
+        """See `Planned.reconcile`."""
+        domain, clamped, maximum = within_measured_maximum(true.domain, true.true, self.plan, source)
+        measurer = Measurer(clamped, self.plan, source, on_measure)
+        levels = self.mechanism.reconcile(domain, measurer)
+        tables = size_tables(self.hierarchy, levels)
+        return Reconciled(tables, measurer.taken, about_size_tables(domain, levels), maximum)
+
+    def _groups_of_leaves(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Leaf, size and number of groups of every (leaf, size) that has groups."""
+        given, private = self.arguments, self.invariants != "groups"
+        smallest = 0 if private else self.smallest
+        if given.group is None:
+            found = self.engine.group_rows(
+                given.records,
+                self.key,
+                size=str(given.size),
+                groups=str(given.groups),
+                smallest=smallest,
+                largest=self.largest,
+                on_unknown=given.on_unknown,
+                argument="records",
+            )
+        else:
+            found = self.engine.group_sizes(
+                given.records,
+                self.key,
+                group=given.group,
+                quantity=given.quantity,
+                max_quantity=given.max_quantity,
+                smallest=smallest,
+                largest=self.largest,
+                on_unknown=given.on_unknown,
+                argument="records",
+            )
+        if private:  # groups without members are not counted
+            kept = found.sizes > 0
+            return found.leaves[kept], np.maximum(found.sizes[kept], self.smallest), found.groups[kept]
+        if given.group is None:
+            return found.leaves, found.sizes, found.groups
+        return self._with_empty_groups(found.leaves, found.sizes, found.groups)
+
+    def _groups_listed(self) -> IntArray:
+        """The public number of groups of every leaf, int64 (n_leaves,)."""
+        if self.listed is not None:
+            return self.listed.copy()
+        return groups_per_leaf(self.arguments.public_groups, self.hierarchy, self.engine)
+
+    def _with_empty_groups(
+        self, leaves: IntArray, sizes: IntArray, groups: IntArray
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """The groups of the records, and those that only the public table knows."""
+        empty = self._groups_listed()
+        np.subtract.at(empty, leaves, groups)
+        if (empty < 0).any():
+            leaf = self.hierarchy.leaf_table().slice(int(np.argmax(empty < 0)), 1).to_pylist()[0]
+            raise ValueError(
+                f"public_groups: the records hold more groups than it says in the leaf {leaf}; "
+                "correct the public number of groups, or the group column"
+            )
+        without_members = np.flatnonzero(empty)
+        return (
+            np.concatenate([leaves, without_members]),
+            np.concatenate([sizes, np.full(len(without_members), self.smallest)]),
+            np.concatenate([groups, empty[without_members]]),
+        )
+
+    def _refuse_long_lists(self, domain: SizesDomain) -> None:
+        """Refuse sorted sizes that no list of a table can hold, while nothing is spent; their numbers are public."""
+        for level, groups in zip(domain.hierarchy.levels, domain.groups, strict=True):
+            measured = self.chosen.statistics.get(level)
+            if measured == "sorted_sizes" and groups is not None and groups.max() >= MAX_LIST_CELLS:
+                raise ValueError(
+                    f"mechanism: the sorted sizes of a node at {level!r} are {groups.max()} cells, and a measurement "
+                    f'has fewer than 2^31 a node; use the estimator "cumulative" at this level'
+                )
+
+
+def groups_per_leaf(public_groups: Any, hierarchy: Hierarchy, engine: Engine) -> IntArray:
+    """The public number of groups of every leaf, int64 (n_leaves,); a leaf that is not listed has none."""
+    key = LeafKey(hierarchy, hierarchy.columns)
+    listed = engine.count_records(public_groups, (key,), count="groups", on_unknown="error", argument="public_groups")
+    groups = np.zeros(hierarchy.n_leaves, dtype=np.int64)
+    groups[listed.parts[0]] = listed.counts
+    return groups

@@ -1,0 +1,153 @@
+"""What all plans of releases share: the noise of every level, the place in a ledger, the engine."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Set
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from tallytree.accounting import Asked, NoisePlan, Plan, composable_budget, plan_noise
+from tallytree.accounting.scales import next_float, representable
+from tallytree.accounting.sensitivity import Sensitivity, largest_size_sensitivity, level_sensitivities
+from tallytree.accounting.spending import Loss, Posting
+from tallytree.budget import Budget, BudgetSplit, shares
+from tallytree.hierarchy import Tree, nodes_per_level
+from tallytree.ledger import Account, Ledger
+from tallytree.ledger.book import checked_name
+from tallytree.measurements import Statistic
+from tallytree.pipeline.arguments import SharedArguments
+from tallytree.private.engines import Engine, Local
+from tallytree.terms import UNITS, NoiseTerms
+
+AutoSplit = Callable[[Mapping[str, float], bool], BudgetSplit]
+"""What `budget_split="auto"` means: from each level's noise (std_dev) if it had all of the budget, and whether shares
+are of ρ, to weights."""
+
+
+def noise_plan(
+    terms: NoiseTerms,
+    budget: Budget,
+    statistics: Mapping[str, Statistic],
+    tree: Tree,
+    *,
+    auto_split: AutoSplit,
+    max_quantity: int = 1,
+    understatement: Mapping[str, int] | None = None,
+    maximum_share: Fraction | None = None,
+) -> NoisePlan:
+    """The noise of every measured level, with the sensitivity of what is measured there.
+
+    Args:
+        terms: the neighbouring relation, the contribution bound, and how the budget is split and accounted for.
+        budget: what may be spent.
+        statistics: what is measured at each measured level, root first.
+        tree: the public tree.
+        auto_split: the rule of `budget_split="auto"`.
+        max_quantity: the most that one record adds to a group's size.
+        understatement: by which factors a published calibration understates the loss of the levels. The plan then has
+            the noise that was published, and the budget which that truly spends.
+        maximum_share: the share of the budget that measures the largest size, where it is private.
+    """
+    grid = next_float if terms.noise == "opendp" else representable
+    relation, m = terms.relation, terms.max_contributions
+    bounds = level_sensitivities(statistics, relation, m, max_quantity=max_quantity, nodes=nodes_per_level(tree))
+    maximum = None
+    if maximum_share is not None:
+        bound = largest_size_sensitivity(relation, m, max_quantity=max_quantity)
+        maximum = Asked(tree.levels[0], "largest_size", bound, maximum_share)
+    split = terms.budget_split
+    if split == "auto" and isinstance(budget, Budget):
+        std_devs = {level: _std_dev_alone(budget, bound) for level, (_, bound) in bounds.items()}
+        split = auto_split(std_devs, budget.kind != "pure")
+    if not understatement:
+        return plan_noise(budget, bounds, split, terms.accounting, grid, maximum)
+    if not isinstance(budget, Budget) or budget.epsilon is None or budget.delta is not None:
+        raise ValueError(f'budget: {budget!r} must be pure with calibration="as_published", as the paper\'s is')
+    share = shares(split, list(statistics))
+    rest = budget.epsilon * (1 - (maximum_share or 0))
+    true = {level: rest * share[level] * understatement[level] for level in statistics}
+    total = budget.epsilon - rest + sum(true.values(), Fraction(0))
+    if maximum is not None:
+        maximum = replace(maximum, share=(budget.epsilon - rest) / total)
+    return plan_noise(Budget(epsilon=total), bounds, true, terms.accounting, grid, maximum)
+
+
+def account(arguments: SharedArguments, statistic: str, mechanism: object, plan: Plan) -> Account | None:
+    """The place of a release in the ledger that is named; None without one. The ledger is not opened yet.
+
+    Raises:
+        ValueError: a ledger without the name of a data set or the other way round, or a seed beside a ledger.
+        TypeError: a name that is no text.
+    """
+    if arguments.ledger is None and arguments.dataset is None:
+        return None
+    if arguments.ledger is None:
+        raise ValueError(f"dataset: {arguments.dataset!r} is a name in a ledger; give the ledger too, or leave it out")
+    if arguments.dataset is None:
+        raise ValueError(
+            f"dataset: the ledger {_ledger(arguments.ledger).path.name!r} keeps what is spent by data set; name the "
+            "one that the records belong to, and keep to that name whenever its people are released again"
+        )
+    if arguments.seed is not None:
+        raise ValueError(
+            f"seed: {arguments.seed} makes a release that is not private, so no ledger takes it; leave the seed out to "
+            "publish, or the ledger to experiment"
+        )
+    posting = Posting(
+        dataset=checked_name(arguments.dataset),
+        statistic=statistic,
+        mechanism=type(mechanism).__name__,
+        neighboring=arguments.relation,
+        max_contributions=arguments.max_contributions,
+        unit=UNITS[statistic],
+        loss=Loss.of(plan),
+    )
+    return Account(_ledger(arguments.ledger), posting)
+
+
+def check_statistics(mechanism: Any, wanted: Mapping[str, Statistic], allowed: Mapping[str, Set[Statistic]]) -> None:
+    """Refuse a mechanism that wants something measured where its sensitivity would not hold."""
+    for level, statistic in wanted.items():
+        if statistic not in allowed.get(level, ()):
+            raise ValueError(
+                f"mechanism: {type(mechanism).__name__} wants {statistic!r} measured at {level!r}; "
+                f"what can be measured there is {' or '.join(sorted(allowed.get(level, ()))) or 'nothing'}"
+            )
+
+
+def chosen_engine(given: object) -> Engine:
+    """The engine that was given, or the default.
+
+    Raises:
+        TypeError: not an engine.
+    """
+    if given is None:
+        return Local()
+    if not isinstance(given, Engine):
+        raise TypeError(f"engine: a {type(given).__name__} must be one of tallytree.engines, for instance Local()")
+    return given
+
+
+def warn_caller(message: str) -> None:
+    """Warn at the line that called this library, however many of its own functions lie between."""
+    package = __name__.partition(".")[0]
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level - 1)
+
+
+def _ledger(given: Ledger | str | os.PathLike[str]) -> Ledger:
+    return given if isinstance(given, Ledger) else Ledger(given)
+
+
+def _std_dev_alone(budget: Budget, bound: Sensitivity) -> float:
+    """The standard deviation of a cell's noise, about, if a level had all of the budget."""
+    if budget.epsilon is not None and budget.delta is None:
+        return math.sqrt(2) * bound.l1 / float(budget.epsilon)
+    return math.sqrt(bound.l2_squared / (2 * float(composable_budget(budget, "zcdp"))))

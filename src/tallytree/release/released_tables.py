@@ -1,0 +1,51 @@
+"""Released values as the tables of a release, and what a statement says about these tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tallytree.counts.released_counts import ReleasedCounts
+from tallytree.hierarchy import Hierarchy, Tree
+from tallytree.release.level_tables import LevelTable, NodeTable
+from tallytree.sizes import SizesDomain
+from tallytree.sizes.mechanism import (
+    ReleasedSizes,
+    count_fractional,
+    count_negative,
+    count_violations,
+    keeps_public_groups,
+)
+
+
+def count_tables(tree: Tree, levels: Sequence[ReleasedCounts]) -> dict[str, LevelTable]:
+    """The released tables of counts, root first; with the standard deviation where the mechanism knows it."""
+
+    def columns(level: ReleasedCounts) -> pa.Table:
+        known = {} if level.std_dev is None else {"std_dev": level.std_dev}
+        return pa.table({"count": level.counts, **known})
+
+    return {
+        name: NodeTable(tree, depth, level.nodes, columns(level))
+        for depth, (name, level) in enumerate(zip(tree.levels, levels, strict=True))
+    }
+
+
+def size_tables(hierarchy: Hierarchy, levels: Sequence[ReleasedSizes]) -> dict[str, LevelTable]:
+    """The released tables of group sizes, root first."""
+    return {
+        name: NodeTable(hierarchy, depth, level.nodes, pa.table({"size": level.sizes, "groups": level.groups}))
+        for depth, (name, level) in enumerate(zip(hierarchy.levels, levels, strict=True))
+    }
+
+
+def about_size_tables(domain: SizesDomain, levels: Sequence[ReleasedSizes]) -> dict[str, Any]:
+    """What a statement says about released tables of group sizes."""
+    return {
+        "constraint_violations": count_violations(domain.hierarchy, levels, domain.largest),
+        "negative_numbers": count_negative(levels),
+        "fractional_numbers": count_fractional(levels),
+        "public_groups_kept": keeps_public_groups(domain, levels),
+    }
