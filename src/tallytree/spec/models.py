@@ -15,6 +15,7 @@ from pydantic import Field, PrivateAttr, create_model
 from tallytree import counts, sizes
 from tallytree.budget import Budget
 from tallytree.counts import CountsMechanism
+from tallytree.engines import Engine, Local
 from tallytree.hierarchy import Hierarchy
 from tallytree.ledger import Ledger
 from tallytree.mechanism import Mechanism
@@ -30,7 +31,6 @@ from tallytree.pipeline import (
 from tallytree.pipeline.arguments import RecordOptions, SharedArguments
 from tallytree.pipeline.signature import option_docs
 from tallytree.postprocess.reconcile_sizes import reconcile_group_sizes
-from tallytree.engines import Engine, Local
 from tallytree.product import Product
 from tallytree.release import Release, refuse_existing, require_writable
 from tallytree.sizes import PrivateMaximum, SizesMechanism
