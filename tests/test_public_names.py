@@ -1,0 +1,70 @@
+"""What users see: the names that tab completion offers, and the signatures and help texts of the public functions."""
+
+import inspect
+
+import pytest
+
+import tallytree as tt
+from tallytree.audit import audit
+from tallytree.pipeline.arguments import CountsArguments, FlowsArguments, SizesArguments
+from tallytree.pipeline.signature import option_docs
+
+FUNCTIONS = [
+    (tt.release_counts, CountsArguments),
+    (tt.release_flows, FlowsArguments),
+    (tt.release_group_sizes, SizesArguments),
+]
+
+
+def test_the_package_offers_what_users_need_and_nothing_else():
+    assert dir(tt) == sorted(
+        [
+            "Budget", "BudgetExceeded", "Hierarchy", "Product", "Release", "__version__", "counts", "engines",
+            "reconcile_group_sizes", "release_counts", "release_flows", "release_group_sizes", "replicate_errors",
+            "sizes",
+        ]
+    )  # fmt: skip
+    assert all(getattr(tt, name) is not None for name in tt.__all__)
+    assert dir(tt.engines) == ["Engine", "Local", "Remembering"]
+
+
+@pytest.mark.parametrize(("function", "arguments"), FUNCTIONS)
+def test_a_signature_has_every_option_with_its_default(function, arguments):
+    parameters = inspect.signature(function).parameters
+    constructor = inspect.signature(arguments).parameters
+    assert {name: each.default for name, each in parameters.items()} == {
+        name: each.default for name, each in constructor.items()
+    }
+    assert {name: each.kind for name, each in parameters.items()} == {
+        name: each.kind for name, each in constructor.items()
+    }
+    assert parameters["neighboring"].default is inspect.Parameter.empty
+
+
+@pytest.mark.parametrize(("function", "arguments"), FUNCTIONS)
+def test_a_help_text_describes_every_option(function, arguments):
+    text = inspect.getdoc(function)
+    assert "{arguments}" not in text
+    assert max(map(len, function.__doc__.splitlines())) <= 120
+    for name, (_, doc) in option_docs(arguments).items():
+        assert f"\n    {name}: " in text
+        assert " ".join(doc.text.split()) in " ".join(text.split())
+
+
+def test_the_audit_has_the_options_that_decide_the_noise_and_none_of_a_run():
+    parameters = inspect.signature(audit).parameters
+    assert {"neighboring", "max_contributions", "budget_split", "accounting", "noise"} < set(parameters)
+    assert not {"ledger", "dataset", "engine", "on_unknown"} & set(parameters)
+    assert list(parameters)[:5] == ["mechanism", "tree", "data", "neighbor", "budget"]
+
+
+def test_a_call_that_does_not_fit_names_the_function():
+    with pytest.raises(TypeError, match=r"^release_counts\(\) missing .*'neighboring'"):
+        tt.release_counts([], None, tt.Budget(epsilon=1))
+    with pytest.raises(TypeError, match=r"^release_flows\(\) got an unexpected keyword argument 'group'"):
+        tt.release_flows([], group="home")
+
+
+def test_aliases_of_the_relation_are_one_relation():
+    given = [CountsArguments(None, None, None, neighboring=name) for name in ("change_one", "bounded", "replace_one")]
+    assert {(each.neighboring, each.relation) for each in given} == {("change_one", "change_one")}
