@@ -25,7 +25,7 @@ from tallytree.spec import (
     read_document,
 )
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 
 COUNTS = """\
