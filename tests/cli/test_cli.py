@@ -1,4 +1,5 @@
 import errno
+import importlib
 import logging
 import os
 import pty
@@ -98,9 +99,10 @@ def nothing_drawn(monkeypatch):
     def refuse(*arguments, **options):
         pytest.fail("the private side was opened")
 
-    for kind in (jobs.counts, jobs.sizes):
-        monkeypatch.setattr(kind, "Measurer", refuse)
-        monkeypatch.setattr(kind, "paid_noise", refuse)
+    for kind in ("counts_job", "sizes_job"):
+        module = importlib.import_module(f"tallytree.pipeline.{kind}")
+        monkeypatch.setattr(module, "Measurer", refuse)
+        monkeypatch.setattr(module, "paid_noise", refuse)
     for name in ("count_records", "group_sizes", "group_rows"):
         original = getattr(tt.engines.Local, name)
 

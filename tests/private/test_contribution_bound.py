@@ -12,7 +12,7 @@ import pytest
 import tallytree as tt
 from tallytree import counts as mechanisms
 from tallytree.counts import CountsMechanism
-from tallytree.pipeline import Options, counts_job
+from tallytree.pipeline import Options, counts_job, group_sizes_job
 from tallytree.private.noise import entropy
 from tallytree.spec import load_spec
 
@@ -222,7 +222,7 @@ def test_group_sizes_take_no_person(areas):
     with pytest.raises(TypeError, match="person"):
         tt.release_group_sizes(RECORDS, areas, LOUD, neighboring="add_remove", group="who", person="who")
     with pytest.raises(ValueError, match="person: 'who' is about counts and flows"):
-        tt.planning.group_sizes_job(RECORDS, areas, LOUD, Options(neighboring="add_remove", person="who"), group="who")
+        group_sizes_job(RECORDS, areas, LOUD, Options(neighboring="add_remove", person="who"), group="who")
 
 
 # --- The spec ---
