@@ -86,7 +86,7 @@ MISTAKES = {
         "change_one",
         "chang_one",
         ', line 9, neighboring: \'chang_one\' is not known; choose "add_remove" (alias "unbounded") or "change_one" '
-        '(alias "bounded")',
+        '(aliases "bounded", "replace_one")',
     ),
     "an unknown statistic": (
         "statistic: counts",
