@@ -151,6 +151,7 @@ def test_tails(draw, scale):
         assert stats.binomtest(int((sides >= edge).sum()), DRAWS, tail).pvalue > 1e-4
 
 
+@pytest.mark.needs("opendp")
 @pytest.mark.parametrize(
     ("draw", "oracle"),
     [(discrete_laplace, opendp_laplace), (discrete_gaussian, opendp_gaussian)],
