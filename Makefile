@@ -6,13 +6,20 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SOURCES := pyproject.toml README.md $(shell find src -name '*.py' -o -name 'py.typed')
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-all lint bench clean
 
 demo: $(VENV)/.wheel
 	$(BIN)/tallytree demo
 
+# A file is run by one process, so that its kernels are compiled and its fixtures made once. Files in order of their names:
+# xdist would begin with those that have most tests, and end with those that take longest.
+PYTEST := TALLYTREE_TEST_INSTALLED=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
 test: $(VENV)/.dev
-	TALLYTREE_TEST_INSTALLED=1 $(BIN)/python -m pytest -n auto
+	$(PYTEST) -m "not slow"
+
+test-all: $(VENV)/.dev
+	$(PYTEST)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

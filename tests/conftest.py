@@ -1,5 +1,6 @@
-"""Fixtures that several tests share."""
+"""Fixtures that several tests share, and what a test needs to run."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,6 +9,20 @@ import pytest
 import tallytree as tt
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+EXTRA_OF = {"opendp": "opendp"} | dict.fromkeys(
+    ("cvxpy", "clarabel", "highspy", "osqp", "scs", "ortools", "pyscipopt"), "papers"
+)
+
+
+def pytest_runtest_setup(item):
+    """Skip a test marked `needs("package", ...)` where a package of an optional extra is not installed.
+
+    The package is looked for, not imported: OR-tools and highspy cannot be loaded in one process.
+    """
+    for marker in item.iter_markers("needs"):
+        for package in marker.args:
+            if find_spec(package) is None:
+                pytest.skip(f"{package}, of the extra tallytree[{EXTRA_OF[package]}], is not installed")
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,7 @@
-"""The main job end to end, for both statistics: what is released, what is stated, and what is refused."""
+"""Releases of counts, flows and group sizes end to end: what is released, and what the statement says."""
 
-import importlib.util
-import itertools
 import json
 import logging
-import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,63 +13,8 @@ import pyarrow.parquet
 import pytest
 
 import tallytree as tt
-from tallytree.counts.top_down import NEEDS
-from tallytree.ledger.book import Ledger
+from helpers.releases import EXACT, PEOPLE, PUBLIC, counts, flows, group_sizes, numbers
 from tallytree.pipeline import CountsArguments, plan_counts
-
-PEOPLE = pa.table({"state": ["A"] * 60 + ["B"] * 40, "county": ["x"] * 50 + ["y"] * 10 + ["x"] * 40})
-HOUSEHOLDS = pd.DataFrame(
-    {
-        "state": ["A"] * 6 + ["B"] * 3,
-        "county": ["x"] * 5 + ["y"] + ["x"] * 3,
-        "household": [1, 1, 1, 2, 2, 3, 4, 5, 5],
-    }
-)
-PUBLIC = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"], "groups": [4, 1, 2]})
-EXACT = tt.Budget(epsilon=10_000)
-
-
-def counts(areas, **changes):
-    arguments = {"budget": tt.Budget(epsilon=1), "neighboring": "change_one"} | changes
-    return tt.release_counts(arguments.pop("records", PEOPLE), areas, **arguments)
-
-
-def group_sizes(areas, **changes):
-    arguments = {
-        "records": HOUSEHOLDS,
-        "budget": tt.Budget(epsilon=1),
-        "neighboring": "add_remove",
-        "group": "household",
-        "public_groups": PUBLIC,
-        "max_group_size": 20,
-    } | changes
-    return tt.release_group_sizes(arguments.pop("records"), areas, **arguments)
-
-
-def flows(areas, **changes):
-    trips = pa.table(
-        {
-            "o_state": ["A", "A", "B"] * 20,
-            "o_county": ["x", "y", "x"] * 20,
-            "d_state": ["B", "A", "A"] * 20,
-            "d_county": ["x", "z", "x"] * 20,
-        }
-    )
-    arguments = {
-        "trips": trips,
-        "origins": areas,
-        "destinations": areas,
-        "origin": ["o_state", "o_county"],
-        "destination": ["d_state", "d_county"],
-        "budget": tt.Budget(epsilon=1, delta=1e-8),
-        "neighboring": "change_one",
-    } | changes
-    return tt.release_flows(arguments.pop("trips"), **arguments)
-
-
-def numbers(release, level):
-    """A published table without its standard deviations."""
-    return release.table(level).drop_columns(["std_dev"])
 
 
 def test_counts_at_every_level_with_next_to_no_noise(areas):
@@ -327,15 +268,6 @@ def test_a_file_that_several_paths_lead_to_is_counted_once(areas, tmp_path):
         assert exact.table("all")["count"].to_pylist() == [100 if "**" not in str(path) else 200]
 
 
-@pytest.mark.parametrize("marker", ["_delta_log/0.json", "metadata/v1.metadata.json", ".hoodie/x"])
-def test_a_table_with_a_log_is_refused(areas, tmp_path, marker):
-    (tmp_path / marker).parent.mkdir()
-    (tmp_path / marker).write_text("{}")
-    pa.parquet.write_table(PEOPLE, tmp_path / "part.parquet")
-    with pytest.raises(ValueError, match="records: .* is a table with a log"):  # noqa: RUF043
-        counts(areas, records=tmp_path)
-
-
 def test_a_job_shows_nothing_of_its_records(areas):
     job = plan_counts(CountsArguments(PEOPLE, areas, tt.Budget(epsilon=1), neighboring="change_one"))
     assert '"x"' not in repr(job)
@@ -354,87 +286,6 @@ def test_noise_can_come_from_opendp(areas):
     assert release.measurements("state")["value"].to_pylist() != [60, 40]
     gaussian = group_sizes(areas, noise="opendp", budget=tt.Budget(rho=0.1))
     assert gaussian.statement["levels"][0]["noise"]["distribution"] == "discrete_gaussian"
-
-
-BLACK_BOXES = [
-    (publish, tt.counts.TopDown(projection))
-    for publish in (counts, flows)
-    for projection, packages in NEEDS.items()
-    if all(map(importlib.util.find_spec, packages))
-]
-MECHANISMS = [
-    (counts, tt.counts.TopDown()),
-    (counts, tt.counts.TopDown(projection="euclidean")),
-    (flows, tt.counts.TopDown()),
-    (flows, tt.counts.TopDown(sparsity=2)),
-    (counts, tt.counts.LeastSquares()),
-    (counts, tt.counts.LeastSquares(sparsity=2)),
-    (flows, tt.counts.LeastSquares()),
-    (flows, tt.counts.LeastSquares(sparsity=2)),
-    *BLACK_BOXES,
-    (group_sizes, tt.sizes.Matching()),
-    (group_sizes, tt.sizes.Matching(estimator="sorted", norm=2)),
-    (group_sizes, tt.sizes.Matching(estimator="naive", merge="average")),
-    (group_sizes, tt.sizes.HistogramProjection()),
-    (group_sizes, tt.sizes.CumulativeProjection()),
-    (group_sizes, tt.sizes.Chain()),
-    (group_sizes, tt.sizes.CensusTopDown()),
-    (group_sizes, tt.sizes.Joint()),
-    (group_sizes, tt.sizes.BottomUp()),
-]
-BUDGETS = [tt.Budget(epsilon=0.05), tt.Budget(epsilon=1, delta=1e-6), tt.Budget(rho=0.3)]
-
-
-CONFORMING = [
-    *itertools.product(MECHANISMS, BUDGETS),
-    # It takes no other budget, and its noise is Laplace.
-    *(((publish, tt.counts.StabilityHistogram()), BUDGETS[1]) for publish in (counts, flows)),
-]
-
-
-@pytest.mark.parametrize("neighboring", ["add_remove", "change_one"])
-@pytest.mark.parametrize(("case", "budget"), CONFORMING)
-def test_every_mechanism_conforms(areas, case, budget, neighboring):
-    publish, mechanism = case
-    release = publish(areas, mechanism=mechanism, budget=budget, neighboring=neighboring)
-    statement = release.statement
-    number = "groups" if publish is group_sizes else "count"
-    tables = [release.to_pandas(level) for level in release.levels]
-    for above, here in itertools.pairwise(tables):
-        assert (here[number] >= 0).all()
-        assert here[number].dtype == np.int64
-        shared = [column for column in above.columns if column not in (number, "std_dev")]
-        if shared:
-            summed = here.groupby(shared)[number].sum()
-            expected = above.set_index(shared)[number]
-            assert summed[summed > 0].to_dict() == expected[expected > 0].to_dict()
-        else:
-            assert here[number].sum() == above[number].sum()
-    assert statement["mechanism"]["name"] == type(mechanism).__name__
-    for name, amount in statement["budget"].items():
-        assert statement["spent"][name] <= amount
-    laplace = budget.kind == "pure" or isinstance(mechanism, tt.counts.StabilityHistogram)
-    expected = "discrete_laplace" if laplace else "discrete_gaussian"
-    assert {level["noise"]["distribution"] for level in statement["levels"] if level["measured"]} == {expected}
-
-
-@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
-@pytest.mark.parametrize("mechanism", [tt.sizes.Independent(), tt.sizes.MeanConsistency()], ids=repr)
-def test_mechanisms_for_comparison_keep_to_the_budget_and_to_public_numbers(areas, mechanism, budget):
-    with pytest.warns(UserWarning, match="For comparison only"):
-        release = group_sizes(areas, mechanism=mechanism, budget=budget, neighboring="change_one")
-    for name, amount in release.statement["budget"].items():
-        assert release.statement["spent"][name] <= amount
-    tables = [release.to_pandas(level) for level in release.levels]
-    assert len({table["groups"].sum() for table in tables}) == 1
-    assert {table["groups"].dtype for table in tables} == {
-        np.dtype(np.float64 if isinstance(mechanism, tt.sizes.MeanConsistency) else np.int64)
-    }
-
-
-def test_a_table_is_no_hierarchy_and_is_told_how_to_become_one():
-    with pytest.raises(TypeError, match=r"hierarchy: Table must be .* tallytree\.Hierarchy\.from_table\(leaves"):
-        tt.release_counts(PEOPLE, PEOPLE, EXACT, neighboring="change_one")
 
 
 def test_a_single_valued_top_column_may_be_missing_in_the_records():
@@ -456,64 +307,6 @@ def test_no_records_at_all_is_a_release_like_any_other(areas):
     assert release.table("county").num_rows == 4
 
 
-BAD_COUNTS = [
-    ({"mechanism": tt.counts.TopDown}, TypeError, r"must be one of tallytree.counts, TopDown\(\), with parentheses"),
-    ({"neighboring": "both"}, ValueError, "neighboring: 'both' is not known"),
-    ({"max_contributions": 0}, ValueError, "max_contributions: 0 must be at least 1"),
-    ({"max_contributions": 1.5}, TypeError, "max_contributions: 1.5 must be an integer"),
-    ({"on_unknown": "ignore"}, ValueError, "on_unknown: 'ignore' is not known"),
-    ({"noise": "numpy"}, ValueError, "noise: 'numpy' is not known"),
-    ({"noise": "opendp", "seed": 1}, ValueError, "seed: OpenDP"),
-    ({"seed": "1"}, TypeError, "seed: '1' must be an integer"),
-    ({"accounting": "zcdp"}, ValueError, "needs no conversion"),
-    ({"budget": 1.0}, TypeError, "budget: 1.0 must be a tallytree.Budget"),
-    ({"budget_split": {"state": 1}}, ValueError, "no weight for the level 'county'"),
-    ({"mechanism": tt.sizes.Matching()}, TypeError, "must be one of tallytree.counts"),
-    ({"mechanism": "TopDown"}, TypeError, "must be one of tallytree.counts"),
-    ({"count": 3}, TypeError, "count: 3 must be the name of a column"),
-    ({"count": "n"}, ValueError, "column 'n' is missing"),
-    ({"records": 42}, TypeError, "records: int is not a table"),
-    ({"engine": "duckdb"}, TypeError, "engine: 'duckdb' must be one of tallytree.engines"),
-]
-
-
-@pytest.mark.parametrize(("changes", "error", "message"), BAD_COUNTS)
-def test_a_bad_argument_of_counts_is_named(areas, changes, error, message):
-    with pytest.raises(error, match=message):
-        counts(areas, **changes)
-
-
-BAD_SIZES = [
-    ({"group": None}, ValueError, "group: name either the column group, .* or both size and groups"),
-    ({"size": "n"}, ValueError, "group: name either the column group, .* or both size and groups"),
-    (
-        {"public_groups": None, "invariants": "groups"},
-        ValueError,
-        "public_groups: entity rows do not show groups without members",
-    ),
-    ({"invariants": "none"}, ValueError, "public_groups: with invariants='none' the groups per leaf are private"),
-    ({"invariants": "all"}, ValueError, "invariants: 'all' is not known"),
-    ({"max_quantity": 3}, ValueError, "max_quantity: 3 cuts the column that quantity names"),
-    ({"quantity": "cars", "max_quantity": 0}, ValueError, "max_quantity: 0 must be at least 1"),
-    ({"quantity": "cars", "max_quantity": 2.5}, TypeError, "max_quantity: 2.5 must be an integer"),
-    ({"quantity": "cars"}, ValueError, "column 'cars' .*is missing"),
-    ({"quantity": 3}, TypeError, "quantity: 3 must be the name of a column"),
-    ({"group": None, "size": "n", "groups": "h"}, ValueError, "public_groups: .* leave it out"),
-    ({"max_group_size": 0}, ValueError, "max_group_size: 0 must be at least 1"),
-    ({"max_group_size": True}, TypeError, "max_group_size: True must be an integer"),
-    ({"min_group_size": -1}, ValueError, "min_group_size: -1 must be at least 0"),
-    ({"min_group_size": 20}, ValueError, "min_group_size: 20 must be less than max_group_size, which is 20"),
-    ({"mechanism": tt.counts.TopDown()}, TypeError, "must be one of tallytree.sizes"),
-    ({"public_groups": PUBLIC.slice(1)}, ValueError, "public_groups: the records hold more groups than it says .*'A'"),
-]
-
-
-@pytest.mark.parametrize(("changes", "error", "message"), BAD_SIZES)
-def test_a_bad_argument_of_group_sizes_is_named(areas, changes, error, message):
-    with pytest.raises(error, match=message):
-        group_sizes(areas, **changes)
-
-
 def test_numbers_and_names_of_numpy_and_pandas_are_taken(areas):
     first, second = (counts(areas, seed=seed).measurements("county") for seed in (7, np.int64(7)))
     assert first.equals(second)
@@ -521,50 +314,6 @@ def test_numbers_and_names_of_numpy_and_pandas_are_taken(areas):
     assert json.loads(json.dumps(release.statement))["mechanism"]["options"]["norm"] == 2
     table = PUBLIC.to_pandas()
     assert tt.Hierarchy.from_table(table, levels=table.columns[:2]).levels == ("all", "state", "county")
-
-
-def test_a_missing_extra_is_named_before_anything_is_read(areas, monkeypatch):
-    monkeypatch.setitem(sys.modules, "opendp", None)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ModuleNotFoundError, match=r'"opendp" needs OpenDP, .* pip install "tallytree\[opendp\]"'):
-        counts(areas, noise="opendp", records="nowhere.parquet")
-
-
-def test_a_bad_argument_of_flows_is_named(areas):
-    with pytest.raises(ValueError, match="tree: 'both' is not known"):
-        flows(areas, tree="both")
-    with pytest.raises(TypeError, match="origin: 'o_state' must be a list of column names"):
-        flows(areas, origin="o_state")
-    with pytest.raises(ValueError, match="names 1 columns, but its hierarchy has the levels state, county"):
-        flows(areas, origin=["o_county"])
-    with pytest.raises(ValueError, match="trips: column 'nowhere' is missing"):
-        flows(areas, origin=["o_state", "nowhere"])
-    with pytest.raises(TypeError, match=r"origins: str must be a tallytree\.Hierarchy"):
-        flows(areas, origins="areas")
-    with pytest.raises(ValueError, match="destination: 'o_state' is a column of origin too"):
-        flows(areas, destination=["o_state", "d_county"])
-    with pytest.raises(TypeError, match="hierarchy: str must be"):
-        tt.release_counts(PEOPLE, "areas", EXACT, neighboring="change_one")
-
-
-def test_the_neighbouring_relation_has_no_default(areas):
-    with pytest.raises(TypeError, match="neighboring"):
-        tt.release_counts(PEOPLE, areas, EXACT)
-
-
-def test_a_refused_release_draws_no_noise(areas, monkeypatch):
-    def drawn(*arguments):
-        raise AssertionError("noise was drawn")
-
-    monkeypatch.setattr("tallytree.private.noise.noise_source.KeyedNoise.draw", drawn)
-    for changes, error, _ in BAD_COUNTS:
-        with pytest.raises(error):
-            counts(areas, **changes)
-    for changes, error, _ in BAD_SIZES:
-        with pytest.raises(error):
-            group_sizes(areas, **changes)
-    with pytest.raises(AssertionError, match="noise was drawn"):
-        counts(areas)
 
 
 def test_planted_counts_are_in_no_output_log_or_file(areas, tmp_path, monkeypatch, caplog, capfd):
@@ -595,47 +344,3 @@ def test_planted_counts_are_in_no_output_log_or_file(areas, tmp_path, monkeypatc
     for secret in secrets:
         assert not any(str(secret) in text for text in texts)
     assert list((tmp_path / "temporary").iterdir()) == []
-
-
-def test_public_names():
-    assert set(tt.__all__) == {
-        "Budget",
-        "BudgetExceeded",
-        "Hierarchy",
-        "Product",
-        "Release",
-        "counts",
-        "engines",
-        "reconcile_group_sizes",
-        "release_counts",
-        "release_flows",
-        "release_group_sizes",
-        "replicate_errors",
-        "sizes",
-        "solvers",
-    }
-    assert all(getattr(tt, name) is not None for name in tt.__all__)
-    assert tt.__version__
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        tt.nothing  # noqa: B018
-
-
-def test_importing_tallytree_loads_nothing_heavy():
-    heavy = "{'numba', 'pyarrow', 'duckdb', 'pandas', 'numpy', 'pydantic', 'typer'}"
-    script = f"import sys, tallytree; print(sorted({heavy} & set(sys.modules)))"
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize("mechanism", [tt.counts.LeastSquares(), tt.counts.TopDown()])
-def test_more_records_than_can_be_added_up_are_refused_before_anything_is_paid(areas, tmp_path, mechanism):
-    ledger = Ledger(tmp_path / "ledger.db")
-    for number, refused in ((2**58, False), (2**58 + 1, True)):
-        records = pa.table({"state": ["A", "B"], "county": ["x", "x"], "people": [2**57, number - 2**57]})
-        asked = {"records": records, "count": "people", "mechanism": mechanism, "ledger": ledger, "dataset": "people"}
-        if refused:
-            with pytest.raises(ValueError, match=r"^records: counts add up to more than 2\^58; use a coarser unit$"):
-                counts(areas, **asked)
-        else:
-            assert counts(areas, **asked).table("all")["count"].to_pylist() == [number]
-    assert len(ledger.entries()) == 1

@@ -1,4 +1,5 @@
 import errno
+import importlib
 import logging
 import os
 import pty
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 
 import tallytree as tt
 from tallytree.cli import app
-from tallytree.pipeline import PlannedCounts, planned, planned_counts, planned_sizes
+from tallytree.pipeline import PlannedCounts
 from tallytree.release import Release
 
 STATES = ['North, "upper"', "South\nand low", "Ærø; [red]"]
@@ -98,9 +99,10 @@ def nothing_drawn(monkeypatch):
     def refuse(*arguments, **options):
         pytest.fail("the private side was opened")
 
-    monkeypatch.setattr(planned, "paid_noise", refuse)
-    for module in (planned_counts, planned_sizes):
+    for kind in ("counts_job", "sizes_job"):
+        module = importlib.import_module(f"tallytree.pipeline.{kind}")
         monkeypatch.setattr(module, "Measurer", refuse)
+        monkeypatch.setattr(module, "paid_noise", refuse)
     for name in ("count_records", "group_sizes", "group_rows"):
         original = getattr(tt.engines.Local, name)
 

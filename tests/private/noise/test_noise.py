@@ -151,6 +151,7 @@ def test_tails(draw, scale):
         assert stats.binomtest(int((sides >= edge).sum()), DRAWS, tail).pvalue > 1e-4
 
 
+@pytest.mark.needs("opendp")
 @pytest.mark.parametrize(
     ("draw", "oracle"),
     [(discrete_laplace, opendp_laplace), (discrete_gaussian, opendp_gaussian)],
@@ -339,6 +340,7 @@ def test_the_scale_drawn_at_is_the_representable_one(draw, scale):
     np.testing.assert_array_equal(draw(scale, 50, KEY), draw(representable(scale), 50, KEY))
 
 
+@pytest.mark.needs("opendp")
 @pytest.mark.parametrize(("oracle", "maker"), [(opendp_laplace, "make_laplace"), (opendp_gaussian, "make_gaussian")])
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(2, 3), 0.1, 1, Fraction(10**9, 7)])
 def test_opendps_scale_is_the_next_float_that_is_not_smaller(monkeypatch, oracle, maker, scale):
@@ -356,6 +358,7 @@ def test_opendps_scale_is_the_next_float_that_is_not_smaller(monkeypatch, oracle
     assert Fraction(math.nextafter(used[0], 0)) < Fraction(scale) <= Fraction(used[0]) == next_float(scale)
 
 
+@pytest.mark.needs("opendp")
 def test_opendp_draws_afresh_across_its_chunks(monkeypatch):
     monkeypatch.setattr(noise, "_OPENDP_CHUNK", 100)
     values = opendp_laplace(1000, 250)

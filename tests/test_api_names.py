@@ -1,6 +1,8 @@
-"""What users see: the names that tab completion offers, and the signatures and help texts of the public functions."""
+"""What users see: public names, signatures and help texts; and how little `import tallytree` loads."""
 
 import inspect
+import subprocess
+import sys
 
 import pytest
 
@@ -14,6 +16,36 @@ FUNCTIONS = [
     (tt.release_flows, FlowsArguments),
     (tt.release_group_sizes, SizesArguments),
 ]
+
+
+def test_public_names():
+    assert set(tt.__all__) == {
+        "Budget",
+        "BudgetExceeded",
+        "Hierarchy",
+        "Product",
+        "Release",
+        "counts",
+        "engines",
+        "reconcile_group_sizes",
+        "release_counts",
+        "release_flows",
+        "release_group_sizes",
+        "replicate_errors",
+        "sizes",
+        "solvers",
+    }
+    assert all(getattr(tt, name) is not None for name in tt.__all__)
+    assert tt.__version__
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        tt.nothing  # noqa: B018
+
+
+def test_importing_tallytree_loads_nothing_heavy():
+    heavy = "{'numba', 'pyarrow', 'duckdb', 'pandas', 'numpy', 'pydantic', 'typer'}"
+    script = f"import sys, tallytree; print(sorted({heavy} & set(sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
 
 
 def test_the_package_offers_what_users_need_and_nothing_else():

@@ -1,0 +1,67 @@
+"""Small releases of each statistic, which tests vary by one argument at a time."""
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+
+import tallytree as tt
+
+PEOPLE = pa.table({"state": ["A"] * 60 + ["B"] * 40, "county": ["x"] * 50 + ["y"] * 10 + ["x"] * 40})
+
+
+HOUSEHOLDS = pd.DataFrame(
+    {
+        "state": ["A"] * 6 + ["B"] * 3,
+        "county": ["x"] * 5 + ["y"] + ["x"] * 3,
+        "household": [1, 1, 1, 2, 2, 3, 4, 5, 5],
+    }
+)
+
+
+PUBLIC = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"], "groups": [4, 1, 2]})
+
+
+EXACT = tt.Budget(epsilon=10_000)
+
+
+def counts(areas, **changes):
+    arguments = {"budget": tt.Budget(epsilon=1), "neighboring": "change_one"} | changes
+    return tt.release_counts(arguments.pop("records", PEOPLE), areas, **arguments)
+
+
+def group_sizes(areas, **changes):
+    arguments = {
+        "records": HOUSEHOLDS,
+        "budget": tt.Budget(epsilon=1),
+        "neighboring": "add_remove",
+        "group": "household",
+        "public_groups": PUBLIC,
+        "max_group_size": 20,
+    } | changes
+    return tt.release_group_sizes(arguments.pop("records"), areas, **arguments)
+
+
+def flows(areas, **changes):
+    trips = pa.table(
+        {
+            "o_state": ["A", "A", "B"] * 20,
+            "o_county": ["x", "y", "x"] * 20,
+            "d_state": ["B", "A", "A"] * 20,
+            "d_county": ["x", "z", "x"] * 20,
+        }
+    )
+    arguments = {
+        "trips": trips,
+        "origins": areas,
+        "destinations": areas,
+        "origin": ["o_state", "o_county"],
+        "destination": ["d_state", "d_county"],
+        "budget": tt.Budget(epsilon=1, delta=1e-8),
+        "neighboring": "change_one",
+    } | changes
+    return tt.release_flows(arguments.pop("trips"), **arguments)
+
+
+def numbers(release, level):
+    """A published table without its standard deviations."""
+    return release.table(level).drop_columns(["std_dev"])

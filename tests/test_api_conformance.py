@@ -1,0 +1,90 @@
+"""What every release must keep to, whatever its mechanism. A new mechanism adds a line to MECHANISMS."""
+
+import importlib.util
+import itertools
+
+import numpy as np
+import pytest
+
+import tallytree as tt
+from helpers.releases import counts, flows, group_sizes
+from tallytree.counts.top_down import NEEDS
+
+BLACK_BOXES = [
+    (publish, tt.counts.TopDown(projection))
+    for publish in (counts, flows)
+    for projection, packages in NEEDS.items()
+    if all(map(importlib.util.find_spec, packages))
+]
+
+
+MECHANISMS = [
+    (counts, tt.counts.TopDown()),
+    (counts, tt.counts.TopDown(projection="euclidean")),
+    (flows, tt.counts.TopDown()),
+    (flows, tt.counts.TopDown(sparsity=2)),
+    (counts, tt.counts.LeastSquares()),
+    (counts, tt.counts.LeastSquares(sparsity=2)),
+    (flows, tt.counts.LeastSquares()),
+    (flows, tt.counts.LeastSquares(sparsity=2)),
+    *BLACK_BOXES,
+    (group_sizes, tt.sizes.Matching()),
+    (group_sizes, tt.sizes.Matching(estimator="sorted", norm=2)),
+    (group_sizes, tt.sizes.Matching(estimator="naive", merge="average")),
+    (group_sizes, tt.sizes.HistogramProjection()),
+    (group_sizes, tt.sizes.CumulativeProjection()),
+    (group_sizes, tt.sizes.Chain()),
+    (group_sizes, tt.sizes.CensusTopDown()),
+    (group_sizes, tt.sizes.Joint()),
+    (group_sizes, tt.sizes.BottomUp()),
+]
+
+
+BUDGETS = [tt.Budget(epsilon=0.05), tt.Budget(epsilon=1, delta=1e-6), tt.Budget(rho=0.3)]
+
+
+CONFORMING = [
+    *itertools.product(MECHANISMS, BUDGETS),
+    # It takes no other budget, and its noise is Laplace.
+    *(((publish, tt.counts.StabilityHistogram()), BUDGETS[1]) for publish in (counts, flows)),
+]
+
+
+@pytest.mark.parametrize("neighboring", ["add_remove", "change_one"])
+@pytest.mark.parametrize(("case", "budget"), CONFORMING)
+def test_every_mechanism_conforms(areas, case, budget, neighboring):
+    publish, mechanism = case
+    release = publish(areas, mechanism=mechanism, budget=budget, neighboring=neighboring)
+    statement = release.statement
+    number = "groups" if publish is group_sizes else "count"
+    tables = [release.to_pandas(level) for level in release.levels]
+    for above, here in itertools.pairwise(tables):
+        assert (here[number] >= 0).all()
+        assert here[number].dtype == np.int64
+        shared = [column for column in above.columns if column not in (number, "std_dev")]
+        if shared:
+            summed = here.groupby(shared)[number].sum()
+            expected = above.set_index(shared)[number]
+            assert summed[summed > 0].to_dict() == expected[expected > 0].to_dict()
+        else:
+            assert here[number].sum() == above[number].sum()
+    assert statement["mechanism"]["name"] == type(mechanism).__name__
+    for name, amount in statement["budget"].items():
+        assert statement["spent"][name] <= amount
+    laplace = budget.kind == "pure" or isinstance(mechanism, tt.counts.StabilityHistogram)
+    expected = "discrete_laplace" if laplace else "discrete_gaussian"
+    assert {level["noise"]["distribution"] for level in statement["levels"] if level["measured"]} == {expected}
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
+@pytest.mark.parametrize("mechanism", [tt.sizes.Independent(), tt.sizes.MeanConsistency()], ids=repr)
+def test_mechanisms_for_comparison_keep_to_the_budget_and_to_public_numbers(areas, mechanism, budget):
+    with pytest.warns(UserWarning, match="For comparison only"):
+        release = group_sizes(areas, mechanism=mechanism, budget=budget, neighboring="change_one")
+    for name, amount in release.statement["budget"].items():
+        assert release.statement["spent"][name] <= amount
+    tables = [release.to_pandas(level) for level in release.levels]
+    assert len({table["groups"].sum() for table in tables}) == 1
+    assert {table["groups"].dtype for table in tables} == {
+        np.dtype(np.float64 if isinstance(mechanism, tt.sizes.MeanConsistency) else np.int64)
+    }

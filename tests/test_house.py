@@ -1,0 +1,120 @@
+"""The structure of the code itself: what import-linter cannot state, and limits that keep files readable."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SOURCE = REPOSITORY / "src" / "tallytree"
+TESTS = REPOSITORY / "tests"
+MAX_LINES = 500
+MAX_COLUMNS = 120
+SOLVER_PACKAGES = {"clarabel", "cvxpy", "highspy", "ortools", "osqp", "pyscipopt", "scs"}
+# An import contract is static. These find a module, or an object that another module holds, without an import.
+AROUND_THE_CONTRACTS = {"importlib", "gc"}
+WITHOUT_A_PACKAGE = {"docs", "helpers", "packaging"}  # test folders of what is no part of the package
+
+
+def imported(tree):
+    """The top-level names of all packages that a module imports, wherever in it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def uses_loaded_modules(tree):
+    """Whether a module reads `sys.modules`, or calls `__import__`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "modules" and ast.unparse(node.value) == "sys":
+            return True
+        if isinstance(node, ast.ImportFrom) and node.module == "sys" and "modules" in {a.name for a in node.names}:
+            return True
+        if isinstance(node, ast.Name) and node.id == "__import__":
+            return True
+    return False
+
+
+def parsed(folder):
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.py"))}
+
+
+def named(paths):
+    return [str(path.relative_to(REPOSITORY)) for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("def f():\n    import gc", True),
+        ("from importlib import util", True),
+        ("import importlib.util as u", True),
+        ("import sys\nsys.modules['tallytree.private']", True),
+        ("from sys import modules", True),
+        ("__import__('gc')", True),
+        ("import sys\nsys.maxsize", False),
+        ("from tallytree.compute import gc", False),
+    ],
+)
+def test_ways_around_the_contracts_are_seen(source, found):
+    tree = ast.parse(source)
+    assert (bool(AROUND_THE_CONTRACTS & set(imported(tree))) or uses_loaded_modules(tree)) == found
+
+
+@pytest.mark.parametrize("folder", ["counts", "sizes", "solvers"])
+def test_no_mechanism_or_solver_gets_around_the_import_contracts(folder):
+    modules = parsed(SOURCE / folder)
+    assert modules
+    around = [
+        path
+        for path, tree in modules.items()
+        if AROUND_THE_CONTRACTS & set(imported(tree)) or uses_loaded_modules(tree)
+    ]
+    assert named(around) == []
+
+
+def test_the_papers_solver_packages_are_imported_only_beside_the_papers_solvers():
+    users = [path for path, tree in parsed(SOURCE).items() if SOLVER_PACKAGES & set(imported(tree))]
+    assert users
+    assert named(path for path in users if SOURCE / "solvers" / "papers" not in path.parents) == []
+
+
+@pytest.mark.parametrize("folder", [SOURCE, TESTS], ids=["source", "tests"])
+def test_no_file_is_longer_than_can_be_read_at_once(folder):
+    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in folder.rglob("*.py")}
+    assert named(path for path, number in lines.items() if number > MAX_LINES) == []
+
+
+def test_tests_mirror_the_layout():
+    folders = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
+    assert len(folders) > 10
+    assert {
+        str(folder)
+        for folder in folders
+        if folder.parts and folder.parts[0] not in WITHOUT_A_PACKAGE and not (SOURCE / folder / "__init__.py").exists()
+    } == set()
+
+
+def prose(text):
+    """(number, line) of every line of a page outside code blocks and tables."""
+    fence = None
+    for number, line in enumerate(text.splitlines(), 1):
+        mark = re.match(r"\s*(```+|~~~+)", line)
+        if mark and (fence is None or mark[1].startswith(fence)):
+            fence = mark[1] if fence is None else None
+        elif fence is None and not line.lstrip().startswith("|"):
+            yield number, line
+
+
+def test_lines_of_the_documentation_fit_a_screen():
+    pages = [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md"), *REPOSITORY.glob("benchmarks/*.md")]
+    assert len(pages) > 30
+    assert [
+        f"{page.relative_to(REPOSITORY)}:{number}"
+        for page in pages
+        for number, line in prose(page.read_text(encoding="utf-8"))
+        if len(line) > MAX_COLUMNS
+    ] == []
