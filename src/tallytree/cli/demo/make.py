@@ -19,7 +19,7 @@ from rich.console import Console
 from tallytree.cli.demo.error_table import commute_errors, household_errors
 from tallytree.cli.demo.folder import MARKER, marker_text, replaceable, swap
 from tallytree.cli.demo.specs import SPECS
-from tallytree.cli.terminal import show_line
+from tallytree.cli.rendering.terminal import show_line
 from tallytree.datasets.commutes import commutes
 from tallytree.datasets.households import households
 from tallytree.release import Release, require_writable

@@ -1,4 +1,4 @@
-"""Text at a terminal: consoles, lines that are not broken, and tables that fit."""
+"""Consoles, lines that are not wrapped, and tables that fit the width of the terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def open_console(*, stderr: bool = False) -> Console:
-    """A console that shows text as it is; a pipe is 120 columns wide."""
+    """A console that shows text unchanged; a pipe is 120 columns wide."""
     from rich.console import Console
 
     console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
@@ -21,12 +21,12 @@ def open_console(*, stderr: bool = False) -> Console:
 
 
 def show_line(console: Console, text: str, style: str = "") -> None:
-    """A line that is not broken where a path or a sentence would be cut."""
+    """Show a line without wrapping, so that paths and sentences stay in one piece."""
     console.print(text, style=style or None, soft_wrap=True)
 
 
 def fitted_table(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> RenderableType:
-    """A table, numbers on the right; where the console is too narrow for whole cells, a paragraph for each row."""
+    """A table with numbers aligned right; where the console is too narrow for it, one paragraph per row instead."""
     from rich import box
     from rich.cells import cell_len
     from rich.table import Table
@@ -53,5 +53,5 @@ def fitted_table(console: Console, headings: Sequence[str], rows: Sequence[Seque
 
 
 def printable(text: str) -> str:
-    """The text with anything that would move the cursor replaced."""
+    """The text with control characters, which could move the cursor, replaced."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
