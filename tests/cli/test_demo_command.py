@@ -63,7 +63,7 @@ def test_it_shows_errors_says_why_it_may_and_what_to_try_next(made):
     assert rows["county"][:3] == ["60", f"{people:,}", f"{persons:,}"]
     assert float(rows["county"][3]) < 200
     assert rows["origin_municipality"][1:3] == ["50,000", "50,000"]
-    assert "These errors can be shown because the demo made the data up" in printed
+    assert "These errors can be shown because the data are synthetic" in printed
     assert f"  tallytree check {folder}/households.yaml\n" in printed
     assert 'print(tt.Release.load("' in printed
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.options import DatasetOption, LedgerFile
 from tallytree.cli.rendering.terminal import open_console
+from tallytree.cli.shared_options import DatasetOption, LedgerFile
 
 
 def show_ledger(

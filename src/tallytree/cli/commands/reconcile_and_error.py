@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.options import CsvOption, OutFolder, SpecFile
 from tallytree.cli.rendering.statements import published_rows, show_levels, show_terms
 from tallytree.cli.rendering.terminal import open_console, show_line
+from tallytree.cli.shared_options import CsvOption, OutFolder, SpecFile
 
 
 def reconcile(

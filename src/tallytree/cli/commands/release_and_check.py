@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.options import CsvOption, DatasetOption, LedgerOption, OutFolder, SpecFile
 from tallytree.cli.rendering.statements import (
     published_rows,
     show_invariants,
@@ -17,6 +16,7 @@ from tallytree.cli.rendering.statements import (
     warn_of_seed,
 )
 from tallytree.cli.rendering.terminal import open_console, show_line
+from tallytree.cli.shared_options import CsvOption, DatasetOption, LedgerOption, OutFolder, SpecFile
 
 
 def release(
