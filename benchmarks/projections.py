@@ -127,8 +127,8 @@ def mechanisms(data: Path, runs: int) -> None:
     for name in PROJECTIONS:
         job, trips = planned(data, "random_sparse", tt.counts.TopDown(name), deepest=3)
         true = job._tabulate()
-        tree = levels = job.tree.levels
-        errors, seconds = np.zeros((runs, len(tree), 2)), 0.0
+        levels = job.tree.levels
+        errors, seconds = np.zeros((runs, len(levels), 2)), 0.0
         for run in range(runs):
             measurer = Measurer(true, job.plan, KeyedNoise(run.to_bytes(32, "big")))
             begin = time.process_time()
