@@ -169,8 +169,8 @@ def one_at_full_size(name: str, epsilon: float) -> dict[str, float]:
     timed = Timed(measurer)
     begin = time.perf_counter()
     mechanism.reconcile(domain, timed)
-    whole = time.perf_counter() - begin
-    return {"post": whole - timed.seconds, "measure": timed.seconds, "peak": peak_gibibytes()}
+    total = time.perf_counter() - begin
+    return {"post": total - timed.seconds, "measure": timed.seconds, "peak": peak_gibibytes()}
 
 
 def prepared(data: GroupSizes, mechanism: Any, epsilon: float) -> tuple[Any, Measurer, SizesDomain, Any]:

@@ -6,8 +6,8 @@
   the paper's accounting). Ours project all of them at once, as TopDown calls them, and one by one; the black boxes a
   random sample, one CVXPY problem each, as in the paper. Families of one child need no solver and are left out of the
   sample. Figures are processor time per node.
-* mechanisms: each projection as a whole mechanism on od_random_sparse down to its third level on both sides, with the
-  same keys: maximum error and false discovery rate per level.
+* mechanisms: each projection as a complete mechanism on od_random_sparse down to its third level on both sides, with
+  the same keys: maximum error and false discovery rate per level.
 """
 
 from __future__ import annotations

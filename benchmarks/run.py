@@ -3,8 +3,8 @@
     python benchmarks/run.py [--data ../shared/data]
 
 Absolute times differ from machine to machine; ratios and peak memory are what to compare. `inf-tda` needs old versions
-of OpenDP and pandas, so it runs in a virtual environment of its own (made on first use), as a whole, on the same
-non-zero cells. Without the papers' data sets, data of the same shape are generated.
+of OpenDP and pandas, so it runs in a virtual environment of its own (made on first use), from start to end, on
+the same non-zero cells. Without the papers' data sets, data of the same shape are generated.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> None:
         print(json.dumps(matching(arguments.data)))
         return
     subprocess.run([sys.executable, str(HERE / "noise.py")], check=True)
-    print("\n## InfTDA on od_random_complete (epsilon 1, delta 1e-8), against inf-tda 0.1 as a whole\n")
+    print("\n## InfTDA on od_random_complete (epsilon 1, delta 1e-8), against all of inf-tda 0.1\n")
     print("| what | seconds | inf-tda / it |\n| --- | --- | --- |")
     for row in top_down(arguments.data):
         print(row)
@@ -113,7 +113,7 @@ def top_down(data: Path) -> list[str]:
         "TopDown with keyed noise": best(lambda: mechanism(KeyedNoise(noise_key())), 5),
         "TopDown with OpenDP's noise": best(lambda: mechanism(OpenDPNoise()), 1),
         "LeastSquares with keyed noise": best(lambda: mechanism(KeyedNoise(noise_key()), fit), 5),
-        "release_flows as a whole, records in memory": best(job.run, 5),
+        "all of release_flows, records in memory": best(job.run, 5),
     }
     peer = peer_seconds(trips)
     rows = [f"| {name} | {took:.3f} | {peer / took:,.0f} |" for name, took in seconds.items()]
@@ -121,7 +121,7 @@ def top_down(data: Path) -> list[str]:
 
 
 def peer_seconds(trips: pd.DataFrame) -> float:
-    """inf-tda 0.1 as a whole on the non-zero cells, in its own virtual environment."""
+    """All of inf-tda 0.1 on the non-zero cells, in its own virtual environment."""
     python = PEER_VENV / "bin" / "python"
     if not python.exists():
         venv.create(PEER_VENV, with_pip=True)
@@ -170,12 +170,12 @@ def matching(data: Path) -> dict[str, str]:
     mechanism()
     replay.inner = None
     without_noise = best(mechanism)
-    whole = best(job.run)
+    seconds = best(job.run)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
         "Matching, noise excluded, after compilation": f"{without_noise:.2f} s",
-        "release_group_sizes as a whole (3.1 million noisy cells)": f"{whole:.2f} s",
-        "peak memory of the whole process": f"{peak:,.0f} MiB",
+        "all of release_group_sizes (3.1 million noisy cells)": f"{seconds:.2f} s",
+        "peak memory of the process": f"{peak:,.0f} MiB",
     }
 
 
