@@ -43,7 +43,7 @@ the files; CODREG_ and CODPRO_ follow ISTAT's naming and may have to be given.""
 
 _BLOCK = 1 << 23
 _MAX_HEADER = 1 << 20
-_WHOLE_NUMBER = r"^[0-9]{1,18}$"
+_INTEGER = r"^[0-9]{1,18}$"
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
 
 
@@ -234,9 +234,9 @@ def _checked(
     for ours, theirs in wanted.items():
         empty = pc.fill_null(pc.equal(text[theirs], ""), True).to_numpy(zero_copy_only=False)
         if ours == "count":
-            right = pc.fill_null(pc.match_substring_regex(text[theirs], _WHOLE_NUMBER), False)
+            right = pc.fill_null(pc.match_substring_regex(text[theirs], _INTEGER), False)
             _refuse_first(
-                ~right.to_numpy(zero_copy_only=False), f"{theirs!r} is not a whole number ≥ 0", first_line, where
+                ~right.to_numpy(zero_copy_only=False), f"{theirs!r} is not an integer ≥ 0", first_line, where
             )
         elif drop:
             missing |= empty

@@ -91,7 +91,7 @@ def _areas(level: str, seed: int, scale: float) -> Country:
     if level not in get_args(Level):
         raise ValueError(f'level: {level!r} is not known; choose "municipality" or "section"')
     if not 0 < scale <= 1:
-        raise ValueError(f"scale: {scale!r} must be greater than 0 and at most 1, which is the whole country")
+        raise ValueError(f"scale: {scale!r} must be greater than 0 and at most 1, which is all of Italy")
     return country(seed=seed, scale=scale)
 
 
