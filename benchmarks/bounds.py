@@ -30,7 +30,7 @@ def main() -> None:
     print("\n| data | level | largest error, mean | of all runs | bound | Theorem 4 |\n" + "| --- " * 6 + "|")
     for name, branching in BRANCHING.items():
         job, _ = planned(arguments.shared / "data", name, tt.counts.TopDown())
-        true, tree = job._tabulate(), job.tree
+        true, tree = job.tabulate(), job.tree
         exact = [
             true.cells(level, np.arange(tree.size(d)), "counts" if d else "total")[0]
             for d, level in enumerate(tree.levels)

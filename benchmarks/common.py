@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import tallytree as tt
-from tallytree.pipeline import Options, group_sizes_job
+from tallytree.pipeline import SizesArguments, plan_group_sizes
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.private.tabulate.true_statistics import TrueSizes
@@ -30,7 +30,7 @@ class Data:
         self.hierarchy = tt.Hierarchy.from_table(leaves, levels=list(levels))
         self.rows, self.largest, self.smallest = rows, largest, smallest
         job = self.job(Matching(), 1.0, None)
-        self.leaf, self.size, self.groups = job._tabulate()
+        self.leaf, self.size, self.groups = job.tabulate()
         per_leaf = np.bincount(self.leaf, self.groups, minlength=self.hierarchy.n_leaves).astype(np.int64)
         self.domain = SizesDomain.from_leaves(self.hierarchy, per_leaf, job.smallest, largest)
         self.true = TrueSizes(
@@ -38,13 +38,14 @@ class Data:
         )
 
     def job(self, mechanism: Any, epsilon: float, split: Any) -> Any:
-        options = Options(neighboring="add_remove", mechanism=mechanism, budget_split=split)
+        given = SizesArguments(
+            self.rows, self.hierarchy, tt.Budget(epsilon=epsilon), neighboring="add_remove", mechanism=mechanism,
+            budget_split=split, size="size", groups="groups", max_group_size=self.largest,
+            min_group_size=self.smallest,
+        )  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # some are for comparison only, as here
-            return group_sizes_job(
-                self.rows, self.hierarchy, tt.Budget(epsilon=epsilon), options, size="size", groups="groups",
-                max_group_size=self.largest, min_group_size=self.smallest,
-            )  # fmt: skip
+            return plan_group_sizes(given)
 
     def timed(self, mechanism: Any, epsilon: float, seed: int, split: Any = None) -> tuple[Any, float, float]:
         """The released levels, seconds of measuring, and seconds of all else; one seed is one set of noisy counts."""

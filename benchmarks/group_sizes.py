@@ -30,10 +30,9 @@ import tallytree as tt
 from tallytree.datasets import fioretto
 from tallytree.datasets.group_sizes import GroupSizes
 from tallytree.evaluate.metrics import constraint_violations, l1_error
-from tallytree.pipeline import Options, group_sizes_job
+from tallytree.pipeline import SizesArguments, plan_group_sizes
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
-from tallytree.private.tabulate.true_statistics import TrueSizes
 from tallytree.sizes import CensusTopDown, Chain, CumulativeProjection, HistogramProjection, Matching, SizesDomain
 from tallytree.sizes.nearest_consistent import size_forest
 from tallytree.sizes.noisy import measure_levels
@@ -169,31 +168,30 @@ def one_at_full_size(name: str, epsilon: float) -> dict[str, float]:
     timed = Timed(measurer)
     begin = time.perf_counter()
     mechanism.reconcile(domain, timed)
-    whole = time.perf_counter() - begin
-    return {"post": whole - timed.seconds, "measure": timed.seconds, "peak": peak_gibibytes()}
+    total = time.perf_counter() - begin
+    return {"post": total - timed.seconds, "measure": timed.seconds, "peak": peak_gibibytes()}
 
 
 def prepared(data: GroupSizes, mechanism: Any, epsilon: float) -> tuple[Any, Measurer, SizesDomain, Any]:
     """Everything up to the first measurement, only the total public, as in the paper."""
     hierarchy = tt.Hierarchy.from_table(data.leaves, levels=data.levels)
-    options = Options(neighboring="add_remove", mechanism=mechanism)
+    given = SizesArguments(
+        data.rows,
+        hierarchy,
+        tt.Budget(epsilon=epsilon),
+        neighboring="add_remove",
+        mechanism=mechanism,
+        size="size",
+        groups="groups",
+        invariants="total",
+        max_group_size=data.largest,
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        job = group_sizes_job(
-            data.rows,
-            hierarchy,
-            tt.Budget(epsilon=epsilon),
-            options,
-            size="size",
-            groups="groups",
-            invariants="total",
-            max_group_size=data.largest,
-        )
-    leaves, sizes, groups = job._tabulate()
-    per_leaf = np.bincount(leaves, groups, minlength=hierarchy.n_leaves).astype(np.int64)
-    domain = SizesDomain.from_leaves(hierarchy, per_leaf, job.smallest, job.largest, "total")
-    true = TrueSizes(hierarchy, leaves, sizes, groups, domain.groups, job.smallest, job.largest)
-    return mechanism, Measurer(true, job.plan, KeyedNoise(bytes(range(32)))), domain, job
+        planned = plan_group_sizes(given)
+    found = planned.tabulate()
+    measurer = Measurer(found.true, planned.plan, KeyedNoise(bytes(range(32))))
+    return mechanism, measurer, found.domain, planned
 
 
 # --- Accuracy ---

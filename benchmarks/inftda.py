@@ -23,7 +23,7 @@ from drawing import panels
 import tallytree as tt
 from tallytree.counts import LeastSquares, StabilityHistogram, TopDown
 from tallytree.datasets import boninsegna
-from tallytree.pipeline import Options, flows_job
+from tallytree.pipeline import FlowsArguments, plan_flows
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
 
@@ -50,14 +50,15 @@ class Flows:
 
     @cached_property
     def true(self) -> Any:
-        return self.job(TopDown(), 1, "pld")._tabulate()
+        return self.job(TopDown(), 1, "pld").tabulate()
 
     def job(self, mechanism: Any, epsilon: float, accounting: str | None, split: Any = None) -> Any:
-        options = Options(neighboring="change_one", mechanism=mechanism, accounting=accounting, budget_split=split)
-        return flows_job(
-            self.made.flows, tt.Budget(epsilon=epsilon, delta=DELTA), options, count="count", origins=self.areas,
-            destinations=self.areas, origin=self.made.origin, destination=self.made.destination,
+        given = FlowsArguments(
+            self.made.flows, origins=self.areas, destinations=self.areas, origin=self.made.origin,
+            destination=self.made.destination, count="count", budget=tt.Budget(epsilon=epsilon, delta=DELTA),
+            neighboring="change_one", mechanism=mechanism, accounting=accounting, budget_split=split,
         )  # fmt: skip
+        return plan_flows(given)
 
     def figures(self, mechanism: Any, epsilon: float, accounting: str | None, runs: int, split: Any = None) -> Any:
         """(levels below the root, 4): mean maximum error, false discoveries %, false negatives %, mean error."""

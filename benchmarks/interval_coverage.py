@@ -25,7 +25,15 @@ import pyarrow.parquet as pq
 
 import tallytree as tt
 from tallytree.datasets.commutes import commutes
-from tallytree.pipeline import Options, counts_job, flows_job, group_sizes_job
+from tallytree.pipeline import (
+    CountsArguments,
+    FlowsArguments,
+    PlannedCounts,
+    SizesArguments,
+    plan_counts,
+    plan_flows,
+    plan_group_sizes,
+)
 from tallytree.postprocess.squared_errors import looked_up
 from tallytree.sizes.mechanism import ReleasedSizes, sum_over_tree
 
@@ -87,39 +95,38 @@ def covered(name: str, mechanism: Any, chosen: Any) -> tuple[tuple[str, ...], di
 
 def planned(name: str, mechanism: Any, chosen: Any, seed: int) -> Any:
     data, budget = chosen.data, tt.Budget(epsilon=chosen.epsilon, delta=DELTA)
-    options = Options(neighboring="change_one", mechanism=mechanism, seed=seed)
+    options = {"neighboring": "change_one", "mechanism": mechanism, "seed": seed}
     if name == "taxi":
         table = pq.read_table(data / "taxi_2013_manhattan.parquet")
         leaves = table.select(["half", "neighbourhood"]).group_by(["half", "neighbourhood"]).aggregate([])
         tree = tt.Hierarchy.from_table(leaves, ["half", "neighbourhood"])
-        added = Options(neighboring="add_remove", mechanism=mechanism, seed=seed)
-        return group_sizes_job(table, tree, tt.Budget(epsilon=chosen.epsilon), added, size="size", groups="groups")
+        options |= {"neighboring": "add_remove", "size": "size", "groups": "groups"}
+        return plan_group_sizes(SizesArguments(table, tree, tt.Budget(epsilon=chosen.epsilon), **options))
     if name in ("commutes", "municipalities"):
         made = commutes()
         levels = made.municipalities.column_names
         tree = tt.Hierarchy.from_table(made.municipalities, levels)
         sides = {side: [f"{side}_{level}" for level in levels] for side in ("origin", "destination")}
         if name == "commutes":
-            return flows_job(made.commutes, budget, options, origins=tree, destinations=tree, **sides)
+            options |= {"origins": tree, "destinations": tree, "budget": budget, **sides}
+            return plan_flows(FlowsArguments(made.commutes, **options))
         records = made.commutes.select(sides["origin"]).rename_columns(levels)
-        return counts_job(records, tree, budget, options)
+        return plan_counts(CountsArguments(records, tree, budget, **options))
     areas = pq.read_table(data / f"{name.rpartition('_')[0]}_areas.parquet")
     tree = tt.Hierarchy.from_table(areas, areas.column_names)
     trips = pq.read_table(data / f"{name}.parquet")
     origin = [column for column in trips.column_names if column.startswith("o")]
     destination = [column for column in trips.column_names if column.startswith("d")]
     (count,) = set(trips.column_names) - {*origin, *destination}
-    return flows_job(
-        trips, budget, options, origins=tree, destinations=tree, origin=origin, destination=destination, count=count
-    )
+    options |= {"origins": tree, "destinations": tree, "origin": origin, "destination": destination, "count": count}
+    return plan_flows(FlowsArguments(trips, budget=budget, **options))
 
 
 def true_cells(job: Any) -> list[tuple[Any, Any]]:
     """Cells and their true numbers, level by level."""
-    if hasattr(job, "tree"):
-        return list(job._tabulate()._levels.values())
-    leaf, size, groups = job._tabulate()
-    levels = sum_over_tree(job.hierarchy, ReleasedSizes(leaf, size, groups), job.largest)
+    if isinstance(job, PlannedCounts):
+        return list(job.tabulate()._levels.values())
+    levels = sum_over_tree(job.hierarchy, ReleasedSizes(*job._groups_of_leaves()), job.largest)
     return [(level.nodes * (job.largest + 1) + level.sizes, level.groups) for level in levels]
 
 

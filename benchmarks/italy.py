@@ -1,4 +1,4 @@
-"""Italy-like commutes: time and peak memory of a whole `release_flows`, each in a process of its own.
+"""Italy-like commutes: time and peak memory of `release_flows`, each run in a process of its own.
 
     python benchmarks/italy.py [--level municipality|section] [--mechanism TopDown|LeastSquares]
 

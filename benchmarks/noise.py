@@ -114,7 +114,7 @@ def in_chunks(cells: int) -> str:
         import time
         from pathlib import Path
         import numpy as np
-        from tallytree.privacy.noise import laplace_at
+        from tallytree.private.noise.discrete import laplace_at
 
         def peak():
             # Not getrusage: its maximum begins with that of the process that started this one.

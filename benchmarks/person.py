@@ -39,22 +39,22 @@ def main() -> None:
         engine = tt.engines.Local(memory_limit=arguments.memory_limit)
         key = LeafKey(areas, tuple(LEVELS))
         print("| | seconds | without person = 1 | peak memory so far, GB |\n| --- | --- | --- | --- |")
-        whole = timed("without person", 0.0, lambda: engine.count_records(file, [key]))
+        unbounded = timed("without person", 0.0, lambda: engine.count_records(file, [key]))
         for name, column, distinct in [
             ("integer ids", "id", False),
             ("integer ids, distinct", "id", True),
             ("ids as text", "text", False),
         ]:
             bound = Bound(column, M, bytes(32), distinct=distinct)
-            timed(name, whole, lambda bound=bound: engine.count_records(file, [key], bound=bound))
+            timed(name, unbounded, lambda bound=bound: engine.count_records(file, [key], bound=bound))
 
 
-def timed(name: str, whole: float, action: Callable[[], Any]) -> float:
+def timed(name: str, unbounded: float, action: Callable[[], Any]) -> float:
     begin = time.perf_counter()
     action()
     seconds = time.perf_counter() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-    print(f"| {name} | {seconds:.1f} | {seconds / (whole or seconds):.1f} | {peak:.1f} |", flush=True)
+    print(f"| {name} | {seconds:.1f} | {seconds / (unbounded or seconds):.1f} | {peak:.1f} |", flush=True)
     return seconds
 
 

@@ -6,8 +6,8 @@
   the paper's accounting). Ours project all of them at once, as TopDown calls them, and one by one; the black boxes a
   random sample, one CVXPY problem each, as in the paper. Families of one child need no solver and are left out of the
   sample. Figures are processor time per node.
-* mechanisms: each projection as a whole mechanism on od_random_sparse down to its third level on both sides, with the
-  same keys: maximum error and false discovery rate per level.
+* mechanisms: each projection as a complete mechanism on od_random_sparse down to its third level on both sides, with
+  the same keys: maximum error and false discovery rate per level.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from common import SHARED
 
 import tallytree as tt
 from tallytree.evaluate.metrics import false_discovery_rate, max_absolute_error
-from tallytree.pipeline import Options, flows_job
+from tallytree.pipeline import FlowsArguments, plan_flows
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.solvers import simplex
@@ -62,15 +62,16 @@ def planned(data: Path, name: str, mechanism: Any, deepest: int | None = None) -
     leaves = pq.read_table(data / f"od_{name.split('_')[0]}_areas.parquet").group_by(levels, use_threads=False)
     areas = tt.Hierarchy.from_table(leaves.aggregate([]), levels)
     sides = {side: [f"{side}_{level}" for level in levels] for side in ("origin", "destination")}
-    options = Options(neighboring="change_one", accounting="paper", mechanism=mechanism)
+    options = {"neighboring": "change_one", "accounting": "paper", "mechanism": mechanism, "count": "count"}
     budget = tt.Budget(epsilon=1, delta=1e-8)
-    return flows_job(trips, budget, options, origins=areas, destinations=areas, **sides, count="count"), trips
+    given = FlowsArguments(trips, origins=areas, destinations=areas, budget=budget, **sides, **options)
+    return plan_flows(given), trips
 
 
 def families(data: Path, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """All that InfTDA projects: noisy values, offsets, totals."""
     job, _ = planned(data, name, tt.counts.TopDown())
-    true = job._tabulate()
+    true = job.tabulate()
     measurer = Measurer(true, job.plan, KeyedNoise(bytes(32)))
     released = job.mechanism.reconcile(job.tree, true.total, measurer)
     values: list[np.ndarray] = []
@@ -126,9 +127,9 @@ def mechanisms(data: Path, runs: int) -> None:
     rows = []
     for name in PROJECTIONS:
         job, trips = planned(data, "random_sparse", tt.counts.TopDown(name), deepest=3)
-        true = job._tabulate()
-        tree = levels = job.tree.levels
-        errors, seconds = np.zeros((runs, len(tree), 2)), 0.0
+        true = job.tabulate()
+        levels = job.tree.levels
+        errors, seconds = np.zeros((runs, len(levels), 2)), 0.0
         for run in range(runs):
             measurer = Measurer(true, job.plan, KeyedNoise(run.to_bytes(32, "big")))
             begin = time.process_time()

@@ -3,8 +3,8 @@
     python benchmarks/run.py [--data ../shared/data]
 
 Absolute times differ from machine to machine; ratios and peak memory are what to compare. `inf-tda` needs old versions
-of OpenDP and pandas, so it runs in a virtual environment of its own (made on first use), as a whole, on the same
-non-zero cells. Without the papers' data sets, data of the same shape are generated.
+of OpenDP and pandas, so it runs in a virtual environment of its own (made on first use), from start to end, on
+the same non-zero cells. Without the papers' data sets, data of the same shape are generated.
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ import numpy as np
 import pandas as pd
 
 import tallytree as tt
-from tallytree.pipeline import Options, flows_job, group_sizes_job
+from tallytree.pipeline import FlowsArguments, SizesArguments, plan_flows, plan_group_sizes
 from tallytree.private.engines.local import Local
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise, OpenDPNoise
-from tallytree.private.tabulate.true_statistics import TrueSizes
-from tallytree.sizes import SizesDomain
 
 HERE = Path(__file__).resolve().parent
 PEER_VENV = HERE.parent / ".venv-inf-tda"
@@ -47,7 +45,7 @@ def main() -> None:
         print(json.dumps(matching(arguments.data)))
         return
     subprocess.run([sys.executable, str(HERE / "noise.py")], check=True)
-    print("\n## InfTDA on od_random_complete (epsilon 1, delta 1e-8), against inf-tda 0.1 as a whole\n")
+    print("\n## InfTDA on od_random_complete (epsilon 1, delta 1e-8), against all of inf-tda 0.1\n")
     print("| what | seconds | inf-tda / it |\n| --- | --- | --- |")
     for row in top_down(arguments.data):
         print(row)
@@ -89,18 +87,22 @@ class Replay:
 def top_down(data: Path) -> list[str]:
     trips, areas = flows_data(data)
     job, fit = (
-        flows_job(
-            trips,
-            tt.Budget(epsilon=1, delta=1e-8),
-            Options(neighboring="change_one", accounting="paper", mechanism=mechanism),
-            origins=areas,
-            destinations=areas,
-            **SIDES,
-            count="count",
+        plan_flows(
+            FlowsArguments(
+                trips,
+                origins=areas,
+                destinations=areas,
+                **SIDES,
+                count="count",
+                budget=tt.Budget(epsilon=1, delta=1e-8),
+                neighboring="change_one",
+                accounting="paper",
+                mechanism=mechanism,
+            )
         )
         for mechanism in (tt.counts.TopDown(), tt.counts.LeastSquares())
     )
-    true = job._tabulate()
+    true = job.tabulate()
     replay = Replay()
 
     def mechanism(source: Any, job: Any = job) -> None:
@@ -113,7 +115,7 @@ def top_down(data: Path) -> list[str]:
         "TopDown with keyed noise": best(lambda: mechanism(KeyedNoise(noise_key())), 5),
         "TopDown with OpenDP's noise": best(lambda: mechanism(OpenDPNoise()), 1),
         "LeastSquares with keyed noise": best(lambda: mechanism(KeyedNoise(noise_key()), fit), 5),
-        "release_flows as a whole, records in memory": best(job.run, 5),
+        "all of release_flows, records in memory": best(job.run, 5),
     }
     peer = peer_seconds(trips)
     rows = [f"| {name} | {took:.3f} | {peer / took:,.0f} |" for name, took in seconds.items()]
@@ -121,7 +123,7 @@ def top_down(data: Path) -> list[str]:
 
 
 def peer_seconds(trips: pd.DataFrame) -> float:
-    """inf-tda 0.1 as a whole on the non-zero cells, in its own virtual environment."""
+    """All of inf-tda 0.1 on the non-zero cells, in its own virtual environment."""
     python = PEER_VENV / "bin" / "python"
     if not python.exists():
         venv.create(PEER_VENV, with_pip=True)
@@ -148,20 +150,20 @@ def peer_seconds(trips: pd.DataFrame) -> float:
 
 def matching(data: Path) -> dict[str, str]:
     rows, areas = taxi_data(data)
-    job = group_sizes_job(
-        rows,
-        areas,
-        tt.Budget(epsilon=1),
-        Options(neighboring="add_remove", engine=Local()),
-        size="size",
-        groups="groups",
-        max_group_size=100_000,
+    job = plan_group_sizes(
+        SizesArguments(
+            rows,
+            areas,
+            tt.Budget(epsilon=1),
+            neighboring="add_remove",
+            engine=Local(),
+            size="size",
+            groups="groups",
+            max_group_size=100_000,
+        )
     )
-    leaves, sizes, groups = job._tabulate()
-    per_leaf = np.zeros(areas.n_leaves, dtype=np.int64)
-    np.add.at(per_leaf, leaves, groups)
-    domain = SizesDomain.from_leaves(areas, per_leaf, 0, 100_000)
-    true = TrueSizes(areas, leaves, sizes, groups, domain.groups, 0, 100_000)
+    found = job.tabulate()
+    domain, true = found.domain, found.true
     replay = Replay()
 
     def mechanism() -> None:
@@ -170,12 +172,12 @@ def matching(data: Path) -> dict[str, str]:
     mechanism()
     replay.inner = None
     without_noise = best(mechanism)
-    whole = best(job.run)
+    seconds = best(job.run)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
         "Matching, noise excluded, after compilation": f"{without_noise:.2f} s",
-        "release_group_sizes as a whole (3.1 million noisy cells)": f"{whole:.2f} s",
-        "peak memory of the whole process": f"{peak:,.0f} MiB",
+        "all of release_group_sizes (3.1 million noisy cells)": f"{seconds:.2f} s",
+        "peak memory of the process": f"{peak:,.0f} MiB",
     }
 
 

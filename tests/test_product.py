@@ -26,11 +26,11 @@ def test_a_destination_tree_refines_in_turn_and_the_longer_side_alone():
     product = tt.Product({"origin": WIDE, "destination": DEEP}, order=["destination", "origin"] * 2 + ["destination"])
     assert product.levels == (
         "all",
-        "destination_country",
-        "origin_s",
-        "destination_p",
-        "origin_c",
-        "destination_t",
+        "country",
+        "s",
+        "p",
+        "c",
+        "t",
     )
     assert [product.size(depth) for depth in range(6)] == [1, 1, 2, 4, 6, 9]
     assert product.only_children(1)
@@ -40,6 +40,36 @@ def test_a_single_valued_top_column_may_be_left_out():
     product = tt.Product({"o": DEEP}, order=["o", "o"], columns={"o": ["p", "t"]})
     assert product.levels == ("all", "p", "t")
     assert product.path_table(2, np.arange(3)).to_pydict() == {"p": ["1", "1", "2"], "t": ["i", "j", "k"]}
+
+
+ONE = tt.Hierarchy.from_table(pa.table({"C": ["x", "y"]}), ["C"])
+ALL = tt.Hierarchy.from_table(pa.table({"All": ["N", "N"], "t": ["i", "j"]}), ["All", "t"])
+
+
+@pytest.mark.parametrize(
+    ("hierarchies", "columns", "named"),
+    [
+        ({"o": WIDE, "d": DEEP}, {}, {"o": ("s", "c"), "d": ("country", "p", "t")}),
+        ({"o": WIDE, "d": WIDE, "e": DEEP}, {}, {"o": ("o_s", "o_c"), "d": ("d_s", "d_c"), "e": ("country", "p", "t")}),
+        ({"o": WIDE, "d": ONE}, {}, {"o": ("o_s", "o_c"), "d": ("d_C",)}),  # capitals do not count
+        ({"o": ALL}, {}, {"o": ("o_All", "o_t")}),  # the root of a product is "all"
+        ({"o": WIDE, "d": WIDE}, {"d": ["x", "y"]}, {"o": ("s", "c"), "d": ("x", "y")}),
+        ({"o": WIDE, "d": WIDE}, {"d": ["x", "c"]}, {"o": ("o_s", "o_c"), "d": ("x", "c")}),
+    ],
+)
+def test_an_attribute_has_the_names_of_its_levels_where_they_are_unambiguous(hierarchies, columns, named):
+    order = [name for name, tree in hierarchies.items() for _ in tree.columns]
+    for pairs in (list(hierarchies.items()), list(hierarchies.items())[::-1]):
+        product = tt.Product(dict(pairs), order=order, columns=columns)
+        assert {attribute.name: attribute.columns for attribute in product.attributes} == named
+
+
+def test_a_prefixed_name_that_another_attribute_has_makes_that_one_ambiguous_too():
+    taken = tt.Hierarchy.from_table(pa.table({"o_s": ["x", "y"]}), ["o_s"])
+    product = tt.Product({"d": WIDE, "o": WIDE, "e": taken}, order=["d", "d", "o", "o", "e"])
+    assert product.levels == ("all", "d_s", "d_c", "o_s", "o_c", "e_o_s")
+    with pytest.raises(ValueError, match=r"columns\['e'\]: 'o_s' is a column of the attribute 'o' too"):
+        tt.Product({"d": WIDE, "o": WIDE, "e": taken}, order=["d", "d", "o", "o", "e"], columns={"e": ["o_s"]})
 
 
 @settings(deadline=None, max_examples=30)
@@ -62,8 +92,8 @@ def test_leaves_are_numbered_by_their_parts():
     pairs = list(itertools.product(range(3), range(3)))
     numbers = product.leaf_numbers([np.array([o for o, _ in pairs]), np.array([d for _, d in pairs])])
     table = product.path_table(5, numbers)
-    assert table.column("o_c").to_pylist() == [["x", "y", "x"][o] for o, _ in pairs]
-    assert table.column("d_t").to_pylist() == [["i", "j", "k"][d] for _, d in pairs]
+    assert table.column("c").to_pylist() == [["x", "y", "x"][o] for o, _ in pairs]
+    assert table.column("t").to_pylist() == [["i", "j", "k"][d] for _, d in pairs]
 
 
 def test_a_hundred_thousand_million_cells_take_no_memory():
@@ -87,8 +117,22 @@ def test_a_hundred_thousand_million_cells_take_no_memory():
             {"o": ["a"]},
             "columns\\['o'\\]: \\['a'\\] names 1 columns, but its hierarchy has the levels s, c",
         ),
-        (["o", "o", "d", "d", "d"], {"o": ["a", "b"], "d": ["a", "q", "r"]}, "'a' is named twice"),
-        (["o", "o", "d", "d", "d"], {"o": ["all", "b"]}, "'all' is the name of the root"),
+        (["o", "o", "d", "d", "d"], {"o": ["a", "a"]}, "columns\\['o'\\]: 'a' is named twice"),
+        (
+            ["o", "o", "d", "d", "d"],
+            {"o": ["a", "b"], "d": ["A", "q", "r"]},
+            "columns\\['o'\\]: 'a' is a column of the attribute 'd' too \\(capitals do not count\\); give each",
+        ),
+        (
+            ["o", "o", "d", "d", "d"],
+            {"o": ["All", "b"]},
+            "columns\\['o'\\]: 'All' is the name of the root of a product",
+        ),
+        (
+            ["o", "o", "d", "d", "d"],
+            {"o": ["size", "b"]},
+            "columns\\['o'\\]: 'size' is a column of the published tables",
+        ),
         (["o", "o", "d", "d", "d"], {"x": ["a", "b"]}, "columns: 'x' is not an attribute"),
     ],
 )
@@ -106,6 +150,8 @@ def test_what_is_no_hierarchy_is_refused():
         tt.Product({"o": WIDE}, order="oo")
     with pytest.raises(TypeError, match="must be a list of column names"):
         tt.Product({"o": WIDE}, order=["o", "o"], columns={"o": "ab"})
+    with pytest.raises(TypeError, match=r"columns\['o'\]: \[1, 2\] must be a list of column names"):
+        tt.Product({"o": WIDE, "d": WIDE}, order=["o", "o", "d", "d"], columns={"o": [1, 2]})
     with pytest.raises(TypeError, match="hierarchies: list must be a mapping from attributes to hierarchies"):
         tt.Product([WIDE], order=["o", "o"])
     with pytest.raises(TypeError, match="columns: \\['a', 'b'\\] must be a mapping from attributes to lists"):

@@ -1,5 +1,6 @@
-"""`python -m tallytree`."""
+"""Run the command line: `python -m tallytree`."""
 
 from tallytree.cli.app import main
 
-main()
+if __name__ == "__main__":
+    main()

@@ -26,8 +26,11 @@ class Product:
     Args:
         hierarchies: name of each attribute and its hierarchy.
         order: the attribute refined at each step; each attribute as often as it has columns.
-        columns: per attribute, the names of its columns, top first; `"<attribute>_<level>"` by default. The column of
-            a top level with a single value may be left out.
+        columns: per attribute, the names of its columns, top first. They name the columns of the records, of the
+            released tables, and the levels. The column of a top level with a single value may be left out. Without
+            `columns` an attribute has the level names of its hierarchy. Where one of these is also a column of another
+            attribute, or `"all"`, the name of the root, all columns of that attribute are named
+            `"<attribute>_<level>"`. Capitals do not count.
 
     Raises:
         ValueError: an order that names an attribute too often, too rarely or that does not exist; column names that
@@ -37,6 +40,9 @@ class Product:
     Example:
         >>> import pyarrow as pa, tallytree as tt
         >>> towns = tt.Hierarchy.from_table(pa.table({"town": ["A", "B"]}), levels=["town"])
+        >>> sexes = tt.Hierarchy.from_table(pa.table({"sex": ["f", "m"]}), levels=["sex"])
+        >>> tt.Product({"home": towns, "patient": sexes}, order=["home", "patient"])
+        Product(all: 1, town: 2, sex: 4)
         >>> tt.Product({"origin": towns, "destination": towns}, order=["destination", "origin"])
         Product(all: 1, destination_town: 2, origin_town: 4)
     """
@@ -56,13 +62,11 @@ class Product:
             raise ValueError("hierarchies: a product needs at least one hierarchy")
         if not isinstance(columns, Mapping | None):
             raise TypeError(f"columns: {columns!r} must be a mapping from attributes to lists of column names")
-        self.attributes = tuple(_attribute(name, hierarchies[name], (columns or {}).get(name)) for name in hierarchies)
+        named = _column_names(hierarchies, columns or {})
+        self.attributes = tuple(_Attribute(name, hierarchies[name], named[name]) for name in hierarchies)
         position = {attribute.name: i for i, attribute in enumerate(self.attributes)}
         _check_order(order, self.attributes)
         self._refined_attribute = tuple(position[name] for name in order)
-        for name in columns or {}:
-            if name not in position:
-                raise ValueError(f"columns: {name!r} is not an attribute; the attributes are {', '.join(position)}")
         refined = np.zeros((len(order) + 1, len(self.attributes)), dtype=np.int64)
         for step, attribute in enumerate(self._refined_attribute):
             refined[step + 1] = refined[step]
@@ -72,9 +76,7 @@ class Product:
             self.attributes[attribute].columns[refined[step, attribute]]
             for step, attribute in enumerate(self._refined_attribute)
         ]
-        self.levels = (ROOT, *check_level_names(names, "columns"))
-        if ROOT in (name.casefold() for name in names):
-            raise ValueError(f"columns: {ROOT!r} is the name of the root of a product; rename the column")
+        self.levels = (ROOT, *names)
         if self.size(len(order)) >= MAX_PRODUCT_CELLS:
             raise ValueError(f"hierarchies: {self.size(len(order))} cells are more than 64 bits number; drop a level")
 
@@ -218,12 +220,52 @@ def check_columns(hierarchy: Hierarchy, columns: Sequence[str], argument: str) -
     return tuple(columns)
 
 
-def _attribute(name: str, hierarchy: Hierarchy, columns: Sequence[str] | None) -> _Attribute:
-    if not isinstance(hierarchy, Hierarchy):
-        raise TypeError(f"hierarchies[{name!r}]: {type(hierarchy).__name__} is not a tallytree.Hierarchy")
-    if columns is None:
-        columns = [f"{name}_{level}" for level in hierarchy.columns]
-    return _Attribute(name, hierarchy, check_columns(hierarchy, columns, f"columns[{name!r}]"))
+def _column_names(
+    hierarchies: Mapping[str, Hierarchy], given: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[str, ...]]:
+    """The columns of every attribute, top first: those given, else the level names, prefixed where they are ambiguous.
+
+    Raises:
+        ValueError: columns of an attribute that does not exist, too many or too few, or with names that cannot be used.
+        TypeError: something that is not a `Hierarchy`, or not a list of names.
+    """
+    for name, hierarchy in hierarchies.items():
+        if not isinstance(hierarchy, Hierarchy):
+            raise TypeError(f"hierarchies[{name!r}]: {type(hierarchy).__name__} is not a tallytree.Hierarchy")
+    for name in given:
+        if name not in hierarchies:
+            raise ValueError(f"columns: {name!r} is not an attribute; the attributes are {', '.join(hierarchies)}")
+    named = {name: hierarchy.columns for name, hierarchy in hierarchies.items()}
+    for name, columns in given.items():
+        argument = f"columns[{name!r}]"
+        named[name] = check_level_names(check_columns(hierarchies[name], columns, argument), argument)
+    own = [name for name in hierarchies if name not in given]
+    # A prefixed name can be the name of another attribute's level, so look again until none is ambiguous.
+    while ambiguous := [name for name in own if _clash(name, named) is not None]:
+        for name in ambiguous:
+            prefixed = [f"{name}_{level}" for level in hierarchies[name].columns]
+            named[name] = check_level_names(prefixed, f"columns[{name!r}]")
+        own = [name for name in own if name not in ambiguous]
+    defaults_last = [*(name for name in named if name in given), *(name for name in named if name not in given)]
+    for name in defaults_last:  # an argument that was given can be changed
+        if (clash := _clash(name, named)) is not None:
+            column, holder = clash
+            raise ValueError(
+                f"columns[{name!r}]: {column!r} is {holder} (capitals do not count); give each column a name of its own"
+            )
+    return named
+
+
+def _clash(attribute: str, named: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
+    """The first column of an attribute whose name is taken, and by what; None where there is none."""
+    taken = {
+        column.casefold(): f"a column of the attribute {other!r} too"
+        for other, columns in named.items()
+        for column in columns
+        if other != attribute
+    }
+    taken[ROOT] = "the name of the root of a product"
+    return next(((column, taken[column.casefold()]) for column in named[attribute] if column.casefold() in taken), None)
 
 
 def _check_order(order: Sequence[str], attributes: tuple[_Attribute, ...]) -> None:

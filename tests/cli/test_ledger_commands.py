@@ -10,10 +10,8 @@ import time
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import tallytree as tt
-from tallytree.cli import app
 from tallytree.ledger.book import Ledger
 from tallytree.release import Release
 
@@ -38,26 +36,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def output(*arguments):
-    result = run(*arguments)
-    assert (result.exit_code, result.stderr) == (0, ""), result.output
-    return result.stdout
-
-
-def refusal(*arguments):
-    """The one line on standard error of a command that fails."""
-    result = run(*arguments)
-    assert (result.exit_code, result.stdout) == (1, ""), result.output
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    return result.stderr.removeprefix("error: ").rstrip("\n")
-
-
-def test_releases_are_recorded_until_the_limit_is_reached(folder):
+def test_releases_are_recorded_until_the_limit_is_reached(folder, output, refusal):
     said = output("limit", "ledger.db", "people", "--epsilon", "1.2", "--neighboring", "add_remove")
     assert said == "Ledger: ledger.db: people: 0 releases spent epsilon 0 of epsilon 1.2; epsilon 1.2 is left.\n"
     for number, left in (
@@ -74,7 +53,7 @@ def test_releases_are_recorded_until_the_limit_is_reached(folder):
     assert str(folder) not in (folder / "out2" / "release.json").read_text()
 
 
-def test_a_ledger_is_listed(folder):
+def test_a_ledger_is_listed(folder, output):
     for number in (1, 2):
         output("release", "counts.yaml", "--out", f"out{number}", *HERE)
     output("limit", "ledger.db", "people", "--rho", "0.2")
@@ -94,13 +73,13 @@ def test_a_ledger_is_listed(folder):
     assert output("ledger", "ledger.db", "--dataset", "trips").startswith("trips: ")
 
 
-def test_a_limit_needs_an_amount(folder):
+def test_a_limit_needs_an_amount(folder, refusal):
     assert refusal("limit", "ledger.db", "people", "--neighboring", "add_remove") == (
         "epsilon: no amount is given; add --epsilon NUMBER, with --delta or without, or --rho NUMBER"
     )
 
 
-def test_a_ledger_without_a_limit_says_so(folder):
+def test_a_ledger_without_a_limit_says_so(folder, output):
     output("release", "counts.yaml", "--out", "out", *HERE)
     listed = output("ledger", "ledger.db")
     assert listed.startswith("people: add_remove, one record per person; no limit\n")
@@ -109,7 +88,7 @@ def test_a_ledger_without_a_limit_says_so(folder):
     assert output("ledger", "empty.db") == "The ledger is empty.\n"
 
 
-def test_a_ledger_is_json_too_with_exact_amounts(folder):
+def test_a_ledger_is_json_too_with_exact_amounts(folder, output):
     output("limit", "ledger.db", "people", "--epsilon", "0.5", "--neighboring", "add_remove")
     output("release", "counts.yaml", "--out", "out", *HERE)
     (people,) = json.loads(output("ledger", "ledger.db", "--json"))
@@ -134,7 +113,7 @@ def test_a_ledger_is_json_too_with_exact_amounts(folder):
     }
 
 
-def test_check_shows_the_room_and_records_nothing(folder):
+def test_check_shows_the_room_and_records_nothing(folder, output, refusal):
     assert "people: 0 releases spent epsilon 0; no limit is set" in output("check", "counts.yaml", *HERE)
     assert not (folder / "ledger.db").exists()
     output("limit", "ledger.db", "people", "--epsilon", "0.4", "--neighboring", "add_remove")
@@ -166,13 +145,13 @@ def test_check_shows_the_room_and_records_nothing(folder):
         ),
     ],
 )
-def test_a_mistake_is_one_line(folder, arguments, message):
+def test_a_mistake_is_one_line(folder, refusal, arguments, message):
     Ledger("one.db").set_limit("people", tt.Budget(epsilon=3), neighboring="add_remove")
     assert refusal(*arguments).startswith(message)
     assert Ledger("one.db").entries() == ()
 
 
-def test_a_seeded_spec_is_refused(folder):
+def test_a_seeded_spec_is_refused(folder, run):
     (folder / "counts.yaml").write_text(SPEC + "seed: 1\n")
     result = run("release", "counts.yaml", "--out", "out", *HERE)
     assert result.exit_code == 1
@@ -183,7 +162,7 @@ def test_a_seeded_spec_is_refused(folder):
     assert not (folder / "ledger.db").exists()
 
 
-def test_a_ledger_that_cannot_be_read_afterwards_does_not_make_a_saved_release_fail(folder, monkeypatch):
+def test_a_ledger_that_cannot_be_read_afterwards_does_not_make_a_saved_release_fail(folder, run, monkeypatch):
     def fail(self, name):
         raise TimeoutError("ledger: 'ledger.db' is locked by another process")
 
@@ -194,7 +173,7 @@ def test_a_ledger_that_cannot_be_read_afterwards_does_not_make_a_saved_release_f
     assert Release.load("out").levels == ("all", "state", "county")
 
 
-def test_a_release_that_cannot_be_saved_stays_started_and_spent(folder, monkeypatch):
+def test_a_release_that_cannot_be_saved_stays_started_and_spent(folder, output, refusal, monkeypatch):
     def fail(path):
         raise OSError(28, "No space left on device")
 
@@ -212,7 +191,7 @@ def start(*arguments, program="from tallytree.cli import main; main()"):
     )
 
 
-def test_a_release_that_is_killed_while_it_is_saved_counts_as_spent(folder):
+def test_a_release_that_is_killed_while_it_is_saved_counts_as_spent(folder, output, refusal):
     output("limit", "ledger.db", "people", "--epsilon", "0.5", "--neighboring", "add_remove")
     program = (
         "import time\n"
@@ -234,7 +213,7 @@ def test_a_release_that_is_killed_while_it_is_saved_counts_as_spent(folder):
     assert refusal("release", "counts.yaml", "--out", "out", *HERE).startswith("budget: epsilon 0.5 is more than the ")
 
 
-def test_two_releases_at_once_cannot_both_pass(folder):
+def test_two_releases_at_once_cannot_both_pass(folder, output):
     output("limit", "ledger.db", "people", "--epsilon", "0.9", "--neighboring", "add_remove")
     both = [start("release", "counts.yaml", "--out", f"out{i}", *HERE) for i in range(2)]
     ends = [(process.communicate(timeout=120), process.returncode) for process in both]

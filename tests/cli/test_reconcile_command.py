@@ -5,10 +5,8 @@ import re
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import tallytree as tt
-from tallytree.cli import app
 from tallytree.ledger.book import Ledger
 from tallytree.release import Release
 
@@ -26,7 +24,7 @@ JOINT = "mechanism: {name: Joint, options: {smoothness: 1}}\n"
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, run, monkeypatch):
     """A working folder with tables, a release that a ledger has, and a spec with another mechanism."""
     pq.write_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}), tmp_path / "areas.parquet")
     homes = {"state": ["A", "A", "B"], "county": ["x", "y", "x"], "n": [2, 3, 2], "homes": [300, 200, 100]}
@@ -40,20 +38,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def refusal(*arguments):
-    """The one line on standard error of a command that fails."""
-    result = run(*arguments)
-    assert (result.exit_code, result.stdout) == (1, ""), result.output
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    return result.stderr.removeprefix("error: ").rstrip("\n")
-
-
-def test_tables_are_made_again_without_records_and_nothing_is_spent(folder):
+def test_tables_are_made_again_without_records_and_nothing_is_spent(folder, run):
     result = run("reconcile", "out", "joint.yaml", "--out", "again", "--csv")
     assert (result.exit_code, result.stderr) == (0, "")
     again = Release.load("again")
@@ -81,14 +66,14 @@ def test_tables_are_made_again_without_records_and_nothing_is_spent(folder):
     assert len(Ledger("ledger.db").dataset("homes").entries) == 1
 
 
-def test_a_spec_without_a_mechanism_means_the_default(folder):
+def test_a_spec_without_a_mechanism_means_the_default(folder, run):
     assert run("reconcile", "out", "joint.yaml", "--out", "joint").exit_code == 0
     assert run("reconcile", "joint", "first.yaml", "--out", "back").exit_code == 0
     first, back = Release.load("out"), Release.load("back")
     assert all(back.table(level).equals(first.table(level)) for level in first.levels)
 
 
-def test_a_seeded_release_says_not_private(folder):
+def test_a_seeded_release_says_not_private(folder, run):
     pq.write_table(pa.table({"state": ["A"], "county": ["x"], "n": [2], "homes": [300]}), folder / "homes.parquet")
     (folder / "seeded.yaml").write_text(SPEC + "seed: 3\n")
     assert run("release", "seeded.yaml", "--out", "seeded").exit_code == 0
@@ -98,7 +83,7 @@ def test_a_seeded_release_says_not_private(folder):
     assert "Guarantee: NOT PRIVATE: " in result.stdout
 
 
-def test_mistakes_are_one_line_and_leave_nothing(folder):
+def test_mistakes_are_one_line_and_leave_nothing(folder, refusal):
     before = sorted(folder.iterdir())
     assert re.fullmatch(r"folder: '.*nowhere' does not exist, or is no folder; give the folder of a saved release",
                         refusal("reconcile", "nowhere", "joint.yaml", "--out", "again"))  # fmt: skip
@@ -121,7 +106,7 @@ def test_mistakes_are_one_line_and_leave_nothing(folder):
     assert sorted(folder.iterdir()) == before
 
 
-def test_a_spec_of_counts_and_a_release_of_counts_are_refused(folder):
+def test_a_spec_of_counts_and_a_release_of_counts_are_refused(folder, refusal):
     counts = (
         SPEC.replace("group_sizes", "counts").replace("size: n\ngroups: homes\n", "").replace("max_group_size: 9\n", "")
     )
@@ -137,7 +122,7 @@ def test_a_spec_of_counts_and_a_release_of_counts_are_refused(folder):
     )
 
 
-def test_the_help_says_what_is_read(folder):
+def test_the_help_says_what_is_read(folder, run):
     result = run("reconcile", "--help")
     assert result.exit_code == 0
     assert result.stdout.startswith("Usage: tallytree reconcile [OPTIONS] {DIR} {SPEC.yaml}\n")

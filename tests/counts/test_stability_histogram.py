@@ -15,7 +15,7 @@ import tallytree as tt
 from tallytree.accounting import plan_noise, plan_stability
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.audit.runs import ReplayMeasurer, draw_runs
-from tallytree.cli.render_statement import show_levels
+from tallytree.cli.rendering.statements import show_levels
 from tallytree.ledger.book import Ledger
 from tallytree.pipeline import CountsArguments, plan_counts
 from tallytree.private.measurer import Measurer

@@ -20,7 +20,7 @@ from tallytree.evaluate.metrics import max_absolute_error
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "health.yaml"
 ORDER = ["disease", "disease", "sex", "age", "age"]
-COLUMNS = {"disease": ["chapter", "disease"], "sex": ["sex"]}
+COLUMNS = {"age": ["age_group", "age_band"]}
 LEVELS = ("all", "chapter", "disease", "sex", "age_group", "age_band")
 
 

@@ -129,7 +129,7 @@ def test_no_more_runs_than_beta_err_above_the_bound(budget, neighboring, beta):
     failures = np.zeros(4)
     for run in range(300):
         measurer = Measurer(true, plan, KeyedNoise(run.to_bytes(32, "big")))
-        released = tt.counts.TopDown().release_counts(AREAS, total, measurer)
+        released = tt.counts.TopDown().reconcile(AREAS, total, measurer)
         errors = [np.abs(level.counts - here).max() for level, here in zip(released, truth, strict=True)]
         failures += np.array(errors) > list(limits.values())
     assert (failures <= 300 * beta).all()

@@ -1,7 +1,6 @@
 """Tables made again from the noisy measurements of a release: the same ones and other ones."""
 
 import dataclasses
-import importlib
 import itertools
 import re
 from fractions import Fraction
@@ -15,6 +14,7 @@ import tallytree as tt
 from helpers.reconciled import ROWS, released
 from tallytree.evaluate.metrics import constraint_violations, earth_movers_distance
 from tallytree.measurements import Measurement, Noise
+from tallytree.pipeline import planned, planned_sizes
 from tallytree.postprocess.reconcile_sizes import FITTING
 from tallytree.sizes import SizesDomain
 
@@ -44,9 +44,8 @@ def nothing_private(monkeypatch):
         pytest.fail("the private side was opened")
 
     def close():
-        module = importlib.import_module("tallytree.pipeline.sizes_job")
-        monkeypatch.setattr(module, "Measurer", refuse)
-        monkeypatch.setattr(module, "paid_noise", refuse)
+        monkeypatch.setattr(planned_sizes, "Measurer", refuse)
+        monkeypatch.setattr(planned, "paid_noise", refuse)
         monkeypatch.setattr("tallytree.private.measurer.Measurer", refuse)
         for name in ("count_records", "group_sizes", "group_rows"):
             monkeypatch.setattr(tt.engines.Local, name, refuse)

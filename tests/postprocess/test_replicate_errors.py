@@ -1,7 +1,6 @@
 """Errors from replicates: what they are, that they cover, and that nothing private is in their reach."""
 
 import dataclasses
-import importlib
 import json
 import re
 
@@ -11,7 +10,7 @@ import pytest
 
 import tallytree as tt
 from helpers.replicated import TREE
-from tallytree.pipeline import planned
+from tallytree.pipeline import planned, planned_counts, planned_sizes
 from tallytree.postprocess import bootstrap as replicates_module
 from tallytree.postprocess.recorded_measurements import recorded_noise
 from tallytree.postprocess.replicate_errors import TableWithErrors
@@ -74,10 +73,9 @@ def nothing_private(monkeypatch):
         pytest.fail("the private side was opened")
 
     def close():
-        for name in ("counts_job", "sizes_job"):
-            module = importlib.import_module(f"tallytree.pipeline.{name}")
+        monkeypatch.setattr(planned, "paid_noise", refuse)
+        for module in (planned_counts, planned_sizes):
             monkeypatch.setattr(module, "Measurer", refuse)
-            monkeypatch.setattr(module, "paid_noise", refuse)
         for name in ("count_records", "group_sizes", "group_rows"):
             monkeypatch.setattr(tt.engines.Local, name, refuse)
 

@@ -179,9 +179,9 @@ def test_a_tree_of_several_attributes_is_refined_in_the_order_given(folder, tmp_
 
 
 def test_columns_of_some_attributes_may_be_named_otherwise(folder):
-    pq.write_table(pa.table({"a": ["A"], "b": ["x"], "o_state": ["B"], "o_county": ["x"]}), folder / "named.parquet")
+    pq.write_table(pa.table({"a": ["A"], "b": ["x"], "state": ["B"], "county": ["x"]}), folder / "named.parquet")
     text = CROSSED.replace("trips", "named").replace("budget:", "  columns: {d: [a, b]}\nbudget:")
-    assert load_spec(write(folder, text)).check().tree.levels == ("all", "a", "o_state", "o_county", "b")
+    assert load_spec(write(folder, text)).check().tree.levels == ("all", "a", "state", "county", "b")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,12 @@ def test_columns_of_some_attributes_may_be_named_otherwise(folder):
         (
             "budget",
             "  columns: {d: [a, b], o: [b, c]}\nbudget",
-            ", line 8, hierarchy.columns: 'b' is named twice (capitals do not count); give each level its own name",
+            ", line 8, hierarchy.columns['o']: 'b' is a column of the attribute 'd' too (capitals do not count); ",
+        ),
+        (
+            "budget",
+            "  columns: {d: [a, A]}\nbudget",
+            ", line 8, hierarchy.columns['d']: 'A' is named twice (capitals do not count); give each level its own",
         ),
         ("budget", "  columns: {d: [a]}\nbudget", ", line 8, hierarchy.columns['d']: ['a'] names 1 columns, but"),
         ("budget", "  columns: {e: [a]}\nbudget", ", line 8, hierarchy.columns: 'e' is not an attribute; the"),

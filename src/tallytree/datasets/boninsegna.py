@@ -22,7 +22,7 @@ _PAIRS_PER_HUNDRED: dict[Density, int] = {"complete": 100, "dense": 50, "sparse"
 
 
 def od_flows(partition: Partition, density: Density, *, seed: int = 42) -> Flows:
-    """Generate one of the six data sets; with the default seed, the very one of the paper.
+    """Generate one of the six data sets. The default seed gives the data set of the paper.
 
     * **Partition**: `"binary"` divides the country 8 times in two, `"random"` 4 times into a number of areas uniform
       on 2 … 10. Each side of a trip has all levels, so the destination tree is 16 or 8 levels deep.
@@ -33,20 +33,21 @@ def od_flows(partition: Partition, density: Density, *, seed: int = 42) -> Flows
 
     The paper's formula of the flows is missing in the text we have. Shape, scale, rounding and the generators' order of
     draws were inferred from four of its data sets, which these functions give row for row; the users of all six are
-    those of the paper's Table 1. Its pairs of "Random Dense" (95,612) are a misprint of 94,612, half of 435², which
-    is what gives its users.
+    those of the paper's Table 1. The 95,612 pairs of "Random Dense" in that table are a misprint of 94,612, which is
+    half of 435² and gives its users.
 
     As in the paper one seed serves the partition, the pairs and the flows; area i of a family is divided as the seed of
-    the area above plus i says, so subtrees repeat. What depends on the draws being independent should not use these.
+    the area above plus i says, so subtrees repeat. Do not use these data where independent draws matter.
 
     Args:
-        partition: how areas are divided. `"random"` has 435 areas with the default seed; another has its own number.
-        density: which share of the pairs of areas has trips.
+        partition: how areas are divided. `"random"` has 435 areas with the default seed; their number depends on the
+            seed.
+        density: the share of the pairs of areas that have trips.
         seed: of partition, pairs and flows. Equal arguments give equal tables.
 
     Returns:
-        The flows in the order they were drawn, and the areas, for levels `level1`, `level2`, …; an area is named by its
-        place in the tree's post-order.
+        The flows in the order they were drawn, and the areas, for levels `level1`, `level2`, …; the name of
+        an area is its position in the post-order of the tree.
 
     Raises:
         ValueError: an unknown partition or density.
@@ -82,7 +83,7 @@ def _divide(partition: Partition, seed: int) -> list[IntArray]:
 
 
 def _areas(divisions: list[IntArray]) -> pa.Table:
-    """The paths of the leaves, each area named by its place in the post-order of the tree."""
+    """The paths of the leaves. The name of an area is its position in the post-order of the tree."""
     # An area's place is that of the last of its subtree: where the subtree starts plus its size, less one.
     sizes = [np.ones(int(divisions[-1].sum()), dtype=np.int64)]
     n_leaves = [sizes[0]]

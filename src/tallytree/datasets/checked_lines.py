@@ -1,4 +1,4 @@
-"""A stream of lines that is checked, and turned into UTF-8, on its way to a CSV reader."""
+"""A stream of lines that are checked and converted to UTF-8 before a CSV reader gets them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _NEWLINE, _RETURN, _QUOTE, _NUL = b'\n\r"\0'
 
 
 class BadLineError(ValueError):
-    """A line, or a file, that is not what it has to be; its message names the line and never quotes it."""
+    """A line or a file that is malformed. The message has the number of the line and never its content."""
 
 
 class CheckedLines(io.RawIOBase):
     r"""The bytes of a text file as UTF-8, where every row is one line.
 
-    Arrow's reader takes a quote that is never closed for text, and the rows after it for one cell, and does not count
-    empty lines. Where each line has an even number of quotes, no line but the last is empty and lines end in `\n` or
-    `\r\n`, its rows are lines, and the numbers that it gives them are those an editor shows.
+    Arrow's reader takes the rows after a quote that is never closed for one cell, and does not count empty lines. Here
+    each line must have an even number of quotes, no line but the last may be empty, and lines must end in `\n` or
+    `\r\n`. Then every row is one line, and Arrow's row numbers are the line numbers that an editor shows.
 
     Args:
         file: the bytes.
-        encoding: what they mean.
+        encoding: of the bytes.
 
     Attributes:
-        problem: once a line was refused, which one and why, to follow the file's name.
+        problem: after a line was refused, its number and the reason; a message has it after the name of the file.
     """
 
     def __init__(self, file: IO[bytes], encoding: str) -> None:
@@ -45,11 +45,11 @@ class CheckedLines(io.RawIOBase):
         self.problem = ""
 
     def readable(self) -> bool:
-        """It is."""
+        """True, as `io.RawIOBase` asks for."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """About `size` bytes, checked; none at the end."""
+        """The next bytes, checked: about `size` of them, none at the end of the file."""
         while True:
             raw = self._read(size)
             block = self._decode(raw).encode()
@@ -103,7 +103,7 @@ class CheckedLines(io.RawIOBase):
             self._refuse(line, "a quote in it is not closed")
 
     def _check_empty_lines(self, text: npt.NDArray[np.uint8], ends: npt.NDArray[np.intp]) -> None:
-        """Empty lines may end the file; one that something follows is refused."""
+        """Refuse an empty line that is followed by another line; empty lines at the end of the file are allowed."""
         if not len(text):
             return
         starts = np.concatenate([[self._at_line_start], text[:-1] == _NEWLINE])

@@ -1,4 +1,4 @@
-"""Synthetic commutes between the municipalities of a small country, for the demo and for trying things out."""
+"""Synthetic commutes between the municipalities of a small country, for the demo and for first experiments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Commutes:
 
     Attributes:
         commutes: one row per commuter: `origin_region`, `origin_province`, `origin_municipality` and the same three for
-            `destination` (strings). Private, were it real.
+            `destination` (strings). It would be private if it were real.
         municipalities: one row per municipality: `region`, `province`, `municipality`. Public.
     """
 
@@ -35,15 +35,15 @@ class Commutes:
 
 
 def commutes(n_commuters: int = 50_000, *, seed: int = 2018) -> Commutes:
-    """Generate commutes that thin out with distance.
+    """Generate commutes whose number falls with distance.
 
     Distributions:
 
-    * **Municipalities**: 80 in 12 provinces of 3 regions, every province at least one, the others drawn uniformly. A
+    * **Municipalities**: 80 in 12 provinces of 3 regions, at least one in every province, the others drawn uniformly. A
       province's centre is uniform in its region's strip of 150 × 60 km, a municipality is normal around it (σ = 11 km).
-    * **Workers and jobs**: log-normal per municipality (σ = 1.0 and 1.3); so a few towns draw most commuters.
+    * **Workers and jobs**: log-normal per municipality (σ = 1.0 and 1.3); so most commuters work in a few towns.
     * **Commutes**: one multinomial draw of `n_commuters`, from origin i to destination j with probability ∝
-      workers_i · jobs_j · exp(−distance / 9 km), five times as much within a municipality. Most pairs stay empty.
+      workers_i · jobs_j · exp(−distance / 9 km), five times that weight within a municipality. Most pairs stay empty.
     * **Rows** are in random order.
 
     Args:
@@ -81,7 +81,7 @@ def commutes(n_commuters: int = 50_000, *, seed: int = 2018) -> Commutes:
 
 
 def _paired(municipalities: pa.Table, sides: dict[str, npt.NDArray[np.int64]]) -> pa.Table:
-    """One row per commuter: the municipalities of both sides, with the side before the columns' names."""
+    """One row per commuter: the municipalities of both sides. Column names begin with the side."""
     columns = {
         f"{side}_{name}": municipalities.column(name).take(pa.array(rows))
         for side, rows in sides.items()

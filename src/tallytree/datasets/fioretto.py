@@ -34,9 +34,9 @@ def census_like(*, seed: int = 2010, n_sizes: int = 1_000) -> GroupSizes:
     * **Counties**: 3,144 in 52 states. States share the groups as they share the population of 2010; a county's share
       of its state is log-normal (σ = 1.4). Groups are multinomial over the counties.
     * **Household sizes**: multinomial in each county. 26.1, 32.7, 16.2, 13.6, 6.7, 2.75 % have 1 … 6 members and 1.95 %
-      have 7 or more. These go on geometrically: with r = n_7/n_6 the numbers of size 8, 9, … are n_7·r, n_7·r², …; so
-      sizes of 8 and more, which the Census aggregates, keep the ratio that the paper asks for. Shares are tilted by
-      exp(t·size), with t normal (σ = 0.03, weighted mean 0) per county, which gives every county an r of its own.
+      have 7 or more. The Census aggregates sizes of 7 and more, and the paper divides them by a constant ratio: with
+      r = n_7/n_6 the numbers of size 8, 9, … are n_7·r, n_7·r², … Shares are tilted by exp(t·size), with t normal
+      (σ = 0.03, weighted mean 0) per county, so every county has its own r.
     * **Outliers**: 50 of the groups, in counties drawn by their share, with sizes uniform on 10 … `n_sizes`.
 
     The number of groups is the paper's; people are within 1 % of its 305,276,358.
@@ -71,15 +71,15 @@ def taxi_like(*, seed: int = 2014) -> GroupSizes:
     """Generate the taxis of New York as groups, and their pickups as members: 13,282 groups, 24,489,743 members.
 
     Every taxi belongs to one zone, and its size is the number of its pickups, as the paper's text says.
-    `pickups_by_taxi` has the same totals in the other reading, which is the one that explains the paper's errors.
+    `pickups_by_taxi` has the same totals under the other interpretation, which explains the errors in the paper.
 
     Distributions:
 
     * **Zones**: 263 in 6 boroughs, as many in each as New York has. Boroughs have 0.3, 3, 0.1, 90.5, 6 and 0.1 % of the
       taxis (the order of `ZONES`), zones log-normal shares of their borough (σ = 1.2); taxis are multinomial over them.
     * **Pickups**: one for every taxi; the others are multinomial, with probability ∝ a weight per taxi. The weight is
-      gamma (shape 2.5) for 92 % of the taxis; for 8 %, the occasional ones, it is log-uniform, from 1 pickup in
-      expectation to the mean. No weight is above 6.5 times the mean, so no taxi has more than 13,282 pickups.
+      gamma (shape 2.5) for 92 % of the taxis; for 8 %, which drive rarely, it is log-uniform, from 1
+      expected pickup to the mean. No weight is above 6.5 times the mean, so no taxi has more than 13,282 pickups.
 
     Both totals are the paper's.
 
@@ -95,12 +95,12 @@ def taxi_like(*, seed: int = 2014) -> GroupSizes:
 
 
 def pickups_by_taxi(*, seed: int = 2014) -> GroupSizes:
-    """Generate pickups as groups, and number their taxis as if that were a size: 24,489,743 groups, N = 13,282.
+    """Generate pickups as groups, with the number of their taxi as the size: 24,489,743 groups, N = 13,282.
 
-    The paper's Table 7 asks for this reading: TopDown's errors at the first level are N·2/ε for ε = 0.1, 0.5 and 1,
-    which is the noise itself, on cells that are far above 0 and as many as there are taxis; 13,282 groups could not be
-    wrong by more than 26,564 in all. So cell s of a zone holds the pickups of taxi s. Sizes are labels here:
-    `n_members` means nothing, and what depends on their order (cumulative counts, distances) little.
+    Table 7 of the paper implies this interpretation. TopDown's errors at the first level are N·2/ε for ε = 0.1, 0.5 and
+    1, which is the noise itself, on one cell per taxi, all far above 0. The error of 13,282 groups could not exceed
+    26,564 in all. So cell s of a zone holds the pickups of taxi s. Sizes are labels here: `n_members` has no meaning,
+    and quantities that depend on the order of sizes (cumulative counts, distances) have little.
 
     Distributions: taxis' pickups as in `taxi_like`; each taxi's are multinomial over the zones, all with shares as the
     zones have there. Taxis and pickups are as many as the paper's.

@@ -1,4 +1,4 @@
-"""What the generators of flows have in common: their result, and how pairs of areas become a table."""
+"""Shared by the generators of flows: their result, and the table of pairs of areas."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ SIDES = ("origin", "destination")
 
 @dataclass(frozen=True)
 class Flows:
-    """Trips between areas, counted per pair of areas and never listed one by one.
+    """Trips between areas, counted per pair of areas and not listed one by one.
 
     Attributes:
         flows: one row per pair of leaves that has trips: `origin_<level>` and `destination_<level>` for every level
-            (strings, maybe dictionary-encoded), and `count` (int64, ≥ 1). Private, were it real.
-        areas: one row per leaf, with the columns in `levels`. Public; areas without trips are among them.
+            (strings, in some data sets dictionary-encoded), and `count` (int64, ≥ 1). It would be private if it were
+            real.
+        areas: one row per leaf, with the columns in `levels`. Public; it includes areas without trips.
         levels: the columns of `areas`, top first.
     """
 

@@ -1,4 +1,4 @@
-"""What the group-size generators have in common: their result, and how household sizes go on above 7."""
+"""Shared by the generators of group sizes: their result, and the sizes of households of 7 and more."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ LAST_HOUSEHOLD = 60
 
 @dataclass(frozen=True)
 class GroupSizes:
-    """Groups and their sizes on a hierarchy, counted and never listed one by one.
+    """Groups and their sizes on a hierarchy, counted and not listed one by one.
 
     Attributes:
         rows: one row per leaf and size that has groups: the columns in `levels`, `size` and `groups` (int64, ≥ 1), in
-            the order of the leaves, then by size. Private, were it real.
-        leaves: one row per leaf, with the columns in `levels`. Public; leaves without groups are among them.
+            the order of the leaves, then by size. It would be private if it were real.
+        leaves: one row per leaf, with the columns in `levels`. Public; it includes leaves without groups.
         levels: the path columns, top first.
         largest: N, the greatest size that the data can have; often no group is that large.
     """
@@ -66,7 +66,7 @@ def count_rows(leaves: pa.Table, leaf: IntArray, size: IntArray, groups: IntArra
 
 
 def household_weights(shares: tuple[float, ...], tilt: FloatArray, *, largest: int) -> FloatArray:
-    """How likely a household has 1, 2, … members, with the papers' geometric tail: float (regions, sizes).
+    """The probability that a household has 1, 2, … members, with the papers' geometric tail: float (regions, sizes).
 
     With r = n_7/n_6, sizes 7, 8, 9, … get n_7, n_7·r, n_7·r², …; so that they add up to the share of "7 or more",
     r/(1 − r) is that share over n_6. A tilt by exp(t·size) keeps every such ratio one number: r·exp(t).
@@ -85,6 +85,6 @@ def household_weights(shares: tuple[float, ...], tilt: FloatArray, *, largest: i
 
 
 def centred_normal(rng: np.random.Generator, scale: float, weight: FloatArray) -> FloatArray:
-    """Normal numbers whose weighted mean is 0, so that regions differ and the whole does not drift."""
+    """Normal numbers with weighted mean 0, so that regions differ and the mean of the country stays."""
     drawn = rng.normal(scale=scale, size=len(weight))
     return np.asarray(drawn - np.average(drawn, weights=weight), dtype=np.float64)

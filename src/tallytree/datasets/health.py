@@ -33,8 +33,8 @@ class Health:
     """Synthetic diagnoses, and the public trees of their attributes.
 
     Attributes:
-        records: one row per patient: `chapter`, `disease`, `sex`, `age_group` and `age_band` (strings). Private, were
-            it real.
+        records: one row per patient: `chapter`, `disease`, `sex`, `age_group` and `age_band` (strings). It would
+            be private if it were real.
         diseases: one row per disease: `chapter`, `disease`. Public.
         sexes: one row per sex: `sex`. Public.
         ages: one row per age band: `group`, `band`. Public.
@@ -53,8 +53,8 @@ def health(n_records: int = 20_000, *, seed: int = 2025) -> Health:
 
     * **Diseases**: log-normal frequencies (σ = 1.2).
     * **Sex**: the share of women is Beta(4, 4), by disease.
-    * **Age**: the bands' weights are a normal density of the band's place, 0 … 10, with a mean uniform on 1 … 10 and a
-      standard deviation uniform on 1 … 3, by disease. Many cells of rare diseases stay empty.
+    * **Age**: the bands' weights are a normal density of the band's position, 0 … 10, with a mean uniform on 1 … 10 and
+      a standard deviation uniform on 1 … 3, by disease. Many cells of rare diseases stay empty.
     * **Records**: one multinomial draw of `n_records` over all cells, in random order.
 
     Args:

@@ -1,4 +1,4 @@
-"""Synthetic households in a country of six states and sixty counties, for the demo and for trying things out."""
+"""Synthetic households in a country of six states and sixty counties, for the demo and for first experiments."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ class Households:
     """A synthetic population.
 
     Attributes:
-        people: one row per person: `country`, `state`, `county` and `household_id`. Private, were it real.
+        people: one row per person: `country`, `state`, `county` and `household_id`. It would be private if it
+            were real.
         households: one row per county: `country`, `state`, `county` and `groups`, the number of its households,
-            empty ones included. Public; it lists every county once, so it is the hierarchy's table of leaves too.
+            empty ones included. Public; it lists every county once, so it is also the table of leaves of the hierarchy.
     """
 
     people: pa.Table
@@ -55,7 +56,7 @@ def households(n_households: int = 20_000, *, n_group_quarters: int = 40, seed: 
 
     Distributions:
 
-    * **Counties**: 60 in 6 states; names are unique within a state only, so a county is known by its path. A county's
+    * **Counties**: 60 in 6 states; names are unique only within a state, so a county is identified by its path. Its
       share of the households is log-normal (σ = 0.8) times a log-normal share of its state (σ = 0.5).
     * **Household sizes**: 0 to 12, multinomial in each county. The country's shares (mean 2.2, 8.5 % vacant) are tilted
       by exp(t·size), with t normal (σ = 0.06) per county: some counties have larger households.

@@ -1,7 +1,7 @@
 """Reader of ISTAT's commuting files of the census of 2011 by census section ("pendolarismo per sezione di censimento").
 
 One zip per region, each with a CSV: cells separated by semicolons, in ISO-8859-1, a row per pair of sections. The files
-are handed out on request and hold people's ways: nothing of their cells is in a message, only line numbers.
+are given on request and hold people's commutes. Messages have line numbers and nothing of the cells.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ the files; CODREG_ and CODPRO_ follow ISTAT's naming and may have to be given.""
 
 _BLOCK = 1 << 23
 _MAX_HEADER = 1 << 20
-_WHOLE_NUMBER = r"^[0-9]{1,18}$"
+_INTEGER = r"^[0-9]{1,18}$"
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
 
 
@@ -55,24 +55,24 @@ def read_istat(
     on_missing: Literal["error", "drop"] = "error",
     encoding: str = "iso-8859-1",
 ) -> pa.Table:
-    """Read commutes from ISTAT's zips, as they are, some megabytes at a time.
+    """Read commutes from ISTAT's zips without unpacking them, some megabytes at a time.
 
     Args:
         paths: the zips: a path or glob, or several. A file that is named twice is read once.
         columns: what the files call a column, where that differs from `COLUMNS`: `{"origin_region": "REG_ORIG"}`.
-        level: how deep the paths go: one of region, province, municipality, section_area, section. Rows are not added
-            up; `release_flows` does that.
-        on_missing: what to do with a row that lacks a code, as for places of work abroad: an `"error"`, or leave it out
-            (`"drop"`).
+        level: how deep the paths go: one of region, province, municipality, section_area, section. Rows with equal
+            paths are not added up; `release_flows` does that.
+        on_missing: what to do with a row that lacks a code, as for places of work abroad: `"error"` refuses it,
+            `"drop"` leaves it out.
         encoding: of the CSVs.
 
     Returns:
-        `origin_<level>` and `destination_<level>` for every level (strings as they are written, leading zeros and all,
-        without spaces around them; dictionary-encoded), and `count` (int64).
+        `origin_<level>` and `destination_<level>` for every level (strings as they are written, with leading zeros
+        and without spaces around them; dictionary-encoded), and `count` (int64).
 
     Raises:
-        ValueError: no such file, not a zip, a zip without a CSV, a column that is missing, a line that is broken (its
-            number is given, nothing of what it says), an unknown level, column, `on_missing` or encoding.
+        ValueError: no such file, not a zip, a zip without a CSV, a column that is missing, a line that is malformed
+            (the message has its number and nothing of its content), an unknown level, column, `on_missing` or encoding.
 
     Example:
         trips = read_istat("pendolarismo/*.zip", level="municipality", on_missing="drop")
@@ -97,7 +97,7 @@ _CODE = pa.dictionary(pa.int32(), pa.string())
 
 
 def _wanted(columns: Mapping[str, str] | None, level: str) -> dict[str, str]:
-    """Our name and the files' name of every column that is read."""
+    """For every column that is read: its name in the result and its name in the files."""
     if level not in LEVELS:
         raise ValueError(f"level: {level!r} is not known; choose one of {', '.join(LEVELS)}")
     for name in columns or {}:
@@ -110,7 +110,7 @@ def _wanted(columns: Mapping[str, str] | None, level: str) -> dict[str, str]:
 
 
 def _zips(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
-    """Each file once: trips that are read twice are protected half as well."""
+    """Each file once, since trips that were read twice would have half the protection."""
     given = [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
     if not given:
         raise ValueError("paths: [] names no file; give the paths of ISTAT's zips")
@@ -228,16 +228,14 @@ def _what_failed(lines: CheckedLines, short: Sequence[pa.csv.InvalidRow]) -> str
 def _checked(
     batch: pa.RecordBatch, wanted: Mapping[str, str], first_line: int, *, drop: bool, where: str
 ) -> pa.RecordBatch:
-    """The batch under our names, its codes encoded and its counts as numbers."""
+    """The batch with the names of the result, codes dictionary-encoded and counts as integers."""
     text = {theirs: pc.utf8_trim_whitespace(batch.column(theirs)) for theirs in wanted.values()}
     missing = np.zeros(batch.num_rows, dtype=np.bool_)
     for ours, theirs in wanted.items():
         empty = pc.fill_null(pc.equal(text[theirs], ""), True).to_numpy(zero_copy_only=False)
         if ours == "count":
-            right = pc.fill_null(pc.match_substring_regex(text[theirs], _WHOLE_NUMBER), False)
-            _refuse_first(
-                ~right.to_numpy(zero_copy_only=False), f"{theirs!r} is not a whole number ≥ 0", first_line, where
-            )
+            right = pc.fill_null(pc.match_substring_regex(text[theirs], _INTEGER), False)
+            _refuse_first(~right.to_numpy(zero_copy_only=False), f"{theirs!r} is not an integer ≥ 0", first_line, where)
         elif drop:
             missing |= empty
         else:

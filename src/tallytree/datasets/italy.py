@@ -70,7 +70,7 @@ def write_od_flows(
 
     Args:
         path: of the file.
-        level: see `od_flows`; likewise the remaining arguments.
+        level: see `od_flows`.
         seed: see `od_flows`.
         scale: see `od_flows`.
 
@@ -91,7 +91,7 @@ def _areas(level: str, seed: int, scale: float) -> Country:
     if level not in get_args(Level):
         raise ValueError(f'level: {level!r} is not known; choose "municipality" or "section"')
     if not 0 < scale <= 1:
-        raise ValueError(f"scale: {scale!r} must be greater than 0 and at most 1, which is the whole country")
+        raise ValueError(f"scale: {scale!r} must be greater than 0 and at most 1, which is all of Italy")
     return country(seed=seed, scale=scale)
 
 
@@ -107,7 +107,7 @@ def _pairs(made: Country, level: Level, seed: int, scale: float) -> Iterator[Pai
 
 
 def _between_municipalities(made: Country, rng: np.random.Generator, trips: int) -> Iterator[Pairs]:
-    """Pairs of municipalities with trips, some origins at a time: origins × destinations is never held."""
+    """Pairs of municipalities with trips, some origins at a time; all origins × destinations are never in memory."""
     n = len(made.people)
     jobs = made.people**1.3 * rng.lognormal(sigma=0.8, size=n)
     leaving = rng.multinomial(trips, made.people / made.people.sum())
@@ -126,7 +126,7 @@ def _between_municipalities(made: Country, rng: np.random.Generator, trips: int)
 def _between_sections(
     made: Country, rng: np.random.Generator, origin: IntArray, destination: IntArray, count: IntArray
 ) -> Pairs:
-    """Spread the trips between municipalities over their sections; trips of a pair are never in two calls."""
+    """Distribute the trips between municipalities over their sections; all trips of a pair must be in one call."""
     first = made.first_section
     home, away = np.repeat(origin, count), np.repeat(destination, count)
     from_section = _draw(rng, made.workers, first[home], first[home + 1])
@@ -145,7 +145,7 @@ def _between_sections(
 
 
 def _draw(rng: np.random.Generator, weight: FloatArray, begin: IntArray, end: IntArray) -> IntArray:
-    """One of begin … end − 1 for every pair, with a probability ∝ its weight."""
+    """For every pair one of the integers begin … end − 1, with a probability ∝ its weight."""
     ends = np.concatenate([[0.0], np.cumsum(weight)])
     position = ends[begin] + rng.random(len(begin)) * (ends[end] - ends[begin])
     drawn = np.searchsorted(ends, position, side="right") - 1

@@ -1,4 +1,4 @@
-"""An Italy of made-up places: 20 regions as they are in outline, and below them areas in the census's numbers."""
+"""A synthetic Italy: 20 regions with their true sizes, and synthetic areas below them, as many as in the census."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _KM_PER_DEGREE = np.array([82.0, 111.0])
 
 @dataclass(frozen=True, eq=False)
 class Country:
-    """The areas of a made-up Italy, level by level; the children of an area are numbered one after the other.
+    """The areas of a synthetic Italy, level by level. The children of an area have consecutive numbers.
 
     Attributes:
         region: int64 (provinces,), the region of each province.
@@ -56,8 +56,8 @@ class Country:
         area_of_section: int64 (sections,).
         people: float (municipalities,).
         place: float (municipalities, 2), km east and north.
-        workers: float (sections,), how likely a commuter of the municipality lives there, up to a factor.
-        jobs: float (sections,), how likely a commuter to the municipality goes there, up to a factor.
+        workers: float (sections,), ∝ the probability that a commuter from the municipality lives there.
+        jobs: float (sections,), ∝ the probability that a commuter to the municipality works there.
     """
 
     region: IntArray
@@ -71,12 +71,12 @@ class Country:
 
     @property
     def first_section_of_area(self) -> IntArray:
-        """Where each section area's sections begin, and where the last one's end: int64 (section areas + 1,)."""
+        """The first section of each section area, and the number of sections: int64 (section areas + 1,)."""
         return offsets_of(np.bincount(self.area_of_section, minlength=len(self.municipality)).astype(np.int64))
 
     @property
     def first_section(self) -> IntArray:
-        """Where each municipality's sections begin, and where the last one's end: int64 (municipalities + 1,)."""
+        """The first section of each municipality, and the number of sections: int64 (municipalities + 1,)."""
         first_area = offsets_of(np.bincount(self.municipality, minlength=len(self.province)).astype(np.int64))
         return self.first_section_of_area[first_area]
 
@@ -99,12 +99,12 @@ class Country:
 
 
 def country(*, seed: int, scale: float = 1.0) -> Country:
-    """Make up an Italy.
+    """Generate a synthetic Italy.
 
     * **Regions** have the provinces, municipalities, people and km² of the census of 2011 (of Sardinia's provinces
-      five, which makes 107), and are discs around their real middle.
-    * **Provinces** lie uniformly in their region's disc; every one has a municipality, the others are drawn uniformly.
-      **Municipalities** are normal around the province's middle (σ = 0.4 times the root of its km²).
+      five, which makes 107), and are discs around their true centres.
+    * **Provinces** lie uniformly in their region's disc; each has one municipality, the others are drawn uniformly.
+      **Municipalities** are normal around the province's centre (σ = 0.4 times the root of its km²).
     * **People**: log-normal (σ = 1.2) per municipality, scaled to the region's; the first municipality of a province,
       its capital, has as many as a share uniform on 10 … 45 % of the others of the province on top.
     * **Section areas** (52,000: our choice; the paper names none) and **sections**: one per parent, the others

@@ -34,12 +34,11 @@ def housing(*, seed: int = 2010) -> GroupSizes:
     Distributions:
 
     * **Counties**: 3,144 in 52 states. States share the groups as they share the population of 2010; a county's share
-      of its state is log-normal (σ = 1.4). Groups are multinomial over the counties, whatever their size, as in the
-      paper.
+      of its state is log-normal (σ = 1.4). Groups are multinomial over the counties, independently of their size,
+      as in the paper.
     * **Household sizes**: multinomial in each state: 28.3, 33.9, 16.2, 12.5, 5.7, 2.05 % have 1 … 6 members and 1.35 %
       have 7 or more. With r = n_7/n_6 the numbers of size 8, 9, … are n_7·r, n_7·r², … in expectation. Shares are
-      tilted by exp(t·size), with t normal (σ = 0.03, weighted mean 0) per state, which gives every state an r of its
-      own.
+      tilted by exp(t·size), with t normal (σ = 0.03, weighted mean 0) per state, so every state has its own r.
     * **Outliers**: 50 of the groups of every state, with sizes uniform on 1 … 10,000. (50 in all cannot give the 2,352
       sizes that occur in the paper; 50 a state do.)
     * No group is empty: the paper names no vacant housing.
@@ -154,7 +153,7 @@ def west_coast(data: GroupSizes) -> GroupSizes:
 def _outlier_counties(
     rng: np.random.Generator, share: npt.NDArray[np.float64], state: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Counties for 50 outliers of every state, drawn by their share of the state: where a uniform number falls."""
+    """Counties for 50 outliers of every state, drawn with probabilities ∝ their share of the state."""
     ends = np.cumsum(share)
     last = np.searchsorted(state, np.arange(len(STATES)), side="right") - 1
     first = np.concatenate([[0], last[:-1] + 1])
@@ -175,7 +174,7 @@ def _blocks_of_one_race(
     least_mean: float,
     largest: int,
 ) -> GroupSizes:
-    """Draw blocks as `white` and `hawaiian` say.
+    """Draw blocks with the distributions in `white` and `hawaiian`.
 
     Args:
         rng: draws.

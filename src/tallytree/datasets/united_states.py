@@ -1,4 +1,4 @@
-"""The United States at the 2010 Census: published numbers of the states; what counties share of them is made up."""
+"""The United States at the 2010 Census: published numbers of the states, and synthetic shares of the counties."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def state_of_county() -> npt.NDArray[np.int64]:
 
 
 def county_paths() -> pa.Table:
-    """One row per county. Counties are numbered within their state, so a county is known by its path."""
+    """One row per county. Counties are numbered within their state, so a county is identified by its path."""
     return pa.table(
         {
             "country": [COUNTRY] * sum(state.counties for state in STATES),

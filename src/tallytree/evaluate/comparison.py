@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,81 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree.budget import Budget
-from tallytree.compute.arrays import IntArray
-from tallytree.evaluate import count_errors as of_counts
-from tallytree.evaluate.metrics import NUMBERS, earth_movers_distance, l1_error, paired_counts
+from tallytree.evaluate.compared_data import Data, TrueTables
+from tallytree.evaluate.level_metrics import COUNT_METRICS, GROUP_SIZE_METRICS, LevelResult, Metric
+from tallytree.evaluate.metrics import NUMBERS
 from tallytree.release import Release
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Data:
-    """A data set that mechanisms can be compared on: how it is released, and the truth.
-
-    Attributes:
-        name: in the results.
-        release: called with `mechanism`, `budget`, `neighboring`, `accounting` and `seed`, gives a release: for
-            instance `functools.partial(tt.release_counts, records, areas)`.
-        true: the true numbers: the path columns of the leaves, and `count` (without it each row is one), or `size` and
-            `groups`; rows with one path add up. It need not be what is released: sizes that the release clamps have to
-            be clamped here, or the clamping counts as an error.
-    """
-
-    name: str
-    release: Callable[..., Release]
-    true: pa.Table
-
-    def __repr__(self) -> str:
-        """The name; nothing of the data."""
-        return f"Data({self.name!r})"
-
-    @property
-    def is_group_sizes(self) -> bool:
-        """Whether the truth is groups per size; otherwise it is counts."""
-        return {"size", "groups"} <= set(self.true.column_names)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class LevelResult:
-    """A level of a release beside the truth, which metrics are computed from.
-
-    Attributes:
-        released: the released table.
-        true: the same of the true data.
-        n_nodes: how many nodes the level has; tables of flows list the non-zero ones only.
-    """
-
-    released: pa.Table
-    true: pa.Table
-    n_nodes: int
-
-    def __repr__(self) -> str:
-        """The size; nothing of the data."""
-        return f"LevelResult({self.n_nodes} nodes)"
-
-    @cached_property
-    def counts(self) -> tuple[IntArray, IntArray]:
-        """Released and true counts of every node that has a row in either table, in one order: int64 (nodes,) each."""
-        return paired_counts(self.released, self.true)
-
-
-Metric = Callable[[LevelResult], float]
-
-
-COUNT_METRICS: Mapping[str, Metric] = {
-    "max_absolute_error": lambda level: of_counts.max_error(*level.counts),
-    "mean_absolute_error": lambda level: of_counts.mean_error(*level.counts, level.n_nodes),
-    "false_discovery_rate": lambda level: of_counts.false_discoveries(*level.counts),
-    "false_negative_rate": lambda level: of_counts.false_negatives(*level.counts),
-}
-"""What `compare` computes for counts and flows: Boninsegna and Silvestri 2025, section 5."""
-
-GROUP_SIZE_METRICS: Mapping[str, Metric] = {
-    "earth_movers_distance": lambda level: float(
-        earth_movers_distance(level.released, level.true).sum() / level.n_nodes
-    ),
-    "l1_error": lambda level: float(l1_error(level.released, level.true)),
-}
-"""What it computes for group sizes: the mean over nodes of Kuo et al. 2018, and the sum of Fioretto et al. 2021."""
 
 
 def compare(
@@ -103,10 +31,10 @@ def compare(
     levels: Sequence[str] | None = None,
     metrics: Mapping[str, Metric] | None = None,
 ) -> pa.Table:
-    """Release data by every mechanism with every budget, several times, and measure how far it is from the truth.
+    """Release data with every mechanism and every budget, several times, and measure the errors.
 
-    For experiments: the noise is seeded, and errors are computed from the true data, so neither the releases nor the
-    results are private.
+    It is for experiments. The noise is seeded and errors are computed from the true data, so neither the releases nor
+    the results are private.
 
     Args:
         data: the data set, or several.
@@ -115,8 +43,8 @@ def compare(
         neighboring: `"add_remove"` or `"change_one"`, or both.
         accounting: for budgets with δ: None (the default), `"pld"`, `"zcdp"`, `"paper"`, or several. Other budgets are
             accounted for exactly and have one row.
-        runs: releases for each of these. Each draws other noise.
-        seed: of the noise. Equal arguments give equal results, but for the seconds.
+        runs: the number of releases for each combination of these. Each draws other noise.
+        seed: of the noise. Equal arguments give equal results, except for the seconds.
         levels: only these; by default all levels.
         metrics: by name, functions of a `LevelResult`; by default `COUNT_METRICS`, or `GROUP_SIZE_METRICS`.
 
@@ -126,11 +54,11 @@ def compare(
         it), `run` (from 0), `seed`, `seconds` (of the release), `level`, `depth`, `metric` and `value`.
 
     Raises:
-        ValueError: nothing to compare, a name that is there twice, fewer than one run, an unknown level, a true table
+        ValueError: nothing to compare, a name that is used twice, fewer than one run, an unknown level, a true table
             without a path column.
         TypeError: mechanisms or metrics without names, metrics that are no functions, or something that is no `Data` or
             no `Budget`.
-        What a release raises, with a note of which it was.
+        Any error of a release, with a note that names the release.
     """
     sets = [data] if isinstance(data, Data) else list(data)
     given = [budgets] if isinstance(budgets, Budget) else list(budgets)
@@ -141,18 +69,13 @@ def compare(
     accountings = [accounting] if accounting is None or isinstance(accounting, str) else list(accounting)
     seeds = [int(word >> 1) for word in np.random.SeedSequence(seed).generate_state(runs, np.uint64)]
     rows = _Rows()
-    truths = [_Truth(one) for one in sets]
+    truths = [TrueTables(one) for one in sets]
     for truth, (name, mechanism), budget, relation in itertools.product(truths, mechanisms.items(), given, relations):
         for account in accountings if budget.kind == "approximate" else [None]:
             for run, run_seed in enumerate(seeds):
                 arguments = {"budget": budget, "neighboring": relation, "accounting": account, "seed": run_seed}
-                try:
-                    began = time.perf_counter()
-                    release = truth.data.release(mechanism=mechanism, **arguments)
-                    seconds = time.perf_counter() - began
-                except Exception as error:
-                    error.add_note(f"compare: data {truth.data.name!r}, mechanism {name!r}, {budget!r}, run {run}")
-                    raise
+                where = f"compare: data {truth.data.name!r}, mechanism {name!r}, {budget!r}, run {run}"
+                release, seconds = _timed_release(truth.data, {"mechanism": mechanism, **arguments}, where)
                 about = {"data": truth.data.name, "mechanism": name, "run": run, "seed": run_seed, "seconds": seconds}
                 for measured in _measured(release, truth, levels, metrics):
                     rows.add(about | _terms(release, budget) | measured)
@@ -160,14 +83,15 @@ def compare(
 
 
 def summary(results: pa.Table) -> pa.Table:
-    """Mean, standard deviation, least and greatest value over the runs.
+    """Mean, standard deviation, least and greatest value over the runs of `compare`.
 
     Args:
         results: from `compare`, or several of them, one below the other.
 
     Returns:
-        One row per group of runs, in the order of the results: their columns but `run`, `seed`, `seconds` and `value`;
-        then `runs`, `mean`, `sd` (with runs − 1; null for one run), `min`, `max` and the mean of the `seconds`.
+        One row per group of runs, in the order of the results: their columns without `run`, `seed`, `seconds` and
+        `value`; then `runs`, `mean`, `sd` (divided by runs − 1; null for one run), `min`, `max` and the mean of the
+        `seconds`.
 
     Raises:
         ValueError: a column is missing.
@@ -238,36 +162,19 @@ class _Rows:
         return pa.table(self.columns, _SCHEMA)
 
 
-class _Truth:
-    """The true tables of a data set, each level added up when it is first asked for."""
-
-    def __init__(self, data: Data) -> None:
-        self.data = data
-        self._tables: dict[tuple[str, ...], pa.Table] = {}
-
-    def at(self, path: tuple[str, ...]) -> pa.Table:
-        if path not in self._tables:
-            self._tables[path] = self._summed(path)
-        return self._tables[path]
-
-    def _summed(self, path: tuple[str, ...]) -> pa.Table:
-        true, sizes = self.data.true, self.data.is_group_sizes
-        for column in path:
-            if column not in true.column_names:
-                raise ValueError(f"data: true of {self.data.name!r} has no column {column!r}, which the release has")
-        value = "groups" if sizes else "count"
-        if value not in true.column_names:
-            true = true.append_column(value, pa.array(np.ones(true.num_rows, dtype=np.int64)))
-        columns = {column: true[column].cast(pa.large_string()) for column in path}
-        columns |= {column: true[column] for column in (["size"] if sizes else [])}
-        if not columns:
-            return pa.table({value: pa.array([pc.sum(true[value]).as_py() or 0], true.schema.field(value).type)})
-        summed = pa.table(columns | {value: true[value]}).group_by(list(columns)).aggregate([(value, "sum")])
-        return summed.select([*columns, f"{value}_sum"]).rename_columns([*columns, value])
+def _timed_release(data: Data, arguments: Mapping[str, Any], where: str) -> tuple[Release, float]:
+    """A release and the seconds it took; `where` is added to an error as a note."""
+    began = time.perf_counter()
+    try:
+        release = data.release(**arguments)
+    except Exception as error:
+        error.add_note(where)
+        raise
+    return release, time.perf_counter() - began
 
 
 def _measured(
-    release: Release, truth: _Truth, levels: Sequence[str] | None, metrics: Mapping[str, Metric] | None
+    release: Release, truth: TrueTables, levels: Sequence[str] | None, metrics: Mapping[str, Metric] | None
 ) -> Iterator[dict[str, Any]]:
     """Level, metric and value of every row about a release."""
     chosen = metrics or (GROUP_SIZE_METRICS if truth.data.is_group_sizes else COUNT_METRICS)

@@ -1,9 +1,9 @@
-"""How far `TopDown` can be off: InfTDA's Theorem 4, and a tighter bound for a given tree and budget.
+"""Bounds on the error of `TopDown`: InfTDA's Theorem 4, and a tighter bound for a given tree and budget.
 
 The argument, for every family of children (Boninsegna and Silvestri 2025, proof of Theorem 4). Let x be the children's
 true counts, y = x + Z the noisy ones, x̃ those released, and C and C̃ the parent's true and released counts. x̃ is as near
 to y, in the largest change, as integers ≥ 0 that add up to C̃ can be. One such vector is x + o with Σo = C̃ − C and no
-|o_i| above |C̃ − C|: where C̃ ≥ C raise any entries, where it is less lower them, as far as they go. So
+|o_i| above |C̃ − C|: where C̃ ≥ C, raise any entries; where C̃ < C, lower entries, none below 0. So
 max|x̃ − y| ≤ max|x + o − y| ≤ max|Z| + |C̃ − C|, and
 
     |x̃_i − x_i| ≤ max|x̃ − y| + |Z_i| ≤ 2·max|Z| + |C̃ − C|.
@@ -37,13 +37,13 @@ from tallytree.terms import Accounting, NeighboringName, OnUnknown, Terms
 from tallytree.validate import integer
 
 GRID = 4_096
-"""Points of the distribution of a level's largest noise; values between two count as the larger."""
+"""How many points the distribution of a level's largest noise has; a value between two points counts as the larger."""
 NEGLIGIBLE = 1e-9
 """Of beta: the probability beyond the last point of a distribution, which counts as a failure."""
 ROUNDING = 1 + 1e-9
-"""More than what floats lose of a probability: all that is added up is positive."""
+"""A factor above the relative error of sums of probabilities in floating point, all of whose terms are positive."""
 MAX_SUMMED_SIGMA = 1e4
-"""Up to here the tails of discrete Gaussian noise are summed; beyond, they are bounded by the normal distribution's."""
+"""The largest σ for which tails of discrete Gaussian noise are summed; above it, normal tails bound them."""
 
 
 def theorem_4_bound(branching: int, level: int, sigma: float, beta: float = 0.05) -> float:
@@ -103,7 +103,7 @@ def top_down_error_bound(
     Args:
         tree: a `Hierarchy` or a `Product`.
         budget: what will be spent.
-        neighboring: as in `tallytree.release_counts`; likewise the remaining arguments but `beta`.
+        neighboring: see `tallytree.release_counts`.
         beta: the probability, in (0, 1), that the bound of a level fails. Each level fails with at most this
             probability by itself; for all levels to hold together, divide it by their number.
         max_contributions: see `tallytree.release_counts`.
@@ -135,13 +135,13 @@ def top_down_error_bound(
 
 
 def plan_error_bound(tree: Hierarchy | Product, plan: NoisePlan, *, beta: float = 0.05) -> dict[str, int]:
-    """As `top_down_error_bound`, for levels measured as a plan has it.
+    """The bounds of `top_down_error_bound` for levels that are measured according to a plan.
 
     The least integer q with P(S_l ≤ q) ≥ 1 − β, where S_l (see this module's docstring) has every node's noise in
     it, measured or not: noises are independent, so with n nodes P(M ≤ t) = P(|Z| ≤ t)^n, and the distribution of S_l is
     the convolution of its terms'. The tails are those of the discrete laws: 2·q^t/(1 + q), q = exp(−1/scale), for
     discrete Laplace noise; summed for discrete Gaussian noise, or P(Z ≥ t) ≤ P(N ≥ t − 1) for σ above 10^4 (Canonne et
-    al. 2020, Proposition 25). Wherever something is rounded, the bound grows.
+    al. 2020, Proposition 25). Every rounding makes the bound larger.
 
     Args:
         tree: a `Hierarchy` or a `Product`.
@@ -180,14 +180,14 @@ def plan_error_bound(tree: Hierarchy | Product, plan: NoisePlan, *, beta: float 
 
 @dataclass(frozen=True)
 class _Largest:
-    """`times` the largest of n independent noises, in magnitude."""
+    """`times` the largest magnitude among n independent draws of the noise."""
 
     noise: Noise
     n: int
     times: int
 
     def exceeds(self, points: FloatArray) -> FloatArray:
-        """The probabilities that it exceeds whole numbers ≥ 0."""
+        """The probabilities that it exceeds each of `points`, integers ≥ 0."""
         one = _tails(self.noise, np.floor(points / self.times) + 1)
         with np.errstate(divide="ignore"):  # a noise that certainly exceeds 0 has log 0
             return -np.expm1(float(self.n) * np.log1p(-one))
@@ -207,7 +207,7 @@ class _Largest:
 
 
 def _tails(noise: Noise, t: FloatArray) -> FloatArray:
-    """P(|Z| ≥ t) for whole t ≥ 1, or a little more."""
+    """P(|Z| ≥ t) for integers t ≥ 1, or a little more."""
     scale = float(noise.scale)
     if noise.distribution == "discrete_laplace":
         return 2 * np.exp(-t / scale) / (1 + math.exp(-1 / scale))

@@ -1,7 +1,8 @@
-"""Errors of released tables against true ones. They need the truth, so of real data only its owner can compute them.
+"""Errors of released tables against true ones. Only the owner of the true data can compute them.
 
-Tables are as `Release.table` gives them: path columns, then `count`, or `size` and `groups`. Rows may be in any order,
-and repeated rows add up; a path (or size) that has no row has none. Numbers of groups may be fractions, or negative.
+Tables are as `Release.table` gives them: path columns, then `count`, or `size` and `groups`. Rows may be in any order.
+Rows with the same path (and size) are added up; a path (or size) without a row counts as 0. Numbers of groups may be
+fractions, or negative.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ def mean_absolute_error(released: pa.Table, true: pa.Table, *, n_nodes: int | No
 
     Args:
         released: a level of a release.
-        true: the same of the true data.
-        n_nodes: how many nodes the level has, those without a row in either table included, as in tables of flows; by
-            default only nodes with a row count. `release.statement["levels"]` has it.
+        true: the same level of the true data.
+        n_nodes: how many nodes the level has, including those without a row in either table, as in tables of flows; by
+            default the number of nodes with a row. `release.statement["levels"]` has it.
 
     Raises:
         ValueError: fewer nodes than have a row.
@@ -61,7 +62,7 @@ def mean_absolute_error(released: pa.Table, true: pa.Table, *, n_nodes: int | No
 
 
 def earth_movers_distance(released: pa.Table, true: pa.Table) -> NumberArray:
-    """Members to be added to or taken out of groups to turn one table into the other, node by node: int64 (nodes,).
+    """The number of members to add or remove to turn one table into the other, for every node: int64 (nodes,).
 
     Σ_s |T_s − T'_s|, with T_s the number of groups of size ≥ s ≥ 1 (Kuo et al. 2018, Lemma 1): where both have the same
     number of groups this is the distance of their cumulative histograms. Groups of size 0 do not matter. Where a table

@@ -12,14 +12,14 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from tallytree.cli.demo.specs import MAX_GROUP_SIZE
-from tallytree.cli.terminal import fitted_table
+from tallytree.cli.rendering.terminal import fitted_table
 from tallytree.compute.arrays import NumberArray
 from tallytree.evaluate.metrics import absolute_errors, earth_movers_distance
 from tallytree.release import Release
 
 
 @dataclass(frozen=True)
-class LevelErrors:
+class ComparedLevel:
     """How a level's published numbers compare with the true ones.
 
     Attributes:
@@ -49,12 +49,12 @@ def household_errors(people: pa.Table, release: Release, console: Console) -> Re
     true = sizes.append_column("size", pc.min_element_wise(sizes["count_all"], MAX_GROUP_SIZE))
     true = true.append_column("groups", pa.array(np.ones(true.num_rows, dtype=np.int64)))
 
-    def errors(level: str) -> LevelErrors:
+    def errors(level: str) -> ComparedLevel:
         published = release.table(level)
         # Households without members are not among the people; the distance does not depend on them.
         distance = earth_movers_distance(published, true)
         persons = pc.sum(pc.multiply(published["size"], published["groups"])).as_py()
-        return LevelErrors(level, len(distance), people.num_rows, persons, distance)
+        return ComparedLevel(level, len(distance), people.num_rows, persons, distance)
 
     return _error_table(
         console,
@@ -70,11 +70,11 @@ def commute_errors(trips: pa.Table, release: Release, console: Console) -> Rende
     """Absolute error per cell that has a true or a published commuter."""
     true = trips.append_column("count", pa.array(np.ones(trips.num_rows, dtype=np.int64)))
 
-    def errors(level: str) -> LevelErrors:
+    def errors(level: str) -> ComparedLevel:
         published = release.table(level)
         error = absolute_errors(published, true)
         total = pc.sum(published["count"]).as_py() or 0
-        return LevelErrors(level, len(error), trips.num_rows, total, error)
+        return ComparedLevel(level, len(error), trips.num_rows, total, error)
 
     return _error_table(
         console,
@@ -87,7 +87,7 @@ def commute_errors(trips: pa.Table, release: Release, console: Console) -> Rende
 
 
 def _error_table(
-    console: Console, title: str, headings: Sequence[str], error: str, levels: Sequence[LevelErrors], note: str
+    console: Console, title: str, headings: Sequence[str], error: str, levels: Sequence[ComparedLevel], note: str
 ) -> RenderableType:
     columns = ("level", *headings, f"mean {error}", f"greatest {error}")
     table = fitted_table(console, columns, [level.row for level in levels])

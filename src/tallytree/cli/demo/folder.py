@@ -1,4 +1,4 @@
-"""The demo's folder: replaced only where a demo made it and nothing of the user's is in it."""
+"""The demo's folder. It is replaced only where a demo made it and the user has changed or added nothing."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ENTRIES = {MARKER, "data", *SPECS, "households-release", "commutes-release"}
 
 
 def replaceable(folder: str | os.PathLike[str]) -> Path:
-    """The folder as an absolute path, if nothing is there, or a demo that holds nothing of the user's.
+    """The folder as an absolute path, if it does not exist, or is a demo that the user has not changed.
 
     Raises:
-        FileExistsError: something else is there.
+        FileExistsError: the folder exists and is something else.
     """
     path = Path(os.path.abspath(folder))  # noqa: PTH100  (resolve() would follow a link)
     if os.path.lexists(path):
@@ -48,7 +48,7 @@ def _why_not_ours(path: Path) -> str | None:
 
 
 def marker_text() -> str:
-    """What the marker file says: the checksums of the specs as they were made."""
+    """The text of the marker file: the checksums of the specs as they were made."""
     checksums = [_checksum_line(text.encode(), name) for name, text in SPECS.items()]
     return "\n".join([MARKER_TITLE, *checksums]) + "\n"
 
@@ -58,7 +58,7 @@ def _checksum_line(content: bytes, name: str) -> str:
 
 
 def swap(building: Path, target: Path) -> None:
-    """Put the new folder in the place of the old one, which is kept until the new one is there."""
+    """Replace the old folder by the new one. The old one is kept until the new one is in its place."""
     replaceable(target)
     if not os.path.lexists(target):
         building.rename(target)

@@ -1,6 +1,7 @@
 """The demo: a synthetic data set, two specs, their releases, and how far the published numbers are from the true ones.
 
-The data's seed is fixed, the noise is fresh at every run. The errors can be shown because the data is made up.
+The data's seed is fixed, the noise is fresh at every run. The errors can be shown because the data are
+synthetic.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from rich.console import Console
 from tallytree.cli.demo.error_table import commute_errors, household_errors
 from tallytree.cli.demo.folder import MARKER, marker_text, replaceable, swap
 from tallytree.cli.demo.specs import SPECS
-from tallytree.cli.terminal import show_line
+from tallytree.cli.rendering.terminal import show_line
 from tallytree.datasets.commutes import commutes
 from tallytree.datasets.households import households
 from tallytree.release import Release, require_writable
@@ -29,15 +30,16 @@ from tallytree.spec import load_spec
 def make_demo(folder: str | os.PathLike[str], console: Console, *, progress: bool = False) -> None:
     """Make the data, release it, and show the errors.
 
-    The folder is built beside its place and swapped in when whole, so an interrupted demo leaves an older one alone.
+    The folder is built beside its place and moved there once it is complete, so an interrupted demo leaves an earlier
+    one unchanged.
 
     Args:
-        folder: where to; nothing may be there yet, or an earlier demo without anything of the user's.
-        console: what it says goes here.
+        folder: the folder to make; it must not exist yet, or be an earlier demo without files of the user.
+        console: where messages and errors are shown.
         progress: show progress bars on standard error.
 
     Raises:
-        FileExistsError: something else is there.
+        FileExistsError: the folder exists and is something else.
         OSError: the place cannot be written to.
     """
     target = replaceable(folder)
@@ -50,7 +52,7 @@ def make_demo(folder: str | os.PathLike[str], console: Console, *, progress: boo
         for name, text in SPECS.items():
             (building / name).write_text(text, encoding="utf-8")
         (building / MARKER).write_text(marker_text(), encoding="utf-8")
-        show_line(console, "Releasing both, with fresh noise (the first time, code is compiled: some seconds) ...")
+        show_line(console, "Releasing both, with fresh noise (the first time, this compiles code for some seconds) ...")
         households_release = _release(building, "households", progress)
         commutes_release = _release(building, "commutes", progress)
         tables = [
@@ -72,7 +74,7 @@ def _release(folder: Path, name: str, progress: bool) -> Release:
 
 
 def _write_data(folder: Path) -> tuple[pa.Table, pa.Table]:
-    """Write all tables; returns the private ones."""
+    """Write all tables and return the private ones."""
     folder.mkdir()
     population, movement = households(), commutes()
     tables = {
@@ -91,7 +93,7 @@ def _show_what_next(console: Console, folder: Path) -> None:
     code = f"import tallytree as tt; print(tt.Release.load({json.dumps(str(release))}))"
     lines = (
         "",
-        "These errors can be shown because the demo made the data up; of real data nobody can compute them.",
+        "These errors can be shown because the data are synthetic. Those of real data only their owner can compute.",
         "",
         f"Specs:     {spec}  {folder / 'commutes.yaml'}",
         f"Releases:  {release}  {folder / 'commutes-release'}",

@@ -1,4 +1,4 @@
-"""A privacy statement as text, at a terminal."""
+"""The privacy statement of a release, at a terminal."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallytree.cli.terminal import fitted_table, printable, show_line
+from tallytree.cli.rendering.terminal import fitted_table, open_console, printable, show_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 def show_levels(console: Console, statement: Mapping[str, Any], published: Mapping[str, int] | None = None) -> None:
-    """How every level is measured, and how many rows were published."""
+    """Show how every level is measured, and how many rows were published where `published` has them."""
     headings = ["level", "nodes", "measured", "share", "sensitivity", "scale", "std dev"]
     rows = [[printable(level["level"]), f"{level['nodes']:,}", *_measurement(level)] for level in statement["levels"]]
     if published is not None:
@@ -35,12 +35,12 @@ def show_levels(console: Console, statement: Mapping[str, Any], published: Mappi
 
 
 def _largest_size(maximum: Mapping[str, Any]) -> str:
-    """How K is measured, and what came out, if it was."""
+    """How K is measured, and its value once it was measured."""
     share, norm, scale, std_dev = _measurement({**maximum, "measured": True})[1:]
     found = f", so K is {maximum['max_group_size']:,}" if "max_group_size" in maximum else ""
     return (
         f"Largest size: measured first (share {share}, sensitivity {norm}, scale {scale}, std dev {std_dev}); "
-        f"K is that plus {maximum['margin']:,}, at most {maximum['at_most']:,}{found}."
+        f"K is the measured size plus {maximum['margin']:,}, at most {maximum['at_most']:,}{found}."
     )
 
 
@@ -59,11 +59,11 @@ def _measurement(level: Mapping[str, Any]) -> list[str]:
 
 
 def show_terms(console: Console, statement: Mapping[str, Any], spends: str = "Spends") -> None:
-    """What is published exactly, what is spent of what, and the guarantee."""
+    """Show what is published exactly, what is spent of which budget, and the guarantee."""
     show_invariants(console, statement)
     spent = ", ".join(f"{name} {_amount(amount)}" for name, amount in statement["spent"].items())
     granted = ", ".join(f"{name} {_amount(amount)}" for name, amount in statement["budget"].items())
-    # Tables made again are by another mechanism than the one that the budget was spent for.
+    # The budget was spent for the first mechanism, also where another one made these tables.
     measured_for = statement.get("reconciled", {}).get("measured_for", statement["mechanism"])
     show_line(
         console, f"{spends} {spent} of {granted} ({measured_for['name']}, accounting: {statement['accounting']})."
@@ -78,13 +78,23 @@ def _amount(amount: float | str) -> str:
 
 
 def show_invariants(console: Console, statement: Mapping[str, Any]) -> None:
-    """What is published exactly; always shown."""
+    """Show what is published exactly; every command that releases does."""
     show_line(console, "PUBLISHED EXACTLY, not protected (invariants):", "bold yellow")
     for fact in statement["invariants"]:
         show_line(console, f"  * {fact}", "yellow")
 
 
 def published_rows(folder: Path) -> dict[str, int]:
-    """Rows of the published table of every level, as the saved release says."""
+    """The number of rows of the published table of every level, from `release.json` in the folder."""
     files = json.loads((folder / "release.json").read_text(encoding="utf-8"))["files"]
     return {facts["level"]: facts["rows"] for name, facts in files.items() if name.startswith("tables/")}
+
+
+def warn_of_seed(seed: int | None) -> None:
+    """Warn on standard error where the noise is drawn from a seed."""
+    if seed is not None:
+        show_line(
+            open_console(stderr=True),
+            f"WARNING: NOT PRIVATE. The noise is drawn from seed {seed}, so it can be removed; for experiments only.",
+            "bold red",
+        )

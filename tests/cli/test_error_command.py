@@ -7,10 +7,8 @@ import re
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import tallytree as tt
-from tallytree.cli import app
 from tallytree.release.intervals import COVERS
 from tallytree.release.replacing import replace_release
 
@@ -28,29 +26,16 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, ["error", *map(str, arguments)])
-
-
-def refusal(*arguments):
-    """The one line on standard error of a command that fails."""
-    result = run(*arguments)
-    assert (result.exit_code, result.stdout) == (1, ""), result.output
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    return result.stderr.removeprefix("error: ").rstrip("\n")
-
-
 def contents(folder):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_columns_are_added_in_place_and_all_else_stays(folder):
+def test_columns_are_added_in_place_and_all_else_stays(folder, run):
     (folder / "out/notes").mkdir()
     (folder / "out/notes/mine.txt").write_text("kept")
     before, first = contents(folder / "out"), tt.Release.load("out")
     tables = {level: first.table(level) for level in first.levels}
-    result = run("out", "--replicates", "20", "--seed", "1")
+    result = run("error", "out", "--replicates", "20", "--seed", "1")
     assert (result.exit_code, result.stderr) == (0, "")
     made = tt.Release.load("out")
     after = contents(folder / "out")
@@ -75,33 +60,33 @@ def test_columns_are_added_in_place_and_all_else_stays(folder):
     )
 
 
-def test_what_else_lies_in_the_folder_is_kept(folder):
+def test_what_else_lies_in_the_folder_is_kept(folder, run):
     (folder / "out" / "notes").mkdir()
     (folder / "out" / "empty" / "deep").mkdir(parents=True)
     (folder / "out" / "notes" / "mine.txt").write_text("mine")
     (folder / "out" / "there").symlink_to(folder)
     (folder / "out" / "nowhere").symlink_to("gone")
-    assert run("out", "--replicates", "10").exit_code == 0
+    assert run("error", "out", "--replicates", "10").exit_code == 0
     assert (folder / "out" / "notes" / "mine.txt").read_text() == "mine"
     assert (folder / "out" / "empty" / "deep").is_dir()
     assert (folder / "out" / "there").readlink() == folder
     assert str((folder / "out" / "nowhere").readlink()) == "gone"
 
 
-def test_a_copy_leaves_the_release_as_it_was(folder):
+def test_a_copy_leaves_the_release_as_it_was(folder, run):
     before = contents(folder / "out")
-    result = run("out", "--replicates", "10", "--alpha", "0.05", "--out", "copy")
+    result = run("error", "out", "--replicates", "10", "--alpha", "0.05", "--out", "copy")
     assert result.exit_code == 0, result.output
     assert contents(folder / "out") == before
     assert tt.Release.load("copy").statement["errors"]["alpha"] == 0.05
 
 
-def test_what_cannot_be_known_is_said(folder):
+def test_what_cannot_be_known_is_said(folder, run):
     budget, stable = tt.Budget(epsilon=1, delta=1e-6), tt.counts.StabilityHistogram()
     tree = tt.Hierarchy.from_table(TOWNS, ["state", "town"])
     people = pa.table({"state": ["A"] * 500 + ["B"] * 100, "town": ["y"] * 500 + ["x"] * 100})
     tt.release_counts(people, tree, budget, neighboring="change_one", mechanism=stable).save("stable")
-    result = run("stable", "--replicates", "10")
+    result = run("error", "stable", "--replicates", "10")
     assert result.exit_code == 0
     rows = {line.split()[0]: line for line in result.stdout.splitlines() if line.strip()}
     assert "not known" in rows["all"]
@@ -109,24 +94,24 @@ def test_what_cannot_be_known_is_said(folder):
     assert "not known" not in rows["town"]
 
 
-def test_it_may_be_done_again(folder):
-    assert run("out", "--replicates", "10").exit_code == 0
-    assert run("out", "--replicates", "12").exit_code == 0
+def test_it_may_be_done_again(folder, run):
+    assert run("error", "out", "--replicates", "10").exit_code == 0
+    assert run("error", "out", "--replicates", "12").exit_code == 0
     assert tt.Release.load("out").statement["errors"]["replicates"] == 12
 
 
-def test_what_cannot_be_used_is_refused_in_one_line(folder):
+def test_what_cannot_be_used_is_refused_in_one_line(folder, refusal):
     before = contents(folder)
-    assert refusal("nothing").startswith("folder: ")
+    assert refusal("error", "nothing").startswith("folder: ")
     (folder / "empty").mkdir()
-    assert "is not a whole release" in refusal("empty")
-    assert refusal("out", "--replicates", "1").startswith("replicates: 1 are too few")
-    assert refusal("out", "--alpha", "1.5").startswith("alpha: 1.5 must lie strictly between 0 and 1")
-    assert "exists" in refusal("out", "--out", "empty")
+    assert "is not a whole release" in refusal("error", "empty")
+    assert refusal("error", "out", "--replicates", "1").startswith("replicates: 1 are too few")
+    assert refusal("error", "out", "--alpha", "1.5").startswith("alpha: 1.5 must lie strictly between 0 and 1")
+    assert "exists" in refusal("error", "out", "--out", "empty")
     manifest = json.loads((folder / "out/release.json").read_text())
     manifest["statement"]["mechanism"]["name"] = "Magic"
     (folder / "out/release.json").write_text(json.dumps(manifest))
-    assert refusal("out").startswith("release: its mechanism is 'Magic'")
+    assert refusal("error", "out").startswith("release: its mechanism is 'Magic'")
     assert contents(folder).keys() == before.keys()
 
 
@@ -159,8 +144,8 @@ def test_a_failed_swap_leaves_the_earlier_release(folder, monkeypatch, failure):
     assert contents(folder) == before
 
 
-def test_a_link_to_a_release_stays_a_link(folder):
+def test_a_link_to_a_release_stays_a_link(folder, run):
     (folder / "latest").symlink_to("out")
-    assert run("latest", "--replicates", "10").exit_code == 0
+    assert run("error", "latest", "--replicates", "10").exit_code == 0
     assert (folder / "latest").is_symlink()
     assert "errors" in tt.Release.load("latest").statement

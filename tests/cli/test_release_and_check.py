@@ -1,24 +1,18 @@
+"""`tallytree release` and `tallytree check`."""
+
 import errno
-import importlib
 import logging
-import os
-import pty
 import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import tallytree as tt
-from tallytree.cli import app
-from tallytree.pipeline import PlannedCounts
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise, OpenDPNoise
 from tallytree.release import Release
 
 STATES = ['North, "upper"', "South\nand low", "Ærø; [red]"]
@@ -78,31 +72,15 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def refusal(*arguments):
-    """The one line on standard error of a command that fails."""
-    result = run(*arguments)
-    assert result.exit_code == 1, result.output
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    return result.stderr.removeprefix("error: ").rstrip("\n")
-
-
 @pytest.fixture
 def nothing_drawn(monkeypatch):
-    """Fails the test if noise is made or statistics are opened."""
+    """Fails the test if noise is made, or private statistics are counted or measured."""
 
     def refuse(*arguments, **options):
         pytest.fail("the private side was opened")
 
-    for kind in ("counts_job", "sizes_job"):
-        module = importlib.import_module(f"tallytree.pipeline.{kind}")
-        monkeypatch.setattr(module, "Measurer", refuse)
-        monkeypatch.setattr(module, "paid_noise", refuse)
+    for kind in (Measurer, KeyedNoise, OpenDPNoise):
+        monkeypatch.setattr(kind, "__init__", refuse)
     for name in ("count_records", "group_sizes", "group_rows"):
         original = getattr(tt.engines.Local, name)
 
@@ -116,7 +94,7 @@ def nothing_drawn(monkeypatch):
 
 
 @pytest.mark.parametrize("statistic", SPECS)
-def test_a_release_is_saved_and_summarised(folder, statistic):
+def test_a_release_is_saved_and_summarised(folder, run, statistic):
     result = run("release", f"{statistic}.yaml", "--out", "out")
     assert result.exit_code == 0, result.output
     release = Release.load("out")
@@ -130,12 +108,13 @@ def test_a_release_is_saved_and_summarised(folder, statistic):
     assert sorted(path.name for path in folder.iterdir() if path.name.startswith(".")) == []
 
 
-def test_a_private_largest_size_is_shown_before_and_after_it_is_measured(folder):
+def test_a_private_largest_size_is_shown_before_and_after_it_is_measured(folder, run):
     private = GROUP_SIZES.replace("max_group_size: 20", "max_group_size: {share: 0.1, at_most: 20}")
     (folder / "private.yaml").write_text(private)
     checked = " ".join(run("check", "private.yaml").stdout.split())
     measured = (
-        "Largest size: measured first (share 0.1, sensitivity L2 1, scale 3.16228, std dev 3.16228); K is that plus"
+        "Largest size: measured first (share 0.1, sensitivity L2 1, scale 3.16228, std dev 3.16228); "
+        "K is the measured size plus"
     )
     assert f"{measured} 16, at most 20." in checked
     released = " ".join(run("release", "private.yaml", "--out", "out").stdout.split())
@@ -146,7 +125,7 @@ def test_a_private_largest_size_is_shown_before_and_after_it_is_measured(folder)
 
 @pytest.mark.parametrize("statistic", SPECS)
 @pytest.mark.parametrize("options", [[], ["--quiet"]], ids=["loud", "quiet"])
-def test_invariants_are_always_listed(folder, statistic, options):
+def test_invariants_are_always_listed(folder, run, statistic, options):
     result = run("release", f"{statistic}.yaml", "--out", "out", *options)
     invariants = Release.load("out").statement["invariants"]
     listed = result.stderr if options else result.stdout
@@ -157,7 +136,7 @@ def test_invariants_are_always_listed(folder, statistic, options):
         assert result.stdout == ""
 
 
-def test_labels_with_commas_quotes_and_line_breaks_survive_in_csv(folder):
+def test_labels_with_commas_quotes_and_line_breaks_survive_in_csv(folder, run):
     assert run("release", "counts.yaml", "--out", "out", "--csv").exit_code == 0
     options = pyarrow.csv.ParseOptions(newlines_in_values=True)
     read = pyarrow.csv.read_csv("out/tables/state.csv", parse_options=options)
@@ -166,7 +145,7 @@ def test_labels_with_commas_quotes_and_line_breaks_survive_in_csv(folder):
     assert not list((folder / "out" / "measurements").glob("*.csv"))
 
 
-def test_a_seeded_release_says_not_private(folder):
+def test_a_seeded_release_says_not_private(folder, run):
     (folder / "counts.yaml").write_text(COUNTS + "seed: 1\n")
     for command in (["release", "counts.yaml", "--out", "out", "--quiet"], ["check", "counts.yaml"]):
         result = run(*command)
@@ -176,7 +155,7 @@ def test_a_seeded_release_says_not_private(folder):
 
 
 @pytest.mark.parametrize("place", ["people.parquet", "there", "dangling"])
-def test_an_existing_place_is_refused_before_anything_is_drawn(folder, nothing_drawn, place):
+def test_an_existing_place_is_refused_before_anything_is_drawn(folder, refusal, nothing_drawn, place):
     (folder / "there").mkdir()
     (folder / "dangling").symlink_to(folder / "nowhere")
     message = refusal("release", "counts.yaml", "--out", place)
@@ -192,12 +171,14 @@ def test_an_existing_place_is_refused_before_anything_is_drawn(folder, nothing_d
         pytest.param("/proc/out", "/proc", marks=pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs /proc")),
     ],
 )
-def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_drawn(folder, nothing_drawn, place, above):
+def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_drawn(
+    folder, refusal, nothing_drawn, place, above
+):
     message = refusal("release", "counts.yaml", "--out", place)
     assert re.fullmatch(rf"{re.escape(str(folder / above))}: .*; 'out' cannot be made there", message)
 
 
-def test_folders_above_the_release_are_made(folder):
+def test_folders_above_the_release_are_made(folder, run):
     assert run("release", "counts.yaml", "--out", "some/where/out").exit_code == 0
     assert Release.load("some/where/out").levels == ("all", "state", "county")
 
@@ -210,7 +191,7 @@ def test_folders_above_the_release_are_made(folder):
     ],
     ids=["disk full", "ctrl-c"],
 )
-def test_an_interrupted_save_leaves_nothing(folder, monkeypatch, stop, code, said):
+def test_an_interrupted_save_leaves_nothing(folder, run, monkeypatch, stop, code, said):
     def fail(path):
         raise stop
 
@@ -221,7 +202,7 @@ def test_an_interrupted_save_leaves_nothing(folder, monkeypatch, stop, code, sai
     assert sorted(folder.iterdir()) == before
 
 
-def test_no_private_value_is_printed_or_logged(folder, caplog):
+def test_no_private_value_is_printed_or_logged(folder, run, caplog):
     caplog.set_level(logging.DEBUG)
     for statistic in SPECS:
         for command in (["check", f"{statistic}.yaml"], ["release", f"{statistic}.yaml", "--out", f"out-{statistic}"]):
@@ -232,10 +213,16 @@ def test_no_private_value_is_printed_or_logged(folder, caplog):
     assert not any(CANARY.encode() in path.read_bytes() for path in folder.glob("out-*/**/*") if path.is_file())
 
 
+@pytest.mark.parametrize("statistic", SPECS)
+def test_the_check_that_nothing_is_drawn_fails_where_something_is(folder, run, nothing_drawn, statistic):
+    with pytest.raises(pytest.fail.Exception, match="the private side was opened"):
+        run("release", f"{statistic}.yaml", "--out", "out")
+
+
 # --- Checking ---
 
 
-def test_check_shows_how_every_level_would_be_measured(folder):
+def test_check_shows_how_every_level_would_be_measured(folder, run):
     result = run("check", "counts.yaml")
     assert result.exit_code == 0
     assert result.stdout == (
@@ -255,7 +242,7 @@ def test_check_shows_how_every_level_would_be_measured(folder):
     )
 
 
-def test_on_a_narrow_terminal_nothing_is_cut(folder, monkeypatch):
+def test_on_a_narrow_terminal_nothing_is_cut(folder, run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     words = " ".join(run("check", "counts.yaml").stdout.split())
     assert (
@@ -266,7 +253,7 @@ def test_on_a_narrow_terminal_nothing_is_cut(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("statistic", SPECS)
-def test_check_opens_no_private_row(folder, nothing_drawn, statistic):
+def test_check_opens_no_private_row(folder, run, nothing_drawn, statistic):
     content = bytearray((folder / "people.parquet").read_bytes())
     footer = int.from_bytes(content[-8:-4], "little") + 8
     content[4 : len(content) - footer] = bytes(len(content) - footer - 4)
@@ -277,30 +264,30 @@ def test_check_opens_no_private_row(folder, nothing_drawn, statistic):
 
 
 @pytest.mark.parametrize("command", [["check"], ["release", "--out", "out"]], ids=["check", "release"])
-def test_a_mistake_in_the_spec_is_one_line(folder, nothing_drawn, command):
+def test_a_mistake_in_the_spec_is_one_line(folder, refusal, nothing_drawn, command):
     (folder / "counts.yaml").write_text(COUNTS.replace("epsilon: 1", "epsilon: -1"))
     assert refusal(*command, "counts.yaml") == "counts.yaml, line 4, budget.epsilon: -1 must be greater than 0"
     assert refusal(*command, "nowhere.yaml") == "nowhere.yaml: no such file; give the path of a YAML spec"
 
 
 @pytest.mark.parametrize("command", [["check"], ["release", "--out", "out"]], ids=["check", "release"])
-def test_records_that_are_not_there_are_named(folder, command):
+def test_records_that_are_not_there_are_named(folder, refusal, command):
     (folder / "people.parquet").unlink()
     assert refusal(*command, "counts.yaml").startswith("counts.yaml, line 2, records: no file at 'people.parquet'; ")
     assert not (folder / "out").exists()
 
 
-def test_a_mistake_in_the_records_names_the_line_of_their_key(folder):
+def test_a_mistake_in_the_records_names_the_line_of_their_key(folder, refusal):
     pq.write_table(pa.table({"state": ["Nowhere"], "county": ["x"]}), folder / "people.parquet")
     assert refusal("release", "counts.yaml", "--out", "out").startswith("counts.yaml, line 2, records: ")
     assert not (folder / "out").exists()
 
 
-def test_spending_too_much_is_one_line(folder, monkeypatch):
-    def refuse(self):
+def test_spending_too_much_is_one_line(folder, refusal, monkeypatch):
+    def refuse(self, *arguments, **options):
         raise tt.BudgetExceeded("budget: the levels would spend 2 of 1")
 
-    monkeypatch.setattr(PlannedCounts, "run", refuse)
+    monkeypatch.setattr(tt.engines.Local, "count_records", refuse)
     assert refusal("release", "counts.yaml", "--out", "out") == "budget: the levels would spend 2 of 1"
 
 
@@ -315,12 +302,12 @@ def test_spending_too_much_is_one_line(folder, monkeypatch):
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_of_an_unexpected_error_only_the_type_is_shown(folder, monkeypatch, error):
-    def fail(self):
+def test_of_an_unexpected_error_only_the_type_is_shown(folder, refusal, monkeypatch, error):
+    def fail(self, *arguments, **options):
         local = CANARY  # noqa: F841  (must not be printed either)
         raise error
 
-    monkeypatch.setattr(PlannedCounts, "run", fail)
+    monkeypatch.setattr(tt.engines.Local, "count_records", fail)
     message = refusal("release", "counts.yaml", "--out", "out")
     assert message.startswith(f"{type(error).__name__}, which was not expected; ")
     assert "--debug" in message
@@ -328,12 +315,12 @@ def test_of_an_unexpected_error_only_the_type_is_shown(folder, monkeypatch, erro
 
 
 @pytest.mark.parametrize("switch", ["option", "environment"])
-def test_debug_shows_the_traceback_without_local_variables(folder, monkeypatch, switch):
-    def fail(self):
+def test_debug_shows_the_traceback_without_local_variables(folder, run, monkeypatch, switch):
+    def fail(self, *arguments, **options):
         local = "".join(reversed(CANARY))  # noqa: F841
         raise RuntimeError("told only when asked")
 
-    monkeypatch.setattr(PlannedCounts, "run", fail)
+    monkeypatch.setattr(tt.engines.Local, "count_records", fail)
     if switch == "environment":
         monkeypatch.setenv("TALLYTREE_DEBUG", "1")
     result = run(*(["--debug"] if switch == "option" else []), "release", "counts.yaml", "--out", "out")
@@ -343,91 +330,5 @@ def test_debug_shows_the_traceback_without_local_variables(folder, monkeypatch, 
     assert CANARY[::-1] not in result.output
 
 
-def test_control_characters_in_an_error_are_escaped(folder):
+def test_control_characters_in_an_error_are_escaped(folder, refusal):
     assert refusal("check", "a\x1b[31m\nb.yaml") == "a\\x1b[31m\\nb.yaml: no such file; give the path of a YAML spec"
-
-
-# --- The program ---
-
-
-def tallytree(*arguments, **options):
-    command = [sys.executable, "-c", "from tallytree.cli import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
-
-
-def test_the_program_works_without_a_terminal(folder):
-    result = tallytree("release", "counts.yaml", "--out", "out")
-    assert (result.returncode, result.stderr) == (0, "")
-    assert "\x1b" not in result.stdout
-    assert tallytree("check", "nowhere.yaml").returncode == 1
-    assert Release.load("out").levels == ("all", "state", "county")
-
-
-def test_progress_is_shown_on_standard_error_when_that_is_a_terminal(folder):
-    command = [
-        sys.executable,
-        "-c",
-        "from tallytree.cli import main; main()",
-        "release",
-        "counts.yaml",
-        "--out",
-        "out",
-    ]
-    ours, theirs = pty.openpty()
-    try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, text=True, timeout=60, check=True)
-        shown = os.read(ours, 100_000).decode()
-    finally:
-        os.close(ours)
-        os.close(theirs)
-    assert "measuring" in shown
-    assert "measuring" not in done.stdout
-
-
-def test_usage_errors_exit_with_2_and_help_with_0(folder):
-    for arguments in (["release", "counts.yaml"], ["check"], ["release", "--frobnicate"], ["frobnicate"]):
-        result = run(*arguments)
-        assert result.exit_code == 2
-        assert "Error: " in result.stderr
-    for arguments in (["--help"], ["release", "--help"], ["check", "--help"], ["demo", "--help"]):
-        result = run(*arguments)
-        assert result.exit_code == 0
-        assert result.stdout.startswith("Usage: ")
-        assert "--debug" not in result.stdout
-
-
-def test_the_version_is_shown():
-    assert run("--version").stdout == f"tallytree {tt.__version__}\n"
-
-
-def test_help_imports_nothing_heavy():
-    code = (
-        "import sys, tallytree.cli; print({'numpy', 'numba', 'pyarrow', 'duckdb', 'pydantic', 'rich'} & {*sys.modules})"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert result.stdout == "set()\n"
-
-
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "terminated"])
-def test_a_signal_leaves_nothing_half_made(folder, sent, code):
-    program = (
-        "import time\n"
-        "from pathlib import Path\n"
-        "from tallytree import cli\n"
-        "from tallytree.release import release\n"
-        "def wait(path):\n"
-        "    Path('saving').touch()\n"
-        "    time.sleep(30)\n"
-        "release.sha256 = wait\n"
-        "cli.main()\n"
-    )
-    before = {path.name for path in folder.iterdir()}
-    command = [sys.executable, "-c", program, "release", "counts.yaml", "--out", "out"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        while not (folder / "saving").exists() and process.poll() is None:
-            time.sleep(0.02)
-        os.kill(process.pid, sent)
-        _, errors = process.communicate(timeout=30)
-    assert process.returncode == code
-    assert "Traceback" not in errors
-    assert {path.name for path in folder.iterdir()} - {"saving"} == before

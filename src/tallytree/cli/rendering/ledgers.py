@@ -1,4 +1,4 @@
-"""A ledger's data sets as text, at a terminal or as JSON."""
+"""The data sets of a ledger, at a terminal or as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from tallytree.accounting.amounts import float_up
 from tallytree.accounting.spending import DataSet, Entry, granted, shown
-from tallytree.cli.terminal import fitted_table, printable, show_line
+from tallytree.cli.failures import in_one_line
+from tallytree.cli.rendering.terminal import fitted_table, open_console, printable, show_line
+from tallytree.ledger.book import Ledger
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
 _UNITS = {"record": ("record", "records"), "trip": ("trip", "trips"), "membership": ("membership", "memberships")}
 
 
-def show_listing(console: Console, found: Sequence[DataSet]) -> None:
-    """Every data set with its terms, its releases in order, and what they add up to."""
+def show_datasets(console: Console, found: Sequence[DataSet]) -> None:
+    """Show every data set with its terms, its releases in order, and what they spent together."""
     if not found:
         show_line(console, "The ledger is empty.")
     for position, dataset in enumerate(found):
@@ -32,13 +34,24 @@ def show_listing(console: Console, found: Sequence[DataSet]) -> None:
         show_line(console, f"{_standing(dataset)}.")
 
 
+def show_account(console: Console, ledger: Path, dataset: str) -> None:
+    """Show what a data set has spent and what is left.
+
+    A release was saved or a limit was set before, so a ledger that cannot be read makes a warning and no error.
+    """
+    try:
+        show_line(console, account_line(Ledger(ledger).dataset(dataset), ledger))
+    except (OSError, ValueError) as error:
+        show_line(open_console(stderr=True), f"The ledger cannot be shown: {in_one_line(str(error))}", "yellow")
+
+
 def account_line(dataset: DataSet, ledger: Path) -> str:
     """What a data set has spent and what is left, in one line."""
     return f"Ledger: {ledger}: {printable(dataset.name)}: {_standing(dataset)}."
 
 
 def ledger_json(found: Sequence[DataSet]) -> str:
-    """The same as JSON; see `docs/ledger.md`."""
+    """The data sets as JSON; `docs/ledger.md` explains the keys."""
     return json.dumps([_plain(dataset) for dataset in found], indent=2, ensure_ascii=False, allow_nan=False)
 
 

@@ -1,4 +1,4 @@
-"""The errors of a release as text, at a terminal."""
+"""The errors of a release, at a terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tallytree.cli.terminal import fitted_table, printable
+from tallytree.cli.rendering.terminal import fitted_table, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def show_errors_of_levels(console: Console, release: Release) -> None:
-    """Per level: rows, the median standard deviation and width of interval, and what an absent cell may hide."""
+    """Show per level: rows, the median standard deviation and interval width, and the upper bound of an absent cell."""
     errors = release.statement["errors"]
     percent = f"{100 * (1 - errors['alpha']):g} %"
     headings = ["level", "rows", "median std dev", f"median width ({percent})", "absent cells: at most"]

@@ -6,27 +6,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 import tallytree as tt
-from tallytree.cli import app
 from tallytree.cli.demo import make as demo
-from tallytree.datasets.commutes import commutes
-from tallytree.datasets.households import households
 from tallytree.spec import load_spec
 
 FILES = {".tallytree-demo", "data", "households.yaml", "commutes.yaml", "households-release", "commutes-release"}
 
 
-def run(folder):
-    return CliRunner().invoke(app, ["demo", "--out", str(folder)])
-
-
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(run, tmp_path_factory):
     """A demo, and what it printed."""
     folder = tmp_path_factory.mktemp("demo") / "tallytree-demo"
-    result = run(folder)
+    result = run("demo", "--out", folder)
     assert result.exit_code == 0, result.output
     return folder, result.stdout
 
@@ -71,7 +63,7 @@ def test_it_shows_errors_says_why_it_may_and_what_to_try_next(made):
     assert rows["county"][:3] == ["60", f"{people:,}", f"{persons:,}"]
     assert float(rows["county"][3]) < 200
     assert rows["origin_municipality"][1:3] == ["50,000", "50,000"]
-    assert "These errors can be shown because the demo made the data up" in printed
+    assert "These errors can be shown because the data are synthetic" in printed
     assert f"  tallytree check {folder}/households.yaml\n" in printed
     assert 'print(tt.Release.load("' in printed
 
@@ -102,9 +94,9 @@ def test_printed_errors_are_what_they_say(tmp_path):
     assert row[-2:] == [f"{np.mean(expected):,.1f}", f"{max(expected):,}"]
 
 
-def test_the_data_is_the_same_in_every_demo_and_the_noise_is_not(made, tmp_path):
+def test_the_data_is_the_same_in_every_demo_and_the_noise_is_not(made, run, tmp_path):
     folder, _ = made
-    assert run(tmp_path / "again").exit_code == 0
+    assert run("demo", "--out", tmp_path / "again").exit_code == 0
     assert contents(tmp_path / "again" / "data") == contents(folder / "data")
     first, second = (
         tt.Release.load(place / "commutes-release").measurements("origin_region")["value"]
@@ -113,61 +105,61 @@ def test_the_data_is_the_same_in_every_demo_and_the_noise_is_not(made, tmp_path)
     assert first != second
 
 
-def test_a_second_demo_replaces_the_first(tmp_path, quick):
+def test_a_second_demo_replaces_the_first(tmp_path, run, quick):
     folder = tmp_path / "demo"
-    assert run(folder).exit_code == 0
+    assert run("demo", "--out", folder).exit_code == 0
     (folder / "households-release" / "old").touch()
-    assert run(folder).exit_code == 0
+    assert run("demo", "--out", folder).exit_code == 0
     assert not (folder / "households-release" / "old").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["demo"]
 
 
-def test_the_default_place_is_the_working_folder(tmp_path, quick, monkeypatch):
+def test_the_default_place_is_the_working_folder(tmp_path, run, quick, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(app, ["demo"]).exit_code == 0
+    assert run("demo").exit_code == 0
     assert {path.name for path in (tmp_path / "tallytree-demo").iterdir()} == FILES
 
 
-def a_folder(path):
+def a_folder(path, run):
     path.mkdir()
 
 
-def a_file(path):
+def a_file(path, run):
     path.write_text("mine")
 
 
-def a_dangling_link(path):
+def a_dangling_link(path, run):
     path.symlink_to(path.parent / "nowhere")
 
 
-def a_link_to_a_demo(path):
-    run(path.parent / "real")
+def a_link_to_a_demo(path, run):
+    run("demo", "--out", path.parent / "real")
     path.symlink_to(path.parent / "real")
 
 
-def another_marker(path):
+def another_marker(path, run):
     path.mkdir()
     (path / ".tallytree-demo").write_text("something else\n")
 
 
-def an_empty_marker(path):
+def an_empty_marker(path, run):
     path.mkdir()
     (path / ".tallytree-demo").touch()
 
 
-def a_marker_that_is_a_link(path):
-    run(path)
+def a_marker_that_is_a_link(path, run):
+    run("demo", "--out", path)
     (path / ".tallytree-demo").rename(path.parent / "marker")
     (path / ".tallytree-demo").symlink_to(path.parent / "marker")
 
 
-def a_demo_with_a_release_added(path):
-    run(path)
+def a_demo_with_a_release_added(path, run):
+    run("demo", "--out", path)
     (path / "my-release").mkdir()
 
 
-def a_demo_with_a_spec_edited(path):
-    run(path)
+def a_demo_with_a_spec_edited(path, run):
+    run("demo", "--out", path)
     spec = path / "commutes.yaml"
     spec.write_text(spec.read_text().replace("epsilon: 1.0", "epsilon: 2.0"))
 
@@ -187,10 +179,10 @@ def a_demo_with_a_spec_edited(path):
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_what_is_not_an_untouched_demo_is_never_replaced(tmp_path, quick, make, reason):
-    make(tmp_path / "demo")
+def test_what_is_not_an_untouched_demo_is_never_replaced(tmp_path, run, quick, make, reason):
+    make(tmp_path / "demo", run)
     before = contents(tmp_path)
-    result = run(tmp_path / "demo")
+    result = run("demo", "--out", tmp_path / "demo")
     assert result.exit_code == 1
     assert result.stderr.startswith(f"error: {tmp_path / 'demo'}: ")
     assert reason in result.stderr
@@ -199,20 +191,20 @@ def test_what_is_not_an_untouched_demo_is_never_replaced(tmp_path, quick, make, 
 
 
 @pytest.mark.parametrize("where", ["_release", "commute_errors", "swap"])
-def test_an_interrupted_demo_leaves_the_old_one_as_it_was(tmp_path, quick, monkeypatch, where):
-    assert run(tmp_path / "demo").exit_code == 0
+def test_an_interrupted_demo_leaves_the_old_one_as_it_was(tmp_path, run, quick, monkeypatch, where):
+    assert run("demo", "--out", tmp_path / "demo").exit_code == 0
     before = contents(tmp_path)
 
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(demo, where, interrupt)
-    assert run(tmp_path / "demo").exit_code == 130
+    assert run("demo", "--out", tmp_path / "demo").exit_code == 130
     assert contents(tmp_path) == before
 
 
-def test_an_interruption_while_the_folders_change_places_puts_the_old_one_back(tmp_path, quick, monkeypatch):
-    assert run(tmp_path / "demo").exit_code == 0
+def test_an_interruption_while_the_folders_change_places_puts_the_old_one_back(tmp_path, run, quick, monkeypatch):
+    assert run("demo", "--out", tmp_path / "demo").exit_code == 0
     before = contents(tmp_path)
     rename = demo.Path.rename
 
@@ -222,49 +214,12 @@ def test_an_interruption_while_the_folders_change_places_puts_the_old_one_back(t
         return rename(path, target)
 
     monkeypatch.setattr(demo.Path, "rename", interrupt_the_second)
-    assert run(tmp_path / "demo").exit_code == 130
+    assert run("demo", "--out", tmp_path / "demo").exit_code == 130
     assert contents(tmp_path) == before
 
 
-def test_a_demo_that_appears_meanwhile_is_not_replaced(tmp_path, quick, monkeypatch):
-    monkeypatch.setattr(demo, "commute_errors", lambda *arguments: a_folder(tmp_path / "demo"))
-    assert run(tmp_path / "demo").exit_code == 1
+def test_a_demo_that_appears_meanwhile_is_not_replaced(tmp_path, run, quick, monkeypatch):
+    monkeypatch.setattr(demo, "commute_errors", lambda *arguments: a_folder(tmp_path / "demo", run))
+    assert run("demo", "--out", tmp_path / "demo").exit_code == 1
     assert [path.name for path in tmp_path.iterdir()] == ["demo"]
     assert not any((tmp_path / "demo").iterdir())
-
-
-# --- The data sets ---
-
-
-def test_households_are_as_many_as_asked_and_every_county_is_listed_once():
-    made = households(5_000, n_group_quarters=10, seed=1)
-    assert pc.sum(made.households["groups"]).as_py() == 5_000
-    path = ["country", "state", "county"]
-    assert tt.Hierarchy.from_table(made.households, path).n_leaves == made.households.num_rows == 60
-    sizes = np.array(made.people["household_id"].value_counts().field("counts"))
-    assert (sizes > 12).sum() == 10
-    assert sizes.max() <= 480
-    assert len(sizes) < 5_000
-    occupied = made.people.group_by([*path, "household_id"]).aggregate([]).group_by(path).aggregate([([], "count_all")])
-    joined = occupied.join(made.households, path)
-    assert pc.all(pc.less_equal(joined["count_all"], joined["groups"])).as_py()
-    assert occupied.num_rows == pc.sum(pc.greater(occupied["count_all"], 0)).as_py()
-
-
-def test_commutes_are_sparse_and_between_listed_municipalities():
-    made = commutes(5_000, seed=1)
-    assert made.commutes.num_rows == 5_000
-    areas = tt.Hierarchy.from_table(made.municipalities, ["region", "province", "municipality"])
-    assert [areas.size(depth) for depth in range(4)] == [1, 3, 12, 80]
-    cells = made.commutes.group_by(made.commutes.column_names).aggregate([]).num_rows
-    assert cells < 0.25 * 80 * 80
-    listed = set(zip(*made.municipalities.to_pydict().values(), strict=True))
-    for side in ("origin", "destination"):
-        columns = [made.commutes[f"{side}_{name}"].to_pylist() for name in made.municipalities.column_names]
-        assert set(zip(*columns, strict=True)) <= listed
-
-
-@pytest.mark.parametrize("generate", [households, commutes])
-def test_data_depends_on_its_seed_alone(generate):
-    assert generate(1_000, seed=1) == generate(1_000, seed=1)
-    assert generate(1_000, seed=1) != generate(1_000, seed=2)

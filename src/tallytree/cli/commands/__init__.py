@@ -1,0 +1,1 @@
+"""The commands: one function each, which `tallytree.cli.app` adds to the program."""

@@ -1,0 +1,79 @@
+"""`tallytree reconcile` and `tallytree error`: post-processing of a release, which spends nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tallytree.cli.failures import errors_in_one_line
+from tallytree.cli.rendering.statements import published_rows, show_levels, show_terms
+from tallytree.cli.rendering.terminal import open_console, show_line
+from tallytree.cli.shared_options import CsvOption, OutFolder, SpecFile
+
+
+def reconcile(
+    context: typer.Context,
+    earlier: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release of group sizes.")],
+    spec: SpecFile,
+    out: OutFolder,
+    csv: CsvOption = False,
+) -> None:
+    """Make the tables of the release in DIR again; spends nothing.
+
+    Its noisy measurements are reconciled by the mechanism in SPEC.yaml, over the hierarchy in SPEC.yaml. Other keys of
+    the spec are not used, and records are not opened.
+    """
+    with errors_in_one_line(debug=context.obj):
+        from tallytree.release import Release
+        from tallytree.spec import load_spec
+
+        made = load_spec(spec).reconcile(Release.load(earlier), out, csv=csv)
+        if not made.statement["private"]:
+            show_line(open_console(stderr=True), "WARNING: NOT PRIVATE. The noise was drawn from a seed.", "bold red")
+        console = open_console()
+        show_levels(console, made.statement, published_rows(out))
+        show_terms(console, made.statement, "Nothing was spent. The measurements had spent")
+        show_line(console, f"Release: {out}")
+
+
+def show_errors(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")],
+    replicates: Annotated[
+        int, typer.Option("--replicates", metavar="NUMBER", help="The number of replicates of the bootstrap.")
+    ] = 50,
+    alpha: Annotated[
+        float, typer.Option("--alpha", metavar="NUMBER", help="The share of intervals that may miss the true number.")
+    ] = 0.1,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="NEW", help="Make a new folder and leave DIR unchanged.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="NUMBER", help="Makes the replicates reproducible, for tests.")
+    ] = None,
+) -> None:
+    """Add the error of every number to a release; spends nothing.
+
+    A parametric bootstrap measures and reconciles the published numbers again, with fresh noise. The tables in DIR get
+    the columns std_dev, ci_lower and ci_upper.
+    """
+    with errors_in_one_line(debug=context.obj):
+        from tallytree.cli.rendering.level_errors import show_errors_of_levels
+        from tallytree.postprocess.replicate_errors import replicate_errors
+        from tallytree.release import refuse_existing, require_writable
+        from tallytree.release.replacing import replace_release
+
+        if out is not None:
+            require_writable(refuse_existing(out))
+        made = replicate_errors(folder, replicates, alpha=alpha, seed=seed, progress=sys.stderr.isatty())
+        if out is None:
+            replace_release(made, folder)
+        else:
+            made.save(out)
+        console = open_console()
+        show_errors_of_levels(console, made)
+        show_line(console, made.statement["errors"]["covers"])
+        show_line(console, f"Nothing was spent. Release: {folder if out is None else out}")

@@ -1,0 +1,1 @@
+"""Rendering: what the commands show at a terminal, as lines and tables."""

@@ -1,0 +1,88 @@
+"""Consoles, lines that are not wrapped, and tables that fit the width of the terminal."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+NUL = "\0"
+
+
+def open_console(*, stderr: bool = False) -> Console:
+    """A console that shows text unchanged; a pipe is 120 columns wide."""
+    from rich.console import Console
+
+    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = 120  # a pipe or a file has no width of its own
+    return console
+
+
+def show_line(console: Console, text: str, style: str = "") -> None:
+    """Show a line without wrapping, so that paths and sentences stay in one piece."""
+    console.print(text, style=style or None, soft_wrap=True)
+
+
+def fitted_table(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> RenderableType:
+    """A table with numbers aligned right; where the console is too narrow for it, one paragraph per row instead."""
+    from rich import box
+    from rich.table import Table
+
+    columns = list(zip(*rows, strict=True))
+    widths = _column_widths(console.width, headings, columns)
+    if widths is None:
+        return _paragraphs(console.width, headings, rows)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading, column, width in zip(headings, columns, widths, strict=True):
+        numeric = any(cell[:1].isdigit() for cell in column)
+        table.add_column(heading, justify="right" if numeric else "left", width=width, vertical="bottom")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _column_widths(width: int, headings: Sequence[str], columns: Sequence[Sequence[str]]) -> list[int] | None:
+    """The width of every column, none narrower than its cells and words; None where `width` is less than these need.
+
+    rich cuts cells where it has to shrink columns, so the widths are fixed here. What is left of `width` goes to
+    headings that then fit on one line, from left to right.
+    """
+    from rich.cells import cell_len
+
+    needed = [
+        max(cell_len(text) for text in (*heading.split(), *cells))
+        for heading, cells in zip(headings, columns, strict=True)
+    ]
+    left = width - sum(needed) - 2 * (len(needed) - 1)
+    if left < 0:
+        return None
+    for i, heading in enumerate(headings):
+        more = max(cell_len(heading) - needed[i], 0)
+        if more <= left:
+            needed[i] += more
+            left -= more
+    return needed
+
+
+def _paragraphs(width: int, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> RenderableType:
+    """One paragraph per row: its first cell, then every other cell after its heading; empty cells are left out."""
+    from rich.text import Text
+
+    paragraphs = []
+    for name, *cells in rows:
+        facts = [f"{heading} {cell}" for heading, cell in zip(headings[1:], cells, strict=True) if cell]
+        # A NUL stands for a space at which no line is broken: within a fact.
+        unbroken = f"{name}: {', '.join(fact.replace(' ', NUL) for fact in facts)}"
+        lines = textwrap.wrap(unbroken, width, subsequent_indent="    ", break_on_hyphens=False)
+        paragraphs += [line.replace(NUL, " ") for line in lines]
+    return Text("\n".join(paragraphs))
+
+
+def printable(text: str) -> str:
+    """The text with control characters, which could move the cursor, replaced."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
