@@ -27,7 +27,7 @@ import tallytree as tt
 from tallytree.datasets.commutes import commutes
 from tallytree.pipeline import Options, counts_job, flows_job, group_sizes_job
 from tallytree.postprocess.squared_errors import looked_up
-from tallytree.sizes.mechanism import ReleasedSizes, sum_over_tree
+from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 ALPHA = 0.1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -46,7 +45,7 @@ def counts_job(
             "with tallytree.Hierarchy.from_table(leaves, levels=[…])"
         )
     terms = options.terms()
-    mechanism = _counts_mechanism(options.mechanism)
+    mechanism = CountsMechanism.chosen(options.mechanism, LeastSquares())
     statistics = mechanism.statistics(hierarchy, total_is_public=terms.total_is_public)
     keys, count = _keys(hierarchy), checked_column(count, "count")
     _check_person(terms.person, keys, count)
@@ -135,15 +134,6 @@ def _plan(
     bound = sensitivity("stable_counts", terms.neighboring, m)
     grid = next_float if terms.noise == "opendp" else representable
     return plan_stability(budget, leaf, bound, m, options.accounting, grid)
-
-
-def _counts_mechanism(given: Any) -> CountsMechanism:
-    if given is None:
-        return LeastSquares()
-    if not isinstance(given, CountsMechanism) or not is_dataclass(type(given)):
-        hint = f"{given.__name__}(), with parentheses" if isinstance(given, type) else "for instance LeastSquares()"
-        raise TypeError(f"mechanism: {given!r} must be one of tallytree.counts, {hint}")
-    return given
 
 
 def _keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:

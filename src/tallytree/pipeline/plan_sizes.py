@@ -15,9 +15,8 @@ from tallytree.measurements import Statistic
 from tallytree.pipeline.options import Options, check_statistics, checked_column, chosen_engine
 from tallytree.pipeline.sizes_job import GroupSizesJob, groups_of_leaves
 from tallytree.private.tabulate.records import LeafKey
-from tallytree.sizes import SizesMechanism
+from tallytree.sizes import Joint, SizesMechanism
 from tallytree.sizes.auto_split import auto_split
-from tallytree.sizes.choice import chosen_mechanism
 from tallytree.sizes.private_maximum import PrivateMaximum, largest_size
 from tallytree.terms import Invariants
 from tallytree.validate import integer
@@ -60,7 +59,7 @@ def group_sizes_job(
         raise ValueError(f"person: {options.person!r} is about counts and flows; group sizes assume max_contributions")
     terms = options.terms()
     engine = chosen_engine(options.engine)
-    mechanism = chosen_mechanism(options.mechanism)
+    mechanism = SizesMechanism.chosen(options.mechanism, Joint())
     mechanism.check_cells(hierarchy, largest - smallest + 1)
     statistics = mechanism.statistics(hierarchy, invariants=public)
     allowed = SIZES_STATISTICS | SORTED_STATISTICS if public == "groups" else SIZES_STATISTICS

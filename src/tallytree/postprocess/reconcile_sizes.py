@@ -25,16 +25,15 @@ from tallytree.postprocess.recorded_measurements import (
 from tallytree.release import LevelTable, NodeTable, Release
 from tallytree.release.paths import node_numbers
 from tallytree.release.statement import TABLES_MADE_BY, mechanism_spec, versions
-from tallytree.sizes.choice import chosen_mechanism
-from tallytree.sizes.mechanism import (
+from tallytree.sizes import Joint
+from tallytree.sizes.domain import SizesDomain, measured_depths
+from tallytree.sizes.mechanism import SizesMechanism
+from tallytree.sizes.released_sizes import (
     ReleasedSizes,
-    SizesDomain,
-    SizesMechanism,
     count_fractional,
     count_negative,
     count_violations,
     keeps_public_groups,
-    measured_depths,
 )
 from tallytree.terms import Invariants
 
@@ -78,7 +77,7 @@ def reconcile_group_sizes(
         raise TypeError(f"hierarchy: {type(hierarchy).__name__} must be a tallytree.Hierarchy")
     statement = earlier.statement
     _check_kind(statement)
-    chosen = chosen_mechanism(mechanism)
+    chosen = SizesMechanism.chosen(mechanism, Joint())
     measured = recorded_noise(statement, hierarchy)
     invariants, smallest, largest = published_range(earlier.spec, statement)
     chosen.check_cells(hierarchy, largest - smallest + 1)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
+from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.estimators import EstimatorName
 from tallytree.sizes.level_estimates import LevelEstimates, check_estimator, checked_norm, estimated_sizes
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_depths, sum_over_tree
+from tallytree.sizes.mechanism import SizesMechanism
+from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 from tallytree.solvers.isotonic import Norm
 from tallytree.terms import Invariants
 

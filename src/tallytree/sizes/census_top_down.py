@@ -12,9 +12,11 @@ import numpy as np
 from tallytree.compute.arrays import IntArray, offsets_of
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_everywhere
+from tallytree.sizes.domain import SizesDomain, measured_everywhere
+from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.nearest_consistent import forest_weights, released, size_forest
 from tallytree.sizes.noisy import NoisyLevel, children_offsets, level_weights, measure_levels
+from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers import margins, simplex, tree
 from tallytree.solvers.papers import transport
 from tallytree.solvers.remainders import round_families

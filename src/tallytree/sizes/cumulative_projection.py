@@ -12,9 +12,11 @@ from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
 from tallytree.sizes import paper_solvers as comparison
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_everywhere
+from tallytree.sizes.domain import SizesDomain, measured_everywhere
+from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.nearest_consistent import nearest_consistent
 from tallytree.sizes.noisy import NoisyLevel, measure_level, measure_levels
+from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers import isotonic
 from tallytree.terms import Invariants
 

@@ -9,9 +9,11 @@ from typing import Literal, get_args
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
 from tallytree.sizes import paper_solvers as comparison
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_everywhere
+from tallytree.sizes.domain import SizesDomain, measured_everywhere
+from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.nearest_consistent import nearest_consistent
 from tallytree.sizes.noisy import measure_levels
+from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.terms import Invariants
 
 HistogramSolver = Literal["exact", "cost_table", "constraint_program", "relaxed", "mip"]

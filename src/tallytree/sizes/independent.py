@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
+from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.level_estimates import (
     EstimatorOption,
     LevelEstimates,
@@ -14,7 +15,8 @@ from tallytree.sizes.level_estimates import (
     checked_norm,
     estimated_sizes,
 )
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_depths, summed
+from tallytree.sizes.mechanism import SizesMechanism
+from tallytree.sizes.released_sizes import ReleasedSizes, summed
 from tallytree.solvers.isotonic import Norm
 from tallytree.terms import Invariants
 

@@ -13,8 +13,10 @@ import numpy.typing as npt
 from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_everywhere, sum_over_tree
+from tallytree.sizes.domain import SizesDomain, measured_everywhere
+from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.noisy import measure_level, whole_tails
+from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 from tallytree.solvers import joint_families as joint
 from tallytree.solvers.rates import DISPERSIONS
 from tallytree.terms import Invariants

@@ -12,8 +12,8 @@ from tallytree.compute.arrays import IntArray, NumberArray, chunks
 from tallytree.compute.threads import side_by_side
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measurement, Measures, Statistic
+from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.estimators import ESTIMATORS, Bounds, Estimator, EstimatorName, Fit
-from tallytree.sizes.mechanism import SizesDomain
 from tallytree.sizes.nearest_consistent import project_group_numbers
 from tallytree.sizes.noisy import CELLS_AT_ONCE
 from tallytree.solvers.isotonic import Norm

@@ -8,6 +8,7 @@ from typing import get_args
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
+from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.level_estimates import (
     EstimatorOption,
     LevelEstimates,
@@ -15,7 +16,8 @@ from tallytree.sizes.level_estimates import (
     checked_norm,
     estimated_sizes,
 )
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_depths, sum_over_tree
+from tallytree.sizes.mechanism import SizesMechanism
+from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 from tallytree.solvers.isotonic import Norm
 from tallytree.solvers.matching import Carry, Merge, match_families
 from tallytree.terms import Invariants

@@ -11,9 +11,11 @@ import numpy as np
 from tallytree.compute.arrays import FloatArray, chunks
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_everywhere
+from tallytree.sizes.domain import SizesDomain, measured_everywhere
+from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.nearest_consistent import released_level
 from tallytree.sizes.noisy import CELLS_AT_ONCE, NoisyLevel, children_offsets, leaf_offsets, measure_levels, whole_tails
+from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers.papers import mean_consistency
 from tallytree.terms import Invariants
 

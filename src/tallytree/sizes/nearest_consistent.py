@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tallytree.compute.arrays import IntArray, NumberArray
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, sum_over_tree
+from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.noisy import NoisyLevel, inverse_weights, leaf_offsets, level_weights
+from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 from tallytree.solvers import margins, tree
 
 MAX_WEIGHT_OF_SUMS = 100

@@ -10,7 +10,7 @@ import numpy as np
 from tallytree.compute.arrays import IntArray, chunks
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Noise, Statistic
-from tallytree.sizes.mechanism import SizesDomain
+from tallytree.sizes.domain import SizesDomain
 
 CELLS_AT_ONCE = 4_000_000
 """Nodes are measured in chunks of about this many cells, which bounds the memory of a step."""

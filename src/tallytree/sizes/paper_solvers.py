@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tallytree.compute.arrays import IntArray
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain
+from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.nearest_consistent import leaves_of_forest, region_parents, released, released_level, size_forest
 from tallytree.sizes.noisy import NoisyLevel, whole_tails
+from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers.papers import cost_table
 from tallytree.solvers.papers import histogram_programs as black_boxes
 from tallytree.terms import Invariants
