@@ -18,8 +18,8 @@ import pytest
 
 import tallytree as tt
 from tallytree import pipeline as planning
-from tallytree.counts.top_down import NEEDS
 from tallytree.ledger.book import Ledger
+from tallytree.solvers.papers.packages import PROJECTION_PACKAGES
 
 PEOPLE = pa.table({"state": ["A"] * 60 + ["B"] * 40, "county": ["x"] * 50 + ["y"] * 10 + ["x"] * 40})
 HOUSEHOLDS = pd.DataFrame(
@@ -359,7 +359,7 @@ def test_noise_can_come_from_opendp(areas):
 BLACK_BOXES = [
     (publish, tt.counts.TopDown(projection))
     for publish in (counts, flows)
-    for projection, packages in NEEDS.items()
+    for projection, packages in PROJECTION_PACKAGES.items()
     if all(map(importlib.util.find_spec, packages))
 ]
 MECHANISMS = [

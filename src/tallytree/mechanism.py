@@ -33,7 +33,8 @@ class Mechanism(ABC):
         if given is None:
             return default
         if not isinstance(given, cls) or not is_dataclass(type(given)):
-            hint = f"{given.__name__}(), with parentheses" if isinstance(given, type) else f"for instance {default!r}"
+            example = f"for instance {type(default).__name__}()"
+            hint = f"{given.__name__}(), with parentheses" if isinstance(given, type) else example
             raise TypeError(f"mechanism: {given!r} must be one of {cls.package}, {hint}")
         return given
 
