@@ -57,7 +57,7 @@ def in_place_of_counts(statistics: Mapping[str, Statistic], tree: Tree, *, disti
     """The statistics that are measured where a mechanism asks for `statistics`.
 
     With `distinct`, `"counts"` of the leaf level are measured as `"distinct_counts"`, which have a smaller sensitivity.
-    Above the leaf level they have not: several distinct leaves of one person may lie in one node.
+    Above the leaf level the sensitivity is not smaller: several distinct leaves of one person may lie in one node.
     """
     leaf_level = tree.levels[-1]
     if not distinct or statistics.get(leaf_level) != "counts":
