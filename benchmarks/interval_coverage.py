@@ -35,7 +35,7 @@ from tallytree.pipeline import (
     plan_group_sizes,
 )
 from tallytree.postprocess.squared_errors import looked_up
-from tallytree.sizes.mechanism import ReleasedSizes, sum_over_tree
+from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 ALPHA = 0.1

@@ -8,12 +8,12 @@ import pytest
 
 import tallytree as tt
 from helpers.releases import counts, flows, group_sizes
-from tallytree.counts.top_down import NEEDS
+from tallytree.solvers.papers.packages import PROJECTION_PACKAGES
 
 BLACK_BOXES = [
     (publish, tt.counts.TopDown(projection))
     for publish in (counts, flows)
-    for projection, packages in NEEDS.items()
+    for projection, packages in PROJECTION_PACKAGES.items()
     if all(map(importlib.util.find_spec, packages))
 ]
 

@@ -377,5 +377,5 @@ def test_a_missing_extra_is_named_before_anything_is_spent(monkeypatch, solver, 
 
 
 def test_the_papers_solvers_refuse_public_numbers_of_groups(areas):
-    with pytest.raises(ValueError, match="solver: 'cost_table' knows the total number of groups at most"):
+    with pytest.raises(ValueError, match="solver: 'cost_table' keeps at most the total number of groups"):
         rows(areas, mechanism=tt.sizes.HistogramProjection(solver="cost_table"))

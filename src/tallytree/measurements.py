@@ -1,4 +1,4 @@
-"""Noisy measurements: all that crosses the firewall from the private side to the mechanisms."""
+"""Noisy measurements: the only values computed from private data that a mechanism sees."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Noise:
 
     Attributes:
         distribution: discrete Laplace, P(k) ∝ exp(−|k| / scale), or discrete Gaussian, P(k) ∝ exp(−k² / (2 scale²)).
-        scale: its parameter, exactly.
+        scale: the parameter of the distribution, exactly.
     """
 
     distribution: Distribution
@@ -38,7 +38,7 @@ class Noise:
 
     @cached_property
     def variance(self) -> float:
-        """The variance of the discrete distribution, which is a little below that of its continuous cousin."""
+        """The variance of the discrete distribution, which is slightly below that of the continuous distribution."""
         scale = float(self.scale)
         if self.distribution == "discrete_laplace":
             return 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
@@ -55,16 +55,16 @@ class Noise:
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Noisy values of one statistic at some nodes of one level, or of some cells of one node.
+    """Noisy values of one statistic: of some nodes of one level, or of some cells of one node.
 
     Attributes:
         level: the level's name.
-        statistic: what was measured.
+        statistic: the statistic that was measured.
         nodes: int64 (n,), node numbers.
-        values: (cells,), the true value plus noise, node after node: int64, or narrower integers where it is kept.
-        offsets: int64 (n + 1,), node i's cells are values[offsets[i] : offsets[i + 1]].
+        values: (cells,), the true values plus noise, node after node: int64, or narrower integers in memory or on disk.
+        offsets: int64 (n + 1,), the cells of node i are values[offsets[i] : offsets[i + 1]].
         noise: the distribution of the noise in every cell.
-        first_cell: which of its node's cells the first value is; > 0 only where a node is measured in parts.
+        first_cell: the number, within its node, of the first cell; > 0 only where a node is measured in parts.
     """
 
     level: str
@@ -77,29 +77,29 @@ class Measurement:
 
 
 class Measures(Protocol):
-    """The only door to the private statistics; a mechanism gets one of these and public facts, nothing else."""
+    """Measures private statistics with noise. A mechanism gets one of these and public metadata, and nothing else."""
 
     def measure(
         self, level: str, nodes: IntArray, statistic: Statistic, cells: tuple[int, int] | None = None
     ) -> Measurement:
-        """Noisy values of `statistic` at `nodes` (int64 (n,)) of `level`.
+        """Measure a statistic of some nodes of a level.
 
         Args:
-            level: its name.
-            nodes: distinct node numbers.
-            statistic: what was planned for the level.
-            cells: of a single node, only the cells cells[0] … cells[1] − 1, which get the noise that they have as
-                part of the whole. Parts of a node are measured in order.
+            level: the level's name.
+            nodes: int64 (n,), distinct node numbers.
+            statistic: the statistic that is planned for the level.
+            cells: for a single node, measure the cells cells[0] … cells[1] − 1 only. They get the same noise as if all
+                cells were measured at once. The parts of a node are measured in order.
 
         Raises:
-            BudgetExceeded: the level was not planned for, or for another statistic.
+            BudgetExceeded: the plan has no such level, or another statistic for it.
         """
 
     def measure_stable(self, level: str) -> Measurement:
-        """The nodes of `level` whose noisy count passed the threshold, with that count; the others are left out.
+        """Measure the nodes of a level that have records; keep those whose noisy count reaches the threshold.
 
-        All of it may be published. Only nodes with records get noise, and which ones those are is not told.
+        The result may be published. It does not tell which other nodes have records.
 
         Raises:
-            BudgetExceeded: this was not planned for the level.
+            BudgetExceeded: the plan has no threshold for the level.
         """

@@ -1,27 +1,49 @@
-"""What every mechanism is, whatever it measures."""
+"""`Mechanism`: the base of all mechanisms, for counts and for group sizes."""
 
 from __future__ import annotations
 
 from abc import ABC
+from dataclasses import is_dataclass
+from typing import ClassVar, Self
 
 FOR_COMPARISON = "For comparison only."
-"""How every caution ends."""
+"""The last sentence of every caution."""
 
 
-class Mechanism(ABC):  # noqa: B024  (the bases of counts and of group sizes name its methods)
+class Mechanism(ABC):
     """The base of all mechanisms: a frozen dataclass, whose fields are its options.
 
-    A mechanism sees only noisy measurements and public metadata. `counts.CountsMechanism` and `sizes.SizesMechanism`
-    say which methods it has. What sets a mechanism apart from the others is a trait with a default, on one of these
-    bases.
+    A mechanism sees only noisy measurements and public metadata. Its methods are those of `counts.CountsMechanism` or
+    `sizes.SizesMechanism`. Where one mechanism differs from the others, it overrides a trait that has a default in one
+    of these bases.
+
+    Attributes:
+        package: where the mechanisms of this kind are, as messages name it.
     """
+
+    package: ClassVar[str]
+
+    @classmethod
+    def chosen(cls, given: object, default: Self) -> Self:
+        """The mechanism that the argument `mechanism` gives, or `default` where it is None.
+
+        Raises:
+            TypeError: not a mechanism of this kind, for instance a class without parentheses.
+        """
+        if given is None:
+            return default
+        if not isinstance(given, cls) or not is_dataclass(type(given)):
+            example = f"for instance {type(default).__name__}()"
+            hint = f"{given.__name__}(), with parentheses" if isinstance(given, type) else example
+            raise TypeError(f"mechanism: {given!r} must be one of {cls.package}, {hint}")
+        return given
 
     @property
     def caveat(self) -> str | None:
-        """What its releases fall short of, as the rest of a sentence that begins with its name; None if nothing."""
+        """The promise that its releases do not keep, as the rest of a sentence that begins with its name; or None."""
         return None
 
     @property
     def caution(self) -> str | None:
-        """What a release by it must say first, and warns of: the caveat, ending with `FOR_COMPARISON`; None without."""
+        """The warning and the first note of a release by it: the caveat and `FOR_COMPARISON`; None without a caveat."""
         return None if self.caveat is None else f"{self!r} {self.caveat} {FOR_COMPARISON}"

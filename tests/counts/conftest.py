@@ -1,4 +1,4 @@
-"""What tests of counts share: small products with records, and a door to noisy measurements that remembers."""
+"""Shared by the tests of counts: small products with records, and noisy measurements that are recorded."""
 
 from dataclasses import dataclass, field
 
@@ -17,7 +17,7 @@ from tallytree.private.tabulate.true_statistics import TrueCounts
 
 @dataclass
 class Recorded:
-    """Measures through a Measurer and remembers which nodes were asked for."""
+    """Measures through a Measurer, and records which nodes were measured."""
 
     inner: Measurer
     asked: dict = field(default_factory=dict)
@@ -53,7 +53,7 @@ def flows(draw):
 
 @pytest.fixture(scope="session")
 def measurer():
-    """measurer(tree, leaves, counts, key, mechanism, public): a door to a mechanism's measurements of some leaves."""
+    """measurer(tree, leaves, counts, key, mechanism, public): measures some leaves, as the mechanism has it planned."""
     return make
 
 

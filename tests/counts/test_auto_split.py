@@ -46,7 +46,7 @@ def test_no_split_on_a_grid_is_better(families, gaussian, public, upward):
         assert ours <= estimate(nodes, other, **options) * 1.03
 
 
-def test_shares_are_whole_steps_that_add_up():
+def test_shares_are_integer_numbers_of_steps_that_add_up():
     found = auto_split([2, 10, 300], {"a": 3.0, "b": 3.0, "c": 3.0}, gaussian=True, root_is_public=True, upward=True)
     assert sum(found.values()) == 1
     assert all(

@@ -1,4 +1,4 @@
-"""LeafGaussian: noise on every leaf cell, sums above; what is said of it, and what is refused."""
+"""LeafGaussian: noise on every leaf cell, sums above; its statement, and what is refused."""
 
 import itertools
 
@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 import tallytree as tt
 from tallytree.accounting import plan_noise
 from tallytree.accounting.sensitivity import sensitivity
-from tallytree.counts import leaf_gaussian
-from tallytree.counts import released_counts as level_counts
+from tallytree.counts import leaf_gaussian, released_counts
 from tallytree.counts.released_counts import ReleasedCounts, count_negative, count_violations, sum_over_tree
 from tallytree.evaluate.metrics import constraint_violations
 from tallytree.private.measurer import Measurer
@@ -60,7 +59,7 @@ def test_every_leaf_cell_is_measured_and_every_node_is_the_sum_of_its_leaves(tre
         ancestors.append(tree.parents(depth, ancestors[-1]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leaf_gaussian, "CELLS_AT_ONCE", at_once)
-        patch.setattr(level_counts, "NODES_AT_ONCE", at_once)
+        patch.setattr(released_counts, "NODES_AT_ONCE", at_once)
         released = LEAF_GAUSSIAN.reconcile(tree, None, measurer(tree, leaves, leaves + 1, key))
     for depth, above, level in zip(depths, reversed(ancestors), released, strict=True):
         expected = np.bincount(above, weights=noisy, minlength=tree.size(depth)).astype(np.int64)
@@ -85,7 +84,7 @@ def test_few_cells_are_summed_as_many_are(tree, data, at_once):
     nodes = np.array(sorted(data.draw(st.sets(st.integers(0, size - 1), max_size=4))), dtype=np.int64)
     leaves = ReleasedCounts(nodes, np.arange(-1, len(nodes) - 1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(level_counts, "NODES_AT_ONCE", at_once)
+        patch.setattr(released_counts, "NODES_AT_ONCE", at_once)
         few = sum_over_tree(tree, leaves)
     assert listed(few) == listed(sum_over_tree(tree, leaves))
 
@@ -175,6 +174,6 @@ def test_more_leaf_cells_than_fit_in_memory_are_refused_in_planning(nothing_is_r
 def nothing_is_read():
     class Table:
         def __getattribute__(self, name):
-            raise AssertionError("the records were looked at")
+            raise AssertionError("the records were read")
 
     return object.__new__(Table)

@@ -17,12 +17,12 @@ from tallytree.solvers.tree import project
 KEY = bytes(range(32))
 
 
-def one_by_one(tree, total, door):
-    """The mechanism as its docstring says, node by node: dictionaries, a whole fit after every level."""
+def one_by_one(tree, total, measures):
+    """The mechanism as its docstring says, node by node: dictionaries, and a fit of all levels after every level."""
     noisy, parent, variance = {}, {}, {}
     root = (0, 0)
     if total is None:
-        measured = door.measure(tree.levels[0], np.zeros(1, dtype=np.int64), "total")
+        measured = measures.measure(tree.levels[0], np.zeros(1, dtype=np.int64), "total")
         noisy[root], variance[root] = int(measured.values[0]), measured.noise.variance
         total = max(0, noisy[root])
     else:
@@ -43,7 +43,7 @@ def one_by_one(tree, total, door):
         kept = {}
         for (d, node), count in above.items():
             children, _ = tree.children(depth - 1, np.array([node]))
-            measured = door.measure(tree.levels[depth], children, "counts")
+            measured = measures.measure(tree.levels[depth], children, "counts")
             for child, y, x in zip(
                 children.tolist(), measured.values.tolist(), simplex.chebyshev(measured.values, count), strict=True
             ):
@@ -71,7 +71,7 @@ def fitted(counts, noisy, parent, variance):
 
 @settings(deadline=None, max_examples=60)
 @given(st.data(), st.booleans(), st.binary(min_size=32, max_size=32))
-def test_the_whole_level_at_once_is_the_mechanism_node_by_node(small_flows, measurer, data, public, key):
+def test_all_nodes_of_a_level_at_once_is_the_mechanism_node_by_node(small_flows, measurer, data, public, key):
     tree, leaves, counts = data.draw(small_flows)
     mechanism = tt.counts.LeastSquares()
     total = int(counts.sum()) if public else None
@@ -122,9 +122,9 @@ def test_std_dev_is_that_of_generalised_least_squares(towns, measurer):
     """Large counts, so that nothing is pruned."""
     mechanism = tt.counts.LeastSquares()
     leaves = np.arange(towns.n_leaves)
-    door = measurer(towns, leaves, np.full(towns.n_leaves, 1_000), KEY, mechanism, False)
-    released = mechanism.reconcile(towns, None, door)
-    variance = door.inner.taken[0].noise.variance
+    measures = measurer(towns, leaves, np.full(towns.n_leaves, 1_000), KEY, mechanism, False)
+    released = mechanism.reconcile(towns, None, measures)
+    variance = measures.inner.taken[0].noise.variance
     expected = generalised_least_squares(towns, [variance] * 4)
     for level, dense in zip(released, expected, strict=True):
         np.testing.assert_allclose(level.std_dev**2, dense, rtol=1e-9)
@@ -157,7 +157,7 @@ def _ancestors(tree, depth):
     return nodes
 
 
-def test_what_was_not_looked_into_has_the_error_of_the_zero_above(towns, measurer):
+def test_pruned_descendants_have_the_error_of_the_zero_above(towns, measurer):
     mechanism = tt.counts.LeastSquares()
     leaves, counts = np.array([0, 1]), np.array([900, 800])
     released = mechanism.reconcile(towns, 1_700, measurer(towns, leaves, counts, KEY, mechanism, True))

@@ -55,13 +55,13 @@ def release(areas, **changes):
 
 def test_noise_is_drawn_for_cells_with_records_alone_and_only_those_above_the_threshold_come_out():
     spy = Spy()
-    door = measurer(spy)
-    measured = door.measure_stable("c")
+    measures = measurer(spy)
+    measured = measures.measure_stable("c")
     assert (measured.nodes.tolist(), measured.values.tolist()) == ([0, 3], [100, 300])
     assert spy.asked == [(("c", "stable_counts"), [0, 1, 3])]
     assert measured.noise == PLAN.stable.noise
-    assert door.measure_stable("c") is measured
-    assert len(spy.asked) == len(door.taken) == 1
+    assert measures.measure_stable("c") is measured
+    assert len(spy.asked) == len(measures.taken) == 1
 
 
 @pytest.mark.parametrize(("count", "passes"), [(PLAN.stable.threshold - 1, False), (PLAN.stable.threshold, True)])
@@ -123,7 +123,7 @@ def test_a_lone_record_is_published_as_often_as_the_tail_says():
 
 
 def test_opendp_draws_at_its_own_scale():
-    pytest.importorskip("opendp")
+    pytest.importorskip("opendp", reason="the extra tallytree[opendp] is not installed")
     measured = measurer(OpenDPNoise(), [0, 3], [10_000, 20_000]).measure_stable("c")
     assert measured.nodes.tolist() == [0, 3]
     assert (np.abs(measured.values - [10_000, 20_000]) < 100).all()
@@ -156,7 +156,7 @@ def test_an_audit_replays_what_a_measurer_answers():
 @pytest.mark.parametrize("neighboring", ["add_remove", "change_one"])
 def test_sums_of_the_cells_above_the_threshold(areas, neighboring, noise):
     if noise == "opendp":
-        pytest.importorskip("opendp")
+        pytest.importorskip("opendp", reason="the extra tallytree[opendp] is not installed")
     budget = tt.Budget(epsilon=50, delta=1e-6)  # next to no noise, and a threshold of 2
     made = release(areas, records=pa.concat_tables([PEOPLE, PEOPLE.slice(0, 0)]), budget=budget,
                    neighboring=neighboring, noise=noise)  # fmt: skip

@@ -46,7 +46,7 @@ def dense_variances(first_child, own):
 
 @settings(max_examples=60)
 @given(trees(), st.lists(st.floats(0.1, 10), min_size=4, max_size=4))
-def test_variances_are_those_of_least_squares_over_the_whole_tree(first_child, own):
+def test_variances_are_those_of_least_squares_over_the_tree(first_child, own):
     own = own[: len(first_child) + 1]
     for found, dense in zip(combined_variances(first_child, own).nodes, dense_variances(first_child, own), strict=True):
         np.testing.assert_allclose(found, dense, rtol=1e-8)

@@ -10,7 +10,7 @@ import pytest
 import tallytree as tt
 from tallytree.evaluate.metrics import constraint_violations, earth_movers_distance, l1_error
 from tallytree.sizes import BottomUp, HistogramProjection, Independent, MeanConsistency
-from tallytree.sizes.mechanism import ReleasedSizes, count_fractional, count_negative, count_violations
+from tallytree.sizes.released_sizes import ReleasedSizes, count_fractional, count_negative, count_violations
 
 REGIMES = ["groups", "total", "none"]
 
@@ -133,14 +133,14 @@ def test_mean_consistency_is_least_squares_on_the_tail_counts(towns, release_siz
 
 
 def test_mean_consistency_does_not_depend_on_how_sizes_are_chunked(towns, release_sizes, monkeypatch):
-    whole = release_sizes(towns, MeanConsistency(), invariants="total")
+    at_once = release_sizes(towns, MeanConsistency(), invariants="total")
     monkeypatch.setattr("tallytree.sizes.mean_consistency.CELLS_AT_ONCE", 100)
     parts = release_sizes(towns, MeanConsistency(), invariants="total")
-    for first, second in zip(whole.tables, parts.tables, strict=True):
+    for first, second in zip(at_once.tables, parts.tables, strict=True):
         assert np.array_equal(first, second)
 
 
-def test_the_statement_counts_what_is_negative_and_what_is_not_whole(areas, tmp_path):
+def test_the_statement_counts_negative_and_fractional_numbers(areas, tmp_path):
     with pytest.warns(UserWarning, match="mechanism: MeanConsistency.. releases fractions of groups, and negative"):
         release = rows(areas, MeanConsistency())
     groups = np.concatenate([release.table(level)["groups"].to_numpy() for level in release.levels])

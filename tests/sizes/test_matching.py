@@ -60,10 +60,10 @@ def test_with_next_to_no_noise_the_truth_comes_back(towns):
 def test_the_release_does_not_depend_on_how_nodes_are_chunked(towns, monkeypatch, estimator, norm):
     """Also where a node has more groups than a chunk has cells: 3,000 at the root, 25 chunks."""
     mechanism = tt.sizes.Matching(estimator=estimator, norm=norm)
-    whole = release(towns, mechanism)[0]
+    at_once = release(towns, mechanism)[0]
     monkeypatch.setattr(level_estimates, "CELLS_AT_ONCE", 120)
     parts = release(towns, mechanism)[0]
-    for a, b in zip(whole, parts, strict=True):
+    for a, b in zip(at_once, parts, strict=True):
         assert np.array_equal(np.stack([a.nodes, a.sizes, a.groups]), np.stack([b.nodes, b.sizes, b.groups]))
 
 

@@ -30,7 +30,7 @@ def family(rng, rows, columns):
 @pytest.mark.needs("cvxpy", "clarabel")
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 1), (1, 6), (3, 5), (8, 12)])
 def test_admm_finds_the_optimum_that_cvxpy_finds(rows, columns):
-    import cvxpy
+    cvxpy = pytest.importorskip("cvxpy", reason="the extra tallytree[papers] is not installed")
 
     for seed in range(3):
         target, weight, cap, total = family(RNG(seed), rows, columns)

@@ -29,7 +29,7 @@ from tallytree.audit.threshold import worst_stable_pair
 from tallytree.audit.views import publisher
 from tallytree.budget import Budget, exact
 from tallytree.compute.arrays import IntArray
-from tallytree.counts import CountsMechanism, StabilityHistogram, TopDown, top_down
+from tallytree.counts import CountsMechanism, StabilityHistogram, TopDown
 from tallytree.counts.top_down import Projection
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Statistic
@@ -38,7 +38,7 @@ from tallytree.sizes import Chain, CumulativeProjection, HistogramProjection, Ma
 from tallytree.sizes.cumulative_projection import CumulativeSolver
 from tallytree.sizes.estimators import ESTIMATORS
 from tallytree.sizes.histogram_projection import HistogramSolver
-from tallytree.sizes.paper_solvers import NEEDS
+from tallytree.solvers.papers.packages import PROJECTION_PACKAGES, SOLVER_PACKAGES
 from tallytree.terms import Invariants, Neighboring
 
 Mechanism = CountsMechanism | SizesMechanism
@@ -285,10 +285,12 @@ def _variants() -> dict[str, list[Mechanism]]:
     levels = _areas().levels
     mixed = dict(zip(levels, itertools.cycle(ESTIMATORS), strict=False))
     return {
-        "TopDown": [TopDown(p) for p in get_args(Projection) if p not in top_down.NEEDS],
+        "TopDown": [TopDown(p) for p in get_args(Projection) if p not in PROJECTION_PACKAGES],
         "Matching": [*(Matching(estimator) for estimator in ESTIMATORS), Matching(mixed)],
-        "HistogramProjection": [HistogramProjection(s) for s in get_args(HistogramSolver) if s not in NEEDS],
-        "CumulativeProjection": [CumulativeProjection(s) for s in get_args(CumulativeSolver) if s not in NEEDS],
+        "HistogramProjection": [HistogramProjection(s) for s in get_args(HistogramSolver) if s not in SOLVER_PACKAGES],
+        "CumulativeProjection": [
+            CumulativeProjection(s) for s in get_args(CumulativeSolver) if s not in SOLVER_PACKAGES
+        ],
         # As published, it states more than the budget; that is for tests/audit/test_faults.py.
         "Chain": [Chain("valid")],
     }

@@ -1,4 +1,4 @@
-"""Mechanisms for counts: one file each, chosen with `mechanism=`."""
+"""Mechanisms for counts, one module each; give one as `mechanism=`."""
 
 from tallytree.counts.leaf_gaussian import LeafGaussian
 from tallytree.counts.least_squares import LeastSquares
@@ -15,3 +15,8 @@ __all__ = [
     "StabilityHistogram",
     "TopDown",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names, for tab completion."""
+    return __all__

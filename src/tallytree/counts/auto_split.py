@@ -1,17 +1,16 @@
 """`budget_split="auto"` for counts: shares of the budget for the levels, from public facts only.
 
-**The rule.** The expected maximum error of a level (Boninsegna and Silvestri 2025, equation 2) under a split of the
-budget is estimated from the tree alone; the split is the one whose mean of these over all levels is least.
+**The rule.** The expected maximum error of each level (Boninsegna and Silvestri 2025, equation 2) under a split of the
+budget is estimated from the tree alone. The split is the one whose mean of these errors over all levels is least.
 
-**The estimate.** A level of n nodes has about the error √u · m(n), where m(n) is the median of the largest of n
-standard normal magnitudes, and u the variance of one node, in a tree whose families are as large as they are on
-average:
+**The estimate.** A level of n nodes has an error of about √u · m(n). Here m(n) is the median of the largest of n
+standard normal magnitudes, and u the variance of one node in a tree where every family of a level has the average size:
 
     upward      1/a = 1/w + b/A        (a leaf: a = w; w the level's own noise, A the a of the level below, b children)
     downward    u_child = a·(1 − 1/b) + u/b²        (a public root: u = 0; a measured one: u = a)
 
-with a = w throughout for a mechanism that does not combine levels upward (`TopDown`). Zeros, which make errors smaller,
-are private and not seen.
+with a = w everywhere for a mechanism that does not combine levels upward (`TopDown`). Counts of 0 make errors smaller;
+they are private, so the estimate does not use them.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ import numpy as np
 from tallytree.compute.arrays import FloatArray
 
 STEPS = 1_000
-"""An even share is this many steps, and every share is whole steps, so that it is the same on every machine."""
+"""An even share is this many steps. Every share is an integer number of steps, so it is the same on every machine."""
 MIN_STEPS = 100
-"""No level gets fewer steps: a level that is hardly measured lets the descent go wrong."""
+"""No level gets fewer steps: a level with very noisy measurements makes top-down pruning keep the wrong nodes."""
 
 
 def auto_split(
@@ -37,14 +36,15 @@ def auto_split(
     """The share of each measured level.
 
     Args:
-        nodes: how many nodes each measured level has, top first.
-        std_devs: for each measured level, of the noise in a cell if the level had all of the budget.
-        gaussian: whether a share is of ρ, so that variances are in proportion to 1/share and not to 1/share².
-        root_is_public: whether the total is known, and what is measured lies below it.
-        upward: whether what is measured of a node's descendants corrects the node.
+        nodes: the number of nodes of each measured level, root first.
+        std_devs: for each measured level, the standard deviation of the noise in a cell if the level had all of the
+            budget.
+        gaussian: whether a share is a share of ρ, so that variances are proportional to 1/share and not to 1/share².
+        root_is_public: whether the total is public, so that only levels below the root are measured.
+        upward: whether the measurements of a node's descendants correct the node's count.
 
     Returns:
-        Positive, adding up to 1, in multiples of 1/(1,000 · levels); none where nothing is measured.
+        Positive multiples of 1/(1,000 · levels) that add up to 1; empty where no level is measured.
     """
     if not std_devs:
         return {}
@@ -53,7 +53,7 @@ def auto_split(
     children = np.array(nodes, dtype=np.float64) / np.array([1, *nodes[:-1]], dtype=np.float64)
 
     def errors(shares: FloatArray) -> FloatArray:
-        """Of each row of shares, the mean expected maximum error."""
+        """The mean expected maximum error for each row of shares."""
         noise = everything / (shares if gaussian else shares**2)
         found: FloatArray = np.sqrt(_variances(noise, children, root_is_public, upward)) * factor
         return np.asarray(found.mean(axis=1), dtype=np.float64)
@@ -83,9 +83,9 @@ def _largest_of(n: int) -> float:
 
 
 def _best_steps(errors: Callable[[FloatArray], FloatArray], levels: int) -> list[int]:
-    """Whole steps, the same number in all, of which none can be moved from a level to another at a gain.
+    """The steps of each level, such that moving steps from one level to another does not lower the mean error.
 
-    Moves are tried in ever smaller sizes; of equally good ones the first is taken.
+    Moves are tried in descending size; of equally good moves the first is taken.
     """
     steps = np.full(levels, STEPS)
     least = errors(steps[None] / (STEPS * levels))[0]

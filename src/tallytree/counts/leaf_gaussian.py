@@ -1,4 +1,4 @@
-"""`LeafGaussian`: noise on every leaf cell, and sums of them (VanillaGauss of Boninsegna and Silvestri 2025)."""
+"""`LeafGaussian`: noisy leaf cells, and their sums (VanillaGauss of Boninsegna and Silvestri 2025)."""
 
 from __future__ import annotations
 
@@ -7,38 +7,39 @@ from typing import ClassVar
 
 import numpy as np
 
-from tallytree.counts.descent import CELLS_AT_ONCE
 from tallytree.counts.mechanism import CountsMechanism, leaf_statistics
-from tallytree.counts.released_counts import ReleasedCounts, sum_over_tree, whole_levels
+from tallytree.counts.released_counts import ReleasedCounts, published_levels, sum_over_tree
+from tallytree.counts.top_down_measuring import CELLS_AT_ONCE
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Statistic
 
 MAX_LEAF_CELLS = 2**27
-"""A cell takes some 70 bytes on its way to the tables: 9 GiB in all."""
+"""A cell takes about 70 bytes until it is in a table, so all of them take 9 GiB."""
 
 
 @dataclass(frozen=True)
 class LeafGaussian(CountsMechanism):
-    """Measure every leaf cell with the whole budget; inner levels are sums of the noisy leaves.
+    """Measure every leaf cell with all of the budget; inner levels are sums of the noisy leaves.
 
-    For comparison (Boninsegna and Silvestri 2025, section 5, VanillaGauss). Levels add up exactly, and every count is
-    unbiased, but counts may be negative, nearly every empty cell gets a number, and the noise of an inner node grows
-    with its number of leaf cells. The statement says how many numbers are negative.
+    For comparison (Boninsegna and Silvestri 2025, section 5, VanillaGauss). Children add up to their parents exactly,
+    and every count is unbiased. But counts may be negative, nearly every empty cell gets a count that is not 0, and the
+    noise of an inner node grows with its number of leaf cells. The statement gives the number of negative counts.
 
-    The noise is that of the budget, whatever the name says: Gaussian with δ or ρ, Laplace with ε alone.
+    The budget decides the distribution of the noise, in spite of the mechanism's name: discrete Gaussian with δ or ρ,
+    discrete Laplace with ε alone.
 
     A public total is not used, as in the paper: the root is the sum of the noisy leaves.
     """
 
-    @property
-    def caveat(self) -> str:
-        """That counts need not be such."""
-        return "releases negative counts, and counts for cells without records."
-
     keeps_total: ClassVar[bool] = False
 
+    @property
+    def caveat(self) -> str:
+        """That counts may be negative, and that empty cells have counts."""
+        return "releases negative counts, and counts for cells without records."
+
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
-        """The leaf level alone is measured.
+        """The leaf level, which alone is measured.
 
         Raises:
             ValueError: more leaf cells than fit in memory.
@@ -61,4 +62,4 @@ class LeafGaussian(CountsMechanism):
             nodes = np.arange(start, min(start + CELLS_AT_ONCE, cells), dtype=np.int64)
             noisy[nodes[0] : nodes[-1] + 1] = measurer.measure(level, nodes, statistic).values
         nodes = np.flatnonzero(noisy)
-        return whole_levels(tree, sum_over_tree(tree, ReleasedCounts(nodes, noisy[nodes])))
+        return published_levels(tree, sum_over_tree(tree, ReleasedCounts(nodes, noisy[nodes])))

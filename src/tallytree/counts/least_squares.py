@@ -1,4 +1,4 @@
-"""`LeastSquares`: measure from the root down, then fit all that was measured at once."""
+"""`LeastSquares`: measure from the root down, and fit all measurements at once by least squares."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tallytree.compute.arrays import FloatArray, IntArray, offsets_of
-from tallytree.counts.descent import measured_families, measured_root
 from tallytree.counts.mechanism import CountsMechanism, checked_sparsity, statistics_of_counts
-from tallytree.counts.released_counts import ReleasedCounts, whole_level
+from tallytree.counts.released_counts import ReleasedCounts, dense_level
+from tallytree.counts.top_down_measuring import measured_families, measured_root
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Statistic
 from tallytree.solvers.simplex import chebyshev_families
@@ -23,34 +23,36 @@ from tallytree.solvers.tree_variance import Combined, combined_variances
 from tallytree.validate import integer
 
 MIN_VARIANCE = 1e-9
-"""For noise that is nearly always 0: what is measured must not be taken for a fact that others could contradict."""
+"""Used where the variance is smaller, or 0: noisy values as exact constraints could contradict each other."""
 
 
 @dataclass(frozen=True)
 class LeastSquares(CountsMechanism):
-    """Release the counts that fit everything that was measured best: one least-squares problem over the whole tree.
+    """Release the counts that fit all measurements best: one least-squares problem over the tree.
 
-    The children of every non-zero node are measured, level by level, as in `TopDown`. After each level the integers
-    x ≥ 0 that add up and minimise Σ (x − noisy)²/variance over *all levels so far* are found, exactly: what is measured
-    of a node's descendants corrects the node. The next level descends into what `TopDown` would, given those counts:
-    the children that IntOpt (Boninsegna and Silvestri 2025) leaves positive. The others are 0, are not looked into, and
-    do not enter the fit, so that false positives are no more than in `TopDown`. All of this is computed from noisy
-    measurements and public facts, so it costs no privacy.
+    The children of every non-zero node are measured, level by level, as in `TopDown`. After each level, the integers
+    x ≥ 0 that add up and minimise Σ (x − noisy)²/variance over *all levels so far* are found, exactly. So the
+    measurements of a node's descendants correct the node's count. Given those counts, the next level is pruned as in
+    `TopDown`: the children that IntOpt (Boninsegna and Silvestri 2025) leaves positive are kept. The others are 0,
+    their descendants are never measured, and they do not enter the fit, so that there are no more false positives than
+    in `TopDown`. All of this is computed from noisy measurements and public metadata, so it costs no privacy.
 
-    `std_dev` of a count is that of the least-squares estimate without the constraint x ≥ 0 and without pruning (Hay et
-    al. 2010); near zero the error is smaller, and not symmetric. With a `sparsity` it is not known.
+    `std_dev` of a count is the standard deviation of the least-squares estimate without the constraint x ≥ 0 and
+    without pruning (Hay et al. 2010). Near zero the error is smaller, and not symmetric. With a `sparsity` it is not
+    known.
 
     Args:
-        sparsity: κ, for sparse data: in the end a leaf that is not zero must be worth κ² of the sum of squares, what
-            was measured of its ancestors included (`solvers.sparse_support`). 0 keeps all; 3 halves the false
-            positives of the paper's sparse data at ε = 1 (`docs/counts.md`). Not for data that are not sparse: a true
-            count that does not stand out of the noise is left out, too, and its siblings get what it had.
-        largest_fit: where more nodes than this would be fitted at once, counts stay as projected family by family, as
-            in `TopDown`, and have no `std_dev`. A node takes some 300 bytes of memory.
+        sparsity: κ, for sparse data. In the end every leaf that is not 0 costs κ² in the sum of squares, and a leaf is
+            kept if the measurements of the leaf and its ancestors outweigh this cost (`solvers.sparse_support`). 0
+            keeps all; 3 halves the false positives of the paper's sparse data at ε = 1 (`docs/counts.md`). Use it for
+            sparse data only: a true count that is small compared to the noise is set to 0 too, and its siblings get its
+            part of the parent's count.
+        largest_fit: the most nodes that are fitted at once. Beyond it, counts stay as projected family by family, as in
+            `TopDown`, and have no `std_dev`. A node takes about 300 bytes of memory.
 
     Raises:
         ValueError: a sparsity that is negative or not finite, or a negative largest_fit.
-        TypeError: an option of another kind.
+        TypeError: an option of the wrong type.
     """
 
     corrects_upward: ClassVar[bool] = True
@@ -64,20 +66,20 @@ class LeastSquares(CountsMechanism):
         integer(self.largest_fit, "largest_fit", least=0)
 
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
-        """The levels to be measured, root first, and what is measured there."""
+        """The levels to be measured, root first, and the statistic that is measured at each."""
         return statistics_of_counts(tree, total_is_public=total_is_public)
 
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
-        """Counts per level, root first, with their standard deviations where all levels were fitted."""
+        """Measure, and compute the counts of every level, root first; with `std_dev` where all levels were fitted."""
         levels = [_root(tree, total, measurer)]
         measured = [depth for depth in range(1, len(tree.levels)) if not tree.only_children(depth)]
         for depth in measured:
-            levels.append(_descend(tree, depth, levels[-1], measurer))
+            levels.append(_measured_level(tree, depth, levels[-1], measurer))
             if depth == measured[-1] and self.sparsity > 0:
                 levels = _reprojected(_without(levels, _supported(levels, self.sparsity**2)))
             if self._fits(levels):
                 levels = _fitted(levels)
-        # What `support` chose, it chose by the same noise: the fit's own variances know nothing of that.
+        # `support` chooses by the same noise, which the variances of the fit do not take into account.
         return _released(tree, levels, with_std_dev=self.sparsity == 0 and self._fits(levels))
 
     def _fits(self, levels: Sequence[_Level]) -> bool:
@@ -88,18 +90,19 @@ class LeastSquares(CountsMechanism):
 
 @dataclass(frozen=True, eq=False)
 class _Level:
-    """What was measured at a level of the nodes that are not zero.
+    """The measurements and counts of the nodes of one level that are not 0.
 
-    Every node has a child among the nodes of the next measured level, and its parent among those of the one above.
+    Every node has a child among the nodes of the next measured level, and its parent is among those of the measured
+    level above.
 
     Attributes:
         depth: the level.
-        nodes: int64 (n,), family after family.
-        parents: int64 (n,), the places of their parents in the measured level above, ascending.
-        noisy: int64 (n,).
+        nodes: int64 (n,), node numbers, family after family.
+        parents: int64 (n,), ascending, the index of each node's parent in the measured level above.
+        noisy: int64 (n,), the noisy measurements.
         variance: of the noise; 0 where the value is public.
-        families: int64 (n above,), how many children of each node of the level above were measured.
-        counts: int64 (n,), as they are estimated so far: positive, and a parent's is the sum of its children's.
+        families: int64 (n above,), the number of measured children of each node of the measured level above.
+        counts: int64 (n,), the estimates so far: positive, and a parent's count is the sum of its children's.
     """
 
     depth: int
@@ -116,7 +119,7 @@ class _Level:
         return np.searchsorted(self.parents, np.arange(len(self.families) + 1)).astype(np.int64)
 
     def kept(self, these: _Mask, above: _Mask) -> _Level:
-        """Only some nodes, and of the level above only some."""
+        """The level with some of its nodes only, and with some of the nodes of the level above only."""
         return replace(
             self,
             nodes=self.nodes[these],
@@ -131,7 +134,7 @@ _Mask = npt.NDArray[np.bool_]
 
 
 def _root(tree: Tree, total: int | None, measurer: Measures) -> _Level:
-    """The root; without nodes where it is 0, for then everything is."""
+    """The root; the level has no nodes where the root's count is 0, since all counts are 0 then."""
     value, variance = total, 0.0
     if value is None:
         value, noise = measured_root(tree, measurer)
@@ -140,8 +143,8 @@ def _root(tree: Tree, total: int | None, measurer: Measures) -> _Level:
     return _Level(0, node, node, node + value, variance, np.ones(1, dtype=np.int64), node + value)
 
 
-def _descend(tree: Tree, depth: int, above: _Level, measurer: Measures) -> _Level:
-    """The children that IntOpt leaves positive, given the counts of their parents."""
+def _measured_level(tree: Tree, depth: int, above: _Level, measurer: Measures) -> _Level:
+    """The level at `depth`: the children that IntOpt leaves positive, given the counts of their parents."""
     parents = ReleasedCounts(_nodes_at(tree, depth - 1, above), above.counts)
     sizes = tree.child_counts(depth - 1, parents.nodes)
     parts: list[tuple[IntArray, IntArray, IntArray, IntArray]] = [(_NONE, _NONE, _NONE, _NONE)]
@@ -160,7 +163,7 @@ _NONE = np.empty(0, dtype=np.int64)
 
 
 def _nodes_at(tree: Tree, depth: int, level: _Level) -> IntArray:
-    """The nodes of a level, or what stands for them further down, where every node has one child."""
+    """The nodes of a level, or their descendants at `depth`; in between every node has one child."""
     nodes = level.nodes
     for above in range(level.depth, depth):
         nodes = tree.children(above, nodes)[0]
@@ -168,13 +171,13 @@ def _nodes_at(tree: Tree, depth: int, level: _Level) -> IntArray:
 
 
 def _without(levels: Sequence[_Level], kept: Sequence[_Mask]) -> list[_Level]:
-    """Only the nodes that are kept."""
+    """The levels with the nodes that are kept."""
     above = [np.ones(1, dtype=np.bool_), *kept]
     return [level.kept(these, higher) for level, these, higher in zip(levels, kept, above, strict=False)]
 
 
 def _reprojected(levels: Sequence[_Level]) -> list[_Level]:
-    """New counts, from the root down, by IntOpt."""
+    """New counts by IntOpt, from the root down; nodes with a count of 0 are removed."""
     found = [levels[0]]
     for level in levels[1:]:
         found.append(replace(level, counts=chebyshev_families(level.noisy, level.offsets, found[-1].counts)))
@@ -182,7 +185,7 @@ def _reprojected(levels: Sequence[_Level]) -> list[_Level]:
 
 
 def _fitted(levels: Sequence[_Level]) -> list[_Level]:
-    """New counts: the least-squares fit of all levels; nodes that it leaves at 0 go."""
+    """New counts by the least-squares fit of all levels; nodes with a count of 0 are removed."""
     if not len(levels[0].nodes):
         return list(levels)
     starts = offsets_of(np.array([len(level.nodes) for level in levels]))
@@ -197,7 +200,7 @@ def _fitted(levels: Sequence[_Level]) -> list[_Level]:
 
 
 def _supported(levels: Sequence[_Level], penalty: float) -> list[_Mask]:
-    """Which nodes have evidence enough to be there."""
+    """Per level, which nodes are kept by `solvers.sparse_support`."""
     sizes = np.array([len(level.nodes) for level in levels])
     starts = offsets_of(sizes)
     below = [level.offsets + start for level, start in zip(levels[1:], starts[1:], strict=False)]
@@ -208,27 +211,27 @@ def _supported(levels: Sequence[_Level], penalty: float) -> list[_Mask]:
 
 
 def _released(tree: Tree, levels: Sequence[_Level], *, with_std_dev: bool) -> list[ReleasedCounts]:
-    """The counts of all levels of the tree."""
+    """The released counts of all levels of the tree, root first."""
     combined = _combined(levels) if with_std_dev else None
     released: list[ReleasedCounts] = []
-    everywhere: FloatArray | None = None
+    dense: FloatArray | None = None
     place = -1
     for depth in range(len(tree.levels)):
         place += place + 1 < len(levels) and levels[place + 1].depth == depth
         counts = ReleasedCounts(_nodes_at(tree, depth, levels[place]), levels[place].counts)
         if tree.enumerated:
-            counts = whole_level(tree, depth, counts)
+            counts = dense_level(tree, depth, counts)
         if combined is not None:
             variances = combined.nodes[place]
             if tree.enumerated:
-                everywhere = variances = _everywhere(tree, depth, levels, combined, place, everywhere)
+                dense = variances = _dense_variances(tree, depth, levels, combined, place, dense)
             counts = replace(counts, std_dev=np.sqrt(variances))
         released.append(counts)
     return released
 
 
 def _combined(levels: Sequence[_Level]) -> Combined:
-    """The variance of every node that was kept; those that were not count as measured, with nothing below them."""
+    """The variance of every node that was kept. Pruned nodes enter as measured nodes without descendants."""
     if not len(levels[0].nodes):
         return Combined([np.full(len(level.nodes), level.variance) for level in levels], [])
     return combined_variances(
@@ -238,7 +241,7 @@ def _combined(levels: Sequence[_Level]) -> Combined:
     )
 
 
-def _everywhere(
+def _dense_variances(
     tree: Tree,
     depth: int,
     levels: Sequence[_Level],
@@ -246,7 +249,7 @@ def _everywhere(
     place: int,
     above: FloatArray | None,
 ) -> FloatArray:
-    """The variance of every node of a level: of what was not measured, that of the node above it which is 0."""
+    """The variance of every node of a dense level: a node that was not measured has the variance of its parent."""
     if above is None:
         return combined.nodes[0] if len(combined.nodes[0]) else np.array([levels[0].variance])
     variances = above[tree.parents(depth, np.arange(tree.size(depth), dtype=np.int64))]

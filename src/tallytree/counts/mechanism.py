@@ -1,4 +1,4 @@
-"""What a mechanism for counts is."""
+"""`CountsMechanism`: the base of the mechanisms for counts, and what several of them share."""
 
 from __future__ import annotations
 
@@ -16,47 +16,48 @@ from tallytree.mechanism import Mechanism
 
 
 class CountsMechanism(Mechanism):
-    """Turns noisy measurements into consistent counts; the base of the classes of `tallytree.counts`.
+    """Computes released counts from noisy measurements; the base of the mechanisms of `tallytree.counts`.
 
-    Where every person counts at most once in a leaf, what it asks for as `"counts"` of the leaves is measured as
-    `"distinct_counts"`: see `in_place_of_counts`.
+    Where every person counts at most once in a leaf, the leaf level's `"counts"` are measured as `"distinct_counts"`:
+    see `in_place_of_counts`.
 
     Attributes:
-        corrects_upward: whether what is measured of a node's descendants corrects the node. `budget_split="auto"` then
-            gives the upper levels less.
-        keeps_total: whether a total that is public is kept, and so published exactly.
+        corrects_upward: whether the measurements of a node's descendants correct the node's count.
+            `budget_split="auto"` then gives the upper levels less.
+        keeps_total: whether a public total is the released count of the root.
     """
 
+    package: ClassVar[str] = "tallytree.counts"
     corrects_upward: ClassVar[bool] = False
     keeps_total: ClassVar[bool] = True
 
     @abstractmethod
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
-        """The levels to be measured, root first, and what is measured there."""
+        """The levels to be measured, root first, and the statistic that is measured at each."""
 
     @abstractmethod
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> Sequence[ReleasedCounts]:
-        """Counts per level, root first; `total` where it is public, else None."""
+        """Measure, and compute the counts of every level, root first; `total` is None where it is private."""
 
 
 def leaf_statistics(tree: Tree, statistic: Statistic) -> dict[str, Statistic]:
-    """The leaf level alone; where that is the root, `"counts"` is the `"total"`."""
+    """The leaf level alone; where it is the root too, its `"counts"` are the `"total"`."""
     alone = len(tree.levels) == 1 and statistic == "counts"
     return {tree.levels[-1]: "total" if alone else statistic}
 
 
 def statistics_of_counts(tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
-    """The levels that have something to measure: not a public root, and no level that repeats the one above it."""
+    """The levels to be measured: not a root that is public, and no level that repeats the level above it."""
     root: dict[str, Statistic] = {} if total_is_public else {tree.levels[0]: "total"}
     depths = range(1, len(tree.levels))
     return root | {tree.levels[depth]: "counts" for depth in depths if not tree.only_children(depth)}
 
 
 def in_place_of_counts(statistics: Mapping[str, Statistic], tree: Tree, *, distinct: bool) -> dict[str, Statistic]:
-    """What is measured where a mechanism asks for `statistics`: distinct people at the leaves, if so they are counted.
+    """The statistics that are measured where a mechanism asks for `statistics`.
 
-    Only there does their smaller sensitivity hold, and only of the leaf level itself: above it one person's distinct
-    leaves may lie in one node.
+    With `distinct`, `"counts"` of the leaf level are measured as `"distinct_counts"`, which have a smaller sensitivity.
+    Above the leaf level the sensitivity is not smaller: several distinct leaves of one person may lie in one node.
     """
     leaf_level = tree.levels[-1]
     if not distinct or statistics.get(leaf_level) != "counts":
@@ -66,13 +67,13 @@ def in_place_of_counts(statistics: Mapping[str, Statistic], tree: Tree, *, disti
 
 @dataclass(frozen=True, eq=False)
 class MeasuresInPlace:
-    """A door at which `"counts"` of the leaf level are answered with distinct people; implements `Measures`.
+    """Implements `Measures`; where a mechanism asks for `"counts"` of the leaf level, `"distinct_counts"` are measured.
 
-    To a mechanism both are counts of a level's nodes with noise of a stated scale, so none has to know the difference.
+    A mechanism need not know the difference: both are counts of nodes with noise of a stated scale.
 
     Attributes:
-        measurer: the door behind it.
-        leaf_level: the level that counts distinct people.
+        measurer: measures what is asked for.
+        leaf_level: the level whose counts are of distinct people.
     """
 
     measurer: Measures
@@ -91,11 +92,11 @@ class MeasuresInPlace:
 
 
 def checked_sparsity(given: Any) -> float:
-    """The threshold of sparse mechanisms, in standard deviations.
+    """The option `sparsity` as a float: a threshold in standard deviations of the noise.
 
     Raises:
-        ValueError: negative, infinite or NaN.
-        TypeError: not a number (a bool is none).
+        ValueError: it is negative, infinite or NaN.
+        TypeError: it is not a number (a bool is not a number).
     """
     if isinstance(given, bool) or not isinstance(given, int | float):
         raise TypeError(f"sparsity: {given!r} must be a number of standard deviations, for instance 3.0")

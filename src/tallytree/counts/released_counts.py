@@ -1,4 +1,4 @@
-"""Counts of the nodes of a level, and of all levels at once."""
+"""Released counts: of one level, of all levels summed over the tree, and counts of what is wrong with them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tallytree.compute.arrays import FloatArray, IntArray, sum_by_key
 from tallytree.hierarchy import Tree
 
 NODES_AT_ONCE = 4_000_000
-"""Nodes whose parents are looked up at once."""
+"""Parents of nodes are looked up in chunks of this many nodes, which bounds the memory of a step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,9 +19,10 @@ class ReleasedCounts:
     """Released counts of one level.
 
     Attributes:
-        nodes: int64 (n,), node numbers in the tree's order; the level's other nodes are 0.
+        nodes: int64 (n,), node numbers in the tree's order; the counts of the other nodes of the level are 0.
         counts: int64 (n,).
-        std_dev: float64 (n,), the standard deviation of each count's error, where the mechanism knows it.
+        std_dev: float64 (n,), the standard deviation of the error of each count; None where the mechanism does not
+            know it.
     """
 
     nodes: IntArray
@@ -29,22 +30,22 @@ class ReleasedCounts:
     std_dev: FloatArray | None = None
 
 
-def whole_level(tree: Tree, depth: int, released: ReleasedCounts) -> ReleasedCounts:
-    """Every node of an enumerated level in order, zeros included."""
+def dense_level(tree: Tree, depth: int, released: ReleasedCounts) -> ReleasedCounts:
+    """Every node of one level of an enumerated tree, in order, zeros included."""
     counts = np.zeros(tree.size(depth), dtype=np.int64)
     counts[released.nodes] = released.counts
     return ReleasedCounts(np.arange(tree.size(depth), dtype=np.int64), counts)
 
 
-def whole_levels(tree: Tree, levels: Sequence[ReleasedCounts]) -> list[ReleasedCounts]:
-    """What is published of the non-zero nodes of every level: all nodes where the tree enumerates them."""
+def published_levels(tree: Tree, levels: Sequence[ReleasedCounts]) -> list[ReleasedCounts]:
+    """The levels as they are published, from the nodes that are not 0: dense where the tree is enumerated."""
     if not tree.enumerated:
         return list(levels)
-    return [whole_level(tree, depth, released) for depth, released in enumerate(levels)]
+    return [dense_level(tree, depth, released) for depth, released in enumerate(levels)]
 
 
 def sum_over_tree(tree: Tree, leaves: ReleasedCounts) -> list[ReleasedCounts]:
-    """The non-zero nodes of every level, root first, from those of the leaf level."""
+    """The nodes that are not 0 of every level, root first, from those of the leaf level."""
     levels = [leaves]
     for depth in range(len(tree.levels) - 1, 0, -1):
         levels.append(_sums_of_children(tree, depth, levels[-1]))
@@ -52,12 +53,12 @@ def sum_over_tree(tree: Tree, leaves: ReleasedCounts) -> list[ReleasedCounts]:
 
 
 def count_negative(levels: Sequence[ReleasedCounts]) -> int:
-    """How many nodes, of all levels, have a negative count."""
+    """The number of nodes, of all levels, with a negative count."""
     return sum(int(np.count_nonzero(level.counts < 0)) for level in levels)
 
 
 def count_violations(tree: Tree, levels: Sequence[ReleasedCounts]) -> int:
-    """How many nodes have another count than their children add up to."""
+    """The number of nodes whose count is not the sum of their children's counts."""
     violations = 0
     for depth in range(1, len(levels)):
         above, summed = levels[depth - 1], _sums_of_children(tree, depth, levels[depth])
@@ -68,18 +69,18 @@ def count_violations(tree: Tree, levels: Sequence[ReleasedCounts]) -> int:
 
 
 def _sums_of_children(tree: Tree, depth: int, level: ReleasedCounts) -> ReleasedCounts:
-    """The nodes above `depth` whose children's counts do not add up to 0, and what they add up to.
+    """The nodes of the level above `depth` whose children's counts do not add up to 0, with these sums.
 
-    A level that is hardly larger than what is added up is held whole, which saves sorting.
+    Where the level above has few nodes, the sums are computed in a dense array, which needs no sorting.
     """
     parents = tree.size(depth - 1)
     if parents > max(len(level.nodes), NODES_AT_ONCE):
         nodes, sums = sum_by_key(tree.parents(depth, level.nodes), level.counts)
         kept = sums != 0
         return ReleasedCounts(nodes[kept], sums[kept])
-    whole = np.zeros(parents, dtype=np.int64)
+    dense = np.zeros(parents, dtype=np.int64)
     for start in range(0, len(level.nodes), NODES_AT_ONCE):
         part = slice(start, start + NODES_AT_ONCE)
-        np.add.at(whole, tree.parents(depth, level.nodes[part]), level.counts[part])
-    nodes = np.flatnonzero(whole)
-    return ReleasedCounts(nodes, whole[nodes])
+        np.add.at(dense, tree.parents(depth, level.nodes[part]), level.counts[part])
+    nodes = np.flatnonzero(dense)
+    return ReleasedCounts(nodes, dense[nodes])

@@ -1,4 +1,4 @@
-"""`StabilityHistogram`: noisy counts above a threshold, sums of them (SH of Boninsegna and Silvestri 2025)."""
+"""`StabilityHistogram`: noisy counts above a threshold, and their sums (SH of Boninsegna and Silvestri 2025)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tallytree.counts.mechanism import CountsMechanism, leaf_statistics
-from tallytree.counts.released_counts import ReleasedCounts, sum_over_tree, whole_levels
+from tallytree.counts.released_counts import ReleasedCounts, published_levels, sum_over_tree
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Statistic
 
@@ -15,21 +15,21 @@ from tallytree.measurements import Measures, Statistic
 class StabilityHistogram(CountsMechanism):
     """Publish the leaf cells whose noisy count reaches a threshold; inner levels are sums of them.
 
-    Noise is added to cells with records only, so a cell that is published has records: there are no false discoveries.
-    Time and memory are those of the records, whatever the number of cells. Cells with few records are lost, and sums
-    are too small by all that is lost (Boninsegna and Silvestri 2025, Theorem 8 and section 5).
+    Noise is added to cells with records only, so every published cell has records: there are no false positives. Time
+    and memory grow with the number of records, not with the number of cells. Cells with few records are left out, and
+    sums are too small by the records in them (Boninsegna and Silvestri 2025, Theorem 8 and section 5).
 
-    It needs a budget with ε and δ: noise is discrete Laplace, and the threshold is the least that δ allows. Why that is
-    private is proven in `tallytree.accounting.stability`. A public total is not used.
+    It needs a budget with ε and δ. The noise is discrete Laplace, and the threshold is the least that δ allows. The
+    proof of privacy is in `tallytree.accounting.stability`. A public total is not used.
     """
 
     keeps_total: ClassVar[bool] = False
 
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
-        """The leaf level alone is measured."""
+        """The leaf level, which alone is measured."""
         return leaf_statistics(tree, "stable_counts")
 
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
         """Counts per level, root first; `total` is not used."""
         passed = measurer.measure_stable(tree.levels[-1])
-        return whole_levels(tree, sum_over_tree(tree, ReleasedCounts(passed.nodes, passed.values)))
+        return published_levels(tree, sum_over_tree(tree, ReleasedCounts(passed.nodes, passed.values)))

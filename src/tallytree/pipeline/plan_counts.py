@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Literal
 
 from tallytree.accounting import Plan, plan_stability
 from tallytree.accounting.scales import next_float, representable
@@ -50,7 +49,7 @@ def plan_counts(
             f"hierarchy: {type(tree).__name__} must be a tallytree.Hierarchy or a tallytree.Product; make one "
             "with tallytree.Hierarchy.from_table(leaves, levels=[…])"
         )
-    mechanism = _chosen_mechanism(arguments.mechanism)
+    mechanism = CountsMechanism.chosen(arguments.mechanism, LeastSquares())
     asked = mechanism.statistics(tree, total_is_public=arguments.total_is_public)
     keys = _keys(tree)
     _check_person(arguments, keys)
@@ -120,15 +119,6 @@ def _plan(mechanism: CountsMechanism, statistics: Mapping[str, Statistic], argum
     bound = sensitivity("stable_counts", arguments.relation, m)
     grid = next_float if arguments.noise == "opendp" else representable
     return plan_stability(arguments.budget, leaf, bound, m, arguments.accounting, grid)
-
-
-def _chosen_mechanism(given: Any) -> CountsMechanism:
-    if given is None:
-        return LeastSquares()
-    if not isinstance(given, CountsMechanism) or not is_dataclass(type(given)):
-        hint = f"{given.__name__}(), with parentheses" if isinstance(given, type) else "for instance LeastSquares()"
-        raise TypeError(f"mechanism: {given!r} must be one of tallytree.counts, {hint}")
-    return given
 
 
 def _keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:

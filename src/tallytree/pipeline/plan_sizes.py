@@ -16,9 +16,8 @@ from tallytree.pipeline.planned import Chosen
 from tallytree.pipeline.planned_sizes import PlannedSizes, groups_per_leaf
 from tallytree.pipeline.planning import account, check_statistics, chosen_engine, noise_plan, warn_caller
 from tallytree.private.tabulate.records import LeafKey
-from tallytree.sizes import SizesMechanism
+from tallytree.sizes import Joint, SizesMechanism
 from tallytree.sizes.auto_split import auto_split
-from tallytree.sizes.choice import chosen_mechanism
 from tallytree.sizes.private_maximum import PrivateMaximum, largest_size
 from tallytree.terms import Invariants
 from tallytree.validate import choice, integer
@@ -94,7 +93,7 @@ def _chosen(
         ValueError: it cannot hold so many cells, or wants something measured that cannot be.
         TypeError: not a mechanism for group sizes.
     """
-    hierarchy, mechanism = arguments.hierarchy, chosen_mechanism(arguments.mechanism)
+    hierarchy, mechanism = arguments.hierarchy, SizesMechanism.chosen(arguments.mechanism, Joint())
     mechanism.check_cells(hierarchy, sizes)
     statistics = mechanism.statistics(hierarchy, invariants=public)
     allowed = SIZES_STATISTICS | SORTED_STATISTICS if public == "groups" else SIZES_STATISTICS

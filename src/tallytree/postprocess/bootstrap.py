@@ -29,7 +29,7 @@ from tallytree.private.noise.noise_source import KeyedNoise, NoiseSource
 from tallytree.private.tabulate.true_statistics import TrueCounts, TrueSizes
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain, SizesMechanism
-from tallytree.sizes.mechanism import ReleasedSizes, sum_over_tree
+from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 
 LABEL = "replicate errors"
 """Keys of replicates are derived under this label, those of releases under another (`jobs.common`)."""

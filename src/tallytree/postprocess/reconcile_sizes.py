@@ -26,12 +26,9 @@ from tallytree.release import Release
 from tallytree.release.paths import node_numbers
 from tallytree.release.released_tables import about_size_tables, size_tables
 from tallytree.release.statement import TABLES_MADE_BY, mechanism_spec, versions
-from tallytree.sizes.choice import chosen_mechanism
-from tallytree.sizes.mechanism import (
-    SizesDomain,
-    SizesMechanism,
-    measured_depths,
-)
+from tallytree.sizes import Joint
+from tallytree.sizes.domain import SizesDomain, measured_depths
+from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.terms import Invariants
 
 MADE_AGAIN = "The tables were made again from the noisy measurements of an earlier release"
@@ -74,7 +71,7 @@ def reconcile_group_sizes(
         raise TypeError(f"hierarchy: {type(hierarchy).__name__} must be a tallytree.Hierarchy")
     statement = earlier.statement
     _check_kind(statement)
-    chosen = chosen_mechanism(mechanism)
+    chosen = SizesMechanism.chosen(mechanism, Joint())
     measured = recorded_noise(statement, hierarchy)
     invariants, smallest, largest = published_range(earlier.spec, statement)
     chosen.check_cells(hierarchy, largest - smallest + 1)

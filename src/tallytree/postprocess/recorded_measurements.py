@@ -21,7 +21,7 @@ from tallytree.hierarchy import Hierarchy, Tree
 from tallytree.measurements import Distribution, Measurement, Noise, Statistic
 from tallytree.release import Release
 from tallytree.release.paths import node_numbers
-from tallytree.sizes.mechanism import SizesDomain
+from tallytree.sizes.domain import SizesDomain
 from tallytree.sources.tables import text_column
 
 MAX_VALUE = 2**62

@@ -11,7 +11,7 @@ from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.hierarchy import Hierarchy, Tree
 from tallytree.release.level_tables import LevelTable, NodeTable
 from tallytree.sizes import SizesDomain
-from tallytree.sizes.mechanism import (
+from tallytree.sizes.released_sizes import (
     ReleasedSizes,
     count_fractional,
     count_negative,

@@ -1,23 +1,18 @@
-"""Mechanisms for group sizes: one file each, chosen with `mechanism=`."""
+"""Mechanisms for group sizes, one module each; give one as `mechanism=`."""
 
 from tallytree.sizes.bottom_up import BottomUp
 from tallytree.sizes.census_top_down import CensusTopDown
 from tallytree.sizes.chain import Chain
 from tallytree.sizes.cumulative_projection import CumulativeProjection
+from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.histogram_projection import HistogramProjection
 from tallytree.sizes.independent import Independent
 from tallytree.sizes.joint import Joint
 from tallytree.sizes.matching import Matching
 from tallytree.sizes.mean_consistency import MeanConsistency
-from tallytree.sizes.mechanism import (
-    ReleasedSizes,
-    SizesDomain,
-    SizesMechanism,
-    count_fractional,
-    count_negative,
-    count_violations,
-)
+from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.private_maximum import PrivateMaximum
+from tallytree.sizes.released_sizes import ReleasedSizes
 
 __all__ = [
     "BottomUp",
@@ -33,7 +28,9 @@ __all__ = [
     "ReleasedSizes",
     "SizesDomain",
     "SizesMechanism",
-    "count_fractional",
-    "count_negative",
-    "count_violations",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names, for tab completion."""
+    return __all__

@@ -1,4 +1,4 @@
-"""`BottomUp`: estimate the leaves and add them up, the way to consistent levels that Kuo et al. 2018 compare with."""
+"""`BottomUp`: estimate the leaves and add them up; the baseline of Kuo et al. 2018."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from dataclasses import dataclass
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
+from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.estimators import EstimatorName
 from tallytree.sizes.level_estimates import LevelEstimates, check_estimator, checked_norm, estimated_sizes
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_depths, sum_over_tree
+from tallytree.sizes.mechanism import SizesMechanism
+from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 from tallytree.solvers.isotonic import Norm
 from tallytree.terms import Invariants
 
 
 @dataclass(frozen=True)
 class BottomUp(SizesMechanism):
-    """Measure the leaves alone, with all of the budget, estimate each by itself and add them up (Kuo, section 6).
+    """Measure the leaves alone, with all of the budget, estimate each by itself, and add them up (Kuo, section 6).
 
-    The most accurate at the leaves; what many leaves are wrong by adds up in the levels above.
+    It is the most accurate mechanism at the leaves. In the levels above, the errors of the leaves add up.
 
     Args:
         estimator: `"cumulative"`, `"sorted"` or `"naive"`; see `Matching`.
@@ -40,13 +42,13 @@ class BottomUp(SizesMechanism):
         object.__setattr__(self, "norm", checked_norm(self.norm))
 
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
-        """The leaves' level, or the highest that has the same nodes, and what is measured there."""
+        """The leaf level, or the highest level with the same nodes, and the statistic that is measured there."""
         return self._leaves(hierarchy).statistics(invariants)
 
     def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
-        """Group sizes per level, root first."""
+        """Measure, and compute the group sizes of every level, root first."""
         (runs,) = self._leaves(domain.hierarchy).of(domain, measurer)
-        # Levels below the measured one repeat it, so its nodes' numbers are the leaves'.
+        # The levels below the measured level repeat it, so its node numbers are those of the leaves.
         return sum_over_tree(domain.hierarchy, ReleasedSizes(*estimated_sizes(runs)), domain.largest)
 
     def _leaves(self, hierarchy: Hierarchy) -> LevelEstimates:

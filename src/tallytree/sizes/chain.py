@@ -1,4 +1,4 @@
-"""`Chain`: M_c^ch, running counts over all sizes and regions of a level (Fioretto et al. 2021, section 9.2)."""
+"""`Chain`: M_c^ch, cumulative counts over all sizes and nodes of a level (Fioretto et al. 2021, section 9.2)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Literal, get_args
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_depths, measured_everywhere
+from tallytree.sizes.domain import SizesDomain, measured_depths, measured_everywhere
+from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.nearest_consistent import keep_public_groups
 from tallytree.sizes.noisy import level_weights, measure_levels
+from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers.chain_regression import fit_chain
 from tallytree.terms import Invariants
 
@@ -19,16 +21,16 @@ Calibration = Literal["valid", "as_published"]
 
 @dataclass(frozen=True)
 class Chain(SizesMechanism):
-    """Measure, per level, how many groups come at or after each (size, node), and make all of them monotone at once.
+    """Measure, per level, the number of groups at or after each (size, node), and make all of them monotone at once.
 
     The post-processing is exact: one isotonic regression with a cell per size and leaf. Where the number of groups of
-    every leaf is public, its result is fitted to those numbers, too.
+    every leaf is public, its result is fitted to these numbers too.
 
     Args:
-        calibration: `"valid"`: one member more moves a cell of *every* node of the level, so the sensitivity is the
-            number of nodes. `"as_published"`: the paper's sensitivity of 1, which is wrong; for reproducing its table.
-            It warns, and the plan, the statement and the ledger have the ε that is truly spent. See
-            `docs/decisions/0011-chain.md`.
+        calibration: `"valid"`: one more member of a group changes a cell of *every* node of the level, so the
+            sensitivity is the number of nodes. `"as_published"`: the paper's sensitivity of 1, which is wrong; use it
+            only to reproduce the paper's table. It warns, and the plan, the statement and the ledger give the ε that is
+            really spent. See `docs/decisions/0011-chain.md`.
 
     Raises:
         ValueError: an unknown calibration.
@@ -42,17 +44,17 @@ class Chain(SizesMechanism):
             raise ValueError(f'calibration: {self.calibration!r} is not known; choose "valid" or "as_published"')
 
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
-        """The levels to be measured, root first, and what is measured there."""
+        """The levels to be measured, root first, and the statistic that is measured at each."""
         return measured_everywhere(hierarchy, "chain_tail_counts")
 
     def understatement(self, hierarchy: Hierarchy) -> dict[str, int]:
-        """As published, a level loses as many times what it should as it has nodes."""
+        """As published, the privacy loss of a level is the calibrated one times its number of nodes."""
         if self.calibration == "valid":
             return {}
         return {hierarchy.levels[depth]: hierarchy.size(depth) for depth in measured_depths(hierarchy)}
 
     def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
-        """Group sizes per level, root first."""
+        """Measure, and compute the group sizes of every level, root first."""
         noisy = measure_levels(domain, measurer, "chain_tail_counts")
         leaves = fit_chain(
             [level.values for level in noisy],

@@ -11,10 +11,12 @@ import numpy as np
 from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
-from tallytree.sizes import paper_solvers as comparison
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_everywhere
+from tallytree.sizes import solver_options
+from tallytree.sizes.domain import SizesDomain, measured_everywhere
+from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.nearest_consistent import nearest_consistent
 from tallytree.sizes.noisy import NoisyLevel, measure_level, measure_levels
+from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers import isotonic
 from tallytree.terms import Invariants
 
@@ -31,13 +33,13 @@ class CumulativeProjection(SizesMechanism):
         solver: `"two_step"` (M_c^dp, Algorithm 2: isotonic regression of every node, rounded, differenced to a
             histogram; then the consistent histograms nearest to these in L2), or, for comparison with the paper on
             small inputs, `"relaxed"` (M_c^r: Model 2 as a convex program, then every number is rounded, so that levels
-            need not add up) and `"mip"` (M_c, SCIP). The last two need `pip install "tallytree[papers]"` and do not
-            know public numbers of groups per leaf.
+            need not add up) and `"mip"` (M_c, SCIP). The last two need `pip install "tallytree[papers]"` and cannot
+            keep public numbers of groups per leaf.
         time_limit: seconds, for `"relaxed"` and `"mip"`.
 
     Raises:
         ValueError: an unknown solver, or an option out of range.
-        TypeError: an option of the wrong kind.
+        TypeError: an option of the wrong type.
         ModuleNotFoundError: the solver needs an extra that is not installed.
     """
 
@@ -46,24 +48,26 @@ class CumulativeProjection(SizesMechanism):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        comparison.check_options(self.solver, get_args(CumulativeSolver), self.time_limit)
+        solver_options.check_options(self.solver, get_args(CumulativeSolver), self.time_limit)
 
     @property
     def caveat(self) -> str | None:
-        """What a relaxed program does not keep."""
-        return comparison.caveat(self.solver)
+        """What the solver `"relaxed"` does not keep."""
+        return solver_options.caveat(self.solver)
 
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
-        """The levels to be measured, root first, and what is measured there."""
+        """The levels to be measured, root first, and the statistic that is measured at each."""
         if self.solver != "two_step":
-            comparison.refuse_public_groups(self.solver, "two_step", invariants)
+            solver_options.refuse_public_groups(self.solver, "two_step", invariants)
         return measured_everywhere(hierarchy, "tail_counts")
 
     def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
-        """Group sizes per level, root first."""
+        """Measure, and compute the group sizes of every level, root first."""
         if self.solver != "two_step":
+            from tallytree.sizes import paper_solvers
+
             noisy = measure_levels(domain, measurer, "tail_counts")
-            return comparison.release_tails(domain, noisy, self.solver, self.time_limit)
+            return paper_solvers.release_tails(domain, noisy, self.solver, self.time_limit)
         histograms = []
         for depth in domain.measured_depths:
             level = measure_level(domain, depth, measurer, "tail_counts")
@@ -72,14 +76,15 @@ class CumulativeProjection(SizesMechanism):
 
 
 def _monotone_histogram(domain: SizesDomain, level: NoisyLevel) -> IntArray:
-    """Every node's nearest non-increasing tail counts within [0, its groups], rounded, as a histogram (nodes, sizes).
+    """The nearest non-increasing tail counts of every node, rounded, as histograms, int64 (nodes, sizes).
 
-    Where a node's own number of groups is private, the public total bounds it, as G does in Algorithm 2.
+    Tail counts lie between 0 and the node's number of groups, as in Algorithm 2; where that is private, a public total
+    is the upper bound.
     """
     nodes, cells = level.values.shape
     groups = domain.groups[level.depth]
     most = groups if groups is not None else domain.total
-    # Isotonic regression is non-decreasing, so it fits the tails with their signs turned.
+    # Isotonic regression fits non-decreasing values, so it is given the negative tail counts.
     fitted = isotonic.fit_rows(
         -level.values.reshape(-1),
         np.arange(nodes + 1, dtype=np.int64) * cells,

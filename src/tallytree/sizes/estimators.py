@@ -1,8 +1,8 @@
-"""Group sizes of single nodes, estimated one level at a time (Kuo et al. 2018, section 4), as runs.
+"""The estimators of the group sizes of single nodes (Kuo et al. 2018, section 4).
 
-An estimator says what it wants measured, fits the noisy cells of some nodes, and turns the fit into runs (size, number
-of groups, variance of the size) once the nodes' numbers of groups are known: integers ≥ 0 that add up to them. Where
-these numbers are private, the fit gives an estimate of them first.
+An estimator has a statistic to be measured. It fits the noisy cells of some nodes and, given the nodes' numbers of
+groups, computes runs (size, number of groups, variance of the size) from the fit: integers ≥ 0 that add up to these
+numbers. Where the numbers are private, they are estimated from the fit first.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ EstimatorName = Literal["cumulative", "sorted", "naive"]
 
 
 class Bounds(NamedTuple):
-    """Public facts about the nodes that are estimated: their numbers of groups (if public), and the range of sizes."""
+    """Public facts about some nodes: their numbers of groups (None where private), and the range of sizes."""
 
     groups: IntArray | None
     smallest: int
     largest: int
 
 
-class Fit(NamedTuple):
-    """What the noisy cells of some nodes say, before it is known how many groups there are.
+class FittedCells(NamedTuple):
+    """The fit to the noisy cells of some nodes. Private numbers of groups are estimated from it.
 
     Attributes:
         runs: per node, the runs of equal fitted cells (or, for `"naive"`, the noisy cells themselves, each a run of 1).
-        noise_variance: of a cell's noise.
+        noise_variance: the variance of the noise in a cell.
     """
 
     runs: RowRuns
@@ -45,43 +45,44 @@ class Fit(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimator:
-    """One way to estimate group sizes.
+    """An estimator of group sizes.
 
     Attributes:
-        statistic: what it wants measured.
-        fit: from the noisy cells and what bounds them to a fit.
-        numbers: from a fit to an estimate of each node's number of groups; None where these must be public.
-        estimate: from a fit and each node's number of groups to runs.
-        fit_parts: from the parts of one node's noisy cells, in order and none kept, to its fit; None where a node has
-            so few cells that it is always measured whole.
+        statistic: the statistic to be measured.
+        fit: from the noisy cells and their bounds to the fit.
+        numbers: from the fit to an estimate of each node's number of groups; None where these must be public.
+        estimate: from the fit and each node's number of groups to runs.
+        fit_parts: from the noisy cells of one node, part by part in order, to its fit, without keeping the parts; None
+            where a node has so few cells that they are always measured at once.
     """
 
     statistic: Statistic
-    fit: Callable[[Measurement, Bounds, Norm], Fit]
-    numbers: Callable[[Fit], IntArray] | None
-    estimate: Callable[[Fit, IntArray, Bounds], NodeRuns]
-    fit_parts: Callable[[Iterable[Measurement], Bounds, Norm], Fit] | None = None
+    fit: Callable[[Measurement, Bounds, Norm], FittedCells]
+    numbers: Callable[[FittedCells], IntArray] | None
+    estimate: Callable[[FittedCells, IntArray, Bounds], NodeRuns]
+    fit_parts: Callable[[Iterable[Measurement], Bounds, Norm], FittedCells] | None = None
 
 
-def _fit_tails(measured: Measurement, bounds: Bounds, norm: Norm) -> Fit:
-    """Isotonic regression of the tail counts with their signs turned, −T_s, so that it does not decrease (4.3).
+def _fit_tails(measured: Measurement, bounds: Bounds, norm: Norm) -> FittedCells:
+    """Isotonic regression of the negative tail counts −T_s, which do not decrease (section 4.3).
 
-    With public numbers of groups that is the cumulative histogram, c_(s−1) = G − T_s; clipping to [0, G] is part of it.
+    With public numbers of groups, G added to it is the cumulative histogram c_(s−1) = G − T_s; the fit is clipped to
+    [−G, 0].
     """
     least = None if bounds.groups is None else -bounds.groups
     runs = isotonic.fit_row_runs(-measured.values, measured.offsets, norm=norm, lower=least, upper=0)
-    return Fit(runs, measured.noise.variance)
+    return FittedCells(runs, measured.noise.variance)
 
 
-def _largest_tail(fit: Fit) -> IntArray:
-    """The first fitted tail count: the number of groups in all."""
+def _largest_tail(fit: FittedCells) -> IntArray:
+    """The first fitted tail count, which estimates the number of groups."""
     return -fit.runs.value[fit.runs.offsets[:-1]]
 
 
-def _cumulative(fit: Fit, groups: IntArray, bounds: Bounds) -> NodeRuns:
-    """Groups where the fitted tails fall.
+def _cumulative(fit: FittedCells, groups: IntArray, bounds: Bounds) -> NodeRuns:
+    """The number of groups of a size is the drop of the fitted tail counts there.
 
-    The difference of two noisy cells, spread over the groups that are estimated to have that size, gives the variance
+    Its variance is that of a difference of two noisy cells. Spread over the groups of that size it is
     2·Var(noise) / groups (section 5.1.2).
     """
     runs = fit.runs if bounds.groups is not None else _without_first_cell(fit.runs)
@@ -99,49 +100,49 @@ def _cumulative(fit: Fit, groups: IntArray, bounds: Bounds) -> NodeRuns:
 
 
 def _without_first_cell(runs: RowRuns) -> RowRuns:
-    """The rows without their first cells: where numbers of groups are private, these measure them, and nothing else."""
+    """The rows without their first cells, which measure the private numbers of groups only."""
     length = runs.length.copy()
     length[runs.offsets[:-1]] -= 1
     kept = length > 0
     return RowRuns(offsets_of(kept.astype(np.int64))[runs.offsets], runs.value[kept], length[kept])
 
 
-def _fit_sorted(measured: Measurement, bounds: Bounds, norm: Norm) -> Fit:
+def _fit_sorted(measured: Measurement, bounds: Bounds, norm: Norm) -> FittedCells:
     """Isotonic regression of the sorted sizes (section 4.2)."""
     runs = isotonic.fit_row_runs(
         measured.values, measured.offsets, norm=norm, lower=bounds.smallest, upper=bounds.largest
     )
-    return Fit(runs, measured.noise.variance)
+    return FittedCells(runs, measured.noise.variance)
 
 
-def _fit_sorted_parts(parts: Iterable[Measurement], bounds: Bounds, norm: Norm) -> Fit:
-    """As `_fit_sorted`, of one node; memory is that of the runs, not of the groups."""
+def _fit_sorted_parts(parts: Iterable[Measurement], bounds: Bounds, norm: Norm) -> FittedCells:
+    """As `_fit_sorted`, for one node; its memory grows with the number of runs, not with the number of groups."""
     stream = RunStream(norm=norm, lower=bounds.smallest, upper=bounds.largest)
     noise_variance = 0.0
     for part in parts:
         stream.push(part.values)
         noise_variance = part.noise.variance
-    return Fit(stream.finish(), noise_variance)
+    return FittedCells(stream.finish(), noise_variance)
 
 
-def _sorted(fit: Fit, groups: IntArray, bounds: Bounds) -> NodeRuns:
-    """A block of the fit is a run of groups, with variance Var(noise) / |block| (5.1.1)."""
+def _sorted(fit: FittedCells, groups: IntArray, bounds: Bounds) -> NodeRuns:
+    """A block of the fit is a run of groups, with variance Var(noise) / |block| (section 5.1.1)."""
     return NodeRuns(fit.runs.offsets, fit.runs.value, fit.runs.length, fit.noise_variance / fit.runs.length)
 
 
-def _keep_histogram(measured: Measurement, bounds: Bounds, norm: Norm) -> Fit:
-    """The noisy histogram as it is; `norm` has no part in it."""
+def _keep_histogram(measured: Measurement, bounds: Bounds, norm: Norm) -> FittedCells:
+    """The noisy histogram without change; `norm` is not used."""
     cells = RowRuns(measured.offsets, measured.values, np.ones(len(measured.values), dtype=np.int64))
-    return Fit(cells, measured.noise.variance)
+    return FittedCells(cells, measured.noise.variance)
 
 
-def _sum_of_cells(fit: Fit) -> IntArray:
-    """The sum of the noisy histogram: unbiased, with the noise of all its cells."""
+def _sum_of_cells(fit: FittedCells) -> IntArray:
+    """The sum of the noisy histogram, at least 0. The sum is unbiased and has the noise of all cells."""
     return np.maximum(np.add.reduceat(fit.runs.value, fit.runs.offsets[:-1]), 0)
 
 
-def _naive(fit: Fit, groups: IntArray, bounds: Bounds) -> NodeRuns:
-    """Projection of the noisy histogram on {H ≥ 0, ΣH = G} in integers (section 4.1)."""
+def _naive(fit: FittedCells, groups: IntArray, bounds: Bounds) -> NodeRuns:
+    """The projection of the noisy histogram on the integers with H ≥ 0, ΣH = G (section 4.1)."""
     histogram = simplex.euclidean_families(fit.runs.value, fit.runs.offsets, groups)
     size = bounds.smallest + _ordinals(fit.runs.length, fit.runs.offsets)
     return _kept(fit.runs.offsets, size, histogram, fit.noise_variance)

@@ -8,10 +8,12 @@ from typing import Literal, get_args
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
-from tallytree.sizes import paper_solvers as comparison
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_everywhere
+from tallytree.sizes import solver_options
+from tallytree.sizes.domain import SizesDomain, measured_everywhere
+from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.nearest_consistent import nearest_consistent
 from tallytree.sizes.noisy import measure_levels
+from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.terms import Invariants
 
 HistogramSolver = Literal["exact", "cost_table", "constraint_program", "relaxed", "mip"]
@@ -21,23 +23,23 @@ HistogramSolver = Literal["exact", "cost_table", "constraint_program", "relaxed"
 class HistogramProjection(SizesMechanism):
     """Measure the histogram of every node; release the consistent integer histograms nearest to them in L2.
 
-    Exactly, where at most the total number of groups is public; where every leaf's is, the exact real solution is
-    rounded so that no number moves by 1 or more. Levels are weighted by the inverse of their noise's variance (all
-    alike under an even split, as in the paper).
+    The integer optimum is exact where at most the total number of groups is public. Where that of every leaf is public,
+    the exact real optimum is rounded, and no number changes by 1 or more. The weight of a level is the inverse of the
+    variance of its noise (the same for all levels under an even split, as in the paper).
 
     Args:
-        solver: `"exact"` (M_H^dp's problem, with a certificate), or, for comparison with the paper on
-            small inputs, `"cost_table"` (its own dynamic program), `"constraint_program"` (M_dp^OP, OR-tools),
+        solver: `"exact"` (the problem of M_H^dp, with a certificate), or, for comparison with the paper on small
+            inputs, `"cost_table"` (the paper's dynamic program), `"constraint_program"` (M_dp^OP, OR-tools),
             `"relaxed"` (M_H^r: a convex program, then every number is rounded, so that levels need not add up) and
-            `"mip"` (SCIP). The last three need `pip install "tallytree[papers]"`, and none of the four knows public
+            `"mip"` (SCIP). The last three need `pip install "tallytree[papers]"`, and none of the four can keep public
             numbers of groups per leaf.
-        delta: half the width of the cost tables' domains; by default the paper's, 3·⌈2λ²⌉ at noise of scale λ. For
-            `"cost_table"` and `"constraint_program"` only.
+        delta: half the width of the cost tables' domains; by default that of the paper, 3·⌈2λ²⌉ at noise of scale λ.
+            For `"cost_table"` and `"constraint_program"` only.
         time_limit: seconds, for `"constraint_program"`, `"relaxed"` and `"mip"`.
 
     Raises:
         ValueError: an unknown solver, or an option out of range.
-        TypeError: an option of the wrong kind.
+        TypeError: an option of the wrong type.
         ModuleNotFoundError: the solver needs an extra that is not installed.
     """
 
@@ -47,22 +49,24 @@ class HistogramProjection(SizesMechanism):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        comparison.check_options(self.solver, get_args(HistogramSolver), self.time_limit, self.delta)
+        solver_options.check_options(self.solver, get_args(HistogramSolver), self.time_limit, self.delta)
 
     @property
     def caveat(self) -> str | None:
-        """What a relaxed program does not keep."""
-        return comparison.caveat(self.solver)
+        """What the solver `"relaxed"` does not keep."""
+        return solver_options.caveat(self.solver)
 
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
-        """The levels to be measured, root first, and what is measured there."""
+        """The levels to be measured, root first, and the statistic that is measured at each."""
         if self.solver != "exact":
-            comparison.refuse_public_groups(self.solver, "exact", invariants)
+            solver_options.refuse_public_groups(self.solver, "exact", invariants)
         return measured_everywhere(hierarchy, "histogram")
 
     def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
-        """Group sizes per level, root first."""
+        """Measure, and compute the group sizes of every level, root first."""
         noisy = measure_levels(domain, measurer, "histogram")
         if self.solver == "exact":
             return nearest_consistent(domain, noisy)
-        return comparison.release_histograms(domain, noisy, self.solver, self.delta, self.time_limit)
+        from tallytree.sizes import paper_solvers
+
+        return paper_solvers.release_histograms(domain, noisy, self.solver, self.delta, self.time_limit)

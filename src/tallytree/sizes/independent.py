@@ -1,4 +1,4 @@
-"""`Independent`: every node estimated by itself (Kuo et al. 2018, section 4), before anything is made consistent."""
+"""`Independent`: every node estimated by itself (Kuo et al. 2018, section 4); levels are not made consistent."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
+from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.level_estimates import (
     EstimatorOption,
     LevelEstimates,
@@ -14,17 +15,18 @@ from tallytree.sizes.level_estimates import (
     checked_norm,
     estimated_sizes,
 )
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_depths, summed
+from tallytree.sizes.mechanism import SizesMechanism
+from tallytree.sizes.released_sizes import ReleasedSizes, summed
 from tallytree.solvers.isotonic import Norm
 from tallytree.terms import Invariants
 
 
 @dataclass(frozen=True)
 class Independent(SizesMechanism):
-    """Estimate every node of every level by itself, and publish that: children do not add up to their parents.
+    """Estimate every node of every level by itself: children do not add up to their parents.
 
-    For comparison: it shows what making levels consistent costs, or gains. Each level keeps what is public of the
-    numbers of groups: every node's, or their sum.
+    For comparison: it shows how consistency changes the error. Each level keeps the public numbers of groups: that of
+    every node, or their sum.
 
     Args:
         estimator: `"cumulative"`, `"sorted"` or `"naive"`, or a mapping from every level's name to one; see `Matching`.
@@ -49,12 +51,12 @@ class Independent(SizesMechanism):
         return "estimates every node by itself, so its levels do not add up."
 
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
-        """The levels to be measured, root first (none that repeats the one above it), and what is measured there."""
+        """The levels to be measured, root first, and the statistic that is measured at each."""
         estimates = LevelEstimates(hierarchy, measured_depths(hierarchy), self.estimator, self.norm)
         return estimates.statistics(invariants)
 
     def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
-        """Group sizes per level, root first."""
+        """Measure, and compute the group sizes of every level, root first."""
         hierarchy = domain.hierarchy
         levels: list[ReleasedSizes] = []
         for depth in range(len(hierarchy.levels)):

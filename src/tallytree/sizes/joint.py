@@ -13,8 +13,10 @@ import numpy.typing as npt
 from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_everywhere, sum_over_tree
-from tallytree.sizes.noisy import measure_level, whole_tails
+from tallytree.sizes.domain import SizesDomain, measured_everywhere
+from tallytree.sizes.mechanism import SizesMechanism
+from tallytree.sizes.noisy import measure_level, tails_of_every_size
+from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 from tallytree.solvers import joint_families as joint
 from tallytree.solvers.rates import DISPERSIONS
 from tallytree.terms import Invariants
@@ -22,12 +24,12 @@ from tallytree.terms import Invariants
 
 @dataclass(frozen=True, eq=False)
 class TailErrors:
-    """How far the released tail counts of one level may be off.
+    """The standard deviations of the errors of one level's released tail counts.
 
     Attributes:
         first_size: the size s of the first column.
         std_dev: float32 (nodes, sizes), the standard deviation of the number of groups of size ≥ s in each node, from
-            the noise alone; about, see docs/joint.md. 0 where that number is public.
+            the noise alone, approximately (docs/joint.md). 0 where that number is public.
     """
 
     first_size: int
@@ -36,20 +38,22 @@ class TailErrors:
 
 @dataclass(frozen=True)
 class Joint(SizesMechanism):
-    """Measure the tail counts of every node, and find smooth, monotone whole numbers that fit all levels at once.
+    """Measure the tail counts of every node, and find smooth, monotone integers that fit all levels at once.
 
-    How many groups of one size a node has is expected to be near the average over similar sizes; how near is found from
-    the noisy counts themselves, node by node and range of sizes by range of sizes, and where it is not near at all the
-    counts are only taken to be monotone. See docs/joint.md.
+    The number of groups of one size in a node is expected to be near the average over similar sizes. How near is
+    estimated from the noisy measurements, for each node and each range of sizes. Where the numbers are not near that
+    average, tail counts are constrained to be monotone and nothing else. See docs/joint.md.
 
     Args:
-        smoothness: `"auto"`, or one number for all: the reciprocal of how many times further than Poisson numbers the
-            groups of one size scatter about that average; 0 does not smooth.
-        tolerance: by how many groups, on average, the sums of a family may be missed before its numbers are rounded.
+        smoothness: `"auto"`, or one number for all nodes and sizes: 1/dispersion. The dispersion is the variance of the
+            number of groups of one size about that average, divided by the average: 1 for Poisson numbers. 0 does not
+            smooth.
+        tolerance: how far, in groups (root mean square), a family may violate its constraints before its numbers are
+            rounded. Released numbers violate none.
 
     Raises:
         ValueError: a smoothness that is neither `"auto"` nor ≥ 0 and finite, a tolerance that is not positive.
-        TypeError: options of the wrong kind.
+        TypeError: an option of the wrong type.
     """
 
     smoothness: Literal["auto"] | float = "auto"
@@ -66,17 +70,17 @@ class Joint(SizesMechanism):
             raise ValueError(f"tolerance: {self.tolerance!r} must be positive and finite")
 
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
-        """The levels to be measured, root first (none that repeats the one above it), and what is measured there."""
+        """The levels to be measured, root first, and the statistic that is measured at each."""
         return measured_everywhere(hierarchy, "tail_counts")
 
     def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
-        """Group sizes per level, root first."""
+        """Measure, and compute the group sizes of every level, root first."""
         return self._released(domain, self._fit(domain, measurer))
 
     def release_with_errors(
         self, domain: SizesDomain, measurer: Measures
     ) -> tuple[Sequence[ReleasedSizes], Sequence[TailErrors]]:
-        """Group sizes per level, root first, and how far the tail counts of each level may be off."""
+        """Group sizes per level, root first, and the standard deviations of the errors of each level's tail counts."""
         fit = self._fit(domain, measurer)
         by_depth: list[TailErrors] = []
         measured = iter(fit.variances if fit else ())
@@ -89,7 +93,7 @@ class Joint(SizesMechanism):
                 errors = np.zeros((domain.hierarchy.size(depth), 0), dtype=np.float32)
                 by_depth.append(TailErrors(domain.smallest + 1, errors))
                 continue
-            # Rounding to whole numbers adds 1/12 where the number is not as good as certain.
+            # Rounding to integers adds a variance of 1/12, or the variance itself where that is smaller.
             variance = next(measured)
             errors = np.sqrt(variance + np.minimum(variance, 1 / 12)).astype(np.float32)
             if known is not None and not domain.groups_are_public:
@@ -134,15 +138,15 @@ def _number(name: str, value: object) -> float:
 
 
 def _measure(domain: SizesDomain, depth: int, measurer: Measures) -> joint.Level:
-    """One level's noisy tail counts; where only the root's number of groups is public, that is its first cell."""
+    """The noisy tail counts of one level. Where only the total number of groups is public, it is the root's first."""
     level = measure_level(domain, depth, measurer, "tail_counts")
     known = domain.groups[depth]
     if known is not None:
         most = known.astype(np.float64)
     else:
         most = np.full(len(level.values), math.inf if domain.total is None else float(domain.total))
-    values = level.values if domain.groups_are_public else whole_tails(domain, level)
-    largest = joint.MAX_INPUT // len(values) - 1  # noise beyond that says no more, and doubles must add it up
+    values = level.values if domain.groups_are_public else tails_of_every_size(domain, level)
+    largest = joint.MAX_INPUT // len(values) - 1  # larger values are noise alone, and sums must be exact in doubles
     return joint.Level(
         np.clip(values, -largest, largest) if max(values.max(initial=0), -values.min(initial=0)) > largest else values,
         _children(domain, depth),
@@ -153,7 +157,7 @@ def _measure(domain: SizesDomain, depth: int, measurer: Measures) -> joint.Level
 
 
 def _children(domain: SizesDomain, depth: int) -> IntArray:
-    """Where each node's children in the next measured level begin; the last level has none."""
+    """Where the children of each node in the next measured level begin; the last measured level has no children."""
     later = [other for other in domain.measured_depths if other > depth]
     if not later:
         return np.zeros(domain.hierarchy.size(depth) + 1, dtype=np.int64)
@@ -162,10 +166,11 @@ def _children(domain: SizesDomain, depth: int) -> IntArray:
 
 
 def _leaf_sizes(tails: joint.Tails, public: IntArray | None, smallest: int, largest: int) -> ReleasedSizes:
-    """Groups by size from the runs of the leaves' tail counts.
+    """Groups by size from the runs of equal tail counts of the leaves.
 
-    Where numbers of groups are public, cell j counts those of size > smallest + j, and a drop at its beginning is of
-    groups of size smallest + j; elsewhere it is of groups one smaller, and cell 0 is the number of groups.
+    Where numbers of groups are public, cell j is the number of groups of size > smallest + j, so a drop before it is
+    the number of groups of size smallest + j. Where they are private, cell 0 is the number of all groups, and a drop
+    before cell j is the number of groups of size smallest + j − 1.
     """
     runs = np.diff(tails.offsets)
     leaf = np.repeat(np.arange(len(runs), dtype=np.int64), runs)
@@ -174,7 +179,7 @@ def _leaf_sizes(tails: joint.Tails, public: IntArray | None, smallest: int, larg
     before[1:] = tails.value[:-1]
     before[first] = tails.value[first] if public is None else public
     size = tails.start + smallest - (1 if public is None else 0)
-    # What is left at a node's end are groups of the largest size.
+    # The last tail count of a node is its number of groups of the largest size.
     leaf = np.concatenate([leaf, np.arange(len(runs), dtype=np.int64)])
     size = np.concatenate([size, np.full(len(runs), largest, dtype=np.int64)])
     groups = np.concatenate([before - tails.value, tails.value[last]])

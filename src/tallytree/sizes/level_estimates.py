@@ -1,4 +1,4 @@
-"""Every node of some levels estimated by itself, level by level (Kuo et al. 2018, section 4), as runs."""
+"""Estimates of every node of some levels, each by itself, level by level (Kuo et al. 2018, section 4), as runs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tallytree.compute.arrays import IntArray, NumberArray, chunks
 from tallytree.compute.threads import side_by_side
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measurement, Measures, Statistic
-from tallytree.sizes.estimators import ESTIMATORS, Bounds, Estimator, EstimatorName, Fit
-from tallytree.sizes.mechanism import SizesDomain
+from tallytree.sizes.domain import SizesDomain
+from tallytree.sizes.estimators import ESTIMATORS, Bounds, Estimator, EstimatorName, FittedCells
 from tallytree.sizes.nearest_consistent import project_group_numbers
 from tallytree.sizes.noisy import CELLS_AT_ONCE
 from tallytree.solvers.isotonic import Norm
@@ -24,10 +24,10 @@ EstimatorOption = EstimatorName | Mapping[str, EstimatorName]
 
 
 def checked_norm(norm: object) -> Norm:
-    """The norm, 1 or 2.
+    """The option `norm` as 1 or 2.
 
     Raises:
-        ValueError: another one.
+        ValueError: it is neither.
     """
     if norm not in get_args(Norm) or isinstance(norm, bool):
         raise ValueError(f"norm: {norm!r} must be 1 or 2")
@@ -35,11 +35,11 @@ def checked_norm(norm: object) -> Norm:
 
 
 def check_estimator(estimator: object) -> None:
-    """Refuse what is neither the name of an estimator nor a mapping to such names.
+    """Refuse an option `estimator` that is neither the name of an estimator nor a mapping to such names.
 
     Raises:
         ValueError: an unknown name.
-        TypeError: neither.
+        TypeError: neither a name nor a mapping.
     """
     if not isinstance(estimator, str | Mapping):
         raise TypeError(f"estimator: {estimator!r} must be a name, or a mapping from level names to names")
@@ -54,12 +54,12 @@ class LevelEstimates:
 
     Attributes:
         hierarchy: the public tree.
-        depths: the levels that are measured, from the root downward.
-        estimator: its name, or one for each of the levels.
+        depths: the levels that are measured, root first.
+        estimator: the name of an estimator, or a mapping from every level of the hierarchy to one.
         norm: of the isotonic regression.
 
     Raises:
-        ValueError: a mapping that misses a level, or names another one.
+        ValueError: a mapping without a level of the hierarchy, or with another one.
     """
 
     hierarchy: Hierarchy
@@ -80,7 +80,7 @@ class LevelEstimates:
                 raise ValueError(f"estimator: {level!r} is not a level; the levels are {levels}")
 
     def statistics(self, invariants: Invariants) -> dict[str, Statistic]:
-        """The levels to be measured, root first, and what is measured there.
+        """The levels to be measured, root first, and the statistic that is measured at each.
 
         Raises:
             ValueError: an estimator that needs public numbers of groups where these are private.
@@ -101,16 +101,16 @@ class LevelEstimates:
         return self._estimate_privately(domain, measurer)
 
     def _estimate(self, domain: SizesDomain, depth: int, measurer: Measures) -> NodeRuns:
-        """Every node of a level whose numbers of groups are public, in chunks that bound the memory.
+        """The runs of every node of a level whose numbers of groups are public, in chunks that bound the memory.
 
-        A node with more cells than a chunk is measured in parts where its estimator can take them.
+        A node with more cells than a chunk is measured in parts if its estimator has `fit_parts`.
         """
         groups = cast(IntArray, domain.groups[depth])
         estimator = self._estimator(depth)
         by_group = estimator.statistic == "sorted_sizes"
         cells = groups if by_group else np.full(len(groups), domain.width, dtype=np.int64)
 
-        def measured() -> Iterator[tuple[slice, Measurement | Fit]]:
+        def measured() -> Iterator[tuple[slice, Measurement | FittedCells]]:
             for chunk in chunks(cells, CELLS_AT_ONCE):
                 if estimator.fit_parts is not None and cells[chunk.start] > CELLS_AT_ONCE:
                     parts = self._measure_parts(depth, measurer, chunk.start, int(cells[chunk.start]))
@@ -121,21 +121,21 @@ class LevelEstimates:
         def bounds(chunk: slice) -> Bounds:
             return Bounds(groups[chunk], domain.smallest, domain.largest)
 
-        def estimate(taken: tuple[slice, Measurement | Fit]) -> NodeRuns:
+        def estimate(taken: tuple[slice, Measurement | FittedCells]) -> NodeRuns:
             chunk, found = taken
             here = bounds(chunk)
-            fit = found if isinstance(found, Fit) else estimator.fit(found, here, self.norm)
+            fit = found if isinstance(found, FittedCells) else estimator.fit(found, here, self.norm)
             return estimator.estimate(fit, groups[chunk], here)
 
         return joined(list(side_by_side(estimate, measured())))
 
     def _estimate_privately(self, domain: SizesDomain, measurer: Measures) -> Iterator[NodeRuns]:
-        """Every level, root first, where numbers of groups are private: they are estimated first.
+        """The runs of every level, root first, where numbers of groups are private.
 
-        Each fit says how many groups its node has; these estimates are projected on the tree, and with the numbers that
-        come out every node is estimated as if they were public.
+        First the numbers of groups are estimated from the fits, and projected on the tree. Then every node is estimated
+        as if the projected numbers were public.
         """
-        fits: list[list[tuple[slice, Bounds, Fit]]] = []
+        fits: list[list[tuple[slice, Bounds, FittedCells]]] = []
         for depth in self.depths:
             groups = domain.groups[depth]
             cells = np.full(self.hierarchy.size(depth), domain.width, dtype=np.int64)
@@ -156,7 +156,7 @@ class LevelEstimates:
         for estimator, level, groups in zip(estimators, fits, numbers, strict=True):
             yield joined([estimator.estimate(fit, groups[chunk], bounds) for chunk, bounds, fit in level])
 
-    def _fit(self, depth: int, measurer: Measures, chunk: slice, bounds: Bounds) -> Fit:
+    def _fit(self, depth: int, measurer: Measures, chunk: slice, bounds: Bounds) -> FittedCells:
         return self._estimator(depth).fit(self._measure(depth, measurer, chunk), bounds, self.norm)
 
     def _measure(self, depth: int, measurer: Measures, chunk: slice) -> Measurement:
@@ -164,7 +164,7 @@ class LevelEstimates:
         return measurer.measure(self.hierarchy.levels[depth], nodes, self._estimator(depth).statistic)
 
     def _measure_parts(self, depth: int, measurer: Measures, node: int, cells: int) -> Iterator[Measurement]:
-        """One node's cells, part after part."""
+        """The noisy cells of one node, part by part."""
         level, statistic = self.hierarchy.levels[depth], self._estimator(depth).statistic
         for first in range(0, cells, CELLS_AT_ONCE):
             part = first, min(first + CELLS_AT_ONCE, cells)
@@ -177,21 +177,21 @@ class LevelEstimates:
         return self.estimator if isinstance(self.estimator, str) else self.estimator[self.hierarchy.levels[depth]]
 
 
-def _numbers(estimator: Estimator, bounds: Bounds, fit: Fit) -> IntArray:
-    """Each node's number of groups: the public one, or what the fit says."""
+def _numbers(estimator: Estimator, bounds: Bounds, fit: FittedCells) -> IntArray:
+    """The number of groups of each node: the public one, or the estimate from the fit."""
     if bounds.groups is not None or estimator.numbers is None:
         return cast(IntArray, bounds.groups)
     return estimator.numbers(fit)
 
 
 def estimated_sizes(runs: NodeRuns) -> tuple[IntArray, IntArray, NumberArray]:
-    """Estimated runs as what `ReleasedSizes` has: node, whole size and number of groups of each."""
+    """Estimated runs as columns of `ReleasedSizes`: the node, the rounded size and the number of groups of each."""
     nodes = np.repeat(np.arange(len(runs.offsets) - 1, dtype=np.int64), np.diff(runs.offsets))
     return nodes, rounded_sizes(runs), runs.groups
 
 
 def joined(parts: Sequence[NodeRuns]) -> NodeRuns:
-    """The rows of all parts, one after the other."""
+    """The rows of all parts, in order."""
     begins = np.cumsum([0, *(len(part.size) for part in parts)])
     offsets = [part.offsets[:-1] + begin for part, begin in zip(parts, begins[:-1], strict=True)]
     return NodeRuns(

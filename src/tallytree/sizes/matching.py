@@ -8,6 +8,7 @@ from typing import get_args
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
+from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.level_estimates import (
     EstimatorOption,
     LevelEstimates,
@@ -15,7 +16,8 @@ from tallytree.sizes.level_estimates import (
     checked_norm,
     estimated_sizes,
 )
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_depths, sum_over_tree
+from tallytree.sizes.mechanism import SizesMechanism
+from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 from tallytree.solvers.isotonic import Norm
 from tallytree.solvers.matching import Carry, Merge, match_families
 from tallytree.terms import Invariants
@@ -25,12 +27,13 @@ from tallytree.terms import Invariants
 class Matching(SizesMechanism):
     """Estimate group sizes at every node, then match each parent's groups with its children's and merge the two sizes.
 
-    From the root down, groups are matched in order of size, which is the cheapest perfect matching (Lemma 5); a matched
-    pair gets one size, and the leaves' sizes are rounded, published and added up. All is done on runs of equal groups.
+    From the root down, groups are matched in order of size, which is the perfect matching of least cost (Lemma 5). A
+    matched pair gets one merged size. The leaves' sizes are rounded, and released sizes of the other levels are their
+    sums. All computations are on runs of equal groups.
 
     Args:
         estimator: `"cumulative"` (accurate for small sizes; measures tail counts), `"sorted"` (accurate for large
-            sizes) or `"naive"` (for comparison only); one for all levels, or a mapping from every level's name to one.
+            sizes) or `"naive"` (for comparison only): one for all levels, or a mapping from every level's name to one.
         norm: 1 or 2, of the isotonic regression of `"cumulative"` and `"sorted"`.
         merge: `"weighted"` by the inverse of the estimated variances, or plain `"average"`.
         carry: `"unrounded"` rounds merged sizes at the leaves only, `"rounded"` at every level, as the paper does.
@@ -55,16 +58,16 @@ class Matching(SizesMechanism):
             raise ValueError(f'carry: {self.carry!r} is not known; choose "unrounded" or "rounded"')
 
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
-        """The levels to be measured, root first (none that repeats the one above it), and what is measured there."""
+        """The levels to be measured, root first, and the statistic that is measured at each."""
         return self._estimates(hierarchy).statistics(invariants)
 
     def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
-        """Group sizes per level, root first."""
+        """Measure, and compute the group sizes of every level, root first."""
         hierarchy = domain.hierarchy
         estimates = self._estimates(hierarchy).of(domain, measurer)
         runs = next(estimates)
         for depth, below in zip(domain.measured_depths[1:], estimates, strict=True):
-            # Levels in between that are not measured repeat the one above them, and have its runs.
+            # Levels in between that are not measured repeat the level above them, and have its runs.
             first_child = hierarchy.first_child[depth - 1]
             runs = match_families(runs, first_child, below, merge=self.merge, carry=self.carry)
         return sum_over_tree(hierarchy, ReleasedSizes(*estimated_sizes(runs)), domain.largest)

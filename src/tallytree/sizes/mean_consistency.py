@@ -1,4 +1,4 @@
-"""`MeanConsistency`: least squares without further conditions (Hay et al. 2010), from which Kuo et al. 2018 set out."""
+"""`MeanConsistency`: unconstrained least squares (Hay et al. 2010); a baseline of Kuo et al. 2018."""
 
 from __future__ import annotations
 
@@ -11,35 +11,43 @@ import numpy as np
 from tallytree.compute.arrays import FloatArray, chunks
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_everywhere
+from tallytree.sizes.domain import SizesDomain, measured_everywhere
+from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.nearest_consistent import released_level
-from tallytree.sizes.noisy import CELLS_AT_ONCE, NoisyLevel, children_offsets, leaf_offsets, measure_levels, whole_tails
-from tallytree.solvers.papers import mean_consistency
+from tallytree.sizes.noisy import (
+    CELLS_AT_ONCE,
+    NoisyLevel,
+    children_offsets,
+    leaf_offsets,
+    measure_levels,
+    tails_of_every_size,
+)
+from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.terms import Invariants
 
 MAX_FITTED_CELLS = 2**26
-"""Nearly every (node, size) gets a row, and takes some 90 bytes on the way there: 6 GiB in all."""
+"""Nearly every (node, size) becomes a row, and takes about 90 bytes until then, so all of them take 6 GiB."""
 MIN_VARIANCE = 1e-12
-"""Of noise so small that its variance is 0 in floats."""
+"""Used for noise whose variance is 0 in floats."""
 
 
 @dataclass(frozen=True)
 class MeanConsistency(SizesMechanism):
-    """Measure the tail counts of every node, and make each size's add up over the levels by weighted least squares.
+    """Measure the tail counts of every node; for each size, make them add up over the levels by weighted least squares.
 
-    For comparison. Levels add up exactly, and what is public is kept, but numbers of groups are fractions and may be
-    negative, and nearly every size of every node has one: nothing keeps tail counts from rising. The statement says how
-    many are negative and how many are not whole.
+    For comparison. Children add up to their parents exactly, and public numbers of groups are kept. But numbers of
+    groups are fractions and may be negative, and nearly every size of every node has one that is not 0, since tail
+    counts are not constrained to be monotone. The statement gives how many are negative and how many are fractions.
 
-    Histograms are differences of tail counts, and least squares is linear and treats all sizes alike. So the histograms
-    released are those that solve the paper's problem (section 5), which is stated in histograms, for the differences of
-    the measured tail counts; these have half the variance of histograms measured with the same budget. See
-    `docs/decisions/0015-mean-consistency.md`.
+    The paper's problem (section 5) is stated in histograms, which are differences of tail counts. Least squares is
+    linear and has the same weights for all sizes. So the released histograms solve the paper's problem for the
+    differences of the measured tail counts, which have half the variance of histograms measured with the same budget.
+    See `docs/decisions/0015-mean-consistency.md`.
     """
 
     @property
     def caveat(self) -> str:
-        """That numbers of groups need not be such."""
+        """That numbers of groups may be fractions, or negative."""
         return "releases fractions of groups, and negative numbers of them."
 
     def check_cells(self, hierarchy: Hierarchy, sizes: int) -> None:
@@ -57,11 +65,11 @@ class MeanConsistency(SizesMechanism):
             )
 
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
-        """The levels to be measured, root first (none that repeats the one above it), and what is measured there."""
+        """The levels to be measured, root first, and the statistic that is measured at each."""
         return measured_everywhere(hierarchy, "tail_counts")
 
     def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
-        """Group sizes per level, root first; `groups` is float64."""
+        """Measure, and compute the group sizes of every level, root first; `groups` is float64."""
         noisy = measure_levels(domain, measurer, "tail_counts")
         tails = _leaf_tails(domain, noisy)
         leaves = tails.copy()
@@ -72,7 +80,9 @@ class MeanConsistency(SizesMechanism):
 
 def _leaf_tails(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> FloatArray:
     """The tail counts of every leaf and size, float64 (leaves, sizes), whose sums and differences are exact."""
-    tables = [whole_tails(domain, level) for level in noisy]
+    from tallytree.solvers.papers import mean_consistency
+
+    tables = [tails_of_every_size(domain, level) for level in noisy]
     first_child = [children_offsets(above.first_leaf, level.first_leaf) for above, level in pairwise(noisy)]
     variances = [max(level.noise.variance, MIN_VARIANCE) for level in noisy]
 

@@ -1,4 +1,4 @@
-"""From noisy histograms of all levels to consistent group sizes that keep what is public."""
+"""Consistent group sizes that keep the public numbers of groups, from noisy histograms of all levels."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from tallytree.compute.arrays import IntArray, NumberArray
-from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, sum_over_tree
+from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.noisy import NoisyLevel, inverse_weights, leaf_offsets, level_weights
+from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 from tallytree.solvers import margins, tree
 
 MAX_WEIGHT_OF_SUMS = 100
-"""Beyond this a level's sums are as good as kept, and the fit only gets slower."""
+"""At this weight the sums of a level are practically kept; a larger one makes the fit slower only."""
 
 
 def nearest_consistent(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> Sequence[ReleasedSizes]:
     """The consistent non-negative integers nearest to the histograms of all levels, in L2, weighted by 1/variance.
 
-    Where at most the total number of groups is public this is the exact integer optimum of Model 1; where every leaf's
-    is, the real optimum, rounded so that no count moves by 1 or more.
+    Where at most the total number of groups is public, this is the exact integer optimum of Model 1. Where that of
+    every leaf is public, it is the exact real optimum, rounded, and no count changes by 1 or more.
     """
     groups = domain.groups[-1]
     if groups is not None:
@@ -32,10 +33,11 @@ def nearest_consistent(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> Sequ
 
 
 def keep_public_groups(domain: SizesDomain, noisy: Sequence[NoisyLevel], leaves: IntArray) -> Sequence[ReleasedSizes]:
-    """Histograms of the leaves (leaves, sizes) that add up to the total, fitted to each leaf's public number."""
+    """Group sizes from histograms of the leaves (leaves, sizes), fitted to public numbers of groups of the leaves."""
     groups = domain.groups[-1]
     if groups is not None:
-        # Every level's sums are kept in view, by how well they were measured, or the leaves' noise would spoil them.
+        # The fit includes the sums of every level, weighted by 1/variance of its noise. Without them, the noise of the
+        # leaves would add up in the levels above.
         first_leaf = [level.first_leaf for level in noisy]
         sums = [np.add.reduceat(leaves, begins[:-1], axis=0) for begins in first_leaf]
         weights = [min(weight, MAX_WEIGHT_OF_SUMS) for weight in level_weights(noisy)]
@@ -57,20 +59,20 @@ def released_level(domain: SizesDomain, table: NumberArray) -> ReleasedSizes:
 def project_group_numbers(
     domain: SizesDomain, depths: Sequence[int], numbers: Sequence[IntArray], variances: Sequence[float]
 ) -> list[IntArray]:
-    """Numbers of groups that add up, and that keep the public ones, nearest to estimates of every measured level.
+    """Numbers of groups that add up and keep the public ones, nearest to the estimates of every measured level.
 
     Args:
         domain: the public facts.
-        depths: the levels that were measured, from the top down; the root need not be among them.
+        depths: the levels that were measured, root first; the root need not be among them.
         numbers: per measured level, int64, the estimate (or the public number) of each node.
-        variances: per measured level, of an estimate.
+        variances: per measured level, the variance of an estimate.
 
     Returns:
         Per measured level, int64, the number of groups of each node.
     """
     first_leaf = [leaf_offsets(domain.hierarchy, depth) for depth in depths]
     weights = [np.full(len(here), w) for here, w in zip(numbers, inverse_weights(variances), strict=True)]
-    if depths[0] > 0:  # a root that was not measured holds the others together, by the total where that is public
+    if depths[0] > 0:  # a tree needs a root; it has no weight, but the total where that is public
         first_leaf.insert(0, leaf_offsets(domain.hierarchy, 0))
         unmeasured = np.zeros(1, dtype=np.int64)
         numbers, weights = [unmeasured, *numbers], [unmeasured, *weights]
@@ -107,7 +109,7 @@ def size_forest(noisy: Sequence[NoisyLevel]) -> tuple[IntArray, IntArray]:
 
 
 def forest_weights(noisy: Sequence[NoisyLevel]) -> IntArray:
-    """The weight of every node of `size_forest`; the root, which was not measured, has none."""
+    """The weight of every node of `size_forest`; 0 for the root, which was not measured."""
     weights = np.repeat(level_weights(noisy), [len(level.values) for level in noisy])
     return np.append(np.tile(weights, noisy[0].values.shape[1]), 0)
 

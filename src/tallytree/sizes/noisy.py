@@ -1,4 +1,4 @@
-"""Noisy tables of whole levels, one row per node: what the mechanisms that optimise over all levels at once work on."""
+"""Noisy measurements of dense levels, one row per node, for the mechanisms that optimise over all levels at once."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import numpy as np
 from tallytree.compute.arrays import IntArray, chunks
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Noise, Statistic
-from tallytree.sizes.mechanism import SizesDomain
+from tallytree.sizes.domain import SizesDomain
 
 CELLS_AT_ONCE = 4_000_000
 """Nodes are measured in chunks of about this many cells, which bounds the memory of a step."""
 
 MAX_WEIGHT = 2**16
-"""A level whose noise has less than this part of another's variance weighs no more: it is as good as fixed."""
+"""The largest ratio of two levels' weights. At this ratio the better measured level is practically fixed."""
 
 _WEIGHT_STEPS = 16
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyLevel:
-    """One level, measured whole.
+    """The noisy measurements of a dense level.
 
     Attributes:
         depth: the level.
         values: int64 (n, cells), a row per node.
-        first_leaf: int64 (n + 1,), node i holds the leaves first_leaf[i] … first_leaf[i + 1] − 1.
-        noise: in every cell.
+        first_leaf: int64 (n + 1,), the leaves below node i are first_leaf[i] … first_leaf[i + 1] − 1.
+        noise: the distribution of the noise in every cell.
     """
 
     depth: int
@@ -39,7 +39,7 @@ class NoisyLevel:
 
 
 def measure_levels(domain: SizesDomain, measurer: Measures, statistic: Statistic) -> list[NoisyLevel]:
-    """Measure every node of every measured level, root first; every node of a level has equally many cells."""
+    """Measure every node of every measured level, root first; all nodes of a level have the same number of cells."""
     return [measure_level(domain, depth, measurer, statistic) for depth in domain.measured_depths]
 
 
@@ -56,7 +56,7 @@ def measure_level(domain: SizesDomain, depth: int, measurer: Measures, statistic
 
 
 def leaf_offsets(hierarchy: Hierarchy, depth: int) -> IntArray:
-    """Which leaves each node of a level holds: int64 (n + 1,)."""
+    """The leaves below each node of a level, int64 (n + 1,): see `NoisyLevel.first_leaf`."""
     offsets = np.arange(hierarchy.size(depth) + 1, dtype=np.int64)
     for below in range(depth, len(hierarchy.levels) - 1):
         offsets = hierarchy.first_child[below][offsets]
@@ -64,23 +64,23 @@ def leaf_offsets(hierarchy: Hierarchy, depth: int) -> IntArray:
 
 
 def children_offsets(above: IntArray, below: IntArray) -> IntArray:
-    """Which nodes of a level belong to each node of one above it: int64 (n + 1,), from both levels' first leaves."""
+    """The nodes of a level below each node of an upper level, int64 (n + 1,), from the first leaves of both."""
     return np.searchsorted(below, above).astype(np.int64)
 
 
-def whole_tails(domain: SizesDomain, level: NoisyLevel) -> IntArray:
-    """The tail counts of every size, int64 (n, sizes): where a node's number of groups is public, it is the first."""
+def tails_of_every_size(domain: SizesDomain, level: NoisyLevel) -> IntArray:
+    """The tail counts of every size, int64 (n, sizes). Public numbers of groups are the first column, not measured."""
     groups = domain.groups[level.depth]
     return level.values if groups is None else np.column_stack([groups, level.values])
 
 
 def level_weights(levels: Sequence[NoisyLevel]) -> list[int]:
-    """Weights of levels in proportion to the inverse of their noise's variance; see `inverse_weights`."""
+    """Weights of levels, proportional to 1/variance of their noise; see `inverse_weights`."""
     return inverse_weights([level.noise.variance for level in levels])
 
 
 def inverse_weights(variances: Sequence[float]) -> list[int]:
-    """Weights in proportion to 1/variance, as integers so that sums with them are exact: all 1 where they are equal."""
+    """Weights proportional to 1/variance; integers, so that sums with them are exact; all 1 for equal variances."""
     variances = [max(variance, 1e-12) for variance in variances]
     ratios = [min(max(variances) / variance, MAX_WEIGHT) for variance in variances]
     if all(abs(ratio - round(ratio)) < 1e-9 * ratio for ratio in ratios):

@@ -1,4 +1,4 @@
-"""`PrivateMaximum`: K, the largest size, is measured where it is private (Kuo et al. 2018, section 4.3, footnote 6)."""
+"""`PrivateMaximum`: a largest size K that is private and measured (Kuo et al. 2018, section 4.3, footnote 6)."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from tallytree.measurements import Noise
 from tallytree.validate import integer
 
 DEFAULT_SHARE = Fraction(1, 100)
-"""The levels get 1 % more noise for it, and K lies 5·√2·100/ε above the largest size: 707 at ε = 1."""
+"""At this share the levels get 1 % more noise, and K is about 5·√2·100/ε above the largest size: 707 at ε = 1."""
 
 DEFAULT_AT_MOST = 100_000
-"""The K of Kuo et al. (section 6), ten times the size of their largest group."""
+"""The K of Kuo et al. (section 6); it is ten times the size of their largest group."""
 
 MAX_SIZE = 2**31 - 2
-"""No size is larger: twice as much still fits 32 bits."""
+"""Sizes are at most this, so that twice a size fits 32 bits."""
 
 STANDARD_DEVIATIONS = 5
-"""How far K is above the noisy maximum. Laplace noise reaches further down in 0.04 % of releases, Gaussian noise in
-3e-7; then the largest groups are set to a K that is less than their size."""
+"""How far K is above the noisy maximum. Laplace noise is below −5 standard deviations in 0.04 % of releases, Gaussian
+noise in a share of 3e-7; then K is less than the size of the largest groups, and these are set to K."""
 
 
 @dataclass(frozen=True)
 class PrivateMaximum:
-    """The largest size is private: measure it with a share of the budget, and let K be that plus 5 standard deviations.
+    """Measure the private largest size with a share of the budget; K is the noisy size plus 5 standard deviations.
 
     Give it as `max_group_size`. Larger groups are set to K.
 
     Attributes:
         share: the share of the budget (of ε, or of ρ) that measures the largest size; the levels share the rest.
-        at_most: what is public: K is at most this, and larger groups are set to it before anything is measured. It
-            bounds time and memory, too.
+        at_most: a public bound: K is at most this, and larger groups are set to it before anything is measured. It
+            bounds time and memory too.
 
     Raises:
         ValueError: a share that is not strictly between 0 and 1, or a size out of range.
-        TypeError: a value of the wrong kind.
+        TypeError: a value of the wrong type.
 
     Example:
         >>> import tallytree as tt
@@ -63,16 +63,16 @@ class PrivateMaximum:
         object.__setattr__(self, "at_most", integer(at_most, "at_most", least=1, most=MAX_SIZE))
 
     def __repr__(self) -> str:
-        """The numbers that were given."""
+        """As it was written: `PrivateMaximum(share=…, at_most=…)`."""
         return f"PrivateMaximum(share={float(self.share)!r}, at_most={self.at_most})"
 
 
 def largest_size(max_group_size: object) -> int | PrivateMaximum:
-    """`max_group_size`, validated: a public K, or how a private one is measured.
+    """The option `max_group_size`, validated: a public K, or how a private one is measured.
 
     Raises:
-        ValueError: a K out of range, or an unknown word.
-        TypeError: none of what it may be.
+        ValueError: a K out of range, or an unknown text.
+        TypeError: a value of the wrong type.
     """
     if isinstance(max_group_size, PrivateMaximum):
         return max_group_size
@@ -92,10 +92,10 @@ def largest_size(max_group_size: object) -> int | PrivateMaximum:
 
 
 def margin(noise: Noise) -> int:
-    """How far K is above the noisy maximum: five standard deviations of its noise, rounded up."""
+    """The difference between K and the noisy maximum: five standard deviations of its noise, rounded up."""
     return math.ceil(STANDARD_DEVIATIONS * noise.std_dev)
 
 
 def largest_published(noisy: IntArray, noise: Noise, smallest: int, at_most: int) -> IntArray:
-    """K of every noisy maximum, int64 (n,): within smallest + 1 … at_most, so that there is a size to tell apart."""
+    """K for every noisy maximum, int64 (n,): within smallest + 1 … at_most, so that there are two sizes at least."""
     return np.clip(noisy + margin(noise), smallest + 1, at_most)

@@ -1,4 +1,4 @@
-"""Going down a tree: the children of the nodes that are not zero are measured, family after family, in chunks."""
+"""Top-down measuring: the children of the nodes that are not 0 are measured, family by family, in chunks."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ CELLS_AT_ONCE = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Families:
-    """The measured children of some nodes of the level above.
+class MeasuredFamilies:
+    """The measured children of some nodes of the level above; a family is all children of one node.
 
     Attributes:
-        parents: which nodes of the level above, as places in its `ReleasedCounts`.
+        parents: which entries of the `ReleasedCounts` of the level above are the parents.
         totals: int64 (parents,), the count of each parent.
-        nodes: int64 (children,), family after family.
+        nodes: int64 (children,), node numbers, family after family.
         offsets: int64 (parents + 1,), where each family begins.
-        noisy: int64 (children,), what was measured.
-        noise: the noise in it.
+        noisy: int64 (children,), the noisy measurements.
+        noise: the distribution of the noise in each of them.
     """
 
     parents: slice
@@ -38,20 +38,20 @@ class Families:
 
 
 def measured_root(tree: Tree, measurer: Measures) -> tuple[int, Noise]:
-    """The noisy number of records in all, and its noise."""
+    """The noisy total number of records, and the distribution of its noise."""
     measured = measurer.measure(tree.levels[0], np.zeros(1, dtype=np.int64), "total")
     return int(measured.values[0]), measured.noise
 
 
-def measured_families(tree: Tree, depth: int, above: ReleasedCounts, measurer: Measures) -> Iterator[Families]:
+def measured_families(tree: Tree, depth: int, above: ReleasedCounts, measurer: Measures) -> Iterator[MeasuredFamilies]:
     """The children, at `depth`, of all nodes in `above`, measured chunk by chunk."""
     for parents in chunks(tree.child_counts(depth - 1, above.nodes), CELLS_AT_ONCE):
         nodes, offsets = tree.children(depth - 1, above.nodes[parents])
         measured = measurer.measure(tree.levels[depth], nodes, "counts")
-        yield Families(parents, above.counts[parents], nodes, offsets, measured.values, measured.noise)
+        yield MeasuredFamilies(parents, above.counts[parents], nodes, offsets, measured.values, measured.noise)
 
 
-def positive(level: ReleasedCounts) -> ReleasedCounts:
-    """The nodes that are not zero."""
+def positive_nodes(level: ReleasedCounts) -> ReleasedCounts:
+    """The nodes with a count above 0. Pruning is final: descendants of the other nodes are never measured."""
     kept = level.counts > 0
     return ReleasedCounts(level.nodes[kept], level.counts[kept])
