@@ -1,7 +1,6 @@
 """TopDown against a literal, node by node version of the paper's Algorithm 1, and its invariants at full size."""
 
 import importlib.util
-from importlib.machinery import ModuleSpec
 
 import numpy as np
 import pyarrow as pa
@@ -10,17 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.counts import descent
+from tallytree.counts import top_down_measuring
 from tallytree.solvers import simplex
+from tallytree.solvers.papers.packages import PROJECTION_PACKAGES
 from tallytree.solvers.thresholds import survivors
 
 
-def one_by_one(tree, total, door, projection):
+def one_by_one(tree, total, measures, projection):
     """Algorithm 1 of Boninsegna and Silvestri 2025, literally: a dictionary of positive nodes per level."""
     project = {"chebyshev": simplex.chebyshev, "euclidean": simplex.euclidean}[projection]
     root = np.zeros(1, dtype=np.int64)
     if total is None:
-        total = max(0, int(door.measure(tree.levels[0], root, "total").values[0]))
+        total = max(0, int(measures.measure(tree.levels[0], root, "total").values[0]))
     levels = [{0: total} if total else {}]
     for depth in range(1, len(tree.levels)):
         here = {}
@@ -29,7 +29,7 @@ def one_by_one(tree, total, door, projection):
             if tree.only_children(depth):
                 noisy = np.array([constraint])
             else:
-                noisy = door.measure(tree.levels[depth], children, "counts").values
+                noisy = measures.measure(tree.levels[depth], children, "counts").values
             released = zip(children.tolist(), project(noisy, constraint).tolist(), strict=True)
             here |= {child: count for child, count in released if count}
         levels.append(here)
@@ -55,13 +55,15 @@ def test_all_families_at_once_is_the_papers_algorithm_family_by_family(
 @pytest.mark.parametrize(
     "mechanism", [tt.counts.TopDown(), tt.counts.LeastSquares(), tt.counts.LeastSquares(sparsity=2)]
 )
-def test_the_release_does_not_depend_on_how_families_are_chunked(small_flows, measurer, mechanism, data, at_once, key):
+def test_the_release_does_not_depend_on_how_families_are_chunked(
+    small_flows, measurer, mechanism, data, cells_at_once, key
+):
     tree, leaves, counts = data.draw(small_flows)
-    whole = mechanism.reconcile(tree, None, measurer(tree, leaves, counts, key, mechanism, public=False))
+    at_once = mechanism.reconcile(tree, None, measurer(tree, leaves, counts, key, mechanism, public=False))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(descent, "CELLS_AT_ONCE", at_once)
+        patch.setattr(top_down_measuring, "CELLS_AT_ONCE", cells_at_once)
         parts = mechanism.reconcile(tree, None, measurer(tree, leaves, counts, key, mechanism, public=False))
-    for a, b in zip(whole, parts, strict=True):
+    for a, b in zip(at_once, parts, strict=True):
         assert (a.nodes.tolist(), a.counts.tolist()) == (b.nodes.tolist(), b.counts.tolist())
 
 
@@ -89,16 +91,16 @@ def test_below_a_zero_nothing_is_measured_and_children_add_up(measurer, mechanis
     )
     tree = tt.Hierarchy.from_table(table, ["a", "b", "c"])
     leaves = np.sort(random.choice(n, 300, replace=False)).astype(np.int64)
-    door = measurer(tree, leaves, random.integers(1, 50, 300), bytes(32), mechanism, public=False, epsilon=0.5)
-    released = mechanism.reconcile(tree, None, door)
+    measures = measurer(tree, leaves, random.integers(1, 50, 300), bytes(32), mechanism, public=False, epsilon=0.5)
+    released = mechanism.reconcile(tree, None, measures)
     for depth in range(1, 4):
         above, here = released[depth - 1].counts, released[depth].counts
         assert len(here) == tree.size(depth)
         assert (here >= 0).all()
         assert np.array_equal(np.add.reduceat(here, tree.first_child[depth - 1][:-1]), above)
-        asked = tree.parents(depth, np.array(door.asked[tree.levels[depth]]))
+        asked = tree.parents(depth, np.array(measures.asked[tree.levels[depth]]))
         assert set(asked.tolist()) >= set(np.flatnonzero(above).tolist())
-        if isinstance(mechanism, tt.counts.TopDown):  # a fit may find zeros among what it descended into
+        if isinstance(mechanism, tt.counts.TopDown):  # a fit may find zeros among what was measured
             assert (above[asked] > 0).all()
     assert (released[2].counts == 0).any()
 
@@ -117,8 +119,8 @@ def test_a_measured_root_is_never_negative(measurer):
     nothing = np.empty(0, dtype=np.int64)
     totals = []
     for i in range(50):
-        door = measurer(tree, nothing, nothing, bytes([i] * 32), mechanism, public=False, epsilon=0.1)
-        totals.append(int(mechanism.reconcile(tree, None, door)[0].counts[0]))
+        measures = measurer(tree, nothing, nothing, bytes([i] * 32), mechanism, public=False, epsilon=0.1)
+        totals.append(int(mechanism.reconcile(tree, None, measures)[0].counts[0]))
     assert min(totals) == 0 < max(totals)
 
 
@@ -159,7 +161,8 @@ def test_sparsity_projects_the_survivors_of_each_family(measurer):
 
 @pytest.mark.parametrize(("black_box", "own"), [("cvxpy-linf", "chebyshev"), ("cvxpy-l2", "euclidean")])
 def test_at_every_family_a_black_box_is_as_near_to_the_measurements_as_our_own(measurer, black_box, own):
-    pytest.importorskip("cvxpy", reason="the extra tallytree[papers] is not installed")
+    for package in PROJECTION_PACKAGES[black_box]:
+        pytest.importorskip(package, reason="the extra tallytree[papers] is not installed")
     random = np.random.default_rng(7)
     table = pa.table({"a": [str(i // 6) for i in range(30)], "b": [str(i) for i in range(30)]})
     tree = tt.Hierarchy.from_table(table, ["a", "b"])
@@ -167,13 +170,13 @@ def test_at_every_family_a_black_box_is_as_near_to_the_measurements_as_our_own(m
     mechanism = tt.counts.TopDown(projection=black_box)
     arguments = (tree, leaves, random.integers(1, 50, 20), bytes(32), mechanism, False)
     released = mechanism.reconcile(tree, None, measurer(*arguments))
-    door = measurer(*arguments)
+    measures = measurer(*arguments)
     distance = {"chebyshev": lambda d: np.abs(d).max(), "euclidean": lambda d: (d**2).sum()}[own]
     families = 0
     for depth in range(1, 3):
         for parent in np.flatnonzero(released[depth - 1].counts):
             children, _ = tree.children(depth - 1, np.array([parent]))
-            noisy = door.measure(tree.levels[depth], children, "counts").values
+            noisy = measures.measure(tree.levels[depth], children, "counts").values
             total = int(released[depth - 1].counts[parent])
             best = getattr(simplex, own)(noisy, total)
             assert released[depth].counts[children].sum() == total
@@ -186,7 +189,8 @@ def test_at_every_family_a_black_box_is_as_near_to_the_measurements_as_our_own(m
     ("projection", "package"), [("cvxpy-linf", "cvxpy"), ("cvxpy-linf", "highspy"), ("cvxpy-l2", "clarabel")]
 )
 def test_a_missing_extra_is_named_before_anything_is_spent(monkeypatch, projection, package):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else ModuleSpec(name, None))
+    found = importlib.util.find_spec("numpy")  # stands for every other package, installed or not
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else found)
     says = rf"projection: '{projection}' needs {package}, which is not installed: pip install \"tallytree\[papers\]\""
     with pytest.raises(ModuleNotFoundError, match=says):
         tt.counts.TopDown(projection=projection)
