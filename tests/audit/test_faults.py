@@ -110,7 +110,11 @@ def test_half_the_scale_shows_in_the_releases_alone():
 # --- Noise that is used twice ---
 
 
-@pytest.mark.parametrize("budget", [PURE, ZCDP, APPROXIMATE], ids=["pure", "zcdp", "approximate"])
+@pytest.mark.parametrize(
+    "budget",
+    [PURE, pytest.param(ZCDP, marks=pytest.mark.slow), pytest.param(APPROXIMATE, marks=pytest.mark.slow)],
+    ids=["pure", "zcdp", "approximate"],
+)
 def test_a_seed_reused_in_two_nodes_is_caught(budget):
     """The true loss is infinite: the differences of A and B, and of (A, y) and (B, z), have no noise. Power 1."""
     result = audit_subject(counts_subject(budget), source=WithOneSeedForTwoNodes, runs=20_000, seed=1)
