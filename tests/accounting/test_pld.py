@@ -230,6 +230,7 @@ budgets = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=20)
 @given(budgets, weights, st.booleans(), st.sampled_from([COUNTS, PRESENCE]))
 def test_plans_hold_by_a_second_evaluation_on_a_finer_grid(numbers, weights, root, what):
@@ -247,6 +248,7 @@ def test_plans_hold_by_a_second_evaluation_on_a_finer_grid(numbers, weights, roo
         assert tilted_delta(plan._curves, float(epsilon), 6_000) <= float(budget.delta)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(st.floats(0.05, 20), st.sampled_from([1e-12, 1e-8, 1e-5]), st.integers(1, 8))
 def test_nearly_all_of_the_budget_is_used_and_never_less_than_by_rho(epsilon, delta, n):

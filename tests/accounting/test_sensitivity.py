@@ -17,6 +17,7 @@ RELATIONS = ("add_remove", "change_one")
 REGIMES = ("groups", "total", "none")
 SIZES_STATISTICS = ("histogram", "tail_counts", "chain_tail_counts", "sorted_sizes")
 BOUNDS = [(m, z) for m in (1, 2) for z in (1, 2, 3)]
+BOUNDS_THE_LARGEST_SLOW = [*BOUNDS[:-1], pytest.param(*BOUNDS[-1], marks=pytest.mark.slow)]
 
 
 def contributions(places, m, z=1, *, distinct=False):
@@ -112,7 +113,7 @@ def sizes_levels(m, regime, smallest, largest):
                 yield SizesLevel(statistic, node, regime, smallest, largest)
 
 
-@pytest.mark.parametrize(("m", "z"), BOUNDS)
+@pytest.mark.parametrize(("m", "z"), BOUNDS_THE_LARGEST_SLOW)
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_group_sizes_move_by_exactly_what_the_table_says(relation, regime, m, z):

@@ -75,6 +75,7 @@ def counts_subject(budget, neighboring="add_remove", before=BEFORE, after=AFTER,
 # --- Half the noise ---
 
 
+@pytest.mark.slow
 def test_half_the_scale_of_laplace_noise_is_caught():
     """True loss 2, stated 1; more than 1.5 is shown, so the power at 50,000 runs is practically 1."""
     result = audit_subject(counts_subject(PURE), source=WithHalfTheScale, seed=1)
@@ -84,6 +85,7 @@ def test_half_the_scale_of_laplace_noise_is_caught():
     assert audit_subject(counts_subject(PURE), seed=1).passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [ZCDP, APPROXIMATE], ids=["zcdp", "approximate"])
 def test_half_the_scale_of_gaussian_noise_is_caught_by_rho(budget):
     """True loss four times the ρ that the plan states, of which 60 % can be seen; more than 1.2 times is shown."""
@@ -93,6 +95,7 @@ def test_half_the_scale_of_gaussian_noise_is_caught_by_rho(budget):
     assert audit_subject(counts_subject(budget), runs=100_000, seed=1).passed
 
 
+@pytest.mark.slow
 def test_half_the_scale_shows_in_the_releases_alone():
     """True loss 2, stated 1; the released tables by themselves, 20,000 of each input, show more than 1."""
     subject = counts_subject(PURE)
@@ -110,7 +113,11 @@ def test_half_the_scale_shows_in_the_releases_alone():
 # --- Noise that is used twice ---
 
 
-@pytest.mark.parametrize("budget", [PURE, ZCDP, APPROXIMATE], ids=["pure", "zcdp", "approximate"])
+@pytest.mark.parametrize(
+    "budget",
+    [PURE, pytest.param(ZCDP, marks=pytest.mark.slow), pytest.param(APPROXIMATE, marks=pytest.mark.slow)],
+    ids=["pure", "zcdp", "approximate"],
+)
 def test_a_seed_reused_in_two_nodes_is_caught(budget):
     """The true loss is infinite: the differences of A and B, and of (A, y) and (B, z), have no noise. Power 1."""
     result = audit_subject(counts_subject(budget), source=WithOneSeedForTwoNodes, runs=20_000, seed=1)
@@ -119,6 +126,7 @@ def test_a_seed_reused_in_two_nodes_is_caught(budget):
     assert "s[0] − s[1]" in result.event or "c[2] − c[3]" in result.event or "discriminant" in result.event
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [PURE, ZCDP], ids=["pure", "zcdp"])
 def test_a_seed_reused_in_two_levels_is_caught(budget):
     """The true loss is infinite: the state A has the noise of the county (A, w), whose count stays. Power 1."""
@@ -137,6 +145,7 @@ def swapped_plan(m, right):
     return plan_noise(ZCDP, {level: (statistic, bound[statistic]) for level, statistic in statistics.items()})
 
 
+@pytest.mark.slow
 def test_the_swapped_sensitivity_of_inf_tda_is_caught():
     """m = 4 records move to another state: true loss 8/3 of the stated ρ, of which 60 % can be seen."""
     before, after = [4, 1, 1, 1], [0, 1, 1, 5]
@@ -153,6 +162,7 @@ def test_the_swapped_sensitivity_of_inf_tda_is_caught():
     ).passed
 
 
+@pytest.mark.slow
 def test_the_smaller_sensitivity_of_distinct_leaves_is_caught_above_the_leaves():
     """A person in all three counties of a state moves it by 3, not √3: true loss (1 + 3 + 1)/3 of the stated ρ."""
     people = {"neighboring": "add_remove", "max_contributions": 3, "distinct": True}
@@ -199,6 +209,7 @@ def published_chain(domain):
     return sizes_subject(tt.sizes.Chain(), domain, JOINED, plan=claimed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain", [PUBLIC, PRIVATE], ids=["groups", "none"])
 def test_the_chain_mechanism_at_its_published_scale_is_caught(domain):
     """True loss ε/L·Σ|R_ℓ| = (1 + 2 + 4)/3, stated 1; more than 1.3 is shown at 50,000 runs."""
@@ -209,6 +220,7 @@ def test_the_chain_mechanism_at_its_published_scale_is_caught(domain):
     assert 1.3 < result.epsilon_lower <= 7 / 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain", [PUBLIC, PRIVATE], ids=["groups", "none"])
 def test_the_chain_mechanism_at_its_true_sensitivity_passes_and_uses_all_that_it_states(domain):
     result = audit(tt.sizes.Chain(), domain, *JOINED, PURE, neighboring="add_remove", seed=1)
@@ -261,6 +273,7 @@ def with_number_of_groups(true):
     return Rewritten(true, "tail_counts", lambda tails: np.concatenate([tails[:, :1], tails], axis=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("measured", "loss", "shown"), [(cumulative, 3, 1.7), (with_number_of_groups, 2, 1.3)])
 def test_what_needs_public_numbers_of_groups_is_caught_where_they_are_private(measured, loss, shown):
     """A person who founds a group moves all K = 3 cumulative counts, and T_0 beside T_1; stated is one cell's loss.
@@ -277,6 +290,7 @@ def test_what_needs_public_numbers_of_groups_is_caught_where_they_are_private(me
     assert right.exact_epsilon == 1
 
 
+@pytest.mark.slow
 def test_a_number_of_groups_that_is_published_although_it_is_private_is_caught():
     """The measurements are right; the release shows how many groups there are. Power 1."""
     subject = sizes_subject(tt.sizes.HistogramProjection(), PRIVATE, FOUNDED)
@@ -293,6 +307,7 @@ GREW = [[1, 1], [1], [1, 1], [1]], [[3, 1], [1], [1, 1], [1]]
 """A record of quantity 2 joins a group of the first county."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain", [PUBLIC, PRIVATE], ids=["groups", "none"])
 def test_quantities_under_the_noise_of_single_members_are_caught(domain):
     """The group crosses two thresholds at every level: true loss 2, stated 1; more than 1.3 is shown."""

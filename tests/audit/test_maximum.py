@@ -50,8 +50,12 @@ def forged(levels_budget, maximum_bound, share, m=1, levels=("all", "c")):
     return plan_noise(levels_budget, bounds, maximum=maximum)
 
 
-@pytest.mark.parametrize("domain", [PUBLIC, PRIVATE], ids=["groups", "none"])
-@pytest.mark.parametrize("budget", [PURE, ZCDP, tt.Budget(epsilon=1, delta=1e-6)], ids=lambda budget: budget.kind)
+@pytest.mark.parametrize("domain", [PUBLIC, pytest.param(PRIVATE, marks=pytest.mark.slow)], ids=["groups", "none"])
+@pytest.mark.parametrize(
+    "budget",
+    [PURE, *(pytest.param(budget, marks=pytest.mark.slow) for budget in (ZCDP, tt.Budget(epsilon=1, delta=1e-6)))],
+    ids=lambda budget: budget.kind,
+)
 def test_a_private_maximum_passes_and_uses_all_that_it_states(domain, budget):
     result = audit(
         tt.sizes.Matching(), domain, *GREW, budget, neighboring="add_remove", maximum_share=HALF, runs=20_000, seed=1
@@ -123,6 +127,7 @@ def test_counts_have_no_largest_size():
 # --- Faults ---
 
 
+@pytest.mark.slow
 def test_a_maximum_that_is_not_charged_is_caught():
     """The levels spend ε = 1 and the maximum as much again: true loss 2, stated 1; more than 1.3 is shown."""
     uncharged = forged(tt.Budget(epsilon=2), largest_size_sensitivity("add_remove", 1, max_quantity=1), HALF)
@@ -135,6 +140,7 @@ def test_a_maximum_that_is_not_charged_is_caught():
     assert audit_subject(subject(), seed=1).passed
 
 
+@pytest.mark.slow
 def test_noise_for_one_record_under_three_is_caught():
     """Three members join the largest group: true loss 3/2 + 1/2 = 2, stated 1; more than 1.2 is shown."""
     three = [[1, 3], [2]], [[1, 6], [2]]
@@ -147,6 +153,7 @@ def test_noise_for_one_record_under_three_is_caught():
     assert right.exact_epsilon == 1
 
 
+@pytest.mark.slow
 def test_noise_that_the_levels_share_with_the_maximum_is_caught():
     """All levels' shares are a third; a source that forgets what is measured gives them one noise. Loss ∞, power 1."""
 
@@ -164,6 +171,7 @@ def test_noise_that_the_levels_share_with_the_maximum_is_caught():
     assert audit_subject(shared, runs=20_000, seed=1).passed
 
 
+@pytest.mark.slow
 def test_a_k_that_follows_from_the_true_maximum_is_caught():
     """The measurements are right; the releases end at a K that no noise has touched. Power 1."""
     right = subject()

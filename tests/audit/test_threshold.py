@@ -39,6 +39,7 @@ def subject(before, after, neighboring="add_remove", threshold=None):
     return Subject(repr(SH), neighboring, job.plan, *statistics, publisher(job, AREAS, None))
 
 
+@pytest.mark.slow
 def test_half_the_scale_is_caught_where_counts_are_far_above_the_threshold():
     """True loss 2, stated 1; more than 1.5 is shown, as without a threshold."""
     pair = [100, 100, 0], [101, 100, 0]

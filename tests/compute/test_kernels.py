@@ -36,6 +36,7 @@ def test_another_failure_to_compile_is_not_hidden(monkeypatch):
         kernel(lambda number: number)
 
 
+@pytest.mark.slow
 def test_compiled_code_is_stale_when_a_kernel_that_it_calls_has_changed(tmp_path):
     """numba looks at a kernel's own file only: a mended cipher would go on running as it was in the samplers."""
     package = tmp_path / "tallytree"

@@ -51,6 +51,7 @@ def with_python_joined(found):
     return joined
 
 
+@pytest.mark.slow
 def test_every_command_and_code_block_works_in_a_fresh_clone(clone):
     kinds = [kind for kind, _ in blocks()]
     assert kinds == ["sh", "sh", "sh", "python", "python", "yaml", "sh"]

@@ -189,6 +189,7 @@ def test_a_product_of_ten_to_the_eleven_cells_takes_no_time():
     assert 0 < found["d_s"] < found["o_s"] < 200
 
 
+@pytest.mark.slow
 @pytest.mark.shared_data
 @pytest.mark.parametrize("name", ["random_sparse", "binary_sparse"])
 def test_on_the_papers_data_every_level_errs_less_than_the_bound(shared_data, name):

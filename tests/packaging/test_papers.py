@@ -70,11 +70,13 @@ def taxi_distances(shared_data, mechanism, **options):
     return np.mean(distances, axis=0)
 
 
+@pytest.mark.slow
 def test_the_prototypes_matching_on_three_levels_of_taxis(shared_data):
     rounded = tt.sizes.Matching(carry="rounded")  # as the paper has it
     assert taxi_distances(shared_data, rounded) == pytest.approx([10_000, 6_000, 2_350], rel=0.1)
 
 
+@pytest.mark.slow
 def test_bottom_up_is_at_the_published_error_of_the_leaves_and_below_it_above_them(shared_data):
     """Kuo's Table 4 has 20,731 / 10,405.5 / 772.8 at ε = 1, with a bias that adds up above the leaves; ours has none:
     10 runs of the prototype gave 7,812 / 4,324 / 757."""
@@ -83,6 +85,7 @@ def test_bottom_up_is_at_the_published_error_of_the_leaves_and_below_it_above_th
     assert means[2] == pytest.approx(772.8, rel=0.05)
 
 
+@pytest.mark.slow
 def test_the_joint_estimate_has_a_fifth_less_error_than_published_at_every_level(shared_data):
     """Measured: 5,689 / 3,450 / 1,631 with an even split, standard errors below 0.6 %; published in Table 4 (Matching):
     10,547 / 5,431.5 / 1,601.8."""
@@ -138,6 +141,7 @@ def test_the_stability_histogram_finds_nothing_false_and_loses_up_to_its_thresho
     assert means[0, 0] > 1.3 * float(published[0]["max_abs_error_mean"])
 
 
+@pytest.mark.slow
 def test_inftda_at_the_full_budget_has_less_error_than_was_published_at_half_of_it(shared_data):
     means, published = sparse_flows(shared_data, tt.counts.TopDown(), 20, published_as="InfTDA", accounting="paper")
     assert means[0].tolist() == [0, 0]

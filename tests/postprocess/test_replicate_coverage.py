@@ -56,6 +56,7 @@ def test_a_ninety_percent_interval_covers_about_ninety_percent(tree, records):
     assert np.mean(narrow) < 0.85
 
 
+@pytest.mark.slow
 @pytest.mark.shared_data
 def test_sparse_flows_of_a_full_size_have_errors_within_the_noise(shared_data):
     """No number errs by more than the noise of all levels above it, and ends contain the number."""

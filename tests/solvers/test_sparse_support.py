@@ -67,6 +67,7 @@ def test_what_is_kept_is_a_tree_and_rarely_far_from_the_best(tree, penalty):
     assert cost(parents, noisy, kept, penalty) <= 2 * best + 6 * penalty + 60
 
 
+@pytest.mark.slow
 def test_the_greedy_choice_is_the_best_in_most_random_trees():
     random = np.random.default_rng(7)
     parents = [-1, 0, 0, 0, *(1 for _ in range(3)), *(2 for _ in range(3)), *(3 for _ in range(3))]

@@ -388,6 +388,7 @@ def census(sizes, counties, states, rng):
     return parent, np.concatenate([[counts.sum()], true])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [1, 1 / 3])
 @pytest.mark.parametrize("scale", [6, 60])
 def test_a_census_of_300_000_nodes_keeps_its_invariants(scale, weight):
@@ -417,6 +418,7 @@ def test_a_census_of_300_000_nodes_keeps_its_invariants(scale, weight):
     assert not is_optimal(parent, noisy, wrong, weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("total", [None, 10**5])
 @pytest.mark.parametrize("kind", ["chain", "star", "caterpillar", "random"])
 def test_200_000_nodes_of_any_shape(kind, total):

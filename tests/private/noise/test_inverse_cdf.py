@@ -30,6 +30,10 @@ LARGE_LAWS = [
     HalfGaussian(Fraction(10**9), 2**20),
 ]
 any_law = pytest.mark.parametrize("law", LAWS, ids=repr)
+LONGEST = (LaplaceHigh(Fraction(3), 1), Gaussian(Fraction(17)))  # to enumerate
+any_law_the_longest_slow = pytest.mark.parametrize(
+    "law", [pytest.param(law, marks=[pytest.mark.slow] if law in LONGEST else []) for law in LAWS], ids=repr
+)
 any_size_of_law = pytest.mark.parametrize("law", LAWS + LARGE_LAWS, ids=repr)
 PRECISION = 400
 
@@ -152,7 +156,7 @@ def test_a_table_decides_a_narrow_word_if_and_only_if_it_decides_the_draw(law, b
         assert drawn(table, word) == true_draw(law, word, bits)
 
 
-@any_law
+@any_law_the_longest_slow
 def test_all_narrow_words_and_their_continuations_make_the_mass_function(law):
     """All 2^8 words, and after those left open all 2^8 more: what is still open is all that may be missing."""
     table, bits = tabulate(law, 8), 8

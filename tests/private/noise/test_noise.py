@@ -157,7 +157,7 @@ def test_tails(draw, scale):
     [(discrete_laplace, opendp_laplace), (discrete_gaussian, opendp_gaussian)],
     ids=["laplace", "gaussian"],
 )
-@pytest.mark.parametrize("scale", [Fraction(3, 10), Fraction(5)])
+@pytest.mark.parametrize("scale", [pytest.param(Fraction(3, 10), marks=pytest.mark.slow), Fraction(5)])
 def test_opendp_draws_the_same_distribution(draw, oracle, scale):
     """n = 110,000 of each, ours with a fixed key. A scale wrong by 6 % has noncentrality >= 150: power above 0.99.
 

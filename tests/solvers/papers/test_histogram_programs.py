@@ -165,6 +165,7 @@ def test_the_relaxation_costs_at_most_as_much_as_the_integers_and_rounds_to_near
     assert np.abs(x - exact.x).max() <= len(parent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("total", [None, 40_000])
 def test_three_thousand_nodes_are_solved_in_seconds(total):
     parent, noisy = realistic(3_000)
@@ -227,6 +228,7 @@ def test_solvers_stop_at_their_time_limit(name, or_tools):
         calls(0.5)[name]()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["CLARABEL", "SCS", "OSQP", "HIGHS"])
 def test_quadratic_solvers_stop_at_their_time_limit(solver):
     if solver not in cvxpy.installed_solvers():
