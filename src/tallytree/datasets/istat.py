@@ -235,9 +235,7 @@ def _checked(
         empty = pc.fill_null(pc.equal(text[theirs], ""), True).to_numpy(zero_copy_only=False)
         if ours == "count":
             right = pc.fill_null(pc.match_substring_regex(text[theirs], _INTEGER), False)
-            _refuse_first(
-                ~right.to_numpy(zero_copy_only=False), f"{theirs!r} is not an integer ≥ 0", first_line, where
-            )
+            _refuse_first(~right.to_numpy(zero_copy_only=False), f"{theirs!r} is not an integer ≥ 0", first_line, where)
         elif drop:
             missing |= empty
         else:
