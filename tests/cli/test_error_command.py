@@ -104,7 +104,7 @@ def test_what_cannot_be_used_is_refused_in_one_line(folder, refusal):
     before = contents(folder)
     assert refusal("error", "nothing").startswith("folder: ")
     (folder / "empty").mkdir()
-    assert "is not a whole release" in refusal("error", "empty")
+    assert "is not a complete release" in refusal("error", "empty")
     assert refusal("error", "out", "--replicates", "1").startswith("replicates: 1 are too few")
     assert refusal("error", "out", "--alpha", "1.5").startswith("alpha: 1.5 must lie strictly between 0 and 1")
     assert "exists" in refusal("error", "out", "--out", "empty")

@@ -37,7 +37,7 @@ def test_counts_and_flows_are_refused(areas):
 
 
 def test_a_folder_that_is_no_whole_release_is_refused(areas, release, tmp_path):
-    refused("folder: .* is not a whole release", tmp_path, areas)
+    refused("folder: .* is not a complete release", tmp_path, areas)
     folder = release.save(tmp_path / "out")
     place = folder / "measurements/state.parquet"
     table = pq.read_table(place)
@@ -140,9 +140,9 @@ def test_sorted_sizes_must_be_as_many_as_the_groups(areas):
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pa.array([0, 1]), "groups must be whole numbers from 1 on"),
+        (pa.array([0, 1]), "groups must be integers ≥ 1"),
         (pa.array([None, 1]), "without nulls; give a release"),
-        (pa.array([1.5, 1]), "groups must add up to a whole number"),
+        (pa.array([1.5, 1]), "groups must add up to an integer"),
     ],
 )
 def test_tables_made_by_hand_must_hold_groups(areas, release, column, message):
@@ -243,7 +243,7 @@ def test_fractions_that_do_not_add_up_to_whole_groups_are_refused(areas):
     with pytest.warns(UserWarning, match="For comparison only"):
         first = released(areas, mechanism=tt.sizes.MeanConsistency())
     table = first.table("county")
-    for bad, message in ((0.25, "groups must add up to a whole number"), (np.nan, "groups must be whole numbers")):
+    for bad, message in ((0.25, "groups must add up to an integer"), (np.nan, "groups must be whole numbers")):
         groups = table["groups"].to_numpy().copy()
         groups[0] += bad
         damaged = with_tables(first, county=with_column(table, "groups", pa.array(groups)))

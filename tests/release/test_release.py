@@ -141,12 +141,12 @@ def test_a_kill_during_save_leaves_nothing_that_is_taken_for_a_release(tmp_path)
     assert result.returncode == -signal.SIGKILL
     assert not (tmp_path / "out").exists()
     for left in tmp_path.iterdir():
-        with pytest.raises(ValueError, match="is not a whole release"):
+        with pytest.raises(ValueError, match="is not a complete release"):
             tt.Release.load(left)
 
 
 def test_what_is_not_a_whole_release_is_not_loaded(release, tmp_path):
-    with pytest.raises(ValueError, match="is not a whole release"):
+    with pytest.raises(ValueError, match="is not a complete release"):
         tt.Release.load(tmp_path)
     folder = release.save(tmp_path / "out")
     manifest = json.loads((folder / "release.json").read_text())
@@ -187,7 +187,9 @@ def test_a_manifest_that_lacks_something_is_not_a_whole_release(release, tmp_pat
     manifest = json.loads((folder / "release.json").read_text(encoding="utf-8"))
     change(manifest)
     (folder / "release.json").write_text(json.dumps(manifest))
-    message = rf"folder: '.*out' is not a whole release; its release\.json has no usable {lacking}; take a fresh copy"
+    message = (
+        rf"folder: '.*out' is not a complete release; its release\.json has no usable {lacking}; take a fresh copy"
+    )
     with pytest.raises(ValueError, match=message):
         tt.Release.load(folder)
 
@@ -195,7 +197,7 @@ def test_a_manifest_that_lacks_something_is_not_a_whole_release(release, tmp_pat
 @pytest.mark.parametrize("text", ["[]", "3", "{}", "[" * 100_000])
 def test_a_manifest_that_is_none_is_not_loaded(tmp_path, text):
     (tmp_path / "release.json").write_text(text)
-    with pytest.raises(ValueError, match=r"folder: .* (is not a whole release|has format version None)"):
+    with pytest.raises(ValueError, match=r"folder: .* (is not a complete release|has format version None)"):
         tt.Release.load(tmp_path)
 
 

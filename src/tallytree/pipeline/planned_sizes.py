@@ -12,10 +12,10 @@ from tallytree.accounting import NoisePlan
 from tallytree.accounting.sensitivity import effective_quantity
 from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy, nodes_per_level
-from tallytree.pipeline import sizes_notes
 from tallytree.pipeline.arguments import SizesArguments
 from tallytree.pipeline.measured_maximum import within_measured_maximum
 from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, table_name
+from tallytree.pipeline.sizes_notes import SizesNotes
 from tallytree.private.engines import Engine
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import NoiseSource
@@ -136,14 +136,15 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
 
     def statement(self) -> dict[str, Any]:
         """See `Planned.statement`."""
+        notes = SizesNotes(self.arguments, self.plan, self.invariants, self.smallest, self.largest, self.caution)
         statement = privacy_statement(
             statistic="group_sizes",
             levels=nodes_per_level(self.hierarchy),
             plan=self.plan,
             terms=self.terms,
             mechanism=self.mechanism,
-            invariants=list(sizes_notes.invariants_in_words(self)),
-            notes=list(sizes_notes.notes(self)),
+            invariants=list(notes.of_invariants()),
+            notes=list(notes.of_measurements()),
             dataset=self.dataset,
             max_quantity=self.arguments.max_quantity,
         )

@@ -1,4 +1,4 @@
-"""Replicates: published numbers, taken as the true ones, measured and reconciled again with fresh noise.
+"""The parametric bootstrap: published numbers, taken as the true ones, measured and reconciled again with fresh noise.
 
 Why this costs no privacy: a replicate is a function of published numbers, of public facts and of noise whose key is
 derived from entropy that was drawn after the release (or, in tests, from a seed under a label of its own). It sees no
@@ -6,8 +6,8 @@ record, no true statistic, and neither the release's key nor its noise. So it is
 the release's own key used, the same cells would get the same noise, and subtracting it from the published
 measurements would show the true statistics; that is why no key is taken from outside this module.
 
-The door is the same `Measurer` as everywhere, over other statistics: `TrueCounts` and `TrueSizes` hold what was
-published here.
+The `Measurer` is the same as in a release, over other statistics: here `TrueCounts` and `TrueSizes` hold what was
+published.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class SizeReplicates:
         domain: the public facts, as the release has them.
         mechanism: that of the release.
         plan: its noise.
-        leaves: the published group sizes of the leaves, whole and > 0.
+        leaves: the published group sizes of the leaves, integers > 0.
     """
 
     domain: SizesDomain

@@ -223,9 +223,7 @@ def _public_groups(release: Release, hierarchy: Hierarchy, invariants: Invariant
         public = np.zeros(len(leaves))  # only the sum is public, and used
         public[0] = _groups_of_nodes(release, hierarchy, 0)[0]
     if (public != np.rint(public)).any() or (public < 0).any():
-        raise ValueError(
-            f"release: the table of {level!r}: a node's groups must add up to a whole number; {FRESH_COPY}"
-        )
+        raise ValueError(f"release: the table of {level!r}: a node's groups must add up to an integer; {FRESH_COPY}")
     return public.astype(np.int64)
 
 
@@ -243,7 +241,7 @@ def _groups_of_nodes(release: Release, hierarchy: Hierarchy, depth: int) -> Numb
     fractions = groups.type == pa.float64()
     usable = not groups.null_count and (fractions or pa.types.is_integer(groups.type))
     if not usable or not (np.isfinite(groups.to_numpy()) if fractions else groups.to_numpy() > 0).all():
-        raise ValueError(f"{where}: groups must be whole numbers from 1 on, without nulls; {FRESH_COPY}")
+        raise ValueError(f"{where}: groups must be integers ≥ 1, without nulls; {FRESH_COPY}")
     nodes = node_numbers(hierarchy, depth, paths, table.num_rows)
     if (nodes < 0).any():
         raise ValueError(

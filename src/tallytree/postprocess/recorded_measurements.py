@@ -1,7 +1,7 @@
 """The noisy measurements that a release recorded, as what a mechanism is handed: nothing private is in reach of it.
 
 What a release holds is read and checked here against the public hierarchy: its nodes, in order, each with a list of as
-many noisy whole numbers as the statement says were measured.
+many noisy integers as the statement says were measured.
 """
 
 from __future__ import annotations
@@ -50,26 +50,26 @@ class RecordedMeasurements:
         Raises:
             ValueError: that was not measured there, or the level does not have such nodes, or the node such cells.
         """
-        whole = self._levels.get(level)
-        if whole is None or whole.statistic != statistic:
+        complete = self._levels.get(level)
+        if complete is None or complete.statistic != statistic:
             raise ValueError(
                 f"measure: {statistic!r} at level {level!r} is not among the recorded measurements, which are "
                 f"{described(self._levels)}; ask for those"
             )
-        if len(nodes) and not 0 <= nodes.min() <= nodes.max() < len(whole.nodes):
+        if len(nodes) and not 0 <= nodes.min() <= nodes.max() < len(complete.nodes):
             raise ValueError(
-                f"nodes: {int(nodes.min())} … {int(nodes.max())} must lie between 0 and {len(whole.nodes) - 1}"
+                f"nodes: {int(nodes.min())} … {int(nodes.max())} must lie between 0 and {len(complete.nodes) - 1}"
             )
         if cells is not None:
-            return _part(whole, nodes, cells)
-        starts, lengths = whole.offsets[nodes], whole.offsets[nodes + 1] - whole.offsets[nodes]
+            return _part(complete, nodes, cells)
+        starts, lengths = complete.offsets[nodes], complete.offsets[nodes + 1] - complete.offsets[nodes]
         if len(nodes) and np.array_equal(nodes, np.arange(nodes[0], nodes[0] + len(nodes))):
-            values = whole.values[starts[0] : starts[-1] + lengths[-1]]
+            values = complete.values[starts[0] : starts[-1] + lengths[-1]]
             return replace(
-                whole, nodes=nodes, values=values, offsets=whole.offsets[nodes[0] : nodes[-1] + 2] - starts[0]
+                complete, nodes=nodes, values=values, offsets=complete.offsets[nodes[0] : nodes[-1] + 2] - starts[0]
             )
         places, offsets = concatenate_ranges(starts, lengths)
-        return replace(whole, nodes=nodes, values=whole.values[places], offsets=offsets)
+        return replace(complete, nodes=nodes, values=complete.values[places], offsets=offsets)
 
     def measure_stable(self, level: str) -> Measurement:
         """Nothing: group sizes are not measured with a threshold.
@@ -80,7 +80,7 @@ class RecordedMeasurements:
         raise ValueError(f"measure: no counts above a threshold were recorded at level {level!r}; ask for measure()")
 
 
-def _part(whole: Measurement, nodes: IntArray, cells: tuple[int, int]) -> Measurement:
+def _part(complete: Measurement, nodes: IntArray, cells: tuple[int, int]) -> Measurement:
     """Some cells of one node, not copied.
 
     Raises:
@@ -89,11 +89,11 @@ def _part(whole: Measurement, nodes: IntArray, cells: tuple[int, int]) -> Measur
     first, stop = cells
     if len(nodes) != 1:
         raise ValueError(f"cells: a part is of one node, and nodes has {len(nodes)}; measure them one by one")
-    begin, end = whole.offsets[nodes[0]], whole.offsets[nodes[0] + 1]
+    begin, end = complete.offsets[nodes[0]], complete.offsets[nodes[0] + 1]
     if not 0 <= first < stop <= end - begin:
         raise ValueError(f"cells: {first} … {stop} must be a part of 0 … {end - begin} that is not empty")
-    values = whole.values[begin + first : begin + stop]
-    return replace(whole, nodes=nodes, values=values, offsets=np.array([0, stop - first]), first_cell=first)
+    values = complete.values[begin + first : begin + stop]
+    return replace(complete, nodes=nodes, values=values, offsets=np.array([0, stop - first]), first_cell=first)
 
 
 def described(measured: Mapping[str, Measurement] | Mapping[str, tuple[Statistic, Noise]]) -> str:
@@ -131,7 +131,7 @@ def recorded_noise(statement: Mapping[str, Any], hierarchy: Tree) -> dict[str, t
 def read_measurements(
     release: Release, domain: SizesDomain, measured: Mapping[str, tuple[Statistic, Noise]]
 ) -> RecordedMeasurements:
-    """The measurements of a release, whole.
+    """All measurements of a release.
 
     Args:
         release: the release.
@@ -244,11 +244,11 @@ def _lists(column: pa.ChunkedArray, where: str) -> tuple[IntArray, IntArray]:
     """The values of all rows, one after the other, and the offsets where each row's begin.
 
     Raises:
-        ValueError: a null, or what is no list of whole numbers within ±2^62.
+        ValueError: a null, or what is no list of integers within ±2^62.
     """
     kind = column.type
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_integer(kind.value_type):
-        _refuse(where, f"values hold {kind} where lists of whole numbers are wanted")
+        _refuse(where, f"values hold {kind} where lists of integers are wanted")
     if column.null_count:
         _refuse(where, f"values are null in {column.null_count} rows")
     cells = pc.list_flatten(column)

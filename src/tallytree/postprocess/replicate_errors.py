@@ -171,10 +171,10 @@ def _of_counts(
 ) -> tuple[CountReplicates, list[IntArray]]:
     """What replicates of counts need, and the published cells of every level."""
     mechanism = mechanism_of(release.statement, counts, CountsMechanism)
-    leaves, whole = published[-1].nodes, np.rint(published[-1].numbers).astype(np.int64)
-    there = whole > 0
+    leaves, numbers = published[-1].nodes, np.rint(published[-1].numbers).astype(np.int64)
+    there = numbers > 0
     public = TOTAL_IS_PUBLIC in release.statement.get("invariants", ())
-    replicated = CountReplicates(tree, mechanism, plan, public, leaves[there], whole[there])
+    replicated = CountReplicates(tree, mechanism, plan, public, leaves[there], numbers[there])
     return replicated, [level.nodes for level in published]
 
 
@@ -183,7 +183,7 @@ def _of_sizes(
 ) -> tuple[SizeReplicates, list[IntArray]]:
     """What replicates of group sizes need, and the published cells of every level.
 
-    Where fractions or negative numbers were released, the nearest whole numbers from 0 on are measured.
+    Where fractions or negative numbers were released, the nearest integers ≥ 0 are measured.
     """
     if not isinstance(tree, Hierarchy):
         raise TypeError(f"hierarchy: {type(tree).__name__} must be a tallytree.Hierarchy for group sizes")
@@ -194,13 +194,13 @@ def _of_sizes(
         if level.sizes is None or (len(level.sizes) and not 0 <= level.sizes.min() <= level.sizes.max() <= largest):
             raise ValueError(f"release: the table of {tree.levels[depth]!r} has sizes beyond {largest}; {FRESH_COPY}")
         keys.append(level.nodes * (largest + 1) + level.sizes)
-    whole = np.rint(published[-1].numbers).astype(np.int64)
-    there = whole > 0
+    groups = np.rint(published[-1].numbers).astype(np.int64)
+    there = groups > 0
     groups_per_leaf = np.zeros(tree.n_leaves, dtype=np.int64)
-    np.add.at(groups_per_leaf, published[-1].nodes[there], whole[there])
+    np.add.at(groups_per_leaf, published[-1].nodes[there], groups[there])
     domain = SizesDomain.from_leaves(tree, groups_per_leaf, smallest, largest, invariants)
     nodes, kept = np.divmod(keys[-1][there], largest + 1)
-    return SizeReplicates(domain, mechanism, plan, ReleasedSizes(nodes, kept, whole[there])), keys
+    return SizeReplicates(domain, mechanism, plan, ReleasedSizes(nodes, kept, groups[there])), keys
 
 
 def _not_seen(statement: Mapping[str, Any], plan: StatedPlan) -> list[str]:

@@ -75,7 +75,7 @@ def with_intervals(table: pa.Table, alpha: float, errors: LevelErrors) -> pa.Tab
 def interval(
     released: NumberArray, std_dev: FloatArray, alpha: float, errors: LevelErrors
 ) -> tuple[IntArray, IntArray]:
-    """Lower and upper ends of intervals for true numbers, which are whole and ≥ 0: two int64 (n,).
+    """Lower and upper ends of intervals for true numbers, which are integers ≥ 0: two int64 (n,).
 
     released ± q · std_dev, with q the 1 − alpha/2 quantile, rounded outward and cut at 0. The upper end reckons with
     the level's `upward_std_dev` at least: a number near zero hardly varies, since it cannot become negative, but the

@@ -95,7 +95,7 @@ class FileTable:
         return (slice(int(start), int(stop)) for start, stop in pairwise(ends) if start < stop)
 
 
-def whole(table: LevelTable) -> pa.Table:
+def read_all(table: LevelTable) -> pa.Table:
     """All rows."""
     return table.read(0, table.num_rows)
 

@@ -1,4 +1,4 @@
-"""`release.json`: what a folder must say to be a whole release, and how its files are named."""
+"""`release.json`: what a folder must say to be a complete release, and how its files are named."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_manifest(place: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        raise ValueError(f"folder: {str(place)!r} is not a whole release; it has no readable {MANIFEST}") from None
+        raise ValueError(f"folder: {str(place)!r} is not a complete release; it has no readable {MANIFEST}") from None
     version = manifest.get("format_version") if isinstance(manifest, dict) else None
     if version != FORMAT_VERSION:
         raise ValueError(
@@ -40,7 +40,7 @@ def read_manifest(place: Path) -> dict[str, Any]:
     missing = _missing_from(manifest)
     if missing:
         raise ValueError(
-            f"folder: {str(place)!r} is not a whole release; its {MANIFEST} has no usable {missing}; take a fresh copy "
+            f"folder: {str(place)!r} is not a complete release; its {MANIFEST} has no usable {missing}; take a fresh copy "
             "of the release"
         )
     return dict(manifest)

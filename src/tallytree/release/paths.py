@@ -28,10 +28,10 @@ def node_numbers(tree: Tree, depth: int, paths: pa.Table, rows: int) -> IntArray
         raise TypeError(f"tree: {type(tree).__name__} must be a tallytree.Hierarchy or a tallytree.Product")
     nodes = np.zeros(rows, dtype=np.int64)
     unknown = np.zeros(rows, dtype=np.bool_)
-    for hierarchy, columns, whole in tree.parts(depth):
+    for hierarchy, columns, n_columns in tree.parts(depth):
         if not columns:  # not refined yet
             continue
-        below = len(hierarchy.levels) - 1 - (whole - len(columns))
+        below = len(hierarchy.levels) - 1 - (n_columns - len(columns))
         part = _nodes_of(hierarchy, below, [paths.column(name) for name in columns], rows)
         unknown |= part < 0
         nodes = nodes * hierarchy.size(below) + part

@@ -1,4 +1,4 @@
-"""`Release`: published tables, the noisy measurements behind them and the privacy statement; saved and loaded whole.
+"""`Release`: published tables, the noisy measurements behind them and the privacy statement; saved and loaded as one folder.
 
 A release on disk is a folder (format version 1):
 
@@ -7,7 +7,7 @@ A release on disk is a folder (format version 1):
     measurements/LEVEL.parquet   the noisy measurements, enough to post-process again
     hierarchies/NAME.parquet     the leaves of the public hierarchies, in order
 
-It is written to a temporary sibling folder that is renamed when whole, so what carries the name is never half-made.
+It is written to a temporary sibling folder that is renamed when it is complete, so a folder of that name is never half-made.
 Rows are in the hierarchy's own order, and Parquet files carry no column statistics.
 """
 
@@ -30,7 +30,7 @@ from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
 from tallytree.release.files import flush, refuse_existing, require_writable, sha256, write_csv, write_parquet
 from tallytree.release.intervals import stated_errors, with_intervals
-from tallytree.release.level_tables import FileTable, LevelTable, NodeTable, whole
+from tallytree.release.level_tables import FileTable, LevelTable, NodeTable, read_all
 from tallytree.release.manifest import FORMAT_VERSION, MANIFEST, file_stem, read_manifest
 from tallytree.release.stored_tree import StoredTree, described_tree
 
@@ -83,7 +83,7 @@ class Release:
         Raises:
             ValueError: an unknown level; with `alpha`, errors that are not known, or an `alpha` not between 0 and 1.
         """
-        table = whole(_level(self._tables, level, self.levels))
+        table = read_all(_level(self._tables, level, self.levels))
         return table if alpha is None else with_intervals(table, alpha, stated_errors(self.statement, level))
 
     def to_pandas(self, level: str, *, alpha: float | None = None) -> Any:
@@ -105,7 +105,7 @@ class Release:
         Raises:
             ValueError: an unknown level.
         """
-        return whole(_level(self._measurements, level, self.levels))
+        return read_all(_level(self._measurements, level, self.levels))
 
     def with_tables(self, tables: Mapping[str, LevelTable], statement: Mapping[str, Any]) -> Release:
         """The same noisy measurements under other tables; for `reconcile_group_sizes` and `replicate_errors`."""
@@ -180,7 +180,7 @@ class Release:
         """Open a saved release; every file is checked against its checksum.
 
         Raises:
-            ValueError: not a whole release, of another format version, or changed since it was written.
+            ValueError: not a complete release, of another format version, or changed since it was written.
             TypeError: not a path.
         """
         if not isinstance(folder, str | os.PathLike):

@@ -1,4 +1,4 @@
-"""A saved release replaced by one with more columns, whole at every moment."""
+"""A saved release replaced by one with more columns; the folder is complete at every moment."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tallytree.spec.scalars import NUMBER, Plain
 KeyPath: TypeAlias = tuple[str | int, ...]
 
 MAX_FILE = 1_000_000
-"""Bytes. Whoever passes a data file as the spec should be told at once."""
+"""Bytes. A data file that is given as the spec is refused at once."""
 
 MAX_ENTRIES = 100_000
 """Keys and list items, aliases followed; bounds what a few nested aliases can grow into."""
@@ -170,7 +170,9 @@ class _Reader:
         if not isinstance(node, yaml.ScalarNode):
             raise self._error(node, path, "a key must be text, not a list or a mapping")
         if node.tag == "tag:yaml.org,2002:merge":
-            raise self._error(node, path, "<< is not supported; write the keys out, or use an alias for the whole")
+            raise self._error(
+                node, path, "<< is not supported; write the keys out, or use an alias for the complete mapping"
+            )
         key = self._scalar(node, path)
         if isinstance(key, Plain):
             raise self._error(node, path, f"the key {key.where_text_is_wanted()}")

@@ -18,7 +18,7 @@ from tallytree.spec.wording import closest
 
 
 def explained(document: Document, statistic: str, errors: Sequence[ErrorDetails]) -> SpecError:
-    """One error for all findings: the first one whole, unknown keys before what may be missing because of them."""
+    """One error for all findings: the first one in full, unknown keys before what may be missing because of them."""
     found: list[tuple[int, int, str, str]] = []
     for error in errors:
         path = error["loc"]

@@ -36,7 +36,7 @@ from tallytree.release import Release, refuse_existing, require_writable
 from tallytree.sizes import PrivateMaximum, SizesMechanism
 from tallytree.spec.document import Document, KeyPath
 from tallytree.spec.error_lines import naming_lines
-from tallytree.spec.scalars import Flag, Split, Text, Texts, Whole
+from tallytree.spec.scalars import Flag, Integer, Split, Text, Texts
 from tallytree.spec.sections import (
     BudgetSpec,
     EngineSpec,
@@ -66,7 +66,7 @@ READ_AS: tuple[tuple[Any, Any], ...] = (
     (Mapping, Split),
     (Sequence, Texts),
     (bool, Flag),
-    (int, Whole),
+    (int, Integer),
     (str, Text),
     (Literal, Text),
 )

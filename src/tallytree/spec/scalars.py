@@ -108,7 +108,7 @@ def _probability(value: object) -> Fraction:
     return number
 
 
-def whole(value: object) -> int:
+def integer_as_written(value: object) -> int:
     """An integer as it is written, quoted or not.
 
     Raises:
@@ -147,7 +147,7 @@ def _option(value: object) -> Any:
 Text = Annotated[str, PlainValidator(_text)]
 Texts = Annotated[tuple[Text, ...], BeforeValidator(_list)]
 Flag = Annotated[bool, PlainValidator(_flag)]
-Whole = Annotated[int, PlainValidator(whole)]
+Integer = Annotated[int, PlainValidator(integer_as_written)]
 Positive = Annotated[Fraction, PlainValidator(_positive)]
 Probability = Annotated[Fraction, PlainValidator(_probability)]
 Option = Annotated[Any, PlainValidator(_option)]

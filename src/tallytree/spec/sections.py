@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
 from tallytree.sizes.private_maximum import DEFAULT_AT_MOST, DEFAULT_SHARE
-from tallytree.spec.scalars import NUMBER, Option, Positive, Probability, Text, Texts, Whole, whole
+from tallytree.spec.scalars import NUMBER, Integer, Option, Positive, Probability, Text, Texts, integer_as_written
 from tallytree.spec.wording import closest
 
 
@@ -82,7 +82,7 @@ class PrivateMaximumSpec(Section):
     """How the largest size is measured where it is private."""
 
     share: Probability = Field(DEFAULT_SHARE, description="the share of the budget that measures it, between 0 and 1")
-    at_most: Whole = Field(DEFAULT_AT_MOST, description="what is public: no group is counted as larger")
+    at_most: Integer = Field(DEFAULT_AT_MOST, description="what is public: no group is counted as larger")
 
 
 def _largest_size(value: object) -> int | str | PrivateMaximumSpec:
@@ -95,7 +95,7 @@ def _largest_size(value: object) -> int | str | PrivateMaximumSpec:
             return value
         case str() if not NUMBER.fullmatch(value.strip()):
             raise ValueError(f"{value!r} must be an integer, private, or a mapping such as {{share: 0.01}}")
-    return whole(value)
+    return integer_as_written(value)
 
 
 LargestSize = Annotated[int | str | PrivateMaximumSpec, PlainValidator(_largest_size)]
@@ -105,5 +105,5 @@ class EngineSpec(Section):
     """What the tabulation may use of this machine."""
 
     memory_limit: Text | None = Field(None, description='memory for grouping the records, such as "4GB"')
-    threads: Whole | None = Field(None, description="how many threads")
+    threads: Integer | None = Field(None, description="how many threads")
     temp_directory: Text | None = Field(None, description="an existing folder to spill to")
