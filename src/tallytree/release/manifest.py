@@ -40,8 +40,8 @@ def read_manifest(place: Path) -> dict[str, Any]:
     missing = _missing_from(manifest)
     if missing:
         raise ValueError(
-            f"folder: {str(place)!r} is not a complete release; its {MANIFEST} has no usable {missing}; take a fresh copy "
-            "of the release"
+            f"folder: {str(place)!r} is not a complete release; its {MANIFEST} has no usable {missing}; take a fresh "
+            "copy of the release"
         )
     return dict(manifest)
 

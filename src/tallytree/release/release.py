@@ -1,4 +1,4 @@
-"""`Release`: published tables, the noisy measurements behind them and the privacy statement; saved and loaded as one folder.
+"""`Release`: published tables, the noisy measurements behind them and the privacy statement.
 
 A release on disk is a folder (format version 1):
 
@@ -7,8 +7,8 @@ A release on disk is a folder (format version 1):
     measurements/LEVEL.parquet   the noisy measurements, enough to post-process again
     hierarchies/NAME.parquet     the leaves of the public hierarchies, in order
 
-It is written to a temporary sibling folder that is renamed when it is complete, so a folder of that name is never half-made.
-Rows are in the hierarchy's own order, and Parquet files carry no column statistics.
+It is written to a temporary sibling folder, which is renamed when it is complete. So a folder of that name is never
+half-made. Rows are in the hierarchy's own order, and Parquet files carry no column statistics.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ class _Reader:
             raise self._error(node, path, "a key must be text, not a list or a mapping")
         if node.tag == "tag:yaml.org,2002:merge":
             raise self._error(
-                node, path, "<< is not supported; write the keys out, or use an alias for the complete mapping"
+                node, path, "<< is not supported; write the keys out, or use an alias for all of the mapping"
             )
         key = self._scalar(node, path)
         if isinstance(key, Plain):
