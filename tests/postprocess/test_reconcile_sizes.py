@@ -244,7 +244,7 @@ def test_every_mechanism_that_is_proposed_works_on_what_was_measured(areas):
 
 def test_a_mechanism_may_use_less_than_was_measured(areas):
     @dataclasses.dataclass(frozen=True)
-    class LeavesOnly:
+    class LeavesOnly(tt.sizes.SizesMechanism):
         """Matching of the leaves' level with nothing: only what the mechanism asks for must be there."""
 
         def statistics(self, hierarchy, *, invariants):
