@@ -33,7 +33,7 @@ from tallytree.evaluate.metrics import constraint_violations, l1_error
 from tallytree.pipeline import Options, group_sizes_job
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
-from tallytree.private.tabulate.true_statistics import TrueSizes
+from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.sizes import CensusTopDown, Chain, CumulativeProjection, HistogramProjection, Matching, SizesDomain
 from tallytree.sizes.nearest_consistent import size_forest
 from tallytree.sizes.noisy import measure_levels

@@ -29,7 +29,7 @@ from tallytree.pipeline import Options, flows_job, group_sizes_job
 from tallytree.private.engines.local import Local
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise, OpenDPNoise
-from tallytree.private.tabulate.true_statistics import TrueSizes
+from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.sizes import SizesDomain
 
 HERE = Path(__file__).resolve().parent

@@ -28,7 +28,7 @@ from tallytree.audit.runs import all_cells
 from tallytree.compute.arrays import IntArray
 from tallytree.measurements import Noise
 from tallytree.private.measurer import TrueStatistics
-from tallytree.private.tabulate.true_statistics import TrueSizes
+from tallytree.private.tabulate.true_sizes import TrueSizes
 
 LOSS_VALUES = 2**19
 """Values of the privacy loss that are told apart in `exact_delta`."""

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.private.measurer import TrueStatistics
-from tallytree.private.tabulate.true_statistics import TrueCounts, TrueSizes
+from tallytree.private.tabulate.true_counts import TrueCounts
+from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain
 from tallytree.terms import Neighboring

@@ -27,9 +27,9 @@ from tallytree.pipeline.progress import level_progress
 from tallytree.private.engines.engine import Engine
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise import entropy
-from tallytree.private.tabulate.contribution_bound import Bound
+from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.records import LeafKey
-from tallytree.private.tabulate.true_statistics import TrueCounts
+from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.product import Product
 from tallytree.release import NodeTable, Release
 from tallytree.release.statement import TOTAL_IS_PUBLIC, privacy_statement
@@ -179,14 +179,14 @@ class CountsJob:
             raise ValueError(f"{self.argument}: counts add up to more than 2^58; use a coarser unit")
         return levels
 
-    def _bound(self) -> Bound | None:
+    def _bound(self) -> ContributionBound | None:
         """What counts of one person, chosen by a key of its own: the noise key must not exist before the statistics."""
         terms = self.terms
         if terms.person is None:
             return None
         secret = entropy.fresh_key() if terms.seed is None else entropy.key_from_seed(terms.seed)
         key = entropy.derive(secret, "records that count")
-        return Bound(terms.person, terms.max_contributions, key, distinct=terms.distinct)
+        return ContributionBound(terms.person, terms.max_contributions, key, distinct=terms.distinct)
 
 
 def _columns(released: ReleasedCounts) -> pa.Table:

@@ -29,7 +29,7 @@ from tallytree.postprocess.reconcile_sizes import about_tables, size_tables
 from tallytree.private.engines.engine import Engine
 from tallytree.private.measurer import Measurer
 from tallytree.private.tabulate.records import LeafKey
-from tallytree.private.tabulate.true_statistics import TrueSizes
+from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.release import Release
 from tallytree.release.statement import privacy_statement
 from tallytree.sizes import SizesDomain, SizesMechanism

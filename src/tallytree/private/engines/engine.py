@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from tallytree.private.tabulate.contribution_bound import Bound
+from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.leaf_statistics import LeafCounts, LeafGroups
 from tallytree.private.tabulate.records import LeafKey
 from tallytree.terms import OnUnknown
@@ -34,7 +34,7 @@ class Engine(Protocol):
         count: str | None,
         on_unknown: OnUnknown,
         argument: str,
-        bound: Bound | None = None,
+        bound: ContributionBound | None = None,
     ) -> LeafCounts:
         """The number of records of every combination of leaves that has any; with a bound, of those that count."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallytree.private.tabulate.contribution_bound import Bound
+from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
 from tallytree.private.tabulate.records import LeafKey, Records, Wanted, check_records, close
 from tallytree.terms import OnUnknown
@@ -90,7 +90,7 @@ class Local:
         count: str | None = None,
         on_unknown: OnUnknown = "error",
         argument: str = "records",
-        bound: Bound | None = None,
+        bound: ContributionBound | None = None,
     ) -> LeafCounts:
         """Count records per combination of leaves, one leaf per key.
 

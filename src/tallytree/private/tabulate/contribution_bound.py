@@ -36,7 +36,7 @@ class Session(Protocol):
 
 
 @dataclass(frozen=True)
-class Bound:
+class ContributionBound:
     """The most that counts of one person.
 
     Attributes:
@@ -64,7 +64,7 @@ class Bound:
             raise ValueError(f"key: it must be {KEY_BYTES} bytes long, got {len(self.key)}")
 
 
-def keep_bounded(db: Session, bound: Bound, leaves: Sequence[str]) -> None:
+def keep_bounded(db: Session, bound: ContributionBound, leaves: Sequence[str]) -> None:
     """Turn `matched` (columns `leaves`, g, amount; a row per person and cell) into what counts (`leaves`, amount).
 
     Rows outside the hierarchy (a leaf is NULL) and without an amount are left out first.

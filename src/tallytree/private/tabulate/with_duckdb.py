@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray
-from tallytree.private.tabulate.contribution_bound import Bound, keep_bounded
+from tallytree.private.tabulate.contribution_bound import ContributionBound, keep_bounded
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
 from tallytree.private.tabulate.records import LeafKey, Records, Wanted, enumerate_names, is_narrow_decimal, named
 from tallytree.sources.tables import is_text_type
@@ -124,7 +124,7 @@ def session(
 
 
 def count_records(
-    db: Session, records: Records, keys: Sequence[LeafKey], drop_unknown: bool, bound: Bound | None = None
+    db: Session, records: Records, keys: Sequence[LeafKey], drop_unknown: bool, bound: ContributionBound | None = None
 ) -> LeafCounts:
     """Records per combination of leaves; where a column of numbers follows the keys', its sum.
 
