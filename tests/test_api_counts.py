@@ -19,7 +19,7 @@ import pytest
 import tallytree as tt
 from tallytree import pipeline as planning
 from tallytree.counts.top_down import NEEDS
-from tallytree.ledger.book import Ledger
+from tallytree.ledger import Ledger
 
 PEOPLE = pa.table({"state": ["A"] * 60 + ["B"] * 40, "county": ["x"] * 50 + ["y"] * 10 + ["x"] * 40})
 HOUSEHOLDS = pd.DataFrame(

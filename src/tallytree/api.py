@@ -9,7 +9,7 @@ from typing import Any, Literal
 from tallytree.budget import Budget, BudgetSplit
 from tallytree.counts import CountsMechanism
 from tallytree.hierarchy import Hierarchy
-from tallytree.ledger.book import Ledger
+from tallytree.ledger import Ledger
 from tallytree.pipeline import CountsJob, GroupSizesJob, Options, counts_job, flows_job, group_sizes_job
 from tallytree.private.engines.engine import Engine
 from tallytree.product import Product
@@ -67,7 +67,7 @@ def release_counts(
             mechanisms or options draw other noise from the same seed.
         noise: `"keyed"`, or `"opendp"` to draw from OpenDP (extra `tallytree[opendp]`).
         engine: where records are tabulated; `tallytree.engines.Local()` by default.
-        ledger: a file, or a `tallytree.ledger.book.Ledger`, in which the release is recorded before its noise is
+        ledger: a file, or a `tallytree.ledger.Ledger`, in which the release is recorded before its noise is
             drawn, and which refuses it where the data set's limit has no room. It is made where there is none.
         dataset: the data set's name in the ledger; the same for all releases of the same people.
         progress: show a progress bar on standard error.

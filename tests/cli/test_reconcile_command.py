@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import tallytree as tt
 from tallytree.cli import app
-from tallytree.ledger.book import Ledger
+from tallytree.ledger import Ledger
 from tallytree.release import Release
 
 SPEC = """\

@@ -16,7 +16,7 @@ from tallytree.accounting import plan_noise, plan_stability
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.audit.runs import ReplayMeasurer, draw_runs
 from tallytree.cli.render_statement import show_levels
-from tallytree.ledger.book import Ledger
+from tallytree.ledger import Ledger
 from tallytree.pipeline import Options, counts_job
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise, OpenDPNoise

@@ -215,7 +215,7 @@ def show_ledger(
     """List what LEDGER has recorded: releases, what they spent, limits."""
     with _errors_in_one_line(debug=context.obj):
         from tallytree.cli.render_ledger import ledger_json, show_listing
-        from tallytree.ledger.book import Ledger
+        from tallytree.ledger import Ledger
 
         opened = Ledger(ledger)
         found = opened.datasets() if dataset is None else (opened.dataset(dataset),)
@@ -251,7 +251,7 @@ def limit(
     """
     with _errors_in_one_line(debug=context.obj):
         from tallytree.budget import Budget
-        from tallytree.ledger.book import Ledger
+        from tallytree.ledger import Ledger
         from tallytree.spec.scalars import written_number
 
         amounts: dict[str, Any] = {
@@ -380,7 +380,7 @@ def _in_one_line(message: str) -> str:
 def _show_account(console: Console, ledger: Path, dataset: str) -> None:
     """What a data set has spent; what was done before stands even where this cannot be read."""
     from tallytree.cli.render_ledger import account_line
-    from tallytree.ledger.book import Ledger
+    from tallytree.ledger import Ledger
 
     try:
         show_line(console, account_line(Ledger(ledger).dataset(dataset), ledger))

@@ -13,7 +13,7 @@ from tallytree.accounting.sensitivity import largest_size_sensitivity, level_sen
 from tallytree.accounting.spending import Loss
 from tallytree.errors import BudgetExceeded
 from tallytree.hierarchy import Tree, nodes_per_level
-from tallytree.ledger.book import Account
+from tallytree.ledger import Account
 from tallytree.measurements import Measurement, Statistic
 from tallytree.private.noise import entropy
 from tallytree.private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise

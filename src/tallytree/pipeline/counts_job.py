@@ -12,7 +12,7 @@ from tallytree.counts import CountsMechanism, ReleasedCounts
 from tallytree.counts.mechanism import MeasuresInPlace, in_place_of_counts
 from tallytree.counts.released_counts import count_negative, count_violations
 from tallytree.hierarchy import Hierarchy, nodes_per_level
-from tallytree.ledger.book import Account
+from tallytree.ledger import Account
 from tallytree.measurements import Measures
 from tallytree.pipeline.common import (
     canonical,

@@ -16,7 +16,7 @@ from tallytree.accounting.spending import Loss, Posting
 from tallytree.budget import Budget, BudgetSplit, shares
 from tallytree.counts import CountsMechanism
 from tallytree.hierarchy import Tree, nodes_per_level
-from tallytree.ledger.book import Account, Ledger, checked_name
+from tallytree.ledger import Account, Ledger, checked_name
 from tallytree.measurements import Statistic
 from tallytree.private.engines.engine import Engine
 from tallytree.private.engines.local import Local

@@ -12,7 +12,7 @@ from tallytree.accounting import NoisePlan
 from tallytree.accounting.sensitivity import effective_quantity
 from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy, nodes_per_level
-from tallytree.ledger.book import Account
+from tallytree.ledger import Account
 from tallytree.measurements import Statistic
 from tallytree.pipeline.common import (
     canonical,
