@@ -303,10 +303,10 @@ def audit(
     with _errors_in_one_line(debug=context.obj):
         from tallytree.audit.auditing import DEFAULT_CONFIDENCE
         from tallytree.audit.library import library_cases
-        from tallytree.audit.progress import case_progress
+        from tallytree.pipeline.progress import audit_progress
 
         cases = library_cases(epsilon, mechanism)
-        with case_progress(sys.stderr.isatty(), len(cases)) as begin:
+        with audit_progress(sys.stderr.isatty(), len(cases)) as begin:
             rows = []
             failed = 0
             for case in cases:
