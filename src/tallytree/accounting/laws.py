@@ -5,7 +5,7 @@ A large noise variable is put together from small independent ones, its digits, 
 * `LaplaceHigh` and `LaplaceLow`. G geometric with ratio r = exp(-1/s) is B·(high digit) + (low digit), and those two
   are independent, as r^g is a product. The noise is G with probability 1/(1 + r) and else -1 - G, which gives |k| the
   weight r^|k| on either side and zero one weight only. The digits of |X| or of X are not independent.
-* `Gaussian`, the noise itself; `HalfGaussian`, the high digit of a proposal (see `samplers.GaussianDigits`).
+* `Gaussian`, the noise itself; `HalfGaussian`, the high digit of a proposal (see `gaussian_digits`).
 """
 
 from __future__ import annotations

@@ -15,6 +15,14 @@ from tallytree.terms import OnUnknown
 class Engine(Protocol):
     """Tabulates records; implemented by `Local`. Every engine returns the same statistics for the same records."""
 
+    @property
+    def name(self) -> str:
+        """Its name in specs, which is its key in `tallytree.private.engines.ENGINES`."""
+
+    @property
+    def software(self) -> tuple[str, ...]:
+        """The packages that it tabulates with, whose versions a statement lists."""
+
     def check_counts(
         self, table: Any, keys: Sequence[LeafKey], *, count: str | None, argument: str, person: str | None = None
     ) -> None:

@@ -1,4 +1,4 @@
-"""Work on this machine, with DuckDB."""
+"""Tabulation on this machine, with DuckDB."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
@@ -24,11 +24,11 @@ _MEMORY = re.compile(r"\d+(\.\d+)?\s*([KMGT]i?)?B", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Local:
-    """Tabulates on this machine; larger than memory is no obstacle, since DuckDB spills to disk.
+    """Tabulates on this machine; records may be larger than memory, since DuckDB spills to disk.
 
-    Spilled rows lie in a folder of its own (mode 0700) that is removed at the end and after an error. A process that is
-    killed (or terminated, where nothing turns that into an exception, as the command line does) cannot remove it: look
-    for `tallytree-*` in `temp_directory`.
+    Spilled rows lie in a separate folder (mode 0700) that is removed at the end and after an error. A process that is
+    killed cannot remove it: look for `tallytree-*` in `temp_directory`. The same holds for a process that is
+    terminated, unless the program turns the signal into an exception, as the command line does.
 
     Attributes:
         memory_limit: for the grouping, e.g. `"4GB"`; by default 80 % of the machine's memory.
@@ -43,6 +43,9 @@ class Local:
     memory_limit: str | None = None
     threads: int | None = None
     temp_directory: str | os.PathLike[str] | None = None
+
+    name: ClassVar[str] = "duckdb"
+    software: ClassVar[tuple[str, ...]] = ("duckdb",)
 
     def __post_init__(self) -> None:
         if self.memory_limit is not None:
