@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray, concatenate_ranges
-from tallytree.sources.tables import read_public, text_column
+from tallytree.sources.public_tables import read_public
+from tallytree.sources.text_columns import text_column
 
 ROOT = "all"
 """The name of a root that was added above the supplied levels."""

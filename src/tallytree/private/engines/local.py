@@ -98,7 +98,7 @@ class Local:
         """Count records per combination of leaves, one leaf per key.
 
         Args:
-            table: the records (see `tallytree.sources.tables.locate`); a stream is read once.
+            table: the records (see `tallytree.sources.locate.locate`); a stream is read once.
             keys: the columns that say where a record belongs.
             count: a column with the number of records that a row stands for (≥ 0); None: each row is one.
             on_unknown: what to do with a record outside a hierarchy: raise, or leave it out.
@@ -141,7 +141,7 @@ class Local:
         A group's size is its number of rows, or the sum of their quantities.
 
         Args:
-            table: the members (see `tallytree.sources.tables.locate`); a stream is read once.
+            table: the members (see `tallytree.sources.locate.locate`); a stream is read once.
             key: the columns that say where a member belongs.
             group: the column with the group's id (text, integer or another exact scalar).
             quantity: a column with what each row adds to its group's size (≥ 0); None: 1.
@@ -183,7 +183,7 @@ class Local:
         """Count groups per leaf and size, from rows that each state a leaf, a size and a number of groups.
 
         Args:
-            table: the rows (see `tallytree.sources.tables.locate`); those of one leaf and size add up.
+            table: the rows (see `tallytree.sources.locate.locate`); those of one leaf and size add up.
             key: the columns that name the leaf.
             size: the column with the size.
             groups: the column with the number of groups of that size.

@@ -9,7 +9,10 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from tallytree.hierarchy import Hierarchy
-from tallytree.sources.tables import Files, Source, is_text_type, locate, open_csv, require_columns, schemas
+from tallytree.sources.csv_files import open_csv
+from tallytree.sources.locate import Files, Source, locate
+from tallytree.sources.schemas import require_columns, schemas
+from tallytree.sources.text_columns import is_text_type
 
 Use = Literal["key", "group", "person", "number"]
 """What a column is used for: part of a path, the identity of a group or of a person, or a whole number ≥ 0."""
@@ -139,7 +142,7 @@ def check_records(table: Any, keys: Sequence[LeafKey], others: Sequence[Wanted],
     """Find the wanted columns and check their types; no row is read.
 
     Args:
-        table: any table (see `tallytree.sources.tables.locate`).
+        table: any table (see `tallytree.sources.locate.locate`).
         keys: the columns of the paths.
         others: further columns.
         argument: the table's name in messages.

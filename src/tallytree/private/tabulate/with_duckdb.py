@@ -23,7 +23,7 @@ from tallytree.compute.arrays import IntArray
 from tallytree.private.tabulate.contribution_bound import ContributionBound, keep_bounded
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
 from tallytree.private.tabulate.records import LeafKey, Records, Wanted, enumerate_names, is_narrow_decimal, named
-from tallytree.sources.tables import is_text_type
+from tallytree.sources.text_columns import is_text_type
 
 _T = TypeVar("_T")
 
