@@ -34,7 +34,7 @@ class LevelErrors:
 
     Attributes:
         replicates: how many replicates the standard deviations were estimated from; None where they are known.
-        upward_std_dev: upper ends reckon with at least this standard deviation.
+        upward_std_dev: upper ends use at least this standard deviation.
     """
 
     replicates: int | None = None
@@ -42,7 +42,7 @@ class LevelErrors:
 
 
 def stated_errors(statement: Mapping[str, Any], level: str) -> LevelErrors:
-    """What a statement says of the errors of a level; what is not stated is nothing."""
+    """What a statement says of the errors of a level; errors that are not stated count as none."""
     errors = statement.get("errors")
     if errors is None:
         return LevelErrors()
@@ -74,11 +74,11 @@ def with_intervals(table: pa.Table, alpha: float, errors: LevelErrors) -> pa.Tab
 def interval(
     released: NumberArray, std_dev: FloatArray, alpha: float, errors: LevelErrors
 ) -> tuple[IntArray, IntArray]:
-    """Lower and upper ends of intervals for true numbers, which are whole and ≥ 0: two int64 (n,).
+    """Lower and upper ends of intervals for true numbers, which are integers ≥ 0: two int64 (n,).
 
-    released ± q · std_dev, with q the 1 − alpha/2 quantile, rounded outward and cut at 0. The upper end reckons with
-    the level's `upward_std_dev` at least: a number near zero hardly varies, since it cannot become negative, but the
-    true one may have been pulled down by all the noise of its measurement.
+    released ± q · std_dev, with q the 1 − alpha/2 quantile, rounded outward and cut at 0. The upper end uses at
+    least the level's `upward_std_dev`: a released number near zero hardly varies, since it cannot become negative, but
+    the noise of its measurement may have moved it down from a much larger true number.
 
     Args:
         released: (n,) published numbers.

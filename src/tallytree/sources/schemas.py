@@ -45,7 +45,9 @@ def _schema_of_file(path: str, file_format: FileFormat, argument: str) -> pa.Sch
         denied = False
     if denied:
         raise PermissionError(f"{argument}: permission to read {path!r} is denied")
-    raise ValueError(f"{argument}: {path!r} cannot be read as {file_format}; is it whole, and does it have a header?")
+    raise ValueError(
+        f"{argument}: {path!r} cannot be read as {file_format}; is it complete, and does it have a header?"
+    )
 
 
 def require_columns(names: Iterable[str], wanted: Sequence[str], argument: str) -> None:

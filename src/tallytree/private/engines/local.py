@@ -107,7 +107,7 @@ class Local:
 
         Raises:
             ValueError: a missing column; a null key; a null id of a person; a record outside the hierarchy; a count
-                that is not a whole number from 0 to 2^62, or counts that add up to more. Of the records, messages name
+                that is not an integer from 0 to 2^62, or counts that add up to more. Of the records, messages name
                 only the path of one outside the hierarchy.
             TypeError: a column's type does not fit its use; `table` is not a table.
             MemoryError: memory, or room for spilled rows, ran out.

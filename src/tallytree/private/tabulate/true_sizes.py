@@ -39,7 +39,7 @@ class LargestSize:
     def cells(
         self, level: str, nodes: IntArray, statistic: Statistic, part: tuple[int, int] | None = None
     ) -> tuple[IntArray, IntArray, IntArray]:
-        """The largest size, for the root; a part of its one cell is the whole."""
+        """The largest size, for the root; its only part is that one cell."""
         if statistic != "largest_size" or level != self._root:
             raise ValueError(f"statistic: {statistic!r} of {level!r} is not the largest size")
         return np.full(len(nodes), self._size, dtype=np.int64), np.arange(len(nodes) + 1, dtype=np.int64), nodes
@@ -164,7 +164,7 @@ class TrueSizes:
         return np.ascontiguousarray(table).reshape(-1), np.arange(len(nodes) + 1) * width, numbers.reshape(-1)
 
     def _first_size(self, level: str, statistic: Statistic) -> int:
-        """The size of the first cell: where the number of groups is public, tail counts do without it."""
+        """The size of the first cell: where the number of groups is public, tail counts leave it out."""
         return self._smallest + (1 if statistic == "tail_counts" and level in self._first_group else 0)
 
     def _first_groups(self, level: str) -> IntArray:
