@@ -16,7 +16,7 @@ import tallytree as tt
 from tallytree.pipeline import SizesArguments, plan_group_sizes
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
-from tallytree.private.tabulate.true_statistics import TrueSizes
+from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.sizes import Matching, SizesDomain
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tallytree as tt
-from tallytree.private.tabulate.contribution_bound import Bound
+from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.records import LeafKey
 
 LEVELS = ["state", "county", "town"]
@@ -45,7 +45,7 @@ def main() -> None:
             ("integer ids, distinct", "id", True),
             ("ids as text", "text", False),
         ]:
-            bound = Bound(column, M, bytes(32), distinct=distinct)
+            bound = ContributionBound(column, M, bytes(32), distinct=distinct)
             timed(name, unbounded, lambda bound=bound: engine.count_records(file, [key], bound=bound))
 
 

@@ -208,7 +208,7 @@ def test_rows_of_sizes_take_the_most_that_a_record_adds(areas):
 
 @pytest.mark.parametrize("bad", [[-1.0] * 9, [0.5] * 9, [None] + [1.0] * 8])
 def test_quantities_that_are_no_whole_numbers_are_refused(areas, bad):
-    with pytest.raises(ValueError, match=r"column 'cars' \(quantity\) must hold whole numbers"):
+    with pytest.raises(ValueError, match=r"column 'cars' \(quantity\) must hold integers"):
         entities(areas, records=HOUSEHOLDS.assign(cars=bad), quantity="cars")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import tallytree as tt
 from helpers.releases import EXACT, PEOPLE, PUBLIC, counts, flows, group_sizes
-from tallytree.ledger.book import Ledger
+from tallytree.ledger import Ledger
 
 
 @pytest.mark.parametrize("marker", ["_delta_log/0.json", "metadata/v1.metadata.json", ".hoodie/x"])

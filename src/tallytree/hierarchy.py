@@ -1,6 +1,6 @@
 """The public tree: levels root first, nodes numbered 0 … n−1 within their level.
 
-`Tree` is all that mechanisms know of the public side: questions answered for whole arrays of nodes at once. `Hierarchy`
+`Tree` is all that mechanisms know of the public side; its methods take and return arrays of nodes. `Hierarchy`
 holds such a tree in arrays; `tallytree.product.Product` crosses several without ever materialising the cross.
 """
 
@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray, concatenate_ranges
-from tallytree.sources.tables import read_public, text_column
+from tallytree.sources.public_tables import read_public
+from tallytree.sources.text_columns import text_column
 
 ROOT = "all"
 """The name of a root that was added above the supplied levels."""
@@ -69,7 +70,7 @@ class Hierarchy:
     Attributes:
         levels: names, root first; the first is `"all"` where a root was added.
         columns: the supplied level names; an added root has no column.
-        labels: per level, the nodes' own labels (a node is known by its whole path, so labels may repeat).
+        labels: per level, the nodes' own labels (a node is identified by its path, so labels may repeat).
         parent: per level, int64 (n,), the parent's number in the level above (empty for the root).
         first_child: per level but the last, int64 (n + 1,): node i's children are first_child[i] … first_child[i+1]−1.
     """

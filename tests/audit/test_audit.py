@@ -15,7 +15,8 @@ from tallytree.counts import CountsMechanism
 from tallytree.pipeline import CountsArguments, SizesArguments, plan_counts, plan_group_sizes
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
-from tallytree.private.tabulate.true_statistics import TrueCounts, TrueSizes
+from tallytree.private.tabulate.true_counts import TrueCounts
+from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.sizes import SizesDomain, SizesMechanism
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B"], "c": ["x", "y", "x"]}), ["s", "c"])

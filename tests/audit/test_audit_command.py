@@ -5,9 +5,9 @@ from typer.testing import CliRunner
 
 from tallytree.audit import auditing
 from tallytree.audit import library as library_of_audits
-from tallytree.audit.progress import case_progress
 from tallytree.cli.app import app
 from tallytree.measurements import Noise
+from tallytree.pipeline.progress import audit_progress
 from tallytree.private.noise.noise_source import KeyedNoise
 
 
@@ -77,7 +77,7 @@ def test_mistakes_are_one_line(arguments, message):
 def test_progress_is_drawn_where_it_is_wanted_and_nowhere_else(capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     for shown in (False, True):
-        with case_progress(shown, 2) as begin:
+        with audit_progress(shown, 2) as begin:
             begin("counts TopDown()")
             begin("[red] brackets")
         drawn = capsys.readouterr()

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree.ledger.book import Ledger
+from tallytree.ledger import Ledger
 from tallytree.release import Release
 
 SPEC = """\

@@ -12,7 +12,7 @@ from tallytree.accounting import plan_noise
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
-from tallytree.private.tabulate.true_statistics import TrueCounts
+from tallytree.private.tabulate.true_counts import TrueCounts
 
 
 @dataclass

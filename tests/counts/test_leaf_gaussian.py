@@ -16,7 +16,7 @@ from tallytree.counts.released_counts import ReleasedCounts, count_negative, cou
 from tallytree.evaluate.metrics import constraint_violations
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
-from tallytree.private.tabulate.true_statistics import TrueCounts
+from tallytree.private.tabulate.true_counts import TrueCounts
 
 LEAF_GAUSSIAN = tt.counts.LeafGaussian()
 PEOPLE = pa.table({"state": ["A"] * 60 + ["B"] * 40, "county": ["x"] * 50 + ["y"] * 10 + ["x"] * 40})

@@ -20,7 +20,7 @@ from tallytree.pipeline import CountsArguments, plan_counts
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.discrete import discrete_gaussian, discrete_laplace
 from tallytree.private.noise.noise_source import KeyedNoise
-from tallytree.private.tabulate.true_statistics import TrueCounts
+from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.solvers import simplex
 
 AREAS = tt.Hierarchy.from_table(

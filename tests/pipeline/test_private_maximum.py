@@ -16,7 +16,7 @@ from tallytree.pipeline.measured_maximum import within_measured_maximum
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise import entropy
 from tallytree.private.noise.noise_source import KeyedNoise
-from tallytree.private.tabulate.true_statistics import TrueSizes
+from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.sizes import PrivateMaximum, SizesDomain, level_estimates
 from tallytree.sizes.private_maximum import largest_published, margin
 

@@ -32,7 +32,7 @@ def test_the_statement_is_the_earlier_one_with_another_mechanism(areas, tmp_path
 
 
 def tt_ledger(path):
-    from tallytree.ledger.book import Ledger
+    from tallytree.ledger import Ledger
 
     return Ledger(path).dataset("homes")
 

@@ -15,7 +15,8 @@ from tallytree.accounting import plan_noise
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise, OpenDPNoise
-from tallytree.private.tabulate.true_statistics import TrueCounts, TrueSizes
+from tallytree.private.tabulate.true_counts import TrueCounts
+from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.release import measured_table as measured_module
 from tallytree.release.measured_table import MeasuredTable
 from tallytree.sizes import SizesDomain

@@ -33,7 +33,7 @@ def test_a_negative_number_has_an_interval_from_zero():
 def test_the_quantile_is_that_of_the_normal_distribution_and_of_student_for_estimates(alpha):
     assert quantile(alpha, None) == pytest.approx(stats.norm.ppf(1 - alpha / 2), rel=1e-9)
     for replicates in (MIN_REPLICATES, 20, 50, 10_000):
-        assert quantile(alpha, replicates) == pytest.approx(stats.t.ppf(1 - alpha / 2, replicates), rel=5e-3)
+        assert quantile(alpha, replicates) == pytest.approx(stats.t.ppf(1 - alpha / 2, replicates), rel=1e-12)
 
 
 @given(

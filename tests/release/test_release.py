@@ -187,9 +187,7 @@ def test_a_manifest_that_lacks_something_is_not_a_whole_release(release, tmp_pat
     manifest = json.loads((folder / "release.json").read_text(encoding="utf-8"))
     change(manifest)
     (folder / "release.json").write_text(json.dumps(manifest))
-    message = (
-        rf"folder: '.*out' is not a complete release; its release\.json has no usable {lacking}; take a fresh"
-    )
+    message = rf"folder: '.*out' is not a complete release; its release\.json has no usable {lacking}; take a fresh"
     with pytest.raises(ValueError, match=message):
         tt.Release.load(folder)
 

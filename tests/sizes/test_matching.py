@@ -7,7 +7,7 @@ from tallytree.accounting import plan_noise
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
-from tallytree.private.tabulate.true_statistics import TrueSizes
+from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.sizes import SizesDomain, level_estimates
 
 ESTIMATORS = ["cumulative", "sorted", "naive", {"all": "sorted", "state": "cumulative", "county": "naive"}]

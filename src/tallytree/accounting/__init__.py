@@ -1,9 +1,9 @@
 """What noise costs, and how much noise a budget asks for. Every rounding is towards more privacy.
 
 Levels compose, adaptively chosen ones too, such as those whose sizes are clamped to a largest size that was measured
-first; the nodes of one level share one bound, because `sensitivity` is that of the whole level. Adaptive composition is
-that of pure ε (Dwork, Rothblum and Vadhan 2010), of ρ (Bun and Steinke 2016, Lemma 2.3), and of privacy-loss
-distributions (see `pld`). How levels compose depends on the budget:
+first; the nodes of one level share one bound, because `sensitivity` is that of all nodes together. Adaptive
+composition is that of pure ε (Dwork, Rothblum and Vadhan 2010), of ρ (Bun and Steinke 2016, Lemma 2.3), and of
+privacy-loss distributions (see `pld`). How levels compose depends on the budget:
 
 * pure ε: discrete Laplace noise, and the levels' ε add up (`calibration`);
 * ρ: discrete Gaussian noise, and the levels' ρ add up (`calibration`);
@@ -12,7 +12,7 @@ distributions (see `pld`). How levels compose depends on the budget:
 
 A release that publishes only the counts above a threshold measures one level, and composes nothing (`stability`).
 
-`plan` brings these together. `docs/accounting.md` compares them.
+`noise_plan` combines these. `docs/accounting.md` compares them.
 """
 
 from tallytree.accounting.calibration import Grid, gaussian_for, laplace_for, privacy_cost

@@ -5,7 +5,7 @@ A large noise variable is put together from small independent ones, its digits, 
 * `LaplaceHigh` and `LaplaceLow`. G geometric with ratio r = exp(-1/s) is B·(high digit) + (low digit), and those two
   are independent, as r^g is a product. The noise is G with probability 1/(1 + r) and else -1 - G, which gives |k| the
   weight r^|k| on either side and zero one weight only. The digits of |X| or of X are not independent.
-* `Gaussian`, the noise itself; `HalfGaussian`, the high digit of a proposal (see `samplers.GaussianDigits`).
+* `Gaussian`, the noise itself; `HalfGaussian`, the high digit of a proposal (see `gaussian_digits`).
 """
 
 from __future__ import annotations
@@ -108,10 +108,10 @@ class LaplaceLow:
     def cdf(self, k: int, bits: int) -> Enclosure:
         """(1 - r^(k + 1))/(1 - r^base); both differences may be as small as 1/scale, hence the spare bits."""
         precision = bits + _SPARE_BITS
-        part, whole = (
+        part, total = (
             one_minus(exp_minus(exponent / self.scale, precision), precision) for exponent in (k + 1, self.base)
         )
-        return coarser(over(part, whole, precision), _SPARE_BITS)
+        return coarser(over(part, total, precision), _SPARE_BITS)
 
     def lower_tails(self, bits: int) -> Iterator[Enclosure]:
         """There are none."""
@@ -121,11 +121,11 @@ class LaplaceLow:
         """(r^(k + 1) - r^base)/(1 - r^base) for k = 0..base-2."""
         precision = bits + 2 * _SPARE_BITS
         ratio, least = (exp_minus(exponent / self.scale, precision) for exponent in (1, self.base))
-        whole = one_minus(least, precision)
+        total = one_minus(least, precision)
         power = ratio
         for _ in range(self.base - 1):
             difference = max(0, power[0] - least[1]), power[1] - least[0]
-            yield coarser(over(difference, whole, precision), 2 * _SPARE_BITS)
+            yield coarser(over(difference, total, precision), 2 * _SPARE_BITS)
             power = times(power, ratio, precision)
 
 

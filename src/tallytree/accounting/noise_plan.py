@@ -27,7 +27,7 @@ class Asked:
     Attributes:
         level: its name.
         statistic: what is measured.
-        sensitivity: of the whole level, for one neighbouring change.
+        sensitivity: of the level, all its nodes together, for one neighbouring change.
         share: its share of the budget.
     """
 
@@ -45,7 +45,7 @@ class LevelPlan:
         level: its name.
         statistic: what is measured.
         share: its share of the budget.
-        sensitivity: of the whole level, for one neighbouring change.
+        sensitivity: of the level, all its nodes together, for one neighbouring change.
         noise: the noise added to every cell.
     """
 

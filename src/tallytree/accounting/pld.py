@@ -6,14 +6,14 @@ of one discrete Gaussian mechanism per shifted cell, each with its shift as sens
 symmetric about 0, so neither the sign of a shift matters, nor which of the two neighbours is observed, nor which cells
 are shifted: the pattern alone fixes the pair of distributions. A pattern that is part of another is dominated by it
 (cells that are not looked at), so where one pattern holds all others, its pair dominates every neighbouring pair of the
-level. Where none does (a histogram under `change_one`, several records per person) nothing is claimed here, and `plan`
-counts in ρ.
+level. Where none does (a histogram under `change_one`, several records per person) nothing is claimed here, and
+`noise_plan` counts in ρ.
 
-**Adaptive levels.** In a descent, what is measured at one level depends on the noisy values above. Pairs that dominate
-every mechanism that may be chosen compose as if they had been fixed beforehand (Zhu, Dong and Wang 2022, "Optimal
-Accounting of Differential Privacy via Characteristic Function", Theorem 10). Leaving out pruned cells is to look at
-part of a level, which its pair dominates; to clamp sizes to a K that was measured turns a level's pattern into part of
-itself, whatever K came out.
+**Adaptive levels.** In top-down pruning, what is measured at one level depends on the noisy values above. Pairs that
+dominate every mechanism that may be chosen compose as if they had been fixed beforehand (Zhu, Dong and Wang 2022,
+"Optimal Accounting of Differential Privacy via Characteristic Function", Theorem 10). Leaving out pruned cells is to
+look at part of a level, which its pair dominates; to clamp sizes to a K that was measured turns a level's pattern into
+part of itself, whatever K came out.
 
 **How it is computed.** By `dp-accounting`: every discrete Gaussian is put on a grid of losses by connecting the dots
 (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022), which never makes δ(ε) smaller, and convolved by FFT; mass cut
@@ -141,14 +141,14 @@ def _composed(mechanisms: Curves, delta: Fraction) -> Any:
 
     variance = sum(times * shift**2 / float(scale) ** 2 for scale, shift, times in mechanisms)
     interval, tail = math.sqrt(variance) / _POINTS, float(delta) * 1e-7
-    whole = None
+    composed = None
     for scale, shift, times in mechanisms:
         one = privacy_loss_distribution.from_discrete_gaussian_mechanism(
             _float_down(scale), sensitivity=shift, value_discretization_interval=interval, use_connect_dots=True
         )
         several = one.self_compose(times, tail) if times > 1 else one
-        whole = several if whole is None else whole.compose(several, tail)
-    return whole
+        composed = several if composed is None else composed.compose(several, tail)
+    return composed
 
 
 def _gaussian_delta(epsilon: float, rho: float) -> float:

@@ -79,7 +79,7 @@ thresholds, and no clamped size moves further, so a larger z counts as that (`ef
 
 **A bound that is enforced** (`person`). What is tabulated of people's records is, of each person, at most m records
 (with `distinct`, at most m distinct leaves): a function of a key and of that person's records alone
-(`tabulate.people`). So for every key, data sets that differ in one person's records, however many those are, are
+(`contribution_bound`). So for every key, data sets that differ in one person's records, however many those are, are
 tabulated from kept records that differ in one person's, at most m of them: what is said above holds of the kept
 records, for people with any number of records. The key is drawn independently of the records, so the same loss bounds
 the release together with the key, and without it. How many records are kept changes with a person's, so the total is

@@ -59,7 +59,7 @@ class StableLevel:
 
     Attributes:
         level: its name.
-        sensitivity: of the whole level, for one neighbouring change.
+        sensitivity: of the level, all its nodes together, for one neighbouring change.
         most_lost: m, the most records that one neighbouring change takes away.
         noise: the noise added to every cell that has records.
         threshold: t, the least noisy count that is published.

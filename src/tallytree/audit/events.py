@@ -1,11 +1,12 @@
-"""The search for the event that tells two data sets apart best.
+"""The search for the event that distinguishes two data sets best.
 
 An event says that a score of a run's numbers is at least, at most or equal to a value. The scores:
 
-* the log-likelihood ratio under the claimed noise, whole and per level (the best there is, if the claim is true);
+* the log-likelihood ratio under the claimed noise, of all levels together and of each level (the best score, if the
+  claim is true);
 * the linear discriminant, which weighs all cells so that the two data sets are far apart for the noise that was *seen*:
   it finds every weighted sum of cells in which noise cancels;
-* single cells, and sums and differences of two, in which a noise that two cells share shows up as no noise at all.
+* single cells, and sums and differences of two, in which noise that two cells share cancels.
 
 An event is chosen on one part of the runs and counted on the rest, so the choice does not bias the count.
 """

@@ -28,10 +28,10 @@ from tallytree.audit.runs import all_cells
 from tallytree.compute.arrays import IntArray
 from tallytree.measurements import Noise
 from tallytree.private.measurer import TrueStatistics
-from tallytree.private.tabulate.true_statistics import TrueSizes
+from tallytree.private.tabulate.true_sizes import TrueSizes
 
 LOSS_VALUES = 2**19
-"""Values of the privacy loss that are told apart in `exact_delta`."""
+"""Points of the grid of privacy losses in `exact_delta`."""
 
 FLOOR = 1e-12
 """What floating-point transforms of that length may add up to; `exact_delta` is less by this."""

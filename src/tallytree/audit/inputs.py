@@ -13,7 +13,8 @@ import numpy.typing as npt
 from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.private.measurer import TrueStatistics
-from tallytree.private.tabulate.true_statistics import TrueCounts, TrueSizes
+from tallytree.private.tabulate.true_counts import TrueCounts
+from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain
 from tallytree.terms import Neighboring
@@ -47,7 +48,7 @@ def counts_inputs(tree: Hierarchy | Product, *, distinct: bool = False) -> Input
         return TrueCounts(tree, present, records[present], distinct=distinct)
 
     def parse(given: Any, argument: str) -> IntArray:
-        records = _whole_numbers(given, argument)
+        records = _integers(given, argument)
         if records.shape != (leaves,):
             raise ValueError(f"{argument}: {len(records)} counts were given, but the tree has {leaves} leaves")
         return records
@@ -94,14 +95,14 @@ def group_lists(given: Any, argument: str, domain: SizesDomain) -> list[IntArray
     """For every leaf the sizes of its groups.
 
     Raises:
-        ValueError: another number of leaves than the hierarchy has, or sizes that are not whole numbers ≥ 0.
+        ValueError: another number of leaves than the hierarchy has, or sizes that are not integers ≥ 0.
         TypeError: not a list of lists of integers.
     """
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise TypeError(f"{argument}: {given!r} must be a list with the list of group sizes of every leaf")
     if len(given) != domain.hierarchy.n_leaves:
         raise ValueError(f"{argument}: it lists {len(given)} leaves, but the hierarchy has {domain.hierarchy.n_leaves}")
-    return [_whole_numbers(sizes, f"{argument}[{leaf}]") for leaf, sizes in enumerate(given)]
+    return [_integers(sizes, f"{argument}[{leaf}]") for leaf, sizes in enumerate(given)]
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ class Neighborhood:
         return np.unique(np.array(amounts).astype(np.int64), axis=0)
 
 
-def _whole_numbers(given: Any, argument: str) -> IntArray:
+def _integers(given: Any, argument: str) -> IntArray:
     array = np.asarray(given)
     if array.size == 0 and array.ndim == 1:
         return np.empty(0, dtype=np.int64)

@@ -19,7 +19,7 @@ from tallytree.audit.views import Publisher, cell_labels, log_likelihood_ratio
 from tallytree.compute.arrays import IntArray, NumberArray, concatenate_ranges
 from tallytree.private.measurer import TrueStatistics
 from tallytree.private.noise.noise_source import NoiseSource
-from tallytree.private.tabulate.true_statistics import TrueSizes
+from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.sizes.private_maximum import largest_published
 
 

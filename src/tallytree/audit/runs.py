@@ -1,9 +1,9 @@
 """Many runs at once: every noisy measurement that a plan allows, as one array of (runs, cells) per level.
 
-What a mechanism sees is part of this, whatever it asks for and in whatever order: a cell has one noisy value, which is
-what a `Measurer` with keyed noise answers however often it is asked. All that is published is computed from it. So the
-joint distribution of a run's cells, over all levels, is all that can tell two data sets apart, and a fault that shows
-in nothing less, such as noise that two cells share, is in it.
+A mechanism sees a part of this, whatever it measures and in whatever order: a cell has one noisy value, which a
+`Measurer` with keyed noise returns at every call. All that is published is computed from it. So any difference between
+two data sets that a release can show is in the joint distribution of a run's cells over all levels. This includes
+faults that single cells do not show, such as noise that two cells share.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tallytree.private.noise.noise_source import NoiseSource
 
 @dataclass(frozen=True, eq=False)
 class LevelRuns:
-    """One level, measured whole in every run.
+    """One level, measured at all nodes in every run.
 
     Attributes:
         planned: what is measured, and with which noise.
@@ -57,7 +57,7 @@ def draw_these_runs(
     """Measure every level of the plan in the runs of these numbers, int64 (n,).
 
     A run is in the high bits of a cell's number, at the same place for all levels: every run has noise of its own, and
-    a source that mistakes one node, or one level, for another does so in every run.
+    a source that confuses one node, or one level, with another does so in every run.
     """
     drawn = {}
     for level, planned in plan.levels.items():
@@ -72,7 +72,7 @@ def draw_these_runs(
 
 
 class ReplayMeasurer:
-    """Answers a mechanism from one run's cells; it is to the mechanism what a `Measurer` is."""
+    """Measures for a mechanism from the cells of one run, in place of a `Measurer`."""
 
     def __init__(self, levels: Mapping[str, LevelRuns], run: int) -> None:
         self._levels = levels

@@ -3,7 +3,7 @@
 A cell shows either nothing or a number from the threshold on, and cells are independent. Numbers beyond both true
 counts have one and the same likelihood ratio; so a cell has a few classes of outcomes, and the hockey-stick divergence
 Σ max(0, P − e^ε·P') over the classes of all cells that differ is exact, but for the rounding of 60 digits. It is not
-symmetric: both directions count. Nothing of the proof in `privacy.accounting.stability` is used, only the law of noise.
+symmetric: both directions count. Nothing of the proof in `accounting.stability` is used, only the law of noise.
 """
 
 from __future__ import annotations

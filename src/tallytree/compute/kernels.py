@@ -22,6 +22,10 @@ def kernel(function: Function) -> Function:
     Where neither can be written to, it is compiled anew in every process (some seconds); the environment variable
     `NUMBA_CACHE_DIR` names another place. Kernels release the GIL, so a thread pool runs them side by side. They take
     and return arrays and numbers only.
+
+    Cached code is used for exactly the sources that it was compiled from, by setting `_source_stamp`, a private
+    attribute of numba: the only public setting, `numba.config.CACHE_DIR`, holds for the entire process and would move
+    the cached code of other libraries too. Where a version of numba has no such attribute, nothing is cached.
     """
     try:
         compiled = numba.njit(cache=True, nogil=True)(function)
@@ -30,18 +34,18 @@ def kernel(function: Function) -> Function:
             raise
         logger.info("no folder for compiled code can be written to; set NUMBA_CACHE_DIR to compile once only")
         return cast(Function, numba.njit(nogil=True)(function))
-    # A kernel contains the code of those it calls, but numba looks at its own file only when it judges whether cached
-    # code is stale. A mended sampler must never run as it was before: the code is good for these sources and no others.
+    # Compiled code contains the kernels that it calls, but numba compares only the kernel's own file to decide whether
+    # cached code is stale. After a correction in one file, the cached callers in other files would run the old code.
     index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if not hasattr(index, "_source_stamp"):
-        return cast(Function, numba.njit(nogil=True)(function))  # another numba, whose cache cannot be told
+        return cast(Function, numba.njit(nogil=True)(function))  # an unknown version of numba
     index._source_stamp = sources_digest()
     return cast(Function, compiled)
 
 
 @cache
 def sources_digest() -> str:
-    """A digest of every file of the package that has a kernel."""
+    """A digest of every file of tallytree that has a kernel, in any of its packages."""
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         source = path.read_bytes()

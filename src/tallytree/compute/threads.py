@@ -12,13 +12,27 @@ Item = TypeVar("Item")
 Done = TypeVar("Done")
 
 
-def side_by_side(work: Callable[[Item], Done], items: Iterable[Item]) -> Iterator[Done]:
+def available_threads() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def side_by_side(work: Callable[[Item], Done], items: Iterable[Item], *, threads: int | None = None) -> Iterator[Done]:
     """Do the work for every item in threads; results come in the order of the items.
 
     Items are taken in the caller's thread, one after the other, and no more are held at once than there are threads and
-    one: so they may be large, and come from what must not be used from several threads.
+    one: so they may be large, and come from what must not be used from several threads. After an error nothing runs any
+    more when it reaches the caller.
+
+    Args:
+        work: what is done with an item.
+        items: read one by one.
+        threads: how many; at most 1 does all work in the caller's thread, None takes one per processor.
     """
-    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    workers = available_threads() if threads is None else threads
+    if workers <= 1:
+        yield from map(work, items)
+        return
     running: deque[Future[Done]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         for item in items:

@@ -1,5 +1,7 @@
 """The ledger: what was spent on which data set, recorded before any noise is drawn."""
 
-from tallytree.ledger.book import Account, Ledger
+from tallytree.ledger.account import Account
+from tallytree.ledger.dataset_names import checked_name
+from tallytree.ledger.ledger import Ledger
 
-__all__ = ["Account", "Ledger"]
+__all__ = ["Account", "Ledger", "checked_name"]

@@ -11,7 +11,7 @@ import numpy as np
 from tallytree.accounting import NoisePlan
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import NoiseSource
-from tallytree.private.tabulate.true_statistics import TrueSizes
+from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.sizes import SizesDomain
 from tallytree.sizes.private_maximum import largest_published
 

@@ -17,9 +17,9 @@ from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, re
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise import entropy
 from tallytree.private.noise.noise_source import NoiseSource
-from tallytree.private.tabulate.contribution_bound import Bound
+from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.records import LeafKey
-from tallytree.private.tabulate.true_statistics import TrueCounts
+from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.product import Product
 from tallytree.release.released_tables import count_tables
 from tallytree.release.statement import TOTAL_IS_PUBLIC, privacy_statement
@@ -149,10 +149,10 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
         """Whether the number of records is published exactly: it is public, and the mechanism keeps it."""
         return self.terms.total_is_public and self.mechanism.keeps_total
 
-    def _contribution_bound(self) -> Bound | None:
+    def _contribution_bound(self) -> ContributionBound | None:
         """What counts of one person, chosen by a key of its own: the noise key must not exist before the statistics."""
         given = self.arguments
         if given.person is None:
             return None
         key = entropy.derive(release_key(given), "records that count")
-        return Bound(given.person, given.max_contributions, key, distinct=given.distinct)
+        return ContributionBound(given.person, given.max_contributions, key, distinct=given.distinct)

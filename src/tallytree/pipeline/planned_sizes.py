@@ -20,7 +20,7 @@ from tallytree.private.engines import Engine
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import NoiseSource
 from tallytree.private.tabulate.records import LeafKey
-from tallytree.private.tabulate.true_statistics import TrueSizes
+from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.release.released_tables import about_size_tables, size_tables
 from tallytree.release.statement import privacy_statement
 from tallytree.sizes import SizesDomain, SizesMechanism

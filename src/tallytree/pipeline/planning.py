@@ -17,8 +17,7 @@ from tallytree.accounting.sensitivity import Sensitivity, largest_size_sensitivi
 from tallytree.accounting.spending import Loss, Posting
 from tallytree.budget import Budget, BudgetSplit, shares
 from tallytree.hierarchy import Tree, nodes_per_level
-from tallytree.ledger import Account, Ledger
-from tallytree.ledger.book import checked_name
+from tallytree.ledger import Account, Ledger, checked_name
 from tallytree.measurements import Statistic
 from tallytree.pipeline.arguments import SharedArguments
 from tallytree.private.engines import Engine, Local

@@ -1,4 +1,4 @@
-"""Progress at a terminal: which level is being measured, of how many."""
+"""Progress at a terminal: of the levels that are measured, of equal steps, and of audits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def level_progress(shown: bool, levels: Collection[str]) -> Iterator[Callable[[str], None]]:
-    """A callback to be told each level as it begins; draws a bar on standard error where `shown`."""
+    """A callback that is called with each level as it begins; draws a bar on standard error where `shown`."""
     if not shown:
         yield lambda level: None
         return
@@ -42,3 +42,25 @@ def step_progress(shown: bool, total: int, what: str) -> Iterator[Callable[[], N
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task(what, total=total)
         yield lambda: bars.advance(task)
+
+
+@contextmanager
+def audit_progress(shown: bool, audits: int) -> Iterator[Callable[[str], None]]:
+    """A callback that is called with each audit's name as it begins; draws a bar on standard error where `shown`."""
+    if not shown:
+        yield lambda name: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} audits"))
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True, markup=False), transient=True) as bars:
+        task = bars.add_task("", total=audits)
+        begun = 0
+
+        def begin(name: str) -> None:
+            nonlocal begun
+            bars.update(task, description=name, completed=begun)
+            begun += 1
+
+        yield begin

@@ -26,7 +26,8 @@ from tallytree.postprocess.squared_errors import looked_up
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise import entropy
 from tallytree.private.noise.noise_source import KeyedNoise, NoiseSource
-from tallytree.private.tabulate.true_statistics import TrueCounts, TrueSizes
+from tallytree.private.tabulate.true_counts import TrueCounts
+from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain, SizesMechanism
 from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree

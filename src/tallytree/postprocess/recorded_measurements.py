@@ -22,7 +22,7 @@ from tallytree.measurements import Distribution, Measurement, Noise, Statistic
 from tallytree.release import Release
 from tallytree.release.paths import node_numbers
 from tallytree.sizes.domain import SizesDomain
-from tallytree.sources.tables import text_column
+from tallytree.sources.text_columns import text_column
 
 MAX_VALUE = 2**62
 """No noisy value is larger, so that sums with it stay within 64 bits (see `privacy.scales.MAX_NOISE`)."""

@@ -1,4 +1,4 @@
-"""The `Measurer`: the only door to the private statistics."""
+"""The `Measurer`, which adds noise: mechanisms see private statistics only through its noisy answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TrueStatistics(Protocol):
     ) -> tuple[IntArray, IntArray, IntArray]:
         """True values of `nodes`, the offsets where each node's begin, and the cells' numbers within the level.
 
-        With a `part`, of one node, only the cells part[0] … part[1] − 1, numbered as they are in the whole.
+        With a `part`, of one node, only the cells part[0] … part[1] − 1, numbered as among all of its cells.
         """
 
 
@@ -86,7 +86,7 @@ class Measurer:
         statistics: the true values.
         plan: the noise and statistic of every level that may be measured.
         source: where the noise comes from.
-        on_measure: called with a level's name before it is measured (for progress; it learns nothing private).
+        on_measure: called with a level's name before it is measured (for progress; the name is public).
     """
 
     def __init__(
@@ -117,11 +117,12 @@ class Measurer:
     ) -> Measurement:
         """Noisy values of `statistic` at `nodes` (int64 (n,), distinct) of `level`.
 
-        Whoever asks is not trusted: only the plan's own names, a checked copy of `nodes` and plain integers meet
-        the true values. With `cells`, the cells cells[0] … cells[1] − 1 of a single node: a cell's noise belongs to its
-        number, so it is the noise that the cell has when its node is measured whole, and parts of a level's query, as
-        nodes are, cost no more than the whole. A part begins at 0 or where the last one ended, so that what is kept is
-        a beginning of the node's cells, in order.
+        Arguments are untrusted: names come from the plan; nodes are copied and checked; cells become plain integers.
+
+        With `cells`, the cells cells[0] … cells[1] − 1 of a single node. A cell's noise is a function of its number, so
+        it is the same as when all cells of the node are measured at once. Parts of a node, like single nodes, are parts
+        of the level's query and cost no more than it. A part begins at 0 or where the last one ended, so that the kept
+        cells are the first ones of the node, in order.
 
         Raises:
             BudgetExceeded: the plan has no such measurement.
@@ -153,11 +154,11 @@ class Measurer:
         return measurement
 
     def measure_stable(self, level: str) -> Measurement:
-        """The nodes of `level` whose noisy count passed the threshold, with that count; asked again, the same.
+        """The nodes of `level` whose noisy count passed the threshold, with that count; the same at every call.
 
-        Nodes without records get no noise, and which ones those are would be a private fact: so the threshold is
-        applied here, and neither what is returned nor what is logged tells a node that was left out from one without
-        records. See `privacy.accounting.stability`.
+        Nodes without records get no noise, and which nodes these are is private. So the threshold is applied here:
+        neither the result nor the log distinguishes a node that was left out from a node without records. See
+        `accounting.stability`.
 
         Raises:
             BudgetExceeded: the plan has no threshold for this level.

@@ -1,1 +1,1 @@
-"""Tables where they lie: files, data frames, Arrow, DuckDB relations."""
+"""Tables that users give: files, data frames, Arrow, DuckDB relations."""

@@ -22,7 +22,7 @@ from tallytree.private.noise.discrete import (
     opendp_laplace,
 )
 from tallytree.private.noise.entropy import derive, key_from_seed
-from tallytree.private.noise.samplers import sampler_of_laplace
+from tallytree.private.noise.sampler_by_scale import sampler_of_laplace
 
 KEY = key_from_seed(2020)
 DRAWS = 400_000

@@ -123,7 +123,7 @@ class TestNumbers:
     )
     def test_other_text_in_csv(self, engine: Local, tmp_path: Path, text: str, refuses: Any) -> None:
         (tmp_path / "n.csv").write_text(f"leaf,n\n1,{text}\n2,{NUMBER}\n")
-        with refuses(ValueError, "records", "'n' (count)", "whole numbers"):
+        with refuses(ValueError, "records", "'n' (count)", "integers"):
             engine.count_records(tmp_path / "n.csv", [LEAF], count="n")
 
     @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ class TestNumbers:
         table = pa.table({"leaf": ["1", "2"], "good": [1, 2], "n": pa.array(values)})
         pq.write_table(table, tmp_path / "n.parquet")
         for records in (table, tmp_path / "n.parquet"):
-            with refuses(ValueError, "mine: column 'n'", f"({column})", "must hold whole numbers", "correct or drop"):
+            with refuses(ValueError, "mine: column 'n'", f"({column})", "must hold integers", "correct or drop"):
                 if column == "count":
                     engine.count_records(records, [LEAF], count="n", argument="mine")
                 else:

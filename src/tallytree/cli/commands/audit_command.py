@@ -31,11 +31,11 @@ def audit(
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.audit.library import library_cases
-        from tallytree.audit.progress import case_progress
+        from tallytree.pipeline.progress import audit_progress
 
         cases = library_cases(epsilon, mechanism)
         results = []
-        with case_progress(sys.stderr.isatty(), len(cases)) as begin:
+        with audit_progress(sys.stderr.isatty(), len(cases)) as begin:
             for case in cases:
                 begin(case.name)
                 results.append(case.run(runs=runs))

@@ -20,7 +20,7 @@ def show_ledger(
     """List the releases in LEDGER, what they spent, and limits."""
     with errors_in_one_line(debug=context.obj):
         from tallytree.cli.rendering.ledgers import ledger_json, show_datasets
-        from tallytree.ledger.book import Ledger
+        from tallytree.ledger import Ledger
 
         opened = Ledger(ledger)
         found = opened.datasets() if dataset is None else (opened.dataset(dataset),)
@@ -59,7 +59,7 @@ def limit(
     with errors_in_one_line(debug=context.obj):
         from tallytree.budget import Budget
         from tallytree.cli.rendering.ledgers import show_account
-        from tallytree.ledger.book import Ledger
+        from tallytree.ledger import Ledger
         from tallytree.spec.scalars import written_number
 
         amounts: dict[str, Any] = {

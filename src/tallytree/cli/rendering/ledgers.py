@@ -12,7 +12,7 @@ from tallytree.accounting.amounts import float_up
 from tallytree.accounting.spending import DataSet, Entry, granted, shown
 from tallytree.cli.failures import in_one_line
 from tallytree.cli.rendering.terminal import fitted_table, open_console, printable, show_line
-from tallytree.ledger.book import Ledger
+from tallytree.ledger import Ledger
 
 if TYPE_CHECKING:
     from rich.console import Console

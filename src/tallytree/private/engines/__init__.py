@@ -1,7 +1,12 @@
-"""Where the work on the records runs: the same names in each engine."""
+"""The engines, which tabulate private records: the same methods and the same statistics in each."""
+
+from typing import Any
 
 from tallytree.private.engines.engine import Engine
 from tallytree.private.engines.local import Local
 from tallytree.private.engines.remembering import Remembering
 
-__all__ = ["Engine", "Local", "Remembering"]
+ENGINES: dict[str, type[Any]] = {engine.name: engine for engine in (Local,)}
+"""The engines that a spec can choose, by name; a second one is added here."""
+
+__all__ = ["ENGINES", "Engine", "Local", "Remembering"]

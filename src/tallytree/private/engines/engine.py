@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from tallytree.private.tabulate.contribution_bound import Bound
+from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.leaf_statistics import LeafCounts, LeafGroups
 from tallytree.private.tabulate.records import LeafKey
 from tallytree.terms import OnUnknown
@@ -14,6 +14,14 @@ from tallytree.terms import OnUnknown
 @runtime_checkable
 class Engine(Protocol):
     """Tabulates records; implemented by `Local`. Every engine returns the same statistics for the same records."""
+
+    @property
+    def name(self) -> str:
+        """Its name in specs, which is its key in `tallytree.private.engines.ENGINES`."""
+
+    @property
+    def software(self) -> tuple[str, ...]:
+        """The packages that it tabulates with, whose versions a statement lists."""
 
     def check_counts(
         self, table: Any, keys: Sequence[LeafKey], *, count: str | None, argument: str, person: str | None = None
@@ -34,7 +42,7 @@ class Engine(Protocol):
         count: str | None,
         on_unknown: OnUnknown,
         argument: str,
-        bound: Bound | None = None,
+        bound: ContributionBound | None = None,
     ) -> LeafCounts:
         """The number of records of every combination of leaves that has any; with a bound, of those that count."""
 

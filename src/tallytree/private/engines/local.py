@@ -1,4 +1,4 @@
-"""Work on this machine, with DuckDB."""
+"""Tabulation on this machine, with DuckDB."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from tallytree.private.tabulate.contribution_bound import Bound
+from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
 from tallytree.private.tabulate.records import LeafKey, Records, Wanted, check_records, close
 from tallytree.terms import OnUnknown
@@ -24,11 +24,11 @@ _MEMORY = re.compile(r"\d+(\.\d+)?\s*([KMGT]i?)?B", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Local:
-    """Tabulates on this machine; larger than memory is no obstacle, since DuckDB spills to disk.
+    """Tabulates on this machine; records may be larger than memory, since DuckDB spills to disk.
 
-    Spilled rows lie in a folder of its own (mode 0700) that is removed at the end and after an error. A process that is
-    killed (or terminated, where nothing turns that into an exception, as the command line does) cannot remove it: look
-    for `tallytree-*` in `temp_directory`.
+    Spilled rows lie in a separate folder (mode 0700) that is removed at the end and after an error. A process that is
+    killed cannot remove it: look for `tallytree-*` in `temp_directory`. The same holds for a process that is
+    terminated, unless the program turns the signal into an exception, as the command line does.
 
     Attributes:
         memory_limit: for the grouping, e.g. `"4GB"`; by default 80 % of the machine's memory.
@@ -43,6 +43,9 @@ class Local:
     memory_limit: str | None = None
     threads: int | None = None
     temp_directory: str | os.PathLike[str] | None = None
+
+    name: ClassVar[str] = "duckdb"
+    software: ClassVar[tuple[str, ...]] = ("duckdb",)
 
     def __post_init__(self) -> None:
         if self.memory_limit is not None:
@@ -90,12 +93,12 @@ class Local:
         count: str | None = None,
         on_unknown: OnUnknown = "error",
         argument: str = "records",
-        bound: Bound | None = None,
+        bound: ContributionBound | None = None,
     ) -> LeafCounts:
         """Count records per combination of leaves, one leaf per key.
 
         Args:
-            table: the records (see `tallytree.sources.tables.locate`); a stream is read once.
+            table: the records (see `tallytree.sources.locate.locate`); a stream is read once.
             keys: the columns that say where a record belongs.
             count: a column with the number of records that a row stands for (≥ 0); None: each row is one.
             on_unknown: what to do with a record outside a hierarchy: raise, or leave it out.
@@ -104,7 +107,7 @@ class Local:
 
         Raises:
             ValueError: a missing column; a null key; a null id of a person; a record outside the hierarchy; a count
-                that is not a whole number from 0 to 2^62, or counts that add up to more. Of the records, messages name
+                that is not an integer from 0 to 2^62, or counts that add up to more. Of the records, messages name
                 only the path of one outside the hierarchy.
             TypeError: a column's type does not fit its use; `table` is not a table.
             MemoryError: memory, or room for spilled rows, ran out.
@@ -138,7 +141,7 @@ class Local:
         A group's size is its number of rows, or the sum of their quantities.
 
         Args:
-            table: the members (see `tallytree.sources.tables.locate`); a stream is read once.
+            table: the members (see `tallytree.sources.locate.locate`); a stream is read once.
             key: the columns that say where a member belongs.
             group: the column with the group's id (text, integer or another exact scalar).
             quantity: a column with what each row adds to its group's size (≥ 0); None: 1.
@@ -180,7 +183,7 @@ class Local:
         """Count groups per leaf and size, from rows that each state a leaf, a size and a number of groups.
 
         Args:
-            table: the rows (see `tallytree.sources.tables.locate`); those of one leaf and size add up.
+            table: the rows (see `tallytree.sources.locate.locate`); those of one leaf and size add up.
             key: the columns that name the leaf.
             size: the column with the size.
             groups: the column with the number of groups of that size.

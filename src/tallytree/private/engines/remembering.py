@@ -17,8 +17,8 @@ class Remembering:
 
     An experiment releases one table hundreds of times, and tabulating is most of the time of a release of flows. The
     statistics are private like the records, and are kept in memory only. Tables that could have changed in between
-    (files, data frames, relations) are tabulated every time, and so is what a bound on people's records chooses, since
-    its key is another each time. Do not change an array that a pyarrow table was made of: it would not be noticed.
+    (files, data frames, relations) are tabulated every time, and so are tables with a contribution bound, whose key
+    differs each time. Do not change an array that a pyarrow table was made of: the old statistics would be returned.
 
     Args:
         engine: which tabulates; `Local()` by default.
@@ -26,12 +26,24 @@ class Remembering:
 
     def __init__(self, engine: Engine | None = None) -> None:
         self._engine: Any = Local() if engine is None else engine
-        # A table and a hierarchy are told by their identity; the entry holds them, so that it is not given to others.
+        # A table and a hierarchy are compared by `id`; the entry holds them, so that no other object gets the same id.
         self._kept: dict[Any, tuple[Any, Any]] = {}
 
     def __repr__(self) -> str:
         """The engine; nothing of the statistics."""
         return f"Remembering({self._engine!r})"
+
+    @property
+    def name(self) -> str:
+        """That of the engine."""
+        name: str = self._engine.name
+        return name
+
+    @property
+    def software(self) -> tuple[str, ...]:
+        """That of the engine."""
+        software: tuple[str, ...] = self._engine.software
+        return software
 
     def check_counts(self, *arguments: Any, **options: Any) -> None:
         """As the engine does."""
@@ -65,8 +77,8 @@ class Remembering:
     ) -> Any:
         if not isinstance(table, pa.Table) or options.get("bound") is not None:
             return tabulate(table, *arguments, **options)
-        told = (tuple(one) if isinstance(one, list) else one for one in arguments)
-        asked = (tabulate.__name__, id(table), *told, *sorted(options.items()))
-        if asked not in self._kept:
-            self._kept[asked] = (table, tabulate(table, *arguments, **options))
-        return self._kept[asked][1]
+        hashable = (tuple(one) if isinstance(one, list) else one for one in arguments)
+        key = (tabulate.__name__, id(table), *hashable, *sorted(options.items()))
+        if key not in self._kept:
+            self._kept[key] = (table, tabulate(table, *arguments, **options))
+        return self._kept[key][1]

@@ -1,7 +1,7 @@
 """Integer noise, drawn exactly: a pure function of (scale, key, address, cell).
 
-Drawn by inverse CDF from the words of a keyed cipher (`samplers`, `inverse_cdf`, `chacha`). Exact means: nothing is
-approximated but the uniform bits, which are ChaCha20's, and what lies beyond 2^62 - 1, less than exp(-10^9) of any
+Noise is drawn by inverse CDF from the words of a keyed cipher (`sampler_by_scale`, `inverse_cdf`, `chacha`). It is
+exact but for two things: the uniform bits are ChaCha20's, and what lies beyond 2^62 - 1, less than exp(-10^9) of any
 law, counts as that largest value. The running time depends on the values drawn and is outside the privacy guarantee.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
 
@@ -17,9 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallytree.accounting.scales import Number, next_float, representable, shown
+from tallytree.compute.threads import available_threads, side_by_side
 from tallytree.private.noise.chacha import opened
 from tallytree.private.noise.entropy import derive
-from tallytree.private.noise.samplers import Sampler, sampler_of_gaussian, sampler_of_laplace
+from tallytree.private.noise.sampler import Sampler
+from tallytree.private.noise.sampler_by_scale import sampler_of_gaussian, sampler_of_laplace
 
 Integers = NDArray[np.int64]
 
@@ -182,24 +183,15 @@ def _draw(
             part = count[: len(part)] + start if isinstance(part, range) else np.array(part, np.int64)
             sampler.fill(words, part, noise[start : start + _CHUNK])
 
-        _in_threads(fill, range(0, len(cells), _CHUNK), workers)
+        starts = range(0, len(cells), _CHUNK)
+        for _ in side_by_side(fill, starts, threads=min(workers, len(starts))):
+            pass  # `fill` writes into `noise`
     return noise
-
-
-def _in_threads(task: Callable[[int], None], arguments: range, workers: int) -> None:
-    """Run a task that releases the GIL for each argument; nothing runs any more when this returns or raises."""
-    if min(workers, len(arguments)) <= 1:
-        for argument in arguments:
-            task(argument)
-        return
-    with ThreadPoolExecutor(min(workers, len(arguments))) as pool:
-        for _ in pool.map(task, arguments):
-            pass
 
 
 def _checked_threads(threads: int | None) -> int:
     if threads is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return available_threads()
     if isinstance(threads, bool) or not isinstance(threads, int):
         raise TypeError(f"threads must be an int, got {shown(threads)}; give the number of threads, or None for all")
     if threads < 1:
@@ -221,7 +213,7 @@ def _checked_size(size: int) -> int:
 
 
 def _memory() -> int:
-    """The machine's memory in bytes; where it is not told, what an address can reach."""
+    """The machine's memory in bytes; where the system does not say, the size of the address space."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -8,9 +8,10 @@ with U < F(k). With the threshold T(k) = ⌊2^bits·F(k)⌋,
     W = T(k)  leaves it open: U is then continued by more words until exact arithmetic can tell (`settle`).
 
 So the table never decides wrongly, and what it leaves open (2^-bits for each threshold) is decided as precisely as it
-needs. A run of equal thresholds leaves its whole run open, which `settle` decides at once: in particular word 0 (all of
-the lower tail, where every threshold is 0) and the word of ones (all of the upper one). Thresholds are computed with
-integers; where no precision that was tried can tell T from T + 1, both words are left open.
+needs. A word that equals several thresholds leaves all their ranks open, and `settle` decides between them in one
+search: so it is for word 0 (the lower tail, where every threshold is 0) and for the word of ones (the upper tail).
+Thresholds are computed with
+integers; where no precision that was tried can separate T from T + 1, both words are left open.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Table:
     def around(self, word: int) -> tuple[int | None, int | None]:
         """Values a < b, None if there is none, with F(a) <= U < F(b) for every U that begins with `word`.
 
-        A threshold that could not be told from the next may be one too low, hence the one to spare.
+        A threshold that no precision tried could separate from the next may be one too low, hence the margin of one.
         """
         below = int(np.searchsorted(self.thresholds, np.uint64(max(0, word - 1))))
         above = int(np.searchsorted(self.thresholds, np.uint64(word), side="right"))
@@ -193,7 +194,7 @@ def settle(
         bits: how many they are.
         more: gives the bits that follow, `more_bits` at a time; called only when they are needed.
         more_bits: the bits of one more word.
-        around: what `Table.around` knows of the word; without it the whole range is searched, with the same result.
+        around: what `Table.around` knows of the word; without it all values are searched, with the same result.
 
     Returns:
         The least k with U < F(k).

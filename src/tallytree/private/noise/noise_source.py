@@ -9,7 +9,7 @@ import numpy as np
 from tallytree.compute.arrays import IntArray
 from tallytree.errors import BudgetExceeded
 from tallytree.measurements import Noise
-from tallytree.private.noise import discrete as samplers
+from tallytree.private.noise import discrete
 
 
 class NoiseSource(Protocol):
@@ -38,7 +38,7 @@ class KeyedNoise:
 
     def draw(self, noise: Noise, address: tuple[str | int, ...], cells: IntArray) -> IntArray:
         """Noise for `cells` below `address`."""
-        draw = samplers.laplace_at if noise.distribution == "discrete_laplace" else samplers.gaussian_at
+        draw = discrete.laplace_at if noise.distribution == "discrete_laplace" else discrete.gaussian_at
         return draw(noise.scale, self._key, address, cells)
 
 
@@ -61,5 +61,5 @@ class OpenDPNoise:
         if len(np.unique(cells)) < len(cells) or any(np.isin(cells, before).any() for before in earlier):
             raise BudgetExceeded(f"noise: a cell of {address} was measured before; measuring it again is not paid for")
         earlier.append(cells.copy())
-        draw = samplers.opendp_laplace if noise.distribution == "discrete_laplace" else samplers.opendp_gaussian
+        draw = discrete.opendp_laplace if noise.distribution == "discrete_laplace" else discrete.opendp_gaussian
         return draw(noise.scale, len(cells))

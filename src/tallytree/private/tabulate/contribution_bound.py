@@ -1,20 +1,20 @@
-"""People with more records than count: which of them do.
+"""Contribution bounding: which records of a person count where the person has more than m.
 
 Of every person at most m records count. Which ones is a function of a key and of that person's records alone, so data
 sets that differ in one person's records differ in that person's kept records and in no other's: neighbouring data sets
-stay neighbouring, whatever the key is (`privacy.sensitivity`). Nothing else may have a say: not the position of a row
-or its neighbours, not the order in which an engine or its threads come by them, not how many rows there are.
+stay neighbouring, whatever the key is (`accounting.sensitivity`). The choice depends on nothing else: not on the
+position of a row or its neighbours, not on the order in which an engine or its threads read rows, not on their number.
 
 A person's records are grouped by cell (a combination of leaves: nothing else of a record is counted, so nothing else of
 its content matters), and the cells are put in the order of the first 60 bits of
 
     sha256(key ‖ leaf numbers in decimal, each with a comma ‖ id as text in UTF-8)
 
-(equal ones, of which there will be none, by leaf numbers) and are kept up to the mth record, the last cell in part.
+(ties, which are practically impossible, by leaf numbers) and are kept up to the mth record, the last cell in part.
 What is hashed is unambiguous: the key has 32 bytes, each leaf number ends at its comma, there are as many as the table
 has keys, and all the rest is the id. The hash is a plain one with a secret prefix, not HMAC: no hash leaves the private
-side, and privacy does not rest on the key. The key is secret so that nobody can choose records such that they are the
-ones that count. All this is the same in every engine.
+side, and privacy does not depend on the key. The key is secret so that a person cannot choose records that are certain
+to count. All this is the same in every engine.
 
 An id is its text, as the labels of keys are: the integer 7 and the text 7 are one person, 7 and 007 are two.
 """
@@ -36,7 +36,7 @@ class Session(Protocol):
 
 
 @dataclass(frozen=True)
-class Bound:
+class ContributionBound:
     """The most that counts of one person.
 
     Attributes:
@@ -64,7 +64,7 @@ class Bound:
             raise ValueError(f"key: it must be {KEY_BYTES} bytes long, got {len(self.key)}")
 
 
-def keep_bounded(db: Session, bound: Bound, leaves: Sequence[str]) -> None:
+def keep_bounded(db: Session, bound: ContributionBound, leaves: Sequence[str]) -> None:
     """Turn `matched` (columns `leaves`, g, amount; a row per person and cell) into what counts (`leaves`, amount).
 
     Rows outside the hierarchy (a leaf is NULL) and without an amount are left out first.

@@ -1,4 +1,4 @@
-"""True statistics. Private: nothing here may reach a message, a log or an output without noise."""
+"""True statistics of the leaves. Private: no value may reach a message, a log or an output without noise."""
 
 from __future__ import annotations
 

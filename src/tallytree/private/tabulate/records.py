@@ -9,10 +9,13 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from tallytree.hierarchy import Hierarchy
-from tallytree.sources.tables import Files, Source, is_text_type, locate, open_csv, require_columns, schemas
+from tallytree.sources.csv_files import open_csv
+from tallytree.sources.locate import Files, Source, locate
+from tallytree.sources.schemas import require_columns, schemas
+from tallytree.sources.text_columns import is_text_type
 
 Use = Literal["key", "group", "person", "number"]
-"""What a column is used for: part of a path, the identity of a group or of a person, or a whole number ≥ 0."""
+"""What a column is used for: part of a path, the identity of a group or of a person, or an integer ≥ 0."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,8 @@ class LeafKey:
 
     def present(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns to match in a table that has the columns `names`."""
-        whole = len(self.columns) == len(self.hierarchy.columns)
-        return self.columns[1:] if whole and self._top_is_optional and self.columns[0] not in names else self.columns
+        complete = len(self.columns) == len(self.hierarchy.columns)
+        return self.columns[1:] if complete and self._top_is_optional and self.columns[0] not in names else self.columns
 
     def leaf_columns(self, present: Sequence[str]) -> list[pa.ChunkedArray]:
         """The labels of all leaves (row i is leaf i), one column per column in `present`."""
@@ -139,7 +142,7 @@ def check_records(table: Any, keys: Sequence[LeafKey], others: Sequence[Wanted],
     """Find the wanted columns and check their types; no row is read.
 
     Args:
-        table: any table (see `tallytree.sources.tables.locate`).
+        table: any table (see `tallytree.sources.locate.locate`).
         keys: the columns of the paths.
         others: further columns.
         argument: the table's name in messages.
@@ -186,7 +189,7 @@ def _require_type(column: Wanted, kind: pa.DataType, is_csv: bool, where: str) -
         "key": (_is_text_or_integer(kind), "keys must be strings or integers (cast the column first)"),
         "group": (_is_identity(kind), "a group's id must be text or an integer (cast the column first)"),
         "person": (_is_text_or_integer(kind) or _is_uuid(kind), "ids must be text or integers (cast the column first)"),
-        "number": (is_number(kind) or is_csv, "it must hold whole numbers (cast the column first)"),
+        "number": (is_number(kind) or is_csv, "it must hold integers (cast the column first)"),
     }[column.use]
     if not allowed:
         raise TypeError(f"{where}: column {column.name!r} {named(column)}holds {kind}; {remedy}")
@@ -200,8 +203,8 @@ def named(column: Wanted) -> str:
 def _is_text_or_integer(kind: pa.DataType) -> bool:
     # A column without any value has Arrow's type null: it is as good as an empty one. DuckDB's 128-bit integers come as
     # decimals without places.
-    whole = is_narrow_decimal(kind) and kind.scale == 0
-    return is_text_type(kind) or bool(pa.types.is_integer(kind)) or bool(pa.types.is_null(kind)) or whole
+    no_places = is_narrow_decimal(kind) and kind.scale == 0
+    return is_text_type(kind) or bool(pa.types.is_integer(kind)) or bool(pa.types.is_null(kind)) or no_places
 
 
 def _is_identity(kind: pa.DataType) -> bool:
@@ -217,7 +220,7 @@ def _is_uuid(kind: pa.DataType) -> bool:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether an Arrow type can hold whole numbers exactly (booleans are not numbers here)."""
+    """Whether an Arrow type can hold integers exactly (booleans are not numbers here)."""
     types = pa.types
     floating = types.is_float32(kind) or types.is_float64(kind)
     return bool(types.is_integer(kind) or floating or types.is_null(kind)) or is_narrow_decimal(kind)

@@ -1,4 +1,4 @@
-"""Tabulation in SQL, with DuckDB: records are grouped where they are and never loaded whole into Python.
+"""Tabulation in SQL, with DuckDB: records are grouped where they are and never loaded into Python row by row.
 
 One pass over the records groups them into a temporary table; every check, and the join with the hierarchy, then works
 on the grouped rows. Columns are addressed by position and renamed (k0, k1, … the paths; g the group or the person; v0,
@@ -20,15 +20,15 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray
-from tallytree.private.tabulate.contribution_bound import Bound, keep_bounded
+from tallytree.private.tabulate.contribution_bound import ContributionBound, keep_bounded
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
 from tallytree.private.tabulate.records import LeafKey, Records, Wanted, enumerate_names, is_narrow_decimal, named
-from tallytree.sources.tables import is_text_type
+from tallytree.sources.text_columns import is_text_type
 
 _T = TypeVar("_T")
 
 _EXACT_FLOATS = 2**53
-"""Below this every whole number is a float of its own."""
+"""Below this every integer has an exact float."""
 
 
 class Session:
@@ -84,7 +84,7 @@ def _refusal(error: Exception, argument: str) -> BaseException:
         return OSError(f"{argument}: a file cannot be read, or a temporary one not be written; is the disk full?")
     return ValueError(
         f"{argument}: the records cannot be read ({type(error).__name__}); what the reader said is withheld because it "
-        "may quote a record. Is every file whole, its text UTF-8, and its CSV quoted as in RFC 4180, with as many "
+        "may quote a record. Is every file complete, its text UTF-8, and its CSV quoted as in RFC 4180, with as many "
         "cells in every row as in the header?"
     )
 
@@ -93,7 +93,7 @@ def _refusal(error: Exception, argument: str) -> BaseException:
 def session(
     argument: str, *, memory_limit: str | None, threads: int | None, temp_directory: str | None
 ) -> Iterator[Session]:
-    """A session whose spilled rows are seen by nobody else and are gone at the end, also after an error.
+    """A session whose spilled rows only this user can read, and which are removed at the end, also after an error.
 
     DuckDB could encrypt them, but only with an extension that has to be downloaded.
 
@@ -124,7 +124,7 @@ def session(
 
 
 def count_records(
-    db: Session, records: Records, keys: Sequence[LeafKey], drop_unknown: bool, bound: Bound | None = None
+    db: Session, records: Records, keys: Sequence[LeafKey], drop_unknown: bool, bound: ContributionBound | None = None
 ) -> LeafCounts:
     """Records per combination of leaves; where a column of numbers follows the keys', its sum.
 
@@ -165,13 +165,13 @@ def group_sizes(
     _match(db, records, [key], drop_unknown, kept=("g",))
     leaves, sizes, groups, spans = db.arrays(
         """
-        WITH whole AS (
+        WITH entire_group AS (
             SELECT min(leaf0) AS leaf, max(leaf0) AS other, sum(amount) AS members
             FROM matched WHERE leaf0 IS NOT NULL GROUP BY g
         )
         SELECT leaf, CAST(greatest(least(members, $largest), $smallest) AS BIGINT) AS size, count(*),
             bool_or(leaf <> other)
-        FROM whole GROUP BY leaf, size ORDER BY leaf, size
+        FROM entire_group GROUP BY leaf, size ORDER BY leaf, size
         """,
         smallest=smallest,
         largest=largest,
@@ -217,7 +217,7 @@ _FAULTS = {
     "group": "has null ids (or empty cells); drop or fill those rows",
     "person": "has null ids (or empty cells), so whose records these are is not known; drop or fill those rows",
     "number": (
-        "must hold whole numbers from 0 to 2^62 (floats: below 2^53), but some are negative, fractional, missing, too "
+        "must hold integers from 0 to 2^62 (floats: below 2^53), but some are negative, fractional, missing, too "
         "large or not numbers; correct or drop those rows"
     ),
 }
@@ -255,7 +255,7 @@ def _renamed(records: Records, positions: Sequence[int], layout: int) -> str:
             # is no id, in no format: all who have none would be one person.
             columns.append(f"{value if _is_integer(kind) else _text_id(value)} AS g")
         else:
-            columns.append(f"{_whole_number(value, kind)} AS v{numbers}")
+            columns.append(f"{_integer(value, kind)} AS v{numbers}")
             numbers += 1
     return _listed(columns)
 
@@ -268,10 +268,10 @@ def _is_integer(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind.value_type if pa.types.is_dictionary(kind) else kind))
 
 
-def _whole_number(value: str, kind: pa.DataType) -> str:
-    """The number as BIGINT, and NULL for everything that is not a whole number from 0 to 2^62.
+def _integer(value: str, kind: pa.DataType) -> str:
+    """The number as BIGINT, and NULL for everything that is not an integer from 0 to 2^62.
 
-    DuckDB's own casts round ('3.5' becomes 4), so a value is cast only once it is known to be whole.
+    DuckDB's own casts round ('3.5' becomes 4), so a value is cast only after the test that it is an integer.
     """
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_floating(kind):

@@ -20,7 +20,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree.sources import tables
+from tallytree.sources.csv_files import _StrictQuotes
+from tallytree.sources.locate import Files, locate
+from tallytree.sources.public_tables import read_public
+from tallytree.sources.schemas import column_names, schemas
+from tallytree.sources.text_columns import text_column
 
 ROWS = pa.table({"leaf": ["007", "b"], "n": [1, 2]})
 
@@ -40,63 +44,63 @@ def write(path: Path) -> Path:
 def test_every_file_reads_the_same(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name)
     for table in (path, str(path)):
-        assert tables.read_public(table, ["leaf"], "areas").column("leaf").to_pylist() == ["007", "b"]
+        assert read_public(table, ["leaf"], "areas").column("leaf").to_pylist() == ["007", "b"]
 
 
 def test_everything_in_memory_reads_the_same() -> None:
     frames = [ROWS, ROWS.to_batches()[0], ROWS.to_reader(), ROWS.to_pandas().set_index(pd.Index([5, 5], name="leaf2"))]
     for table in [*frames, pl.DataFrame(ROWS.to_pydict()), duckdb.connect().from_arrow(ROWS)]:
-        column = tables.text_column(tables.read_public(table, ["leaf"], "areas"), "leaf", "areas")
+        column = text_column(read_public(table, ["leaf"], "areas"), "leaf", "areas")
         assert column.to_pylist() == ["007", "b"]
 
 
 def test_a_glob_or_a_folder_is_all_of_its_files(tmp_path: Path) -> None:
     paths = [str(write(tmp_path / "t" / name)) for name in ("a.parquet", "b.parquet", "deep/c.parquet")]
-    assert tables.locate(tmp_path / "t", "areas") == tables.Files(tuple(paths), "parquet")
-    assert tables.locate(str(tmp_path / "t" / "*.parquet"), "areas") == tables.Files(tuple(paths[:2]), "parquet")
+    assert locate(tmp_path / "t", "areas") == Files(tuple(paths), "parquet")
+    assert locate(str(tmp_path / "t" / "*.parquet"), "areas") == Files(tuple(paths[:2]), "parquet")
 
 
 @pytest.mark.parametrize("table", [3, None, ["a.csv"], {"leaf": ["a"]}, pd.Series([1]), pl.Series([1]), pa.array([1])])
 def test_what_is_not_a_table(table: Any) -> None:
     with pytest.raises(TypeError, match="areas: "):
-        tables.locate(table, "areas")
+        locate(table, "areas")
 
 
 def test_files_that_cannot_be_one_table(tmp_path: Path) -> None:
     for name in ("a.parquet", "a.csv", "b.xlsx"):
         write(tmp_path / name)
     with pytest.raises(ValueError, match=r"areas: no file at .*nothing"):
-        tables.locate(tmp_path / "nothing.csv", "areas")
+        locate(tmp_path / "nothing.csv", "areas")
     for pattern in ("a.*", "b.*"):
         with pytest.raises(ValueError, match=r"areas: .* must name .parquet files, or .csv"):
-            tables.locate(str(tmp_path / pattern), "areas")
+            locate(str(tmp_path / pattern), "areas")
 
 
 def test_schemas_are_told_apart_without_reading_rows(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet")
     write(tmp_path / "b.parquet")
     pq.write_table(ROWS.select(["n"]), tmp_path / "c.parquet")
-    found = tables.schemas(tables.locate(tmp_path, "areas"), "areas")
+    found = schemas(locate(tmp_path, "areas"), "areas")
     assert [([os.path.basename(path) for path in paths], schema.names) for paths, schema in found] == [  # noqa: PTH119
         (["a.parquet", "b.parquet"], ["leaf", "n"]),
         (["c.parquet"], ["n"]),
     ]
     (tmp_path / "d.csv").write_text('\n"le\naf","a""b"\n1,2,3,"')
-    assert tables.column_names(tables.locate(tmp_path / "d.csv", "areas"), "areas") == ["le\naf", 'a"b']
+    assert column_names(locate(tmp_path / "d.csv", "areas"), "areas") == ["le\naf", 'a"b']
 
 
 @pytest.mark.parametrize(("name", "content"), [("a.csv", b""), ("a.csv.gz", b"a,b"), ("a.parquet", b"PAR1")])
 def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=f"areas: .*{name}' cannot be read as"):
-        tables.column_names(tables.locate(tmp_path / name, "areas"), "areas")
+        column_names(locate(tmp_path / name, "areas"), "areas")
 
 
 def test_an_empty_csv_cell_is_a_null_key(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('leaf,n\n1,2\n"",3\n')
-    table = tables.read_public(tmp_path / "a.csv", ["leaf"], "areas")
+    table = read_public(tmp_path / "a.csv", ["leaf"], "areas")
     with pytest.raises(ValueError, match="'leaf' has null keys"):
-        tables.text_column(table, "leaf", "areas")
+        text_column(table, "leaf", "areas")
 
 
 FIELD = r'(?:"(?:[^"]|"")*"|[^",\r\n]*)'
@@ -109,7 +113,7 @@ def test_csv_is_refused_where_its_quotes_break_the_rule(text: str, block: int) -
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.csv"
         path.write_bytes(text.encode())
-        with tables._StrictQuotes(str(path)) as reader:
+        with _StrictQuotes(str(path)) as reader:
             read = io.BytesIO()
             try:
                 while chunk := reader.read(block):
@@ -124,19 +128,50 @@ def test_a_header_that_is_not_comma_separated_utf_8_is_told_apart(tmp_path):
     (tmp_path / "semicolon.csv").write_text("state;county\nA;x\n")
     (tmp_path / "latin.csv").write_bytes("région\nA\n".encode("latin-1"))
     with pytest.raises(ValueError, match="cells must be separated by commas"):
-        tables.read_public(tmp_path / "semicolon.csv", ["state"], "areas")
+        read_public(tmp_path / "semicolon.csv", ["state"], "areas")
     with pytest.raises(ValueError, match="the file is not UTF-8; convert it"):
-        tables.read_public(tmp_path / "latin.csv", ["région"], "areas")
+        read_public(tmp_path / "latin.csv", ["région"], "areas")
 
 
 def test_a_folder_without_parquet_files_is_told_apart(tmp_path):
     (tmp_path / "part.csv").write_text("state\nA\n")
     with pytest.raises(ValueError, match=r"holds no \.parquet file; for CSV give '.*/\*\.csv'"):
-        tables.read_public(tmp_path, ["state"], "areas")
+        read_public(tmp_path, ["state"], "areas")
 
 
 def test_queries_and_columns_are_no_tables():
     with pytest.raises(TypeError, match=r"a polars LazyFrame is a query, not a table; give \.collect\(\) of it"):
-        tables.read_public(pl.LazyFrame({"state": ["A"]}), ["state"], "areas")
+        read_public(pl.LazyFrame({"state": ["A"]}), ["state"], "areas")
     with pytest.raises(TypeError, match="a Series is one column, not a table"):
-        tables.read_public(pl.Series([1]), ["state"], "areas")
+        read_public(pl.Series([1]), ["state"], "areas")
+
+
+def test_a_column_of_a_frame_that_arrow_does_not_know_is_named_without_its_values() -> None:
+    mixed = pd.DataFrame({"fine": [1, 2], 5: ["secret", 7]}, dtype=object)
+    with pytest.raises(TypeError, match=r"^areas: column 5 of the pandas frame mixes types or has one that Arrow") as c:
+        locate(mixed, "areas")
+    assert "secret" not in str(c.value)
+    assert c.value.__context__ is None
+    wide = pl.DataFrame({"fine": [1], "wide": pl.Series([2**90], dtype=pl.Int128)})
+    with pytest.raises(TypeError, match=r"^areas: column 'wide' of the polars frame mixes types"):
+        locate(wide, "areas")
+
+
+@pytest.mark.parametrize(("labels", "repeated"), [(["a", "a"], "'a'"), ([1, 1], "1")])
+def test_a_label_of_two_columns_is_named(labels: list[Any], repeated: str) -> None:
+    with pytest.raises(ValueError, match=f"^areas: two columns are named {repeated}; give each column its own name"):
+        locate(pd.DataFrame([[1, 2]], columns=labels), "areas")
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.Index(["x", "y"]),
+        pd.Index(["x", "y"], name="k"),
+        pd.Index(["x", "y"], name="a"),
+        pd.RangeIndex(5, 7, name="r"),
+        pd.MultiIndex.from_tuples([(1, 2), (3, 4)], names=["p", "q"]),
+    ],
+)
+def test_the_index_of_a_pandas_frame_is_left_out(index: Any) -> None:
+    assert column_names(locate(pd.DataFrame({"a": [1, 2]}, index=index), "areas"), "areas") == ["a"]

@@ -1,0 +1,112 @@
+"""The SQLite file of a ledger: how it is made, and how a transaction on it is opened.
+
+**Why the sum holds across processes.** Reading the total, comparing and inserting are one transaction that begins by
+taking SQLite's write lock (`BEGIN IMMEDIATE`). The journal is a rollback journal, not a write-ahead log: a
+release writes once, a log needs shared memory that network file systems lack, and a log keeps entries in a second file
+that a copy of the first one lacks. With a rollback journal `synchronous=EXTRA` is needed: with FULL, a power cut just
+after a commit can bring the journal back and undo it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Literal
+
+from tallytree.ledger.schema import check_tables, create_tables
+from tallytree.ledger.sqlite_errors import translated
+
+FileIdentity = tuple[int, int]
+"""A file's device and inode, which stay as they are while SQLite writes to it."""
+
+_PRAGMAS = ("synchronous = EXTRA", "fullfsync = ON", "foreign_keys = ON", "cell_size_check = ON")
+
+
+@contextmanager
+def transaction(path: Path, timeout: float, begin: Literal["BEGIN", "BEGIN IMMEDIATE"]) -> Iterator[sqlite3.Connection]:
+    """A transaction on a checked file: committed at the end, rolled back after an error.
+
+    The file must not be opened by other means in this process: closing it would release SQLite's locks.
+
+    Args:
+        path: the ledger's file.
+        timeout: how many seconds to wait while another process writes.
+        begin: whether SQLite's write lock is taken at the start.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is not a ledger, is damaged, or has another journal mode.
+        OSError: it cannot be read or written; TimeoutError where another process keeps it locked.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"ledger: no file at {str(path)!r}; give the path of a ledger")
+    if not path.is_file():
+        raise ValueError(f"ledger: {str(path)!r} is not a file; give the path of a ledger")
+    uri = f"{path.absolute().as_uri()}?mode=rw"  # this mode never creates the file
+    with (
+        translated(path),
+        closing(sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)) as connection,
+    ):
+        for pragma in _PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+        (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
+        if journal != "delete":
+            raise ValueError(
+                f"ledger: {str(path)!r} has the journal mode {journal!r}, in which a copy can miss entries; "
+                "set it back with `PRAGMA journal_mode = DELETE`"
+            )
+        connection.execute(begin)
+        try:
+            check_tables(connection, path)
+            yield connection
+            if connection.in_transaction:
+                connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.rollback()
+
+
+def file_identity(path: Path) -> FileIdentity | None:
+    """Which file is at the path now; None if there is none."""
+    if not path.exists():
+        return None
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+def make_ledger(path: Path) -> bool:
+    """Make the file with all its tables in one step, so that no process finds an incomplete one; False if it exists."""
+    with blank_ledger(path) as blank:
+        try:
+            os.link(blank, path)
+        except FileExistsError:
+            return False
+    folder = os.open(path.absolute().parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return True
+
+
+@contextmanager
+def blank_ledger(path: Path) -> Iterator[Path]:
+    """An empty ledger beside the path, removed when the context ends."""
+    folder = path.absolute().parent
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=folder)  # mode 0600
+    except OSError as error:
+        remedy = f"{error.strerror}; the ledger {path.name!r} cannot be made there"
+        raise type(error)(error.errno, remedy, str(folder)) from None
+    os.close(handle)
+    try:
+        with translated(path), closing(sqlite3.connect(name, isolation_level=None)) as connection:
+            connection.execute("PRAGMA synchronous = EXTRA")
+            create_tables(connection)
+        yield Path(name)
+    finally:
+        Path(name).unlink()

@@ -1,0 +1,77 @@
+"""True counts of every level, summed from the leaves. Private: only a `Measurer` may hold them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tallytree.compute.arrays import IntArray, sum_by_key
+from tallytree.hierarchy import Tree
+from tallytree.measurements import Statistic
+from tallytree.private.tabulate.array_digest import array_digest
+
+
+class TrueCounts:
+    """Counts of every node that has records; the others are 0.
+
+    Args:
+        tree: the public tree.
+        leaves: int64 (n,), leaf numbers, distinct.
+        counts: int64 (n,), records of each.
+        distinct: whether no person is counted twice in a leaf, which makes the leaf level's another statistic.
+    """
+
+    def __init__(self, tree: Tree, leaves: IntArray, counts: IntArray, *, distinct: bool = False) -> None:
+        order = np.argsort(leaves, kind="stable")
+        nodes, here = leaves[order], counts[order]
+        by_level = [(nodes, here)]
+        for depth in range(len(tree.levels) - 1, 0, -1):
+            nodes, here = sum_by_key(tree.parents(depth, nodes), here)
+            by_level.append((nodes, here))
+        self._levels = dict(zip(tree.levels, reversed(by_level), strict=True))
+        self._sizes = {level: tree.size(depth) for depth, level in enumerate(tree.levels)}
+        self._root = tree.levels[0]
+        self._statistics: dict[str, Statistic] = dict.fromkeys(tree.levels, "counts")
+        if distinct:
+            self._statistics[tree.levels[-1]] = "distinct_counts"
+        self._statistics[self._root] = "total"
+
+    def __repr__(self) -> str:
+        """Nothing of the counts."""
+        return "TrueCounts(<private>)"
+
+    @property
+    def total(self) -> int:
+        """The number of records in all (private unless the total is invariant)."""
+        return int(self._levels[self._root][1].sum())
+
+    def digest(self) -> bytes:
+        """A digest of the counts of every level, for the derivation of the noise key; never published."""
+        return array_digest(array for level in self._levels.values() for array in level)
+
+    def size(self, level: str) -> int:
+        """How many nodes the level has."""
+        return self._sizes[level]
+
+    def width(self, level: str, node: int, statistic: Statistic) -> int:
+        """One cell."""
+        return 1
+
+    def present(self, level: str) -> tuple[IntArray, IntArray]:
+        """The nodes that have records, ascending, and how many: both private."""
+        nodes, counts = self._levels[level]
+        kept = counts > 0
+        return nodes[kept], counts[kept]
+
+    def cells(
+        self, level: str, nodes: IntArray, statistic: Statistic, part: tuple[int, int] | None = None
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """The count of each of `nodes`: one cell a node, numbered like it; the only part is that cell."""
+        if statistic not in ("stable_counts", self._statistics[level]):
+            raise ValueError(f"statistic: {statistic!r} is not the count of the level {level!r}")
+        present, counts = self._levels[level]
+        values = np.zeros(len(nodes), dtype=np.int64)
+        if len(present):
+            place = np.minimum(np.searchsorted(present, nodes), len(present) - 1)
+            found = present[place] == nodes
+            values[found] = counts[place[found]]
+        return values, np.arange(len(nodes) + 1, dtype=np.int64), nodes

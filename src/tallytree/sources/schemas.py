@@ -1,0 +1,71 @@
+"""The columns of located tables; no row is read."""
+
+from __future__ import annotations
+
+import csv
+import zlib
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from tallytree.sources.csv_files import csv_header
+from tallytree.sources.locate import FileFormat, Files, Source
+
+
+def column_names(source: Source, argument: str) -> list[str]:
+    """The names of a located table's columns; only headers and footers of files are read."""
+    return list(schemas(source, argument)[0][1].names)
+
+
+def schemas(source: Source, argument: str) -> list[tuple[tuple[str, ...], pa.Schema]]:
+    """The distinct schemas of a located table, each with the files that have it; no row is read.
+
+    CSV columns are text. A table that is not in files has one schema, and no files.
+
+    Raises:
+        ValueError: a file cannot be read.
+    """
+    if not isinstance(source, Files):
+        return [((), source.schema)]
+    files_of: dict[pa.Schema, list[str]] = {}
+    for path in source.paths:
+        files_of.setdefault(_schema_of_file(path, source.format, argument), []).append(path)
+    return [(tuple(paths), schema) for schema, paths in files_of.items()]
+
+
+def _schema_of_file(path: str, file_format: FileFormat, argument: str) -> pa.Schema:
+    try:
+        if file_format == "parquet":
+            return pa.parquet.read_schema(path).remove_metadata()
+        return pa.schema([(name, pa.string()) for name in csv_header(path)])
+    except PermissionError:
+        denied = True
+    except (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error, StopIteration):
+        denied = False
+    if denied:
+        raise PermissionError(f"{argument}: permission to read {path!r} is denied")
+    raise ValueError(
+        f"{argument}: {path!r} cannot be read as {file_format}; is it complete, and does it have a header?"
+    )
+
+
+def require_columns(names: Iterable[str], wanted: Sequence[str], argument: str) -> None:
+    """Raise a `ValueError` that names the first of `wanted` that is missing or ambiguous among `names`."""
+    present = list(names)
+    for column in wanted:
+        found = present.count(column)
+        if found == 0:
+            has = ", ".join(map(repr, present)) + _csv_hint(present)
+            raise ValueError(f"{argument}: column {column!r} is missing; the table has {has}")
+        if found > 1:
+            raise ValueError(f"{argument}: column {column!r} appears {found} times; give each column its own name")
+
+
+def _csv_hint(names: Sequence[str]) -> str:
+    """What is probably wrong with a CSV file whose header looks like this."""
+    if any("\N{REPLACEMENT CHARACTER}" in name for name in names):
+        return " (the file is not UTF-8; convert it)"
+    if len(names) == 1 and any(separator in names[0] for separator in ";\t|"):
+        return " (cells must be separated by commas)"
+    return ""

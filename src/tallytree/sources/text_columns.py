@@ -1,0 +1,29 @@
+"""Columns of text: the keys of tables."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+
+def text_column(table: pa.Table, column: str, argument: str) -> pa.Array:
+    """A key column as one array of strings: text as it is, integers as decimal text.
+
+    Raises:
+        ValueError: a key is null (or an empty CSV cell).
+        TypeError: the column holds neither text nor integers.
+    """
+    values = table.column(column)
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if not is_text_type(kind) and not pa.types.is_integer(kind):
+        raise TypeError(
+            f"{argument}: column {column!r} holds {kind}; keys must be strings or integers (cast the column first)"
+        )
+    text = pa.concat_arrays(values.cast(kind).cast(pa.large_string()).chunks or [pa.array([], pa.large_string())])
+    if text.null_count:
+        raise ValueError(f"{argument}: column {column!r} has null keys; drop or fill those rows")
+    return text
+
+
+def is_text_type(kind: pa.DataType) -> bool:
+    """Whether an Arrow type holds text."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

@@ -1,0 +1,25 @@
+"""Every engine has a name and the packages that it tabulates with."""
+
+from importlib import metadata
+
+import pytest
+
+from tallytree.private.engines import ENGINES, Engine, Local, Remembering
+
+
+@pytest.mark.parametrize(("name", "engine"), ENGINES.items())
+def test_an_engine_is_registered_by_its_own_name(name, engine):
+    made = engine()
+    assert isinstance(made, Engine)
+    assert made.name == name
+    assert all(metadata.version(package) for package in made.software)
+
+
+def test_the_local_engine_is_named_in_specs_and_statements_as_it_always_was():
+    assert (Local().name, Local().software) == ("duckdb", ("duckdb",))
+
+
+def test_an_engine_that_remembers_has_the_name_of_the_one_that_tabulates():
+    remembering = Remembering(Local(threads=1))
+    assert isinstance(remembering, Engine)
+    assert (remembering.name, remembering.software) == ("duckdb", ("duckdb",))
