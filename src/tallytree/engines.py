@@ -1,10 +1,10 @@
-"""Where the work on the records runs: the engines that a user chooses with `engine=`."""
+"""Where the work on the records runs: the engines that a user chooses with `engine=`; `ENGINES` has them by name."""
 
-from tallytree.private.engines import Engine, Local, Remembering
+from tallytree.private.engines import ENGINES, Engine, Local, Remembering
 
-__all__ = ["Engine", "Local", "Remembering"]
+__all__ = ["ENGINES", "Engine", "Local", "Remembering"]
 
 
 def __dir__() -> list[str]:
     """What tab completion offers."""
-    return __all__
+    return [name for name in __all__ if name != "ENGINES"]

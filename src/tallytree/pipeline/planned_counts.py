@@ -109,6 +109,7 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
             mechanism=self.mechanism,
             invariants=invariants,
             notes=notes,
+            tabulated_by=self.engine.software,
             dataset=self.dataset,
         )
 

@@ -145,6 +145,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
             mechanism=self.mechanism,
             invariants=list(notes.of_invariants()),
             notes=list(notes.of_measurements()),
+            tabulated_by=self.engine.software,
             dataset=self.dataset,
             max_quantity=self.arguments.max_quantity,
         )

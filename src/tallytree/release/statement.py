@@ -37,7 +37,8 @@ def privacy_statement(
     terms: Terms,
     mechanism: Any,
     invariants: Sequence[str],
-    notes: Sequence[str] = (),
+    notes: Sequence[str],
+    tabulated_by: Sequence[str],
     dataset: str | None = None,
     max_quantity: int = 1,
 ) -> dict[str, Any]:
@@ -51,6 +52,7 @@ def privacy_statement(
         mechanism: the mechanism, whose dataclass fields are its options.
         invariants: facts that are published exactly.
         notes: sentences about this statistic.
+        tabulated_by: the packages of the engine that tabulates the records.
         dataset: the data set's name in the ledger that the release is recorded in, if it is.
         max_quantity: the most that one record adds to the size of its group.
     """
@@ -77,7 +79,7 @@ def privacy_statement(
         "levels": [_level(level, nodes, plan.levels.get(level), private=private) for level, nodes in levels.items()],
         **maximum,
         "notes": [*notes, *((_SOURCES[terms.noise], *_LIMITS, _of_people(terms)) if private else (_NOT_PRIVATE,))],
-        "software": _software(terms, plan),
+        "software": _software(terms, plan, tabulated_by),
     }
 
 
@@ -165,8 +167,8 @@ def _measured(plan: LevelPlan | StableLevel, *, private: bool) -> dict[str, Any]
     }
 
 
-def _software(terms: Terms, plan: Plan) -> dict[str, str]:
-    packages = [*TABLES_MADE_BY, "duckdb"]
+def _software(terms: Terms, plan: Plan, tabulated_by: Sequence[str]) -> dict[str, str]:
+    packages = [*TABLES_MADE_BY, *tabulated_by]
     packages += ["opendp"] if terms.noise == "opendp" else []
     packages += ["dp-accounting"] if plan.accounting == "pld" else []
     return versions(packages)

@@ -15,7 +15,7 @@ from pydantic import Field, PrivateAttr, create_model
 from tallytree import counts, sizes
 from tallytree.budget import Budget
 from tallytree.counts import CountsMechanism
-from tallytree.engines import Engine, Local
+from tallytree.engines import ENGINES, Engine
 from tallytree.hierarchy import Hierarchy
 from tallytree.ledger import Ledger
 from tallytree.mechanism import Mechanism
@@ -246,9 +246,14 @@ class Spec(Section):
                 raise self._document.error(("mechanism", "options", option), message)
         return known[wanted.name](**wanted.options)
 
-    def _build_engine(self, wanted: EngineSpec) -> Local:
-        folder = None if wanted.temp_directory is None else self._folder / wanted.temp_directory
-        return Local(memory_limit=wanted.memory_limit, threads=wanted.threads, temp_directory=folder)
+    def _build_engine(self, wanted: EngineSpec) -> Engine:
+        if wanted.name not in ENGINES:
+            raise self._document.error(("engine", "name"), unknown(wanted.name, ENGINES, "engine"))
+        options = {key: value for key, value in wanted if key in wanted.model_fields_set and key != "name"}
+        if wanted.temp_directory is not None:
+            options["temp_directory"] = self._folder / wanted.temp_directory
+        engine: Engine = ENGINES[wanted.name](**options)
+        return engine
 
     @property
     def _folder(self) -> Path:

@@ -102,8 +102,9 @@ LargestSize = Annotated[int | str | PrivateMaximumSpec, PlainValidator(_largest_
 
 
 class EngineSpec(Section):
-    """What the tabulation may use of this machine."""
+    """Where the records are tabulated, and what that may use."""
 
+    name: Text = Field("local", description="local: on this machine")
     memory_limit: Text | None = Field(None, description='memory for grouping the records, such as "4GB"')
     threads: Integer | None = Field(None, description="how many threads")
     temp_directory: Text | None = Field(None, description="an existing folder to spill to")

@@ -44,7 +44,7 @@ class Local:
     threads: int | None = None
     temp_directory: str | os.PathLike[str] | None = None
 
-    name: ClassVar[str] = "duckdb"
+    name: ClassVar[str] = "local"
     software: ClassVar[tuple[str, ...]] = ("duckdb",)
 
     def __post_init__(self) -> None:
