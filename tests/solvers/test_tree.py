@@ -326,7 +326,7 @@ def test_real_solution_is_no_dearer_than_any_integer_one(problem):
 @few
 @given(st.integers(0, 10**6))
 def test_real_solution_agrees_with_a_quadratic_programming_solver(seed):
-    cvxpy = pytest.importorskip("cvxpy")
+    cvxpy = pytest.importorskip("cvxpy", reason="the extra tallytree[papers] is not installed")
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 60))
     parent, y, w = random_tree(n, rng), rng.integers(-50, 60, n), rng.choice([0.3, 1, 2, 5], n)
@@ -348,7 +348,7 @@ def test_real_solution_agrees_with_a_quadratic_programming_solver(seed):
 @few
 @given(st.integers(0, 10**6))
 def test_integer_solution_costs_what_scip_finds(seed):
-    scip = pytest.importorskip("pyscipopt")
+    scip = pytest.importorskip("pyscipopt", reason="the extra tallytree[papers] is not installed")
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 14))
     parent, y, w = random_tree(n, rng), rng.integers(-9, 15, n), rng.integers(1, 4, n)

@@ -13,7 +13,9 @@ from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain
 from tallytree.sizes.nearest_consistent import leaves_of_forest, region_parents, released, released_level, size_forest
 from tallytree.sizes.noisy import NoisyLevel, whole_tails
 from tallytree.solvers.papers import cost_table
-from tallytree.solvers.papers import histogram_programs as black_boxes
+from tallytree.solvers.papers.constraint_program import tree_constraint_program
+from tallytree.solvers.papers.integer_programs import tails_mip, tree_mip
+from tallytree.solvers.papers.relaxed_programs import tails_relaxed, tree_relaxed
 from tallytree.terms import Invariants
 from tallytree.validate import integer, require_packages
 
@@ -76,9 +78,9 @@ def release_histograms(
     parent, values = size_forest(noisy)
     weights = np.append(np.ones(len(parent) - 1), 0.0)
     if solver == "mip":
-        found = black_boxes.tree_mip(parent, values, weights, total=domain.total, time_limit=time_limit)
+        found = tree_mip(parent, values, weights, total=domain.total, time_limit=time_limit)
         return released(domain, leaves_of_forest(noisy, found))
-    real = black_boxes.tree_relaxed(parent, values, weights, total=domain.total, time_limit=time_limit)
+    real = tree_relaxed(parent, values, weights, total=domain.total, time_limit=time_limit)
     return _rounded_levels(domain, noisy, real[:-1].reshape(domain.width, -1).T)
 
 
@@ -90,7 +92,7 @@ def _by_dynamic_program(
     def solve(parent: IntArray, values: IntArray) -> IntArray:
         if solver == "cost_table":
             return cost_table.project(parent, values, delta=delta, total=total).x
-        return black_boxes.tree_constraint_program(parent, values, delta=delta, total=total, time_limit=time_limit)
+        return tree_constraint_program(parent, values, delta=delta, total=total, time_limit=time_limit)
 
     parent, values = size_forest(noisy)
     if total is not None:
@@ -107,7 +109,7 @@ def release_tails(
     """Model 2, stated in tail counts, by one of the paper's ways."""
     values = np.concatenate([whole_tails(domain, level) for level in noisy])
     parent = region_parents([level.first_leaf for level in noisy])
-    solve = black_boxes.tails_relaxed if solver == "relaxed" else black_boxes.tails_mip
+    solve = tails_relaxed if solver == "relaxed" else tails_mip
     tails = np.asarray(solve(parent, values, total=domain.total, time_limit=time_limit))
     whole = np.rint(tails).astype(np.int64)
     histograms = whole - np.pad(whole[:, 1:], ((0, 0), (0, 1)))

@@ -13,7 +13,7 @@ import numpy as np
 
 from tallytree.compute.arrays import IntArray
 from tallytree.compute.kernels import kernel
-from tallytree.solvers.exact import SAFE_ROOT, mean_at_least, share
+from tallytree.solvers.exact import MAX_FACTOR, mean_at_least, share
 
 FIRST_CAPACITY = 4_096
 """Entries of each array of an empty state: few enough to stay in the cache."""
@@ -55,14 +55,14 @@ def push_means(y: IntArray, blocks: IntArray, used: IntArray) -> IntArray:
         while count > 0:
             above, more, n = blocks[0, count - 1], blocks[1, count - 1], blocks[2, count - 1]
             if above < whole or (
-                above == whole and not mean_at_least(more, n, rest, length, n > SAFE_ROOT or length > SAFE_ROOT)
+                above == whole and not mean_at_least(more, n, rest, length, n > MAX_FACTOR or length > MAX_FACTOR)
             ):
                 break
             count -= 1
             # The mean of both is whole + ((above − whole)·n + more + rest) / (n + length).
             step = above - whole
             length += n
-            if step <= SAFE_ROOT and n <= SAFE_ROOT // 2:
+            if step <= MAX_FACTOR and n <= MAX_FACTOR // 2:
                 rest += step * n + more
             else:
                 laps = step // length

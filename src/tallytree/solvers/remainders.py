@@ -7,10 +7,9 @@ import numpy.typing as npt
 
 from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.compute.kernels import kernel
-from tallytree.solvers.checks import check_integers, check_offsets
+from tallytree.solvers.checks import MAX_EXACT, check_integers, check_offsets
 
-MAX_INPUT = 2.0**53
-SLACK = 1e-6
+FAMILY_SLACK = 1e-6
 """Relative to the sum of a family; how far its real sum may be from the nearest reachable total by float error."""
 
 
@@ -42,7 +41,7 @@ def round_families(values: npt.ArrayLike, offsets: npt.ArrayLike, totals: npt.Ar
     sums = check_integers("totals", totals)
     if len(sums) != len(cuts) - 1:
         raise ValueError(f"totals has {len(sums)} entries; it must have one for each of {len(cuts) - 1} families")
-    if not (numbers >= 0).all() or (numbers > MAX_INPUT).any():
+    if not (numbers >= 0).all() or (numbers > MAX_EXACT).any():
         raise ValueError("values must be finite, ≥ 0 and at most 2^53")
     rounded, wrong = _round_families(numbers, cuts, sums)
     if wrong >= 0:
@@ -67,7 +66,7 @@ def _round_families(values: FloatArray, offsets: IntArray, totals: IntArray) -> 
             floors += rounded[i]
             real += values[i]
         units = totals[family] - floors
-        beyond_floats = abs(totals[family] - real) > 1.0 + SLACK * real or last == first or totals[family] < 0
+        beyond_floats = abs(totals[family] - real) > 1.0 + FAMILY_SLACK * real or last == first or totals[family] < 0
         if (units < 0 or units > last - first) and beyond_floats:
             return rounded, family
         if units == 0:

@@ -13,11 +13,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree.compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree.compute.kernels import kernel
 from tallytree.solvers.checks import check_integers, check_offsets
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 def support(first_child: npt.ArrayLike, noisy: npt.ArrayLike, variances: npt.ArrayLike, penalty: float) -> BoolArray:

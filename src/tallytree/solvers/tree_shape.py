@@ -13,11 +13,11 @@ from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.compute.kernels import kernel
 from tallytree.solvers.checks import check_integers
 
-SAFE_SUM = 2**53
+MAX_TREE_SUM = 2**53
 """Σ|noisy| + total of measured integers is at most this, so that every sum is a double exactly."""
-MAX_FLOAT_SUM = 1e300
+MAX_FLOAT_TREE_SUM = 1e300
 """Σ|noisy| + total of floats is at most this, so that no sum overflows."""
-WEIGHT_RANGE = 2.0**800
+MAX_TREE_WEIGHT_RATIO = 2.0**800
 """Positive finite weights of one problem differ by at most this factor, so that no product of them overflows."""
 FLOAT_SLACK = 2.0**-40
 """Fixed floats may miss the sum of what is fixed below them by this share of it."""
@@ -163,7 +163,7 @@ def _check_weights(weights: npt.ArrayLike | None, n: int) -> FloatArray:
         node = int(array.argmax())
         raise ValueError(f"weights[{node}]={array[node]} must be at most 2^53; only the ratios matter, so divide all")
     used = scale[(scale > 0) & np.isfinite(scale)]
-    if len(used) and used.max() / WEIGHT_RANGE > used.min():
+    if len(used) and used.max() / MAX_TREE_WEIGHT_RATIO > used.min():
         raise ValueError(
             f"weights must be within a factor 2^800 of each other; got {used.min()} … {used.max()}:"
             " use 0 for not measured and inf for fixed"
@@ -181,7 +181,7 @@ def _check_total(total: float, integer: bool) -> float:
         if integer or not isinstance(total, float | np.floating):
             raise TypeError(f"total={total!r} must be an integer" + " or a float" * (not integer)) from None
         amount = float(total)
-    if not 0 <= amount <= (SAFE_SUM if isinstance(amount, int) else MAX_FLOAT_SUM):
+    if not 0 <= amount <= (MAX_TREE_SUM if isinstance(amount, int) else MAX_FLOAT_TREE_SUM):
         raise ValueError(f"total={total} must be between 0 and {'2^53' if isinstance(amount, int) else '1e300'}")
     return amount
 
@@ -189,13 +189,13 @@ def _check_total(total: float, integer: bool) -> float:
 def _check_sum(y: Any) -> None:
     magnitude = np.abs(y.astype(np.float64))
     reach = magnitude.sum()
-    if y.dtype == np.int64 and reach >= SAFE_SUM:
+    if y.dtype == np.int64 and reach >= MAX_TREE_SUM:
         at = int(magnitude.argmax())
         raise ValueError(
             "noisy and total must satisfy Σ|noisy| + total < 2^53, else sums are not exact;"
             f" got {reach:.6g}, of which {y[at]} is one value"
         )
-    if not reach <= MAX_FLOAT_SUM:
+    if not reach <= MAX_FLOAT_TREE_SUM:
         raise ValueError(f"noisy and total must satisfy Σ|noisy| + total <= 1e300, else sums overflow; got {reach}")
 
 

@@ -18,7 +18,7 @@ FINEST_BITS = 20
 """Exact sums are of multiples of 2^-20, about a millionth, or of a larger power of two where they are large."""
 SUM_BITS = 50
 """They stay below 2^50 of these units, so that doubles hold them and their differences exactly."""
-MAX_SUM = 2.0**SUM_BITS
+MAX_COLUMN_SUM = 2.0**SUM_BITS
 
 
 def fit(
@@ -88,7 +88,7 @@ def with_exact_sums(values: FloatArray, total: int | None = None) -> FloatArray:
         [[349525.0], [349526.0], [349525.0]]
     """
     largest = max(float(np.abs(values).sum(axis=0).max(initial=0.0)), abs(float(total or 0)))
-    if not largest < MAX_SUM:
+    if not largest < MAX_COLUMN_SUM:
         raise ValueError(f"values: they add up to a magnitude of {largest:.3g}, and sums are exact below 2^50 only")
     unit = 2.0 ** -min(FINEST_BITS, SUM_BITS - int(np.frexp(largest)[1]))
     units: FloatArray = values / unit

@@ -15,16 +15,16 @@ import numpy.typing as npt
 
 from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.solvers.checks import check_families, check_integers
-from tallytree.solvers.papers.histogram_programs import (
-    TOLERANCE,
-    Clock,
-    attempt,
-    check_magnitudes,
-    cvxpy_for,
-    missing_extra,
-    qp_solvers,
-)
 from tallytree.solvers.papers.preorder import check_integer
+from tallytree.solvers.papers.third_party import (
+    TOLERANCE,
+    TimeLimit,
+    check_magnitudes,
+    import_cvxpy,
+    missing_extra,
+    quadratic_solvers,
+    solve_quadratic,
+)
 
 HIGHS_SETTINGS = {"mip_rel_gap": 0.0, "mip_abs_gap": 0.5}
 """Its own stop at 1e-4 of the distance short of the optimum; distances are whole, so half a unit is exact."""
@@ -59,19 +59,19 @@ def chebyshev_mip(noisy: npt.ArrayLike, total: int, *, time_limit: float = 60.0)
     y, goal = _checked(noisy, total)
     if _is_forced(y, goal):
         return np.full(len(y), goal, np.int64)
-    clock = Clock(time_limit, len(y))
-    cp = cvxpy_for("chebyshev_mip")
+    limit = TimeLimit(time_limit, len(y))
+    cp = import_cvxpy("chebyshev_mip")
     if "HIGHS" not in cp.installed_solvers():
         raise ModuleNotFoundError(missing_extra("chebyshev_mip", "HiGHS"))
     d = cp.Variable(len(y), integer=True)
     task = cp.Problem(cp.Minimize(cp.norm(d, "inf")), [d >= -y, cp.sum(d) == goal - int(y.sum())])
     try:
-        task.solve(solver="HIGHS", **HIGHS_SETTINGS, time_limit=clock.left("HiGHS"))
+        task.solve(solver="HIGHS", **HIGHS_SETTINGS, time_limit=limit.left("HiGHS"))
     except cp.error.SolverError as error:
-        clock.left("HiGHS")
+        limit.left("HiGHS")
         raise RuntimeError(f"HiGHS failed: {error}") from error
     if task.status != "optimal":
-        clock.left("HiGHS")
+        limit.left("HiGHS")
         raise RuntimeError(f"HiGHS ended with status {task.status!r}, not 'optimal'")
     x: IntArray = y + np.rint(d.value).astype(np.int64)
     if x.min() < 0 or x.sum() != goal:
@@ -110,13 +110,13 @@ def euclidean_relaxed(
     y, goal = _checked(noisy, total)
     if _is_forced(y, goal):
         return np.full(len(y), float(goal))
-    clock = Clock(time_limit, len(y))
-    cp = cvxpy_for("euclidean_relaxed")
+    limit = TimeLimit(time_limit, len(y))
+    cp = import_cvxpy("euclidean_relaxed")
     d = cp.Variable(len(y))
     task = cp.Problem(cp.Minimize(cp.sum_squares(d)), [d >= -y, cp.sum(d) == goal - int(y.sum())])
     trouble: str | None = None
-    for chosen in qp_solvers(cp, solver):
-        trouble = attempt(cp, task, chosen, clock)
+    for chosen in quadratic_solvers(cp, solver):
+        trouble = solve_quadratic(cp, task, chosen, limit)
         if trouble is None:
             trouble = _violation(d.value, y, goal, chosen)
         if trouble is None:
