@@ -2,7 +2,7 @@
 
 The chain visits, size by size, the hierarchy in post-order. On it every level's running sums are monotone, and an inner
 node's equals that of its last leaf (in tails: of its first one), so that equal neighbours merge into one weighted cell
-and the whole of Model 3 is an isotonic regression with one cell per size and leaf.
+and Model 3 is an isotonic regression with one cell per size and leaf.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class TailsLevel(NamedTuple):
     """(nodes, cells) noisy tail counts."""
     first_child: IntArray
     """(nodes + 1,) node i has the children first_child[i]:first_child[i + 1] of the next measured level, one at
-    least. Not looked at in the last level."""
+    least. Not used in the last level."""
     scale: float
     """Of the noise, > 0."""
     laplace: bool
@@ -160,7 +160,7 @@ def _check(levels: Sequence[TailsLevel], dispersions: FloatArray, tolerance: flo
 
 
 def _upward(levels: Sequence[TailsLevel], model: SizeModel) -> tuple[list[Estimate], list[Estimate]]:
-    """What every node's own cells and all below say together; and what those below say alone (empty for leaves)."""
+    """Estimates from every node's own cells and all cells below; and from those below alone (empty for leaves)."""
     estimates: list[Estimate] = []
     below = [Estimate(np.empty((0, 0)), np.empty((0, 0)))]
     raw = np.zeros(0)  # per node, the variance that least squares over raw cells, its own and those below, would have

@@ -1,4 +1,4 @@
-"""Kernels of the upward step of `joint_families`: what each node's own cells and all cells below it say together.
+"""The upward step of `joint_families`: estimates from each node's own cells, combined with those from the cells below.
 
 `docs/joint.md` gives the reasons. Source: ours.
 """

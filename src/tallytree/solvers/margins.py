@@ -1,4 +1,4 @@
-"""Histograms of a whole hierarchy at once: non-negative, additive, every leaf with its known number of groups.
+"""Histograms of a complete hierarchy at once: non-negative, additive, every leaf with its known number of groups.
 
 Source: ours. It is a least-squares problem whose only coupling is through the inner nodes; `margins_dual` solves its
 dual. The answer in integers is a controlled rounding, see `tallytree.solvers.rounding`.
@@ -45,7 +45,7 @@ def fit(
     """Minimise Σ_ℓ w_ℓ‖A_ℓX − Y_ℓ‖² over real leaf histograms X >= 0 whose row r adds up to `row_totals[r]`.
 
     A_ℓX is the sum of the leaf rows over each node of level ℓ. The optimum is unique. The method stops when duality
-    proves √(Σ_ℓ w_ℓ‖A_ℓ(X − X*)‖² / w_leaf) <= tolerance: a bound on the Euclidean distance of the whole matrix.
+    proves √(Σ_ℓ w_ℓ‖A_ℓ(X − X*)‖² / w_leaf) <= tolerance: a bound on the Euclidean distance of the matrix.
 
     Args:
         noisy: Y_ℓ, (nodes of ℓ, sizes) integers, coarsest level first; the last is the leaves. Levels that were not
@@ -102,7 +102,7 @@ def project(
 
     The rounding is not proven to be the optimum among integers. With F the real optimum's cost, the integers cost at
     most F + Σ_ℓ w_ℓ Σ f(1 − f), where f are the fractional parts of the real counts of all nodes (see
-    `round_with_margins`; up to the tolerance): less than ¼ w_ℓ for every count that is not whole.
+    `round_with_margins`; up to the tolerance): less than ¼ w_ℓ for every count that is not an integer.
 
     Args:
         noisy: as for `fit`.

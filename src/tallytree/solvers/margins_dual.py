@@ -112,7 +112,7 @@ def _residual(
 ) -> float:
     """Write F(λ) to `force`, and X(λ) as thresholds and the columns above them; returns √Σ w F².
 
-    Parents come before children in the arrays. `threshold` comes in as a guess.
+    Parents come before children in the arrays. `threshold` holds a first guess, and then the result.
     """
     rows, sizes = leaf.shape
     nodes = len(w)

@@ -84,23 +84,23 @@ def match(parent: Runs | tuple[npt.ArrayLike, ...], children: Sequence[Runs | tu
         >>> match(([1, 2], [300, 150], [1.0, 1.0]), [a, b, c]).groups.tolist()
         [150, 75, 75, 50, 25, 25, 50]
     """
-    whole = _one_node("parent", parent)
+    above = _one_node("parent", parent)
     parts = [_one_node(f"children[{i}]", child) for i, child in enumerate(children)]
-    have, need = sum(int(part[1].sum()) for part in parts), int(whole[1].sum())
+    have, need = sum(int(part[1].sum()) for part in parts), int(above[1].sum())
     if have != need:
         raise ValueError(f"children have {have} groups in all and parent {need}; the two must be equal")
     cuts = np.concatenate(([0], np.cumsum([len(part[0]) for part in parts]))).astype(np.int64)
     size = np.concatenate([part[0] for part in parts]) if parts else np.empty(0)
     groups = np.concatenate([part[1] for part in parts]) if parts else np.empty(0, np.int64)
     owner = owners(cuts)
-    pairs, used = pair_runs(whole[1], len(parts), owner, size, groups, np.empty((3, 1024), np.int64))
+    pairs, used = pair_runs(above[1], len(parts), owner, size, groups, np.empty((3, 1024), np.int64))
     child = owner[pairs[1, :used]]
     return Matches(pairs[0, :used].copy(), child, pairs[1, :used] - cuts[child], pairs[2, :used].copy())
 
 
 def match_families(
     parents: NodeRuns,
-    child_offsets: npt.ArrayLike,
+    first_child: npt.ArrayLike,
     children: NodeRuns,
     *,
     merge: Merge = "weighted",
@@ -117,7 +117,7 @@ def match_families(
 
     Args:
         parents: runs of the parents.
-        child_offsets: (parents + 1,) parent i has the children `child_offsets[i]:child_offsets[i + 1]`.
+        first_child: (parents + 1,) parent i has the children `first_child[i]:first_child[i + 1]`.
         children: runs of all children.
         merge: how to reconcile the two estimates.
         carry: `"rounded"` for sizes that are integers, with halves up (the paper's section 5.3), `"unrounded"` for
@@ -139,9 +139,9 @@ def match_families(
         raise ValueError(f'carry={carry!r}; it must be "unrounded" or "rounded"')
     above = _check_nodes("parents", parents)
     below = _check_nodes("children", children)
-    cuts = check_offsets("child_offsets", child_offsets, "children", len(below.offsets) - 1)
+    cuts = check_offsets("first_child", first_child, "children", len(below.offsets) - 1)
     if len(cuts) != len(above.offsets):
-        raise ValueError(f"child_offsets describes {len(cuts) - 1} parents; parents has {len(above.offsets) - 1}")
+        raise ValueError(f"first_child describes {len(cuts) - 1} parents; parents has {len(above.offsets) - 1}")
     need = np.diff(_cumulative(above.groups)[above.offsets])
     have = np.diff(_cumulative(below.groups)[below.offsets[cuts]])
     wrong = np.flatnonzero(have != need)

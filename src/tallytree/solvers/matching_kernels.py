@@ -111,8 +111,8 @@ def _landed(size: float, step: float, rounded: bool) -> float:
     """Where a step from a size ends, if `rounded` at the nearest integer, halves up; exact from an integer."""
     if not rounded:
         return size + step
-    whole = np.floor(size)
-    landed: float = whole + np.floor((size - whole) + step + 0.5)
+    integer = np.floor(size)
+    landed: float = integer + np.floor((size - integer) + step + 0.5)
     return landed
 
 
@@ -122,7 +122,7 @@ def match_families_kernel(
     parent_size: FloatArray,
     parent_groups: IntArray,
     parent_variance: FloatArray,
-    child_offsets: IntArray,
+    first_child: IntArray,
     run_offsets: IntArray,
     child_size: FloatArray,
     child_groups: IntArray,
@@ -130,7 +130,7 @@ def match_families_kernel(
     weighted: bool,
     rounded: bool,
 ) -> tuple[IntArray, FloatArray, IntArray, FloatArray]:
-    """Pairs of a family are dealt out to its children by counting, then sorted and joined child by child.
+    """Pairs of a family are distributed to its children by counting, then sorted and joined child by child.
 
     Merged sizes of a child follow the matching order under "average", but not under "weighted", hence the sort.
     """
@@ -138,8 +138,8 @@ def match_families_kernel(
     sizes, numbers, variances = np.empty(1024), np.empty(1024, np.int64), np.empty(1024)
     pairs = np.empty((3, 1024), np.int64)
     used = 0
-    for family in range(len(child_offsets) - 1):
-        first, last = child_offsets[family], child_offsets[family + 1]
+    for family in range(len(first_child) - 1):
+        first, last = first_child[family], first_child[family + 1]
         origin, p = run_offsets[first], parent_offsets[family]
         size = child_size[origin : run_offsets[last]]
         groups = child_groups[origin : run_offsets[last]]

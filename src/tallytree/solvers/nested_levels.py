@@ -32,7 +32,7 @@ class NestedLevels(NamedTuple):
 
 
 def check_levels(first_leaf: Sequence[npt.ArrayLike]) -> NestedLevels:
-    """Return the levels as a forest, or say why they are none.
+    """Return the levels as a forest, or say what is wrong with them.
 
     Args:
         first_leaf: as for `margins.fit`.

@@ -10,20 +10,20 @@ from tallytree.compute.kernels import kernel
 from tallytree.solvers.checks import MAX_EXACT, check_integers, check_offsets
 
 FAMILY_SLACK = 1e-6
-"""Relative to the sum of a family; how far its real sum may be from the nearest reachable total by float error."""
+"""Relative to the sum of a family; the float error by which its real sum may miss the nearest total within reach."""
 
 
 def round_families(values: npt.ArrayLike, offsets: npt.ArrayLike, totals: npt.ArrayLike) -> IntArray:
     """Round every family to integers that add up to its total: each number down, then some of them up by one.
 
-    Up go those with the largest remainders, earlier ones first. A number whose family's real sum is its total moves by
-    less than one; where the total is the real sum rounded up or down, too.
+    The numbers with the largest remainders go up, earlier ones first. A number moves by less than one if its family's
+    real sum is the total, or is the total when rounded up or down.
 
     Args:
         values: (n,) real numbers ≥ 0, family after family.
         offsets: (families + 1,) family i is `values[offsets[i]:offsets[i + 1]]`.
         totals: (families,) integers, each at least the sum of the numbers rounded down, and at most that plus their
-            number (up to float error, which is made up for by whole units at the largest numbers).
+            number (up to float error, which is compensated by units at the largest numbers).
 
     Returns:
         (n,) int64 ≥ 0. O(n log n).

@@ -17,9 +17,9 @@ from tallytree.solvers.checks import MAX_EXACT
 from tallytree.solvers.nested_levels import check_levels, check_totals, check_weights
 
 UNIT = 2**30
-"""Fractions are whole multiples of 1/UNIT."""
+"""Fractions are integer multiples of 1/UNIT."""
 ROW_SLACK = 1e-6
-"""A row may miss its total by this, and by this of each 2^20 groups, and is put right."""
+"""A row may miss its total by this, and by this for each 2^20 groups; it is corrected."""
 
 
 def round_with_margins(
@@ -31,8 +31,8 @@ def round_with_margins(
 ) -> IntArray:
     """Round real leaf histograms so that every node of every level has the floor or the ceiling of its real count.
 
-    Rows keep their totals, and whole counts stay; that this is always possible is the theorem of controlled rounding.
-    Real counts are taken to the nearest multiple of 2^-30, and rows put right to their totals, before anything else.
+    Rows keep their totals, and integers stay; the theorem of controlled rounding says that this is always possible.
+    First, real counts go to the nearest multiple of 2^-30, and rows are corrected to their totals.
 
     Of all such roundings Z of X the one returned costs Σ_ℓ w_ℓ‖A_ℓ(Z − X)‖² <= Σ_ℓ w_ℓ Σ f(1 − f), f the fractional
     parts of all A_ℓX, which is what rounding up with probability f would cost on average; it is not the cheapest. If
@@ -75,45 +75,45 @@ def round_with_margins(
             f"values[{worst}] adds up to {sums[worst]}; it must add up to row_totals[{worst}]={totals[worst]}"
         )
 
-    whole, row, column, fraction = _split(np.ascontiguousarray(real), totals)
+    integer, row, column, fraction = _split(np.ascontiguousarray(real), totals)
     scale = scale / scale.max()
     of_node = np.repeat(scale[:-1], levels.nodes[:-1])
     up, down, flow, weight, vertices = _network(
         row, column, fraction, real.shape[1], levels.parent, levels.parent_of_leaf, scale[-1], of_node
     )
     _cancel(up, down, flow, weight, vertices)
-    _add(whole, row, column, flow)
-    return whole
+    _add(integer, row, column, flow)
+    return integer
 
 
 @kernel
 def _split(x: FloatArray, totals: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """The whole parts, and the fractional entries as (row, column, fraction in 1/UNIT), row after row.
+    """The integer parts, and the fractional entries as (row, column, fraction in 1/UNIT), row after row.
 
-    A row that misses its total is put right at its fractional entries, first come first. Within their floors and
-    ceilings they can take anything below one unit; more, which only totals over 10^12 may miss, is then a whole number
+    A row that misses its total is corrected at its fractional entries, in order. Within their floors and
+    ceilings they can take anything below one unit; more, which only totals over 10^12 may miss, is then a number
     of units, and goes to the largest entry.
     """
     rows, sizes = x.shape
-    whole = np.empty((rows, sizes), np.int64)
+    integer = np.empty((rows, sizes), np.int64)
     count = 0
     for r in range(rows):
         for s in range(sizes):
-            whole[r, s] = int(np.floor(x[r, s]))
-            count += x[r, s] > whole[r, s]
+            integer[r, s] = int(np.floor(x[r, s]))
+            count += x[r, s] > integer[r, s]
     row, column, fraction = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
     part = np.empty(sizes, np.int64)
     count = 0
     for r in range(rows):
         missing, held, largest = totals[r], 0, 0
         for s in range(sizes):
-            part[s] = int(np.rint((x[r, s] - whole[r, s]) * UNIT))
+            part[s] = int(np.rint((x[r, s] - integer[r, s]) * UNIT))
             if part[s] == UNIT:
-                whole[r, s] += 1
+                integer[r, s] += 1
                 part[s] = 0
-            missing -= whole[r, s]
+            missing -= integer[r, s]
             held += part[s]
-            if whole[r, s] > whole[r, largest]:
+            if integer[r, s] > integer[r, largest]:
                 largest = s
         off = missing * UNIT - held
         for s in range(sizes):
@@ -122,12 +122,12 @@ def _split(x: FloatArray, totals: IntArray) -> tuple[IntArray, IntArray, IntArra
                 off -= moved
                 part[s] += moved
                 if part[s] == UNIT:
-                    whole[r, s] += 1
+                    integer[r, s] += 1
                 elif part[s] > 0:
                     row[count], column[count], fraction[count] = r, s, part[s]
                     count += 1
-        whole[r, largest] += off // UNIT
-    return whole, row[:count], column[:count], fraction[:count]
+        integer[r, largest] += off // UNIT
+    return integer, row[:count], column[:count], fraction[:count]
 
 
 @kernel
@@ -145,7 +145,7 @@ def _network(
 
     Vertices are the rows, the sizes of inner nodes, and one above all. Arcs run from a node's size down to the same of
     its children, and from the lowest nodes to the rows. Only fractions of flows are kept: at every vertex, what comes
-    in and what goes out differ by whole units, so no vertex has a single fractional arc.
+    in and what goes out differ by integer units, so no vertex has a single fractional arc.
     """
     rows, nodes, leaves = len(parent_of_leaf), len(parent), len(row)
     flow = np.zeros((nodes + 1, sizes), np.int64)
@@ -206,8 +206,8 @@ def _cancel(up: IntArray, down: IntArray, flow: IntArray, weight: FloatArray, ve
     """Push every flow to 0 or UNIT, along cycles of fractional arcs until none is left.
 
     Rounding f up rather than down costs w(1 − 2f) more; a cycle is pushed in the direction in which the sum of these
-    falls, forward where it is 0, until one of its arcs is whole. As that sum times the flow never rises, all arcs
-    together cost at most Σ w f(1 − f). Invariants: `walk` is a path of fractional arcs; whole arcs stay whole; no
+    falls, forward where it is 0, until one of its arcs is integer. As that sum times the flow never rises, all arcs
+    together cost at most Σ w f(1 − f). Invariants: `walk` is a path of fractional arcs; integer arcs stay so; no
     vertex has a single fractional arc, so a path can always go on, by an arc other than the one it came by.
     """
     cost = weight * (1 - 2 * (flow / UNIT))
@@ -251,7 +251,7 @@ def _cancel(up: IntArray, down: IntArray, flow: IntArray, weight: FloatArray, ve
 
 @kernel
 def _next_arc(begin: int, vertex: int, came: int, end: IntArray, arcs: IntArray, flow: IntArray) -> int:
-    """A fractional arc of the vertex other than `came`, or −1; whole arcs are dropped from the end of its list."""
+    """A fractional arc of the vertex other than `came`, or −1; integer arcs are dropped from the end of its list."""
     while end[vertex] > begin and flow[arcs[end[vertex] - 1]] % UNIT == 0:
         end[vertex] -= 1
     last = end[vertex] - 1
@@ -267,6 +267,6 @@ def _next_arc(begin: int, vertex: int, came: int, end: IntArray, arcs: IntArray,
 
 
 @kernel
-def _add(whole: IntArray, row: IntArray, column: IntArray, flow: IntArray) -> None:
+def _add(integer: IntArray, row: IntArray, column: IntArray, flow: IntArray) -> None:
     for a in range(len(row)):
-        whole[row[a], column[a]] += flow[a] // UNIT
+        integer[row[a], column[a]] += flow[a] // UNIT

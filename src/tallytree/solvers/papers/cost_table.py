@@ -58,7 +58,7 @@ def project(
     for. Tables are convex, so that children merge by their sorted slopes τ(v) − τ(v − 1) (Algorithm 1). The paper has
     delta = 3·⌈2λ²⌉ for noise of scale λ.
 
-    A table is kept as its lowest value and its slopes, which is all that either phase reads; the slopes of a leaf
+    A table is kept as its lowest value and its slopes, which are all that either phase reads; the slopes of a leaf
     are 2(v − noisy) − 1 and are not stored. `merge="sort"` merges the children's tables as Algorithm 1 does, by sorting
     all their slopes; `"count"` gives the same tables faster, by counting within the parent's domain.
 
@@ -188,7 +188,7 @@ def _no_solution(tree: PreorderTree, y: IntArray, node: int, fixed: bool, total:
 def _tabulated(
     tree: PreorderTree, y: IntArray, lowest: IntArray, highest: IntArray, delta: int, fixed: bool, by_sorting: bool
 ) -> tuple[IntArray, SlopeArray, bool]:
-    """Where each inner node's slopes begin, the slopes, and whether only those of the root's children are whole."""
+    """Where each inner node's slopes begin, the slopes, and whether only those of the root's children are complete."""
     again = False
     start, entries = table_places(tree.parent, tree.first, lowest, highest, fixed, again)
     if entries > KEPT_ENTRIES:

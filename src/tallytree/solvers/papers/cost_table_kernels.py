@@ -153,7 +153,7 @@ def _sort_merge(
     start: IntArray,
     slopes: SlopeArray,
 ) -> None:
-    """Algorithm 1 as published: sort the slopes of all children's whole tables, cut to the domain, add the own term."""
+    """Algorithm 1 as published: sort all slopes of all children's tables, cut to the domain, add the own term."""
     family = children[first[node] : first[node + 1]]
     length = highest[node] - lowest[node]
     entries, before = 0, lowest[node]
@@ -268,7 +268,7 @@ def recover_values(
     again: bool,
     by_sorting: bool,
 ) -> IntArray:
-    """Top-down: each family takes as many of its lowest slopes as its parent's value asks for.
+    """Top-down: each family takes as many of its lowest slopes as its parent's value needs.
 
     Where subtrees of the root share a place, that of the next child of the root is tabulated before its values are.
     """

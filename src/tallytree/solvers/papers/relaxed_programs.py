@@ -37,7 +37,7 @@ def tree_relaxed(
         total: the value of the root, which is then not weighed; free by default.
         solver: "CLARABEL", "SCS", "OSQP" or "HIGHS"; by default the first of these that is installed, which are in
             the order of their speed on such trees.
-        time_limit: seconds; a solver looks at it between its iterations.
+        time_limit: seconds; solvers check it between their iterations.
 
     Returns:
         (n,) float64, whose constraints hold to 1e-6 of its largest value.

@@ -28,7 +28,7 @@ class TransportFit(NamedTuple):
     """(children, sizes) non-negative. Multiples of 2^-30 (coarser for parents of over 2^23 groups) that add up to all
     margins exactly, in floating point and in any order."""
     error: float
-    """At least ‖X − X*‖, X* the optimum, in the Euclidean norm of the whole matrix."""
+    """At least ‖X − X*‖, X* the optimum, in the Euclidean norm of the matrix."""
     iterations: int
     """Newton steps, of the parent that took most."""
 
@@ -115,7 +115,7 @@ def project(
         [[2, 0], [2, 1]]
     """
     real = fit(noisy, first_child, columns, row_totals, tolerance=tolerance, max_iterations=max_iterations)
-    # The counts of the parents are whole, exactly, and whole counts stay.
+    # The counts of the parents are integers exactly, and rounding keeps integers.
     return round_with_margins(real.values, [first_child, np.arange(len(real.values) + 1)], row_totals)
 
 

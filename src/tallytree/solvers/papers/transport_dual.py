@@ -123,7 +123,7 @@ def _residual(
 ) -> float:
     """Write F(α) to `force`, and X(α) as levels and, column after column, the rows above them; returns Σ|F|.
 
-    `level` comes in as a guess.
+    `level` holds a first guess, and then the result.
     """
     columns, rows = y.shape
     force[:] = g
@@ -191,10 +191,10 @@ def _settle(
     positive: npt.NDArray[np.int32],
     unit: int,
 ) -> IntArray:
-    """X in whole 1/unit, (columns, rows), with the margins exactly.
+    """X in integer multiples of 1/unit, (columns, rows), with the margins exactly.
 
     What rounding and the solver leave missing goes along a forest of the greatest entries, which has one entry for each
-    row and column to put right but the last of a tree, and that is right when its tree is. Entries do not go below 0
+    row and column to correct but the last of a tree, which is right when the others are. Entries do not go below 0
     for it; what is still missing then is taken away where it is too much, and given where it is too little.
     """
     columns, rows = y.shape
