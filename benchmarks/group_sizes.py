@@ -38,7 +38,7 @@ from tallytree.sizes.nearest_consistent import size_forest
 from tallytree.sizes.noisy import measure_levels
 from tallytree.solvers import tree
 from tallytree.solvers.papers import cost_table
-from tallytree.solvers.papers import histogram_programs as black_boxes
+from tallytree.solvers.papers.relaxed_programs import tree_relaxed
 
 HERE = Path(__file__).resolve().parent
 EPSILONS = (0.1, 0.5, 1.0)
@@ -115,7 +115,7 @@ PEERS: dict[str, Callable[..., Any]] = {
     "cost tables merged by counting (ours, numba)": lambda parent, values, total, delta: (
         cost_table.project(parent, values, delta=delta, total=total, merge="count").x
     ),
-    "convex relaxation (cvxpy, Clarabel)": lambda parent, values, total, delta: black_boxes.tree_relaxed(
+    "convex relaxation (cvxpy, Clarabel)": lambda parent, values, total, delta: tree_relaxed(
         parent, values, _all_but_the_root(parent), total=total, time_limit=3_000
     ),
 }

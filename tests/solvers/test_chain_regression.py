@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers import cost_table_chain
 from tallytree.solvers import isotonic
 from tallytree.solvers.chain_regression import fit_chain
-from tallytree.solvers.papers import cost_table_chain
 
 TREE = [[0, 3], [0, 1, 3], [0, 1, 2, 3]]
 """A root, a node with one leaf and a node with two, and the leaves."""
@@ -113,7 +113,7 @@ def test_the_cost_is_that_of_the_papers_recurrence(data, total):
 
 def test_the_real_problem_rounds_to_it():
     """Against a quadratic program over the leaves' tails."""
-    cvxpy = pytest.importorskip("cvxpy")
+    cvxpy = pytest.importorskip("cvxpy", reason="the extra tallytree[papers] is not installed")
     rng = np.random.default_rng(8)
     noisy = [rng.integers(-20, 60, (len(cut) - 1, 6)) for cut in TREE]
     tails = cvxpy.Variable((3, 6))

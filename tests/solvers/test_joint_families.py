@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tallytree.solvers import isotonic
 from tallytree.solvers import joint_families as joint
 from tallytree.solvers.gaussian_chain import effective_variance, laplace_score, smooth
-from tallytree.solvers.joint_families import Level, fit
+from tallytree.solvers.joint_families import TailsLevel, fit
+from tallytree.solvers.joint_upward import SizeModel
 from tallytree.solvers.monotone_sums import fit_with_sums, round_with_sums
 from tallytree.solvers.rates import DISPERSIONS, local_rates, size_blocks
 from tallytree.solvers.state_chain import count_states, drop_masses, jump_masses
@@ -27,11 +28,9 @@ def family(rng, rows, columns):
     return rng.normal(total / rows, 4, (rows, columns)), rng.uniform(0.2, 5, (rows, columns)), cap, total
 
 
-@pytest.mark.needs("cvxpy", "clarabel")
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 1), (1, 6), (3, 5), (8, 12)])
 def test_admm_finds_the_optimum_that_cvxpy_finds(rows, columns):
     cvxpy = pytest.importorskip("cvxpy", reason="the extra tallytree[papers] is not installed")
-
     for seed in range(3):
         target, weight, cap, total = family(RNG(seed), rows, columns)
         if rows == 1:
@@ -188,7 +187,7 @@ def tree_levels(rng, leaves, scale, *, laplace=True, public=True, first=(0, 3, 5
     for table, child in zip(tables, children, strict=True):
         noise = rng.laplace(0, scale, table.shape) if laplace else rng.normal(0, scale, table.shape)
         most = table[:, 0].astype(float) if public else np.full(len(table), np.inf)
-        levels.append(Level(np.rint(table + noise).astype(np.int64), child, scale, laplace, most))
+        levels.append(TailsLevel(np.rint(table + noise).astype(np.int64), child, scale, laplace, most))
     return levels, tables
 
 
@@ -232,7 +231,7 @@ def test_tail_counts_are_whole_monotone_and_add_up(scale, public, laplace):
 
 def test_one_level_without_smoothing_is_isotonic_regression():
     noisy = np.rint(np.linspace(50, 0, 40) + RNG(3).laplace(0, 5, 40)).astype(np.int64)
-    level = Level(noisy[None], np.zeros(2, np.int64), 5.0, True, np.array([60.0]))
+    level = TailsLevel(noisy[None], np.zeros(2, np.int64), 5.0, True, np.array([60.0]))
     found = dense(fit([level], first_size=1, dispersions=np.inf).levels[0], 40)[0]
     plain = -isotonic.fit(-noisy, norm=2, lower=-60, upper=0)
     assert np.abs(found - plain).max() <= 0.5 + 1e-9
@@ -324,10 +323,12 @@ def test_what_leaves_are_nearly_sure_of_is_nearly_sure_of_their_sum():
         rng = RNG(seed)
         true = rare_groups(leaves, cells, rng)
         levels = [
-            Level(noisy(true.sum(axis=0, keepdims=True), 3.0, rng), np.array([0, leaves]), 3.0, True, np.array([60.0])),
-            Level(noisy(true, 3.0, rng), np.zeros(leaves + 1, np.int64), 3.0, True, np.ones(leaves)),
+            TailsLevel(
+                noisy(true.sum(axis=0, keepdims=True), 3.0, rng), np.array([0, leaves]), 3.0, True, np.array([60.0])
+            ),
+            TailsLevel(noisy(true, 3.0, rng), np.zeros(leaves + 1, np.int64), 3.0, True, np.ones(leaves)),
         ]
-        _, below = joint._upward(levels, 1, size_blocks(cells, 1), DISPERSIONS)
+        _, below = joint._upward(levels, SizeModel(1, size_blocks(cells, 1), DISPERSIONS))
         mean, variance = below[0]
         ratios.append(np.mean((mean[0] - true.sum(axis=0)) ** 2) / np.mean(variance[0]))
     assert 0.75 < np.mean(ratios) < 1.33
@@ -342,8 +343,8 @@ def test_a_level_with_next_to_no_budget_is_told_by_the_others(drowned):
     scales = [1.0, 1.0]
     scales[drowned] = 1e6
     levels = [
-        Level(noisy(everything, scales[0], rng), np.array([0, 6]), scales[0], True, np.array([12_000.0])),
-        Level(noisy(true, scales[1], rng), np.zeros(7, np.int64), scales[1], True, np.full(6, 2_000.0)),
+        TailsLevel(noisy(everything, scales[0], rng), np.array([0, 6]), scales[0], True, np.array([12_000.0])),
+        TailsLevel(noisy(true, scales[1], rng), np.zeros(7, np.int64), scales[1], True, np.full(6, 2_000.0)),
     ]
     root = fit(levels, first_size=1).levels[0]
     found = np.repeat(root.value, np.diff(np.append(root.start, 150)))

@@ -122,7 +122,7 @@ def test_the_error_is_a_bound_when_stopped_early(seed):
 
 
 def test_the_real_step_agrees_with_clarabel():
-    cvxpy = pytest.importorskip("cvxpy")
+    cvxpy = pytest.importorskip("cvxpy", reason="the extra tallytree[papers] is not installed")
     for seed in range(4):
         rng = np.random.default_rng(seed)
         first_leaf, sizes = nested_levels(rng, 30, 3), 20

@@ -291,12 +291,12 @@ GOOD = NodeRuns([0, 1, 2], [1, 1], [2, 3], [1.0, 1.0])
     [
         ({"merge": "mean"}, ValueError, 'merge=\'mean\'; it must be "weighted" or "average"'),
         (
-            {"child_offsets": [0, 1]},
+            {"first_child": [0, 1]},
             ValueError,
-            "child_offsets is 0 … 1; it must run from 0 to the 2 entries of children",
+            "first_child is 0 … 1; it must run from 0 to the 2 entries of children",
         ),
-        ({"child_offsets": [0, 2]}, ValueError, "child_offsets describes 1 parents; parents has 2"),
-        ({"child_offsets": [0, 0, 2]}, ValueError, "children of parent 0 have 0 groups and the parent 2"),
+        ({"first_child": [0, 2]}, ValueError, "first_child describes 1 parents; parents has 2"),
+        ({"first_child": [0, 0, 2]}, ValueError, "children of parent 0 have 0 groups and the parent 2"),
         ({"parents": GOOD._replace(groups=[2, 4])}, ValueError, "children of parent 1 have 3 groups and the parent 4"),
         ({"carry": "up"}, ValueError, 'carry=\'up\'; it must be "unrounded" or "rounded"'),
         ({"parents": GOOD._replace(size=["1", "2"])}, TypeError, "parents.size has dtype <U1"),
@@ -309,6 +309,6 @@ GOOD = NodeRuns([0, 1, 2], [1, 1], [2, 3], [1.0, 1.0])
     ],
 )
 def test_match_families_says_what_is_wrong(changes, error, says):
-    arguments = {"parents": GOOD, "child_offsets": [0, 1, 2], "children": GOOD} | changes
+    arguments = {"parents": GOOD, "first_child": [0, 1, 2], "children": GOOD} | changes
     with pytest.raises(error, match=says):
         match_families(**arguments)

@@ -1,4 +1,5 @@
-from fractions import Fraction
+"""Integer tree projections: brute force over small trees, certificates, ties, and other solvers."""
+
 from itertools import pairwise, product
 
 import numpy as np
@@ -6,75 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.trees import INF, add_up, cost, leaves_of, problems, random_tree, solve_or_refuse, top_down
 from tallytree.solvers import simplex
 from tallytree.solvers.tree import is_optimal, project
 
 many = settings(deadline=None, max_examples=800)
 some = settings(deadline=None, max_examples=200)
 few = settings(deadline=None, max_examples=25)
-
-INF = float("inf")
-some_weights = st.one_of(st.sampled_from([0, 0, 1, 1, 1, 2, 0.1, 1 / 3, 1e-9, 1e9, INF]), st.floats(1e-3, 1e3))
-small_values = st.integers(-4, 5)
-
-
-def caterpillar(n):
-    """A path on which every inner node has one more leaf: even nodes are the path."""
-    v = np.arange(1, n)
-    return np.concatenate([[-1], np.where(v % 2 == 1, v - 1, v - 2)])
-
-
-def random_tree(n, rng):
-    return np.concatenate([[-1], (rng.random(n - 1) * np.arange(1, n)).astype(np.int64)])
-
-
-def shape(kind, n, draw):
-    if kind == "chain":
-        return np.arange(n) - 1
-    if kind == "star":
-        return np.concatenate([[-1], np.zeros(n - 1, np.int64)])
-    if kind == "caterpillar":
-        return caterpillar(n)
-    return np.array([-1] + [draw(st.integers(0, v - 1)) for v in range(1, n)])
-
-
-@st.composite
-def problems(draw, largest=7, weights=some_weights, values=small_values):
-    """A small tree, shuffled, sometimes a forest; noisy values, weights and perhaps a total."""
-    n = draw(st.integers(1, largest))
-    parent = shape(draw(st.sampled_from(["chain", "star", "caterpillar", "random", "random"])), n, draw)
-    w = draw(st.lists(weights, min_size=n, max_size=n))
-    if draw(st.booleans()):
-        w[0] = 0
-    new = np.array(draw(st.permutations(range(n))))
-    moved = np.empty(n, np.int64)
-    moved[new] = np.where(parent >= 0, new[parent], -1)
-    return moved.tolist(), draw(st.lists(values, min_size=n, max_size=n)), w, draw(st.none() | st.integers(0, 6))
-
-
-def top_down(parent):
-    order = [parent.index(-1)]
-    for v in order:
-        order.extend(c for c in range(len(parent)) if parent[c] == v)
-    return order
-
-
-def leaves_of(parent):
-    return [v for v in range(len(parent)) if v not in parent]
-
-
-def add_up(parent, leaf_values):
-    x = [0] * len(parent)
-    for v, value in leaf_values.items():
-        x[v] = value
-    for v in reversed(top_down(parent)):
-        if parent[v] >= 0:
-            x[parent[v]] += x[v]
-    return x
-
-
-def cost(x, y, w):
-    return sum(Fraction(c) * (int(a) - b) ** 2 for a, b, c in zip(x, y, w, strict=True) if c not in (0, INF))
 
 
 def meets_demands(x, parent, y, w, total):
@@ -116,13 +55,6 @@ def preference(x, parent, y, w, total):
         ranked.extend(-int(x[c]) for c in children)
         families.extend(children)
     return cost(x, y, w), even, int(x[order[0]]), ranked
-
-
-def solve_or_refuse(parent, y, w, total):
-    try:
-        return project(parent, y, w, total=total).tolist()
-    except ValueError:
-        return None
 
 
 def test_the_example_of_fioretto():
@@ -279,76 +211,10 @@ def test_awkward_trees(parent, y, w, total, expected):
     assert is_optimal(parent, y, expected, w, total=total)
 
 
-def violations(parent, y, w, x, root_fixed):
-    """How far a real solution is from the optimality conditions: signs, sums, path prices; relative to max|y|."""
-    parent, y, w = np.asarray(parent), np.asarray(y, float), np.asarray(w, float)
-    order = top_down(parent.tolist())
-    sums, price = np.zeros(len(x)), np.zeros(len(x))
-    for v in reversed(order[1:]):
-        sums[parent[v]] += x[v]
-    inner = np.isin(np.arange(len(x)), parent)
-    off = np.abs(sums - x)[inner].max(initial=0)
-    for v in order:
-        price[v] = (price[parent[v]] if parent[v] >= 0 else 0) + 2 * w[v] * (x[v] - y[v])
-    leaves = ~inner
-    positive = leaves & (x > 1e-9 * np.abs(y).max())
-    # A fixed root has any price of its own: it is what the positive leaves pay.
-    level = price[positive].mean() if root_fixed and positive.any() else 0.0
-    paid = np.abs(price[positive] - level).max(initial=0)
-    unpaid = 0.0 if root_fixed and not positive.any() else max(0.0, (level - price[leaves & ~positive]).max(initial=0))
-    heaviest = w.max() or 1.0
-    return max(off, paid / heaviest, unpaid / heaviest, -x.min()) / max(1, np.abs(y).max())
-
-
-@some
-@given(problems(largest=40, values=st.integers(-1000, 1000), weights=st.floats(0.1, 10)))
-def test_real_solution_meets_the_optimality_conditions(problem):
-    parent, y, w, total = problem
-    x = project(parent, y, w, total=total, integer=False)
-    assert x.min() >= 0
-    assert violations(parent, y, w, x, total is not None) < 1e-9
-    floats = [value + 0.25 for value in y]
-    x = project(parent, floats, w, total=total, integer=False)
-    assert violations(parent, floats, w, x, total is not None) < 1e-9
-
-
-@some
-@given(problems(largest=6))
-def test_real_solution_is_no_dearer_than_any_integer_one(problem):
-    parent, y, w, total = problem
-    x = solve_or_refuse(*problem)
-    if x is not None:
-        real = project(parent, y, w, total=total, integer=False)
-        price = sum(c * (a - b) ** 2 for a, b, c in zip(real, y, w, strict=True) if c not in (0, INF))
-        assert price <= float(cost(x, y, w)) * (1 + 1e-9) + 1e-9
-
-
-@few
-@given(st.integers(0, 10**6))
-def test_real_solution_agrees_with_a_quadratic_programming_solver(seed):
-    cvxpy = pytest.importorskip("cvxpy")
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(2, 60))
-    parent, y, w = random_tree(n, rng), rng.integers(-50, 60, n), rng.choice([0.3, 1, 2, 5], n)
-    fixed = rng.random() < 0.5
-    x = project(parent, y, w, total=20 if fixed else None, integer=False)
-    unknown = cvxpy.Variable(n)
-    incidence = np.zeros((n, n))
-    incidence[parent[1:], np.arange(1, n)] = 1
-    inner = incidence.any(axis=1)
-    constraints = [unknown >= 0, incidence[inner] @ unknown == unknown[np.flatnonzero(inner)]]
-    constraints += [unknown[0] == 20] * fixed
-    objective = cvxpy.Minimize(cvxpy.sum(cvxpy.multiply(w, cvxpy.square(unknown - y))))
-    least = cvxpy.Problem(objective, constraints).solve(solver="CLARABEL")
-    cost = float((w * (x - y) ** 2).sum())
-    assert cost == pytest.approx(least, rel=1e-6, abs=1e-4)  # at its tolerances the solver's point is a little off
-    assert np.abs(unknown.value - x).max() < 0.05
-
-
 @few
 @given(st.integers(0, 10**6))
 def test_integer_solution_costs_what_scip_finds(seed):
-    scip = pytest.importorskip("pyscipopt")
+    scip = pytest.importorskip("pyscipopt", reason="the extra tallytree[papers] is not installed")
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 14))
     parent, y, w = random_tree(n, rng), rng.integers(-9, 15, n), rng.integers(1, 4, n)
@@ -369,190 +235,8 @@ def test_integer_solution_costs_what_scip_finds(seed):
     assert model.getObjVal() == pytest.approx(int((w * (x - y) ** 2).sum()), abs=1e-3)
 
 
-def geometric_noise(n, scale, rng):
-    stop = 1 - np.exp(-1 / scale)
-    return rng.geometric(stop, n) - rng.geometric(stop, n)
-
-
-def census(sizes, counties, states, rng):
-    """A virtual root fixed to the total, and for every size a subtree: root, states, counties; most nearly empty."""
-    state = np.sort(np.concatenate([np.arange(states), rng.integers(0, states, counties - states)]))
-    one = np.concatenate([[-1], np.zeros(states, np.int64), 1 + state])
-    each = 1 + states + counties
-    parent = np.concatenate([[-1], (one + 1 + each * np.arange(sizes)[:, None]).ravel()])
-    parent[1::each] = 0
-    share = rng.pareto(1.2, counties) + 0.05
-    counts = rng.poisson(3e6 / np.arange(1, sizes + 1)[:, None] ** 2.2 * (share / share.sum()))
-    by_state = np.add.reduceat(counts, np.searchsorted(state, np.arange(states)), axis=1)
-    true = np.concatenate([counts.sum(axis=1, keepdims=True), by_state, counts], axis=1).ravel()
-    return parent, np.concatenate([[counts.sum()], true])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("weight", [1, 1 / 3])
-@pytest.mark.parametrize("scale", [6, 60])
-def test_a_census_of_300_000_nodes_keeps_its_invariants(scale, weight):
-    rng = np.random.default_rng(scale)
-    parent, true = census(100, 3_000, 52, rng)
-    noisy = true + geometric_noise(len(true), scale, rng)
-    weights = np.full(len(true), float(weight))
-    weights[parent == 0] = 1
-    weights[0], noisy[0] = INF, true[0]
-    x = project(parent, noisy, weights)
-    assert x[0] == true[0]
-    assert x.min() >= 0
-    assert is_optimal(parent, noisy, x, weights)
-    assert np.abs(x - true).mean() < np.abs(noisy - true).mean() / 4
-    real = project(parent, noisy, weights, integer=False)
-    sums = np.bincount(parent[1:], real[1:], len(real))
-    inner = sums > 0
-    assert np.abs(sums - real)[inner].max() < 1e-9 * true[0]
-    wrong = x.copy()
-    leaves = np.flatnonzero(np.bincount(parent[1:], minlength=len(parent)) == 0)
-    a = leaves[np.argmax(x[leaves])]
-    b = leaves[np.argmin(noisy[leaves])]
-    for leaf, unit in ((a, -1), (b, 1)):
-        while leaf > 0:
-            wrong[leaf] += unit
-            leaf = parent[leaf]
-    assert not is_optimal(parent, noisy, wrong, weights)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("total", [None, 10**5])
-@pytest.mark.parametrize("kind", ["chain", "star", "caterpillar", "random"])
-def test_200_000_nodes_of_any_shape(kind, total):
-    n = 200_000
-    rng = np.random.default_rng(7)
-    parent = random_tree(n, rng) if kind == "random" else shape(kind, n, None)
-    y = geometric_noise(n, 20, rng) + 3
-    for weights in (None, np.where(np.arange(n) % 2 == 1, 1.0, 0.3)):
-        x = project(parent, y, weights, total=total)
-        assert is_optimal(parent, y, x, weights, total=total)
-
-
-@pytest.mark.parametrize(("leaf", "inner"), [(-3, 1), (-2, 1), (-1, 0), (5, -9), (-30, 7)])
-@pytest.mark.parametrize("total", [None, 30_000])
-def test_what_one_leaf_sets_off_along_a_path_does_not_take_a_sweep_per_leaf(leaf, inner, total):
-    # Each leaf turns negative only when the next one is held at 0: one linear solve per leaf would take minutes.
-    n = 200_000
-    y = np.where(np.arange(n) % 2 == 1, leaf, inner)
-    x = project(caterpillar(n), y, total=total)
-    assert is_optimal(caterpillar(n), y, x, total=total)
-
-
-def test_light_inner_nodes_and_unmeasured_ones_on_a_long_path():
-    n = 100_000
-    rng = np.random.default_rng(11)
-    y = rng.integers(-60, 61, n) + 5
-    for light in (0, 1e-6, 0.01):
-        weights = np.where(np.arange(n) % 2 == 1, 1.0, light)
-        x = project(caterpillar(n), y, weights, total=n)
-        assert is_optimal(caterpillar(n), y, x, weights, total=n)
-
-
 def test_weights_scaled_together_change_nothing():
     rng = np.random.default_rng(5)
     parent, y, w = random_tree(3_000, rng), rng.integers(-20, 30, 3_000), rng.integers(1, 9, 3_000)
     results = [project(parent, y, w * factor).tolist() for factor in (1, 2.0**-300, 7)]
     assert all(a == b for a, b in pairwise(results))
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "says"),
-    [
-        ({"parent": [], "noisy": []}, ValueError, "parent is empty; a tree has at least its root"),
-        ({"parent": [0.0, 1.0]}, TypeError, "parent has dtype float64"),
-        ({"parent": [[-1, 0, 0]]}, ValueError, r"parent has shape \(1, 3\)"),
-        ({"parent": [-1, 0, 3]}, ValueError, r"parent\[2\]=3; it must be the index of a node, 0 … 2, or -1"),
-        ({"parent": [-1, -2, 0]}, ValueError, r"parent\[1\]=-2; it must be the index of a node"),
-        ({"parent": [1, 2, 0]}, ValueError, "parent holds no -1; exactly one node must be the root"),
-        ({"parent": [-1, 0, -1]}, ValueError, r"-1 for 2 nodes \(0, 2\).* under a virtual root with weight 0"),
-        ({"parent": [-1, 2, 1]}, ValueError, r"a circle through node\(s\) 1, 2; every node must lead up"),
-        ({"parent": [-1, 1, 0]}, ValueError, r"a circle through node\(s\) 1;"),
-        ({"noisy": [1, 2]}, ValueError, "noisy has 2 entries; parent has 3"),
-        ({"noisy": [1.0, 2.0, 3.0]}, TypeError, "noisy has dtype float64; .* or set integer=False"),
-        ({"noisy": [1, 2**53, 3]}, ValueError, r"Σ\|noisy\| \+ total < 2\^53.*9007199254740992 is one value"),
-        ({"noisy": [1, -(2**63), 3]}, ValueError, r"Σ\|noisy\| \+ total < 2\^53"),
-        ({"noisy": [2**52, 2**51, 2**51]}, ValueError, r"Σ\|noisy\| \+ total < 2\^53"),
-        ({"total": 2**52, "noisy": [0, 2**52, 1]}, ValueError, r"Σ\|noisy\| \+ total < 2\^53"),
-        ({"weights": [1, 2]}, ValueError, r"weights has shape \(2,\); it must be \(3,\)"),
-        ({"weights": ["a", "b", "c"]}, TypeError, "weights has dtype"),
-        ({"weights": [1, -1, 1]}, ValueError, r"weights\[1\]=-1 must be >= 0: 0 for not measured, inf for fixed"),
-        ({"weights": [1, 1, np.nan]}, ValueError, r"weights\[2\]=nan must be >= 0"),
-        ({"weights": [1, 1, 2**53 + 1]}, ValueError, r"weights\[2\]=9007199254740993 must be at most 2\^53"),
-        ({"weights": [1e-300, 1, 1e300]}, ValueError, r"within a factor 2\^800 .* use 0 for not measured"),
-        ({"total": -1}, ValueError, r"total=-1 must be between 0 and 2\^53"),
-        ({"total": 1.0}, TypeError, "total=1.0 must be an integer"),
-        ({"total": 2.5}, TypeError, "total=2.5 must be an integer"),
-        ({"total": True}, TypeError, "total=True must be a number"),
-        (
-            {"total": 5, "weights": [INF, 1, 1]},
-            ValueError,
-            r"total=5 and noisy\[0\]=4 both fix the root; make them equal",
-        ),
-        ({"noisy": [1, -2, 3], "weights": [1, INF, 1]}, ValueError, r"noisy\[1\]=-2 is fixed .* must not be negative"),
-        (
-            {"weights": [INF, INF, INF]},
-            ValueError,
-            r"noisy\[0\]=4 fixes node 0, but the fixed values below it \(node\(s\) 1, 2\) add up to 3, which is less",
-        ),
-        (
-            {"noisy": [4, 5, 0], "weights": [INF, INF, 1]},
-            ValueError,
-            r"\(node\(s\) 1\) add up to 5, which is more: make",
-        ),
-        ({"total": 1, "weights": [1, 1, INF]}, ValueError, r"total=1 fixes node 0, but .*\(node\(s\) 2\) add up to 2"),
-    ],
-)
-def test_arguments_are_checked(changes, error, says):
-    arguments = {"parent": [-1, 0, 0], "noisy": [4, 1, 2]} | changes
-    with pytest.raises(error, match=says):
-        project(**arguments)
-    with pytest.raises(error, match=says):
-        is_optimal(**arguments, x=[0] * len(arguments["noisy"]))
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "says"),
-    [
-        (
-            {"noisy": [1.0, np.nan, 2.0]},
-            ValueError,
-            r"noisy\[1\]=nan must be finite; give what is not measured weight 0",
-        ),
-        ({"noisy": [1.0, 2.0]}, ValueError, "noisy has 2 entries"),
-        ({"noisy": ["a", "b", "c"]}, TypeError, "noisy has dtype"),
-        ({"noisy": [1e300, 1e300, 0]}, ValueError, r"Σ\|noisy\| \+ total <= 1e300"),
-        ({"total": np.nan}, ValueError, "total=nan must be between 0 and 1e300"),
-        ({"total": -0.5}, ValueError, "total=-0.5 must be between 0 and 1e300"),
-        ({"total": "5"}, TypeError, "total='5' must be an integer or a float"),
-        ({"noisy": [0.5, 0.1, 0.2], "weights": [INF] * 3}, ValueError, "add up to 0.3.*, which is less"),
-    ],
-)
-def test_arguments_of_the_real_problem_are_checked(changes, error, says):
-    with pytest.raises(error, match=says):
-        project(**({"parent": [-1, 0, 0], "noisy": [4, 1, 2]} | changes), integer=False)
-
-
-def test_a_real_total_may_be_a_float():
-    assert project([-1, 0, 0], [0, 1, 1], total=3.5, integer=False).tolist() == [3.5, 1.75, 1.75]
-
-
-@pytest.mark.parametrize(
-    ("x", "error", "says"),
-    [
-        ([1, 1], ValueError, "x has 2 entries; parent has 3"),
-        ([1.0, 1.0, 0.0], TypeError, "x has dtype float64"),
-        ([2**53, 2**53, 0], ValueError, r"x holds a value of magnitude 9007199254740992; it must stay below 2\^53"),
-        ([-(2**63), 0, 0], ValueError, r"must stay below 2\^53"),
-    ],
-)
-def test_a_point_to_certify_is_checked(x, error, says):
-    with pytest.raises(error, match=says):
-        is_optimal([-1, 0, 0], [2, 3, 0], x)
-
-
-@pytest.mark.parametrize("x", [[3, 2, 0], [2, 3, -1], [0, 0, 0], [4, 4, 0], [2, 1, 1]])
-def test_points_that_are_infeasible_or_dearer_are_not_certified(x):
-    assert not is_optimal([-1, 0, 0], [2, 3, 0], x)

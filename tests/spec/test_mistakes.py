@@ -166,6 +166,11 @@ MISTAKES = {
         "engine:\n  threads: 0\nmechanism:",
         ", line 12, engine.threads: 0 must be at least 1",
     ),
+    "an unknown engine": (
+        "mechanism:",
+        "engine:\n  name: duckdb\nmechanism:",
+        ", line 12, engine.name: 'duckdb' is not an engine; known: local",
+    ),
     "a folder that is not there": (
         "mechanism:",
         "engine:\n  temp_directory: nowhere\nmechanism:",

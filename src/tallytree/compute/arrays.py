@@ -1,4 +1,4 @@
-"""Small operations on flat arrays that both sides of the house share."""
+"""Small operations on flat arrays, for every package."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ import numpy.typing as npt
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 NumberArray = npt.NDArray[np.int64 | np.float64]
+BoolArray = npt.NDArray[np.bool_]
 
 Number = TypeVar("Number", bound=np.int64 | np.float64)
 
 
 def offsets_of(lengths: IntArray) -> IntArray:
-    """Where runs of the given lengths begin, and where the last one ends: int64 (n + 1,)."""
+    """Where consecutive pieces of the given lengths begin, and where the last one ends: int64 (n + 1,)."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
 def concatenate_ranges(starts: IntArray, lengths: IntArray) -> tuple[IntArray, IntArray]:
-    """start, start+1, … start+length−1 for every pair, one after the other; and the offsets where they begin."""
+    """The integers start, …, start + length − 1 of every pair, concatenated; and where those of each pair begin."""
     offsets = offsets_of(lengths)
     return np.arange(offsets[-1], dtype=np.int64) + np.repeat(starts - offsets[:-1], lengths), offsets
 
 
 def sum_by_key(keys: IntArray, values: npt.NDArray[Number]) -> tuple[IntArray, npt.NDArray[Number]]:
-    """The distinct keys, ascending, and the sum of the values of each."""
+    """The distinct keys, ascending, and the sum of the values of each key."""
     if len(keys) == 0:
         return keys, values
     if (keys[1:] < keys[:-1]).any():
@@ -40,7 +41,7 @@ def sum_by_key(keys: IntArray, values: npt.NDArray[Number]) -> tuple[IntArray, n
 
 
 def chunks(lengths: IntArray, at_once: int) -> Iterator[slice]:
-    """Slices of consecutive items whose lengths add up to at most `at_once` (one item at least)."""
+    """Slices of consecutive items whose lengths add up to at most `at_once`; each slice has at least one item."""
     ends = np.cumsum(lengths)
     start = 0
     while start < len(ends):

@@ -18,7 +18,7 @@ from tallytree.measurements import Measures, Statistic
 from tallytree.solvers.simplex import chebyshev_families
 from tallytree.solvers.sparse_support import support
 from tallytree.solvers.tree import project
-from tallytree.solvers.tree_shape import SAFE_SUM
+from tallytree.solvers.tree_shape import MAX_TREE_SUM
 from tallytree.solvers.tree_variance import Combined, combined_variances
 from tallytree.validate import integer
 
@@ -85,7 +85,7 @@ class LeastSquares(CountsMechanism):
     def _fits(self, levels: Sequence[_Level]) -> bool:
         """Whether all levels can be fitted at once."""
         noisy = sum(float(np.abs(level.noisy).sum(dtype=np.float64)) for level in levels)
-        return sum(len(level.nodes) for level in levels) <= self.largest_fit and noisy < SAFE_SUM / 2
+        return sum(len(level.nodes) for level in levels) <= self.largest_fit and noisy < MAX_TREE_SUM / 2
 
 
 @dataclass(frozen=True, eq=False)

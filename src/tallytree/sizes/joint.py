@@ -18,6 +18,7 @@ from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.noisy import measure_level, tails_of_every_size
 from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 from tallytree.solvers import joint_families as joint
+from tallytree.solvers.joint_downward import Tails
 from tallytree.solvers.rates import DISPERSIONS
 from tallytree.terms import Invariants
 
@@ -101,7 +102,7 @@ class Joint(SizesMechanism):
             by_depth.append(TailErrors(domain.smallest + domain.groups_are_public, errors))
         return self._released(domain, fit), by_depth
 
-    def _fit(self, domain: SizesDomain, measurer: Measures) -> joint.Fit | None:
+    def _fit(self, domain: SizesDomain, measurer: Measures) -> joint.TailsFit | None:
         """The fit of all measured levels; None where groups have one size only and their numbers are public."""
         levels = [_measure(domain, depth, measurer) for depth in domain.measured_depths]
         if levels[0].values.shape[1] == 0:
@@ -120,7 +121,7 @@ class Joint(SizesMechanism):
         return math.inf if self.smoothness == 0 else 1 / self.smoothness
 
     @staticmethod
-    def _released(domain: SizesDomain, fit: joint.Fit | None) -> Sequence[ReleasedSizes]:
+    def _released(domain: SizesDomain, fit: joint.TailsFit | None) -> Sequence[ReleasedSizes]:
         public = domain.groups[-1]
         if fit is None:
             groups = np.zeros(0, dtype=np.int64) if public is None else public
@@ -137,7 +138,7 @@ def _number(name: str, value: object) -> float:
     return float(value)
 
 
-def _measure(domain: SizesDomain, depth: int, measurer: Measures) -> joint.Level:
+def _measure(domain: SizesDomain, depth: int, measurer: Measures) -> joint.TailsLevel:
     """The noisy tail counts of one level. Where only the total number of groups is public, it is the root's first."""
     level = measure_level(domain, depth, measurer, "tail_counts")
     known = domain.groups[depth]
@@ -146,8 +147,8 @@ def _measure(domain: SizesDomain, depth: int, measurer: Measures) -> joint.Level
     else:
         most = np.full(len(level.values), math.inf if domain.total is None else float(domain.total))
     values = level.values if domain.groups_are_public else tails_of_every_size(domain, level)
-    largest = joint.MAX_INPUT // len(values) - 1  # larger values are noise alone, and sums must be exact in doubles
-    return joint.Level(
+    largest = joint.MAX_TAIL_SUM // len(values) - 1  # larger values are noise alone, and sums must be exact in doubles
+    return joint.TailsLevel(
         np.clip(values, -largest, largest) if max(values.max(initial=0), -values.min(initial=0)) > largest else values,
         _children(domain, depth),
         float(level.noise.scale),
@@ -165,7 +166,7 @@ def _children(domain: SizesDomain, depth: int) -> IntArray:
     return domain.hierarchy.first_child[later[0] - 1]
 
 
-def _leaf_sizes(tails: joint.Tails, public: IntArray | None, smallest: int, largest: int) -> ReleasedSizes:
+def _leaf_sizes(tails: Tails, public: IntArray | None, smallest: int, largest: int) -> ReleasedSizes:
     """Groups by size from the runs of equal tail counts of the leaves.
 
     Where numbers of groups are public, cell j is the number of groups of size > smallest + j, so a drop before it is

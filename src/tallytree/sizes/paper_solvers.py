@@ -17,7 +17,10 @@ from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.nearest_consistent import leaves_of_forest, region_parents, released, released_level, size_forest
 from tallytree.sizes.noisy import NoisyLevel, tails_of_every_size
 from tallytree.sizes.released_sizes import ReleasedSizes
-from tallytree.solvers.papers import cost_table, histogram_programs
+from tallytree.solvers.papers import cost_table
+from tallytree.solvers.papers.constraint_program import tree_constraint_program
+from tallytree.solvers.papers.integer_programs import tails_mip, tree_mip
+from tallytree.solvers.papers.relaxed_programs import tails_relaxed, tree_relaxed
 
 
 def release_histograms(
@@ -30,9 +33,9 @@ def release_histograms(
     parent, values = size_forest(noisy)
     weights = np.append(np.ones(len(parent) - 1), 0.0)
     if solver == "mip":
-        found = histogram_programs.tree_mip(parent, values, weights, total=domain.total, time_limit=time_limit)
+        found = tree_mip(parent, values, weights, total=domain.total, time_limit=time_limit)
         return released(domain, leaves_of_forest(noisy, found))
-    real = histogram_programs.tree_relaxed(parent, values, weights, total=domain.total, time_limit=time_limit)
+    real = tree_relaxed(parent, values, weights, total=domain.total, time_limit=time_limit)
     return _rounded_levels(domain, noisy, real[:-1].reshape(domain.width, -1).T)
 
 
@@ -44,9 +47,7 @@ def _by_dynamic_program(
     def solve(parent: IntArray, values: IntArray) -> IntArray:
         if solver == "cost_table":
             return cost_table.project(parent, values, delta=delta, total=total).x
-        return histogram_programs.tree_constraint_program(
-            parent, values, delta=delta, total=total, time_limit=time_limit
-        )
+        return tree_constraint_program(parent, values, delta=delta, total=total, time_limit=time_limit)
 
     parent, values = size_forest(noisy)
     if total is not None:
@@ -63,7 +64,7 @@ def release_tails(
     """Model 2 of Fioretto et al. 2021, stated in tail counts, by one of the paper's solvers."""
     values = np.concatenate([tails_of_every_size(domain, level) for level in noisy])
     parent = region_parents([level.first_leaf for level in noisy])
-    solve = histogram_programs.tails_relaxed if solver == "relaxed" else histogram_programs.tails_mip
+    solve = tails_relaxed if solver == "relaxed" else tails_mip
     tails = np.asarray(solve(parent, values, total=domain.total, time_limit=time_limit))
     rounded = np.rint(tails).astype(np.int64)
     histograms = rounded - np.pad(rounded[:, 1:], ((0, 0), (0, 1)))

@@ -2,7 +2,7 @@
 
 The chain visits, size by size, the hierarchy in post-order. On it every level's running sums are monotone, and an inner
 node's equals that of its last leaf (in tails: of its first one), so that equal neighbours merge into one weighted cell
-and the whole of Model 3 is an isotonic regression with one cell per size and leaf.
+and Model 3 is an isotonic regression with one cell per size and leaf.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tallytree.compute.arrays import IntArray
 from tallytree.compute.kernels import kernel
-from tallytree.solvers.checks import SAFE_SUM, check_integers, check_offsets
+from tallytree.solvers.checks import MAX_SUM, check_integers, check_offsets
 from tallytree.solvers.exact import mean_at_least
 
 
@@ -93,7 +93,7 @@ def _checked(
     reach = sum(
         float(factor) * np.abs(table.astype(np.float64)).sum() for factor, table in zip(factors, flat, strict=True)
     )
-    if 4 * (reach + sum(map(float, factors)) * leaves * width) >= SAFE_SUM:
+    if 4 * (reach + sum(map(float, factors)) * leaves * width) >= MAX_SUM:
         raise ValueError(f"noisy: the weighted sum of all {leaves}·{width} cells could reach 2^60; use a coarser unit")
     return flat, cuts, [int(factor) for factor in factors]
 

@@ -7,8 +7,10 @@ import numpy.typing as npt
 
 from tallytree.compute.arrays import IntArray
 
-SAFE_SUM = 2**62
-"""Sums of integers stay below this magnitude, so that no int64 operation on them can overflow."""
+MAX_SUM = 2**62
+"""Sums of integers are below this magnitude, so that no int64 operation on them can overflow."""
+MAX_EXACT = 2**53
+"""Every integer up to this magnitude is a double exactly."""
 
 
 def check_integers(name: str, values: npt.ArrayLike) -> IntArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tallytree.compute.kernels import kernel
 
-SAFE_ROOT = 3_037_000_499
+MAX_FACTOR = 3_037_000_499
 """The product of two integers up to this fits int64."""
 
 
@@ -35,7 +35,7 @@ def share(k: int, n: int, t: int) -> tuple[int, int]:
 
     Where k·n may not fit int64, the bits of k are fed from the top: k's prefix times n is quotient·t + remainder.
     """
-    if t <= SAFE_ROOT:
+    if t <= MAX_FACTOR:
         return k * n // t, k * n % t
     quotient, remainder = 0, 0
     for bit in range(61, -1, -1):

@@ -1,4 +1,4 @@
-"""The posterior of a node's tail counts by a Gaussian chain, with the whole information of Laplace noise.
+"""The posterior of a node's tail counts by a Gaussian chain, with all the information of Laplace noise.
 
 A chain x_0 … x_(n−1) with drops d_r = x_(r−1) − x_r ~ N(μ_r, κ_r μ_r) is observed with noise in every cell. The
 Laplace likelihood enters by pseudo-observations, one step of Fisher scoring a cell and sweep (Masreliez 1975): so a
@@ -16,9 +16,9 @@ from tallytree.compute.kernels import kernel
 from tallytree.solvers.rates import MIN_RATE, noise_variance
 
 SWEEPS = 3
-"""Rounds of pseudo-observations; one more changes nothing that can be seen."""
+"""Rounds of pseudo-observations; one more changes no result noticeably."""
 FAR = 6.0
-"""A residual of more standard deviations than this says that the model is wrong there: the raw value is used."""
+"""A residual of more standard deviations than this means that the model is wrong there: the raw value is used."""
 
 
 @kernel
@@ -132,7 +132,7 @@ def smooth(
         if not laplace or sweep == SWEEPS:
             break
         for r in range(n):
-            rest = 1.0 / variance[r] - information[r]  # what all other cells say of this one
+            rest = 1.0 / variance[r] - information[r]  # the information of all other cells on this one
             centre_natural = mean[r] / variance[r] - natural[r]
             own[r], information[r] = float(values[r]), raw
             if rest > 1e-9 * raw:

@@ -13,13 +13,13 @@ import numpy.typing as npt
 
 from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.compute.kernels import kernel
-from tallytree.solvers.checks import SAFE_SUM, check_integers, check_offsets
+from tallytree.solvers.checks import MAX_SUM, check_integers, check_offsets
 from tallytree.solvers.exact import mean_at_least
 from tallytree.solvers.isotonic_runs import fit_each_row, fit_each_row_as_runs, heap_pop, heap_push
 
 Norm = Literal[1, 2]
 
-UNBOUNDED = SAFE_SUM // 2
+UNBOUNDED = MAX_SUM // 2
 """Every value and bound of a row is below this magnitude, so that it bounds nothing, and its double is safe."""
 
 
@@ -171,12 +171,12 @@ def _bound(name: str, bound: float | None, default: float) -> float:
 
 def _fit_integers(y: IntArray, weights: IntArray, norm: Norm) -> FloatArray:
     bound = max(1, _magnitude(y)) * len(y) * int(weights.max(initial=1))
-    if bound >= SAFE_SUM:
+    if bound >= MAX_SUM:
         raise ValueError(f"y and weights must satisfy n·max|y|·max(weights) < 2^62, else sums overflow; got {bound}")
     if norm == 1:
         return _medians(y, weights)
     cumulative = np.concatenate((np.zeros(1, np.int64), np.cumsum(weights)))
-    return _exact_means(y, cumulative, bound * int(cumulative[-1]) >= SAFE_SUM, bound >= 2**53)
+    return _exact_means(y, cumulative, bound * int(cumulative[-1]) >= MAX_SUM, bound >= 2**53)
 
 
 def _numbers(name: str, values: npt.ArrayLike) -> IntArray | FloatArray:

@@ -2,7 +2,7 @@
 
 A row is fitted by pushing its cells, in order and in any number of pieces, onto a state that begins empty; closing the
 state gives the runs of what was pushed. The state is a few arrays that double when they are full, and `used`, which
-says how far they are filled: a kernel returns its arrays, for they may be new ones.
+is how far they are filled. A kernel returns its arrays, because it may have replaced them by larger ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from tallytree.compute.arrays import IntArray
 from tallytree.compute.kernels import kernel
-from tallytree.solvers.exact import SAFE_ROOT, mean_at_least, share
+from tallytree.solvers.exact import MAX_FACTOR, mean_at_least, share
 
 FIRST_CAPACITY = 4_096
 """Entries of each array of an empty state: few enough to stay in the cache."""
@@ -51,30 +51,30 @@ def push_means(y: IntArray, blocks: IntArray, used: IntArray) -> IntArray:
     """
     count = used[0]
     for cell in y:
-        whole, rest, length = cell, 0, 1
+        integer, rest, length = cell, 0, 1
         while count > 0:
             above, more, n = blocks[0, count - 1], blocks[1, count - 1], blocks[2, count - 1]
-            if above < whole or (
-                above == whole and not mean_at_least(more, n, rest, length, n > SAFE_ROOT or length > SAFE_ROOT)
+            if above < integer or (
+                above == integer and not mean_at_least(more, n, rest, length, n > MAX_FACTOR or length > MAX_FACTOR)
             ):
                 break
             count -= 1
-            # The mean of both is whole + ((above − whole)·n + more + rest) / (n + length).
-            step = above - whole
+            # The mean of both is integer + ((above − integer)·n + more + rest) / (n + length).
+            step = above - integer
             length += n
-            if step <= SAFE_ROOT and n <= SAFE_ROOT // 2:
+            if step <= MAX_FACTOR and n <= MAX_FACTOR // 2:
                 rest += step * n + more
             else:
                 laps = step // length
                 quotient, remainder = share(step - laps * length, n, length)
-                whole += laps * n + quotient
+                integer += laps * n + quotient
                 rest += more + remainder
             if rest >= length:
-                whole += rest // length
+                integer += rest // length
                 rest %= length
         if count == blocks.shape[1]:
             blocks = _doubled(blocks)
-        blocks[0, count], blocks[1, count], blocks[2, count] = whole, rest, length
+        blocks[0, count], blocks[1, count], blocks[2, count] = integer, rest, length
         count += 1
     used[0] = count
     return blocks
@@ -89,12 +89,12 @@ def close_means(blocks: IntArray, used: IntArray, lower: int, upper: int, runs: 
     count = 0
     clipped_before = False
     for b in range(used[0]):
-        whole, rest, length = blocks[0, b], blocks[1, b], blocks[2, b]
-        rounded = whole + (rest >= length - rest)
+        integer, rest, length = blocks[0, b], blocks[1, b], blocks[2, b]
+        rounded = integer + (rest >= length - rest)
         clipped = True
-        if whole < lower or (whole == lower and rest == 0):
+        if integer < lower or (integer == lower and rest == 0):
             rounded = lower
-        elif whole >= upper:
+        elif integer >= upper:
             rounded = upper
         else:
             clipped = False

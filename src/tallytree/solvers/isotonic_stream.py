@@ -1,4 +1,4 @@
-"""Isotonic regression of one long row that comes in pieces."""
+"""Isotonic regression of one long row that is given in pieces."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Optimal matching of a parent's groups with its children's groups, and the merge of their sizes, on runs.
 
-A run is a number of groups of one size and one variance. Nothing is ever expanded to single groups, so cost grows
-with the number of distinct sizes.
+A run is a number of groups of one size and one variance. Runs are never expanded to single groups, so cost grows with
+the number of distinct sizes.
 
 Source: Kuo et al. 2018, sections 5.2 (Algorithm 2, Lemma 5) and 5.3 (equations 5 and 6).
 """
@@ -15,18 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tallytree.compute.arrays import FloatArray, IntArray
-from tallytree.compute.kernels import kernel
-from tallytree.solvers.checks import check_integers, check_offsets
-from tallytree.solvers.exact import share as exact_share
+from tallytree.solvers.checks import MAX_SUM, check_integers, check_offsets
+from tallytree.solvers.matching_kernels import match_families_kernel, owners, pair_runs
 
 Merge = Literal["weighted", "average"]
 Carry = Literal["unrounded", "rounded"]
-
-SAFE_SUM = 2**62
-"""Numbers of groups, and sizes, add up to less than this, so that no int64 operation can overflow."""
 MAX_SIZE = 2**52
 """Sizes below this are exact as floats, and so are their halves."""
-MAX_VARIANCE = 1e280
+MAX_RUN_VARIANCE = 1e280
 """A variance up to this can be multiplied by any size."""
 
 
@@ -88,23 +84,23 @@ def match(parent: Runs | tuple[npt.ArrayLike, ...], children: Sequence[Runs | tu
         >>> match(([1, 2], [300, 150], [1.0, 1.0]), [a, b, c]).groups.tolist()
         [150, 75, 75, 50, 25, 25, 50]
     """
-    whole = _one_node("parent", parent)
+    above = _one_node("parent", parent)
     parts = [_one_node(f"children[{i}]", child) for i, child in enumerate(children)]
-    have, need = sum(int(part[1].sum()) for part in parts), int(whole[1].sum())
+    have, need = sum(int(part[1].sum()) for part in parts), int(above[1].sum())
     if have != need:
         raise ValueError(f"children have {have} groups in all and parent {need}; the two must be equal")
     cuts = np.concatenate(([0], np.cumsum([len(part[0]) for part in parts]))).astype(np.int64)
     size = np.concatenate([part[0] for part in parts]) if parts else np.empty(0)
     groups = np.concatenate([part[1] for part in parts]) if parts else np.empty(0, np.int64)
-    owner = _owners(cuts)
-    pairs, used = _pair(whole[1], len(parts), owner, size, groups, np.empty((3, 1024), np.int64))
+    owner = owners(cuts)
+    pairs, used = pair_runs(above[1], len(parts), owner, size, groups, np.empty((3, 1024), np.int64))
     child = owner[pairs[1, :used]]
     return Matches(pairs[0, :used].copy(), child, pairs[1, :used] - cuts[child], pairs[2, :used].copy())
 
 
 def match_families(
     parents: NodeRuns,
-    child_offsets: npt.ArrayLike,
+    first_child: npt.ArrayLike,
     children: NodeRuns,
     *,
     merge: Merge = "weighted",
@@ -121,7 +117,7 @@ def match_families(
 
     Args:
         parents: runs of the parents.
-        child_offsets: (parents + 1,) parent i has the children `child_offsets[i]:child_offsets[i + 1]`.
+        first_child: (parents + 1,) parent i has the children `first_child[i]:first_child[i + 1]`.
         children: runs of all children.
         merge: how to reconcile the two estimates.
         carry: `"rounded"` for sizes that are integers, with halves up (the paper's section 5.3), `"unrounded"` for
@@ -143,16 +139,16 @@ def match_families(
         raise ValueError(f'carry={carry!r}; it must be "unrounded" or "rounded"')
     above = _check_nodes("parents", parents)
     below = _check_nodes("children", children)
-    cuts = check_offsets("child_offsets", child_offsets, "children", len(below.offsets) - 1)
+    cuts = check_offsets("first_child", first_child, "children", len(below.offsets) - 1)
     if len(cuts) != len(above.offsets):
-        raise ValueError(f"child_offsets describes {len(cuts) - 1} parents; parents has {len(above.offsets) - 1}")
+        raise ValueError(f"first_child describes {len(cuts) - 1} parents; parents has {len(above.offsets) - 1}")
     need = np.diff(_cumulative(above.groups)[above.offsets])
     have = np.diff(_cumulative(below.groups)[below.offsets[cuts]])
     wrong = np.flatnonzero(have != need)
     if len(wrong):
         i = wrong[0]
         raise ValueError(f"children of parent {i} have {have[i]} groups and the parent {need[i]}; they must be equal")
-    offsets, size, groups, variance = _match_families(
+    offsets, size, groups, variance = match_families_kernel(
         above.offsets, above.size.astype(np.float64, copy=False), above.groups, above.variance, cuts,
         below.offsets, below.size.astype(np.float64, copy=False), below.groups, below.variance,
         merge == "weighted", carry == "rounded",
@@ -212,195 +208,12 @@ def _check_runs(
         raise ValueError(f"{name}.size falls from {size[i]} to {size[i + 1]}; sizes must not decrease")
     if (numbers < 0).any():
         raise ValueError(f"{name}.groups holds {numbers.min()}; it must not be negative")
-    if numbers.sum(dtype=np.float64) >= SAFE_SUM:
+    if numbers.sum(dtype=np.float64) >= MAX_SUM:
         raise ValueError(f"{name}.groups adds up to {numbers.sum(dtype=np.float64):.3g}; it must stay below 2^62")
-    if not ((spread >= 0) & (spread <= MAX_VARIANCE)).all():
+    if not ((spread >= 0) & (spread <= MAX_RUN_VARIANCE)).all():
         raise ValueError(f"{name}.variance holds {spread.min()} … {spread.max()}; it must be within 0 … 1e280")
     return numbers, np.ascontiguousarray(spread, np.float64)
 
 
 def _cumulative(groups: IntArray) -> IntArray:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(groups)))
-
-
-@kernel
-def _owners(cuts: IntArray) -> IntArray:
-    """The child of each run, where child c has the runs `cuts[c]:cuts[c + 1]`, counted from cuts[0]."""
-    owner = np.empty(cuts[-1] - cuts[0], np.int64)
-    for child in range(len(cuts) - 1):
-        owner[cuts[child] - cuts[0] : cuts[child + 1] - cuts[0]] = child
-    return owner
-
-
-@kernel
-def _pair(
-    parent_groups: IntArray, children: int, owner: IntArray, size: Any, groups: IntArray, pairs: IntArray
-) -> tuple[IntArray, int]:
-    """Algorithm 2 for one family; returns (parent run, child run, groups) as rows of `pairs`, and how many.
-
-    `owner`, `size`, `groups` describe the runs of all children, in child order. They are visited class by class: all
-    runs of one size, in child order, which a stable sort gives. Invariant: everything before `run` in the parent and
-    before `begin` in the children is matched, in sorted order on both sides, which is what makes the matching optimal.
-    Cost: the sort, and per parent run that ends within a class the children present in it. `pairs` is a buffer to
-    reuse; it doubles when full.
-    """
-    order = np.argsort(size, kind="mergesort")
-    left = groups.copy()
-    cursor, number = np.empty(children, np.int64), np.empty(children, np.int64)
-    share, rest = np.empty(children, np.int64), np.empty(children, np.int64)
-    used = 0
-    run = 0
-    available = parent_groups[0] if len(parent_groups) else 0
-    begin = 0
-    while begin < len(order):
-        present, wanted = 0, 0
-        end = begin
-        while end < len(order) and size[order[end]] == size[order[begin]]:
-            if end == begin or owner[order[end]] != owner[order[end - 1]]:
-                cursor[present] = end
-                number[present] = 0
-                present += 1
-            number[present - 1] += left[order[end]]
-            wanted += left[order[end]]
-            end += 1
-        begin = end
-        while wanted > 0:
-            while available == 0:
-                run += 1
-                available = parent_groups[run]
-            taken = min(available, wanted)
-            if taken == wanted:
-                share[:present] = number[:present]
-            else:
-                extra = taken
-                for j in range(present):
-                    share[j], rest[j] = exact_share(taken, number[j], wanted)
-                    extra -= share[j]
-                if extra > 0:
-                    ranked = np.argsort(-rest[:present], kind="mergesort")
-                    for j in ranked[:extra]:
-                        share[j] += 1
-            for j in range(present):
-                number[j] -= share[j]
-                while share[j] > 0:
-                    part = order[cursor[j]]
-                    moved = min(share[j], left[part])
-                    left[part] -= moved
-                    share[j] -= moved
-                    if moved > 0:
-                        if used == pairs.shape[1]:
-                            larger = np.empty((3, 2 * used), np.int64)
-                            larger[:, :used] = pairs
-                            pairs = larger
-                        pairs[0, used] = run
-                        pairs[1, used] = part
-                        pairs[2, used] = moved
-                        used += 1
-                    if left[part] == 0:
-                        cursor[j] += 1
-            wanted -= taken
-            available -= taken
-    return pairs, used
-
-
-@kernel
-def _merge(s_p: float, v_p: float, s_c: float, v_c: float, weighted: bool) -> tuple[float, float]:
-    """The step from s_p to the merged size, and its variance.
-
-    Neither can over- or underflow on the way. The weighted mean is written as a step from s_p towards s_c, which
-    divides only by v_p + v_c and is exact where it falls on a half and the variances are small integers.
-    """
-    if not weighted:
-        return (s_c - s_p) / 2, (v_p + v_c) / 4
-    if v_p + v_c == 0:
-        return (s_c - s_p) / 2, 0.0
-    step = (s_c - s_p) * v_p / (v_p + v_c)
-    return step, min(v_p, v_c) * (max(v_p, v_c) / (v_p + v_c))
-
-
-@kernel
-def _landed(size: float, step: float, rounded: bool) -> float:
-    """Where a step from a size ends, if `rounded` at the nearest integer, halves up; exact from an integer."""
-    if not rounded:
-        return size + step
-    whole = np.floor(size)
-    landed: float = whole + np.floor((size - whole) + step + 0.5)
-    return landed
-
-
-@kernel
-def _match_families(
-    parent_offsets: IntArray,
-    parent_size: FloatArray,
-    parent_groups: IntArray,
-    parent_variance: FloatArray,
-    child_offsets: IntArray,
-    run_offsets: IntArray,
-    child_size: FloatArray,
-    child_groups: IntArray,
-    child_variance: FloatArray,
-    weighted: bool,
-    rounded: bool,
-) -> tuple[IntArray, FloatArray, IntArray, FloatArray]:
-    """Pairs of a family are dealt out to its children by counting, then sorted and joined child by child.
-
-    Merged sizes of a child follow the matching order under "average", but not under "weighted", hence the sort.
-    """
-    begin = np.zeros(len(run_offsets), np.int64)
-    sizes, numbers, variances = np.empty(1024), np.empty(1024, np.int64), np.empty(1024)
-    pairs = np.empty((3, 1024), np.int64)
-    used = 0
-    for family in range(len(child_offsets) - 1):
-        first, last = child_offsets[family], child_offsets[family + 1]
-        origin, p = run_offsets[first], parent_offsets[family]
-        size = child_size[origin : run_offsets[last]]
-        groups = child_groups[origin : run_offsets[last]]
-        cuts = run_offsets[first : last + 1]
-        owner = _owners(cuts)
-        here = parent_groups[p : parent_offsets[family + 1]]
-        pairs, count = _pair(here, len(cuts) - 1, owner, size, groups, pairs)
-
-        place = np.zeros(len(cuts), np.int64)
-        for i in range(count):
-            place[owner[pairs[1, i]] + 1] += 1
-        place = np.cumsum(place)
-        at = place.copy()
-        merged, number, variance = np.empty(count), np.empty(count, np.int64), np.empty(count)
-        for i in range(count):
-            above, below = p + pairs[0, i], origin + pairs[1, i]
-            j = at[owner[pairs[1, i]]]
-            at[owner[pairs[1, i]]] += 1
-            number[j] = pairs[2, i]
-            step, variance[j] = _merge(
-                parent_size[above], parent_variance[above], child_size[below], child_variance[below], weighted
-            )
-            merged[j] = _landed(parent_size[above], step, rounded)
-
-        if used + count > len(variances):
-            capacity = 2 * (used + count)
-            more_sizes, more_variances = np.empty(capacity), np.empty(capacity)
-            more_numbers = np.empty(capacity, np.int64)
-            more_sizes[:used], more_numbers[:used] = sizes[:used], numbers[:used]
-            more_variances[:used] = variances[:used]
-            sizes, numbers, variances = more_sizes, more_numbers, more_variances
-        for child in range(len(cuts) - 1):
-            a, b = place[child], place[child + 1]
-            opened = used
-            for i in _by_size_then_variance(merged[a:b], variance[a:b]) + a:
-                if used > opened and sizes[used - 1] == merged[i] and variances[used - 1] == variance[i]:
-                    numbers[used - 1] += number[i]
-                else:
-                    sizes[used], numbers[used], variances[used] = merged[i], number[i], variance[i]
-                    used += 1
-            begin[first + child + 1] = used
-    return begin, sizes[:used].copy(), numbers[:used].copy(), variances[:used].copy()
-
-
-@kernel
-def _by_size_then_variance(size: FloatArray, variance: FloatArray) -> IntArray:
-    """The stable order; sorting is skipped where matching order is already that, as it mostly is."""
-    for i in range(1, len(size)):
-        if size[i] < size[i - 1] or (size[i] == size[i - 1] and variance[i] < variance[i - 1]):
-            inner = np.argsort(variance, kind="mergesort")
-            return inner[np.argsort(size[inner], kind="mergesort")]
-    return np.arange(len(size))

@@ -12,7 +12,7 @@ from tallytree.compute.kernels import kernel
 
 OVER_RELAXATION = 1.6
 CHECK_EVERY = 5
-"""Iterations between two looks at the residuals."""
+"""Iterations between two checks of the residuals."""
 BALANCE_EVERY = 50
 """Iterations between two changes of the penalty, which follows the residuals (Boyd et al., 3.4.1)."""
 
@@ -132,7 +132,7 @@ def fit_with_sums(
 
 @kernel
 def round_with_sums(x: FloatArray, total: FloatArray, cap: FloatArray, out: FloatArray) -> None:
-    """Whole numbers 0 ≤ out[c, r] ≤ out[c, r − 1] ≤ cap[c], whose columns add up to `total`, close to x.
+    """Integers 0 ≤ out[c, r] ≤ out[c, r − 1] ≤ cap[c], whose columns add up to `total`, close to x.
 
     Column after column: each number to the nearest that is allowed, then single units up or down where that costs
     least, Σ (out − x)². That is the nearest column, given the one before it. It can always be reached: the column
@@ -154,7 +154,7 @@ def round_with_sums(x: FloatArray, total: FloatArray, cap: FloatArray, out: Floa
                 cost = sign * (out[c, r] - x[c, r])
                 if here > 0 and cost < least:
                     best, least, room = c, cost, here
-            # More than a unit at once only where x is far from its sums.
+            # Steps of more than a unit occur only where x is far from its sums.
             step = sign * min(room, max(1.0, np.floor(abs(excess) / n)))
             out[best, r] += step
             excess += step

@@ -18,7 +18,7 @@ MIN_RATE = 1e-6
 BLOCK_RATIO = 1.5
 """Sizes within a block, over which the dispersion is constant, differ by at most this factor."""
 CHANGE_COST = 1.0
-"""Log-likelihood that a block must gain for each step on the list of dispersions away from the whole chain's."""
+"""Log-likelihood that a block must gain for each step on the list of dispersions from that of all blocks."""
 
 DISPERSIONS = np.array([0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1e3, 1e4, 1e6, 1e9])
 """κ to choose from, the variance of a drop over its rate: 1 for Poisson numbers; the last hardly smooths."""

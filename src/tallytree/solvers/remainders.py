@@ -7,24 +7,23 @@ import numpy.typing as npt
 
 from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.compute.kernels import kernel
-from tallytree.solvers.checks import check_integers, check_offsets
+from tallytree.solvers.checks import MAX_EXACT, check_integers, check_offsets
 
-MAX_INPUT = 2.0**53
-SLACK = 1e-6
-"""Relative to the sum of a family; how far its real sum may be from the nearest reachable total by float error."""
+FAMILY_SLACK = 1e-6
+"""Relative to the sum of a family; the float error by which its real sum may miss the nearest total within reach."""
 
 
 def round_families(values: npt.ArrayLike, offsets: npt.ArrayLike, totals: npt.ArrayLike) -> IntArray:
     """Round every family to integers that add up to its total: each number down, then some of them up by one.
 
-    Up go those with the largest remainders, earlier ones first. A number whose family's real sum is its total moves by
-    less than one; where the total is the real sum rounded up or down, too.
+    The numbers with the largest remainders go up, earlier ones first. A number moves by less than one if its family's
+    real sum is the total, or is the total when rounded up or down.
 
     Args:
         values: (n,) real numbers ≥ 0, family after family.
         offsets: (families + 1,) family i is `values[offsets[i]:offsets[i + 1]]`.
         totals: (families,) integers, each at least the sum of the numbers rounded down, and at most that plus their
-            number (up to float error, which is made up for by whole units at the largest numbers).
+            number (up to float error, which is compensated by units at the largest numbers).
 
     Returns:
         (n,) int64 ≥ 0. O(n log n).
@@ -42,7 +41,7 @@ def round_families(values: npt.ArrayLike, offsets: npt.ArrayLike, totals: npt.Ar
     sums = check_integers("totals", totals)
     if len(sums) != len(cuts) - 1:
         raise ValueError(f"totals has {len(sums)} entries; it must have one for each of {len(cuts) - 1} families")
-    if not (numbers >= 0).all() or (numbers > MAX_INPUT).any():
+    if not (numbers >= 0).all() or (numbers > MAX_EXACT).any():
         raise ValueError("values must be finite, ≥ 0 and at most 2^53")
     rounded, wrong = _round_families(numbers, cuts, sums)
     if wrong >= 0:
@@ -67,7 +66,7 @@ def _round_families(values: FloatArray, offsets: IntArray, totals: IntArray) -> 
             floors += rounded[i]
             real += values[i]
         units = totals[family] - floors
-        beyond_floats = abs(totals[family] - real) > 1.0 + SLACK * real or last == first or totals[family] < 0
+        beyond_floats = abs(totals[family] - real) > 1.0 + FAMILY_SLACK * real or last == first or totals[family] < 0
         if (units < 0 or units > last - first) and beyond_floats:
             return rounded, family
         if units == 0:

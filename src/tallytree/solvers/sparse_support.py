@@ -1,9 +1,9 @@
-"""Which leaves of a measured tree are there at all: least squares with a price on every leaf that is not zero.
+"""Which leaves of a measured tree are not zero: least squares with a price on every leaf that is not zero.
 
-The tree projection of `tree` fits whatever is measured, noise included: below a count of 3 it will rather have three
-ones than a three and two zeros. On sparse data nearly all of these are false. Here every leaf that is not zero costs
-`penalty`, and a leaf is kept where what was measured on its whole path pays for it. A single weak measurement does not;
-ten weak ones in a row, of a leaf and of the ancestors that have no other leaf, do.
+The tree projection of `tree` fits every measurement, noise included: below a count of 3 it often has three ones instead
+of a three and two zeros. On sparse data most of these ones are false. Here every leaf that is not zero costs `penalty`,
+and a leaf is kept if the measurements on its path outweigh that. A single weak measurement does not; ten weak ones do,
+of a leaf and of the ancestors that have no other leaf.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree.compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree.compute.kernels import kernel
 from tallytree.solvers.checks import check_integers, check_offsets
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 def support(first_child: npt.ArrayLike, noisy: npt.ArrayLike, variances: npt.ArrayLike, penalty: float) -> BoolArray:
@@ -94,9 +92,9 @@ def _support(first_child: IntArray, y: FloatArray, variance: FloatArray, penalty
                 break
             below, spread, gain, best = below + z[c], spread + u[c], gain + evidence[c], together
             kept[c] = True
-        whole = variance[i] + spread
-        z[i] = (y[i] * spread + below * variance[i]) / whole
-        u[i] = variance[i] * spread / whole
+        both = variance[i] + spread
+        z[i] = (y[i] * spread + below * variance[i]) / both
+        u[i] = variance[i] * spread / both
         if variance[i] > 0:
             evidence[i] = best + y[i] * y[i] / variance[i]
         if z[i] <= 0:

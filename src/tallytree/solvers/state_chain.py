@@ -1,4 +1,4 @@
-"""The exact posterior of a node's tail counts as whole numbers, a hidden Markov chain, where few groups have one size.
+"""The exact posterior of a node's tail counts as integers, a hidden Markov chain, where few groups have one size.
 
 Source: ours; forward and backward recursions of hidden Markov models (Rabiner 1989).
 """
@@ -9,28 +9,31 @@ import math
 
 import numpy as np
 
-from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree.compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree.compute.kernels import kernel
 from tallytree.solvers.gaussian_chain import smooth
 
 NEGLIGIBLE = 1e-9
+"""States and drops that are less likely than the likeliest by this factor are left out."""
 MAX_POISSON = 32.0
 """Above this dispersion, drops are modelled as rare jumps of any height."""
 MAX_SCALE_OF_JUMPS = 64.0
+"""Jumps are modelled up to this scale of the noise."""
 MAX_DROPS = 1024
-MAX_VARIANCE = 1000.0
-"""Drops with a variance up to this are taken as whole numbers."""
+"""A drop whose likely values reach beyond this breaks the chain."""
+MAX_DROP_VARIANCE = 1000.0
+"""Drops with a variance up to this are modelled as integers."""
 MAX_SCALE = 256.0
-"""With noise of a greater scale whole numbers are not told apart."""
-MIN_VARIANCE = 1e-5
-"""Of a posterior. What is all but certain in a leaf must stay so when many leaves are added up."""
+"""Noise of a greater scale does not tell integers apart."""
+MIN_POSTERIOR_VARIANCE = 1e-5
+"""Of a posterior. A leaf that is almost certain must stay so in sums of many leaves, so this is small."""
 
 
 @kernel
 def drop_masses(rate: float, dispersion: float, masses: FloatArray) -> int:
     """Probabilities of 0, 1, 2, … groups: Poisson, or negative binomial where the dispersion is above 1.
 
-    Returns how many matter; at most len(masses).
+    Returns the number of those that matter; at most len(masses).
     """
     if rate <= 0:
         masses[0] = 1.0
@@ -68,6 +71,221 @@ def fall_off(gap: int, nearest: int, scale: float, laplace: bool, falls: FloatAr
 
 
 @kernel
+def _unmodelled_drops(scale: float, mu: FloatArray, dispersion: FloatArray) -> BoolArray:
+    """Which drops break the chain: the first, the last, and those with too many likely values."""
+    n = len(mu) - 1
+    broken = np.empty(n + 1, np.bool_)
+    broken[0] = broken[n] = True
+    for r in range(1, n):
+        spread = dispersion[r] * mu[r]
+        most = mu[r] + 6.0 * math.sqrt(spread) + 20.0 * max(dispersion[r] - 1.0, 1.0)
+        if dispersion[r] > MAX_POISSON:
+            broken[r] = scale > MAX_SCALE_OF_JUMPS or math.isinf(dispersion[r])
+        else:
+            broken[r] = spread > MAX_DROP_VARIANCE or most > MAX_DROPS
+    return broken
+
+
+@kernel
+def _times_likelihood(
+    message: FloatArray,
+    low: int,
+    width: int,
+    value: int,
+    scale: float,
+    laplace: bool,
+    falls: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Write to out[k] the message of state low + k times the likelihood of the noisy value, up to one factor."""
+    nearest = max(low - value, value - (low + width - 1), 0)
+    for k in range(width):
+        out[k] = message[k] * fall_off(abs(value - (low + k)), nearest, scale, laplace, falls)
+
+
+@kernel
+def _scale_to_one(message: FloatArray, width: int) -> None:
+    """Divide the message by its largest entry; a message without any is that of states that are equally likely."""
+    top = 0.0
+    for k in range(width):
+        top = max(top, message[k])
+    if top <= 0.0:
+        for k in range(width):
+            message[k] = 1.0
+        top = 1.0
+    for k in range(width):
+        message[k] /= top
+
+
+# --- Forward, from the last cell to the first: from the states of cell r + 1 to those of cell r ---
+
+
+@kernel
+def _states_near(value: int, reach: int, cap: float, out: FloatArray) -> tuple[int, int]:
+    """Equally likely states around the noisy value, for a cell behind which the chain is broken: lowest, how many."""
+    first = max(int(value) - reach, 0)
+    last = max(int(min(float(max(int(value) + reach, 0)), cap)), 0)
+    first = min(first, last)
+    width = last - first + 1
+    for k in range(width):
+        out[k] = 1.0
+    return first, width
+
+
+@kernel
+def _forward_jump(
+    later: FloatArray, bottom: int, value: int, reach: int, cap: float, chance: float, ratio: float, out: FloatArray
+) -> tuple[int, int]:
+    """Through a drop as `jump_masses`, from the states bottom, bottom + 1, … of the later cell: lowest, how many."""
+    top_state = bottom + len(later) - 1
+    first = min(max(bottom, int(value) - reach), top_state + int(value) + reach)
+    first = max(min(first, int(min(cap, 9e15))), bottom)
+    last = int(min(float(max(top_state, int(value) + reach)), cap))
+    width = max(last - first + 1, 1)
+    carried = 0.0  # Σ_j later[j] ratio^(state − j), so far
+    for j in range(min(first - bottom, len(later))):
+        carried = carried * ratio + later[j]
+    if first - bottom > len(later):
+        carried *= ratio ** float(first - bottom - len(later))
+    for k in range(width):
+        j = first + k - bottom
+        here = later[j] if j < len(later) else 0.0
+        carried = carried * ratio + here
+        out[k] = (1.0 - chance) * here + chance * (1.0 - ratio) * carried
+    return first, width
+
+
+@kernel
+def _forward_count(later: FloatArray, bottom: int, masses: FloatArray, cap: float, out: FloatArray) -> tuple[int, int]:
+    """Through a drop with these probabilities, from the states bottom, bottom + 1, …: lowest, how many."""
+    width = len(later) + len(masses) - 1
+    if bottom + width - 1 > cap:
+        width = max(int(cap) - bottom + 1, 1)
+    for k in range(width):
+        out[k] = 0.0
+    for j in range(len(masses)):
+        mass = masses[j]
+        for k in range(min(len(later), width - j)):
+            out[k + j] += mass * later[k]
+    return bottom, width
+
+
+@kernel
+def _likely_states(message: FloatArray, width: int) -> tuple[int, int, float]:
+    """The range of states that are not `NEGLIGIBLE` beside the likeliest, and its entry."""
+    top = 0.0
+    for k in range(width):
+        top = max(top, message[k])
+    if top <= 0.0:
+        top = 1e-300
+    start, stop = 0, width
+    while start < stop - 1 and message[start] < NEGLIGIBLE * top:
+        start += 1
+    while stop - 1 > start and message[stop - 1] < NEGLIGIBLE * top:
+        stop -= 1
+    return start, stop, top
+
+
+@kernel
+def _forward(
+    values: IntArray,
+    scale: float,
+    laplace: bool,
+    mu: FloatArray,
+    dispersion: FloatArray,
+    cap: float,
+    broken: BoolArray,
+    falls: FloatArray,
+    work: FloatArray,
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Lowest states, offsets and messages: those of cell r, ~ p(x_r, y_r … y_(n−1)), are kept[begin[r]:end[r]].
+
+    Returns:
+        low (n,): the state of a cell's first message; place (2, n): begin and end; kept: all messages.
+    """
+    n = len(values)
+    reach = int(30.0 * scale) + 2
+    low, place = np.empty(n, np.int64), np.empty((2, n), np.int64)
+    kept, masses = np.empty(64 * 1024), np.empty(MAX_DROPS)
+    used = 0
+    for r in range(n - 1, -1, -1):
+        if broken[r] and broken[r + 1]:
+            low[r], place[0, r], place[1, r] = 0, used, used
+            continue
+        if broken[r + 1]:
+            first, width = _states_near(values[r], reach, cap, work)
+        else:
+            later = kept[place[0, r + 1] : place[1, r + 1]]
+            if dispersion[r + 1] > MAX_POISSON:
+                chance, ratio = jump_masses(mu[r + 1], dispersion[r + 1])
+                first, width = _forward_jump(later, low[r + 1], values[r], reach, cap, chance, ratio, work)
+            else:
+                many = drop_masses(mu[r + 1], dispersion[r + 1], masses)
+                first, width = _forward_count(later, low[r + 1], masses[:many], cap, work)
+        _times_likelihood(work, first, width, values[r], scale, laplace, falls, work)
+        start, stop, top = _likely_states(work, width)
+        if used + stop - start > len(kept):
+            larger = np.empty(2 * (used + stop - start))
+            larger[:used] = kept[:used]
+            kept = larger
+        low[r], place[0, r] = first + start, used
+        for k in range(start, stop):
+            kept[used] = work[k] / top
+            used += 1
+        place[1, r] = used
+    return low, place, kept
+
+
+# --- Backward, from the first cell to the last: from the states of cell r − 1 to those of cell r ---
+
+
+@kernel
+def _backward_jump(
+    earlier: FloatArray, shift: int, width: int, chance: float, ratio: float, sums: FloatArray, out: FloatArray
+) -> None:
+    """Through a drop as `jump_masses`; state k of this cell is entry k + shift of the earlier one's message."""
+    size = len(earlier)
+    for i in range(size - 2, -1, -1):  # tail sums Σ_j ratio^j earlier[i + j]
+        sums[i] = earlier[i] + ratio * (sums[i + 1] if i + 1 < size - 1 else earlier[i + 1])
+    sums[size - 1] = earlier[size - 1]
+    for k in range(width):
+        i = shift + k
+        if i < 0:
+            out[k] = chance * (1.0 - ratio) * sums[0] * ratio ** float(-i)
+        elif i < size:
+            out[k] = (1.0 - chance) * earlier[i] + chance * (1.0 - ratio) * sums[i]
+        else:
+            out[k] = 0.0
+
+
+@kernel
+def _backward_count(earlier: FloatArray, shift: int, width: int, masses: FloatArray, out: FloatArray) -> None:
+    """Through a drop with these probabilities; state k of this cell is entry k + shift of the earlier one's message."""
+    for k in range(width):
+        total = 0.0
+        for j in range(len(masses)):
+            i = shift + k + j
+            if 0 <= i < len(earlier):
+                total += masses[j] * earlier[i]
+        out[k] = total
+
+
+@kernel
+def _moments(forward: FloatArray, backward: FloatArray) -> tuple[float, float, float]:
+    """The sum of the products of two messages; mean and variance of the state's number k (0 where the sum is 0)."""
+    total = average = square = 0.0
+    for k in range(len(forward)):
+        p = forward[k] * backward[k]
+        total += p
+        average += p * k
+        square += p * k * k
+    if total > 0.0:
+        average /= total
+        square = max(square / total - average * average, 0.0)
+    return total, average, square
+
+
+@kernel
 def count_states(
     values: IntArray,
     scale: float,
@@ -78,155 +296,43 @@ def count_states(
     mean: FloatArray,
     variance: FloatArray,
 ) -> None:
-    """Exact posterior of whole numbers where drops are rare; overwrites mean and variance there.
+    """Exact posterior of integer tail counts where drops are rare; overwrites mean and variance there.
 
-    A hidden Markov chain from the last cell to the first: x_(r−1) = x_r + d_r, d_r as `drop_masses`. Drops whose
-    variance is above `MAX_VARIANCE` break the chain; cells between two breaks are left as they are. States that are
-    `NEGLIGIBLE` beside the likeliest are dropped, so a cell costs (states kept) × (drops that matter).
+    A hidden Markov chain from the last cell to the first: x_(r−1) = x_r + d_r, with d_r as in `drop_masses` or
+    `jump_masses`. Drops whose variance is above `MAX_DROP_VARIANCE` break the chain; a cell between two breaks is left
+    as it is. States that are `NEGLIGIBLE` beside the likeliest are dropped, so a cell costs (states kept) × (drops that
+    matter).
     """
     if scale > MAX_SCALE:
         return
     n = len(values)
     reach = int(30.0 * scale) + 2
-    low, size, place = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n + 1, np.int64)
-    kept = np.empty(64 * 1024)
-    masses = np.empty(MAX_DROPS)
     room = 4 * reach + 4 * MAX_DROPS + 64
-    work, other, sums = np.empty(room), np.empty(room), np.empty(room)
+    work, other, sums, masses = np.empty(room), np.empty(room), np.empty(room), np.empty(MAX_DROPS)
     falls = np.exp(-np.arange(4 * reach) / scale)
-    used = 0
-    place[n] = 0
-    broken = np.empty(n + 1, np.bool_)  # broken[r]: drop r is not modelled
-    broken[0] = broken[n] = True
-    for r in range(1, n):
-        spread = dispersion[r] * mu[r]
-        most = mu[r] + 6.0 * math.sqrt(spread) + 20.0 * max(dispersion[r] - 1.0, 1.0)
-        if dispersion[r] > MAX_POISSON:
-            broken[r] = scale > MAX_SCALE_OF_JUMPS or math.isinf(dispersion[r])
-        else:
-            broken[r] = spread > MAX_VARIANCE or most > MAX_DROPS
-    # Forward, from the right: kept[place[r] : place[r] + size[r]] ~ p(x_r, y_r … y_(n−1)), states low[r], low[r] + 1, …
-    for r in range(n - 1, -1, -1):
-        if broken[r] and broken[r + 1]:
-            low[r], size[r], place[r] = 0, 0, used
-            continue
-        if broken[r + 1]:
-            first = max(int(values[r]) - reach, 0)
-            last = max(int(min(float(max(int(values[r]) + reach, 0)), cap)), 0)
-            first = min(first, last)
-            width = last - first + 1
-            for k in range(width):
-                work[k] = 1.0
-        elif dispersion[r + 1] > MAX_POISSON:
-            chance, ratio = jump_masses(mu[r + 1], dispersion[r + 1])
-            at, bottom, top_state = place[r + 1], low[r + 1], low[r + 1] + size[r + 1] - 1
-            first = min(max(bottom, int(values[r]) - reach), top_state + int(values[r]) + reach)
-            first = max(min(first, int(min(cap, 9e15))), bottom)
-            last = int(min(float(max(top_state, int(values[r]) + reach)), cap))
-            width = max(last - first + 1, 1)
-            carried = 0.0  # chance · (1 − ratio) · Σ_j kept[j] ratio^(state − j), so far
-            for j in range(min(first - bottom, size[r + 1])):
-                carried = carried * ratio + kept[at + j]
-            if first - bottom > size[r + 1]:
-                carried *= ratio ** float(first - bottom - size[r + 1])
-            for k in range(width):
-                j = first + k - bottom
-                here = kept[at + j] if j < size[r + 1] else 0.0
-                carried = carried * ratio + here
-                work[k] = (1.0 - chance) * here + chance * (1.0 - ratio) * carried
-        else:
-            many = drop_masses(mu[r + 1], dispersion[r + 1], masses)
-            first = low[r + 1]
-            width = size[r + 1] + many - 1
-            if first + width - 1 > cap:
-                width = max(int(cap) - first + 1, 1)
-            at = place[r + 1]
-            for k in range(width):
-                work[k] = 0.0
-            for j in range(many):
-                mass = masses[j]
-                for k in range(min(size[r + 1], width - j)):
-                    work[k + j] += mass * kept[at + k]
-        nearest = max(first - values[r], values[r] - (first + width - 1), 0)
-        top = 0.0
-        for k in range(width):
-            work[k] *= fall_off(abs(values[r] - (first + k)), nearest, scale, laplace, falls)
-            top = max(top, work[k])
-        if top <= 0.0:
-            top = 1e-300
-        start, stop = 0, width
-        while start < stop - 1 and work[start] < NEGLIGIBLE * top:
-            start += 1
-        while stop - 1 > start and work[stop - 1] < NEGLIGIBLE * top:
-            stop -= 1
-        if used + stop - start > len(kept):
-            larger = np.empty(2 * (used + stop - start))
-            larger[:used] = kept[:used]
-            kept = larger
-        low[r], size[r], place[r] = first + start, stop - start, used
-        for k in range(start, stop):
-            kept[used] = work[k] / top
-            used += 1
-    # Backward, from the left: work[k] ~ p(y_0 … y_(r−1) | x_r = low[r] + k).
+    broken = _unmodelled_drops(scale, mu, dispersion)
+    low, place, kept = _forward(values, scale, laplace, mu, dispersion, cap, broken, falls, work)
     for r in range(n):
         if broken[r] and broken[r + 1]:
             continue
+        size = place[1, r] - place[0, r]
         if broken[r]:
-            for k in range(size[r]):
+            for k in range(size):
                 work[k] = 1.0
-        elif dispersion[r] > MAX_POISSON:
-            chance, ratio = jump_masses(mu[r], dispersion[r])
-            for i in range(size[r - 1] - 2, -1, -1):  # tail sums Σ_j ratio^j other[i + j]
-                sums[i] = other[i] + ratio * (sums[i + 1] if i + 1 < size[r - 1] - 1 else other[i + 1])
-            sums[size[r - 1] - 1] = other[size[r - 1] - 1]
-            top = 0.0
-            for k in range(size[r]):
-                i = low[r] + k - low[r - 1]
-                if i < 0:
-                    work[k] = chance * (1.0 - ratio) * sums[0] * ratio ** float(-i)
-                elif i < size[r - 1]:
-                    work[k] = (1.0 - chance) * other[i] + chance * (1.0 - ratio) * sums[i]
-                else:
-                    work[k] = 0.0
-                top = max(top, work[k])
-            if top <= 0.0:
-                for k in range(size[r]):
-                    work[k] = 1.0
-                top = 1.0
-            for k in range(size[r]):
-                work[k] /= top
         else:
-            many = drop_masses(mu[r], dispersion[r], masses)
-            # other[k] = likelihood of y_(r−1) times the message of r − 1, on the states of r − 1
-            top = 0.0
-            for k in range(size[r]):
-                total = 0.0
-                for j in range(many):
-                    i = low[r] + k + j - low[r - 1]
-                    if 0 <= i < size[r - 1]:
-                        total += masses[j] * other[i]
-                work[k] = total
-                top = max(top, total)
-            if top <= 0.0:
-                for k in range(size[r]):
-                    work[k] = 1.0
-                top = 1.0
-            for k in range(size[r]):
-                work[k] /= top
-        at = place[r]
-        total = average = square = 0.0
-        for k in range(size[r]):
-            p = kept[at + k] * work[k]
-            total += p
-            average += p * k
-            square += p * k * k
+            # work[k] ~ p(y_0 … y_(r−1) | x_r = low[r] + k), from `other`, the same of cell r − 1 times its likelihood.
+            earlier = other[: place[1, r - 1] - place[0, r - 1]]
+            if dispersion[r] > MAX_POISSON:
+                chance, ratio = jump_masses(mu[r], dispersion[r])
+                _backward_jump(earlier, low[r] - low[r - 1], size, chance, ratio, sums, work)
+            else:
+                many = drop_masses(mu[r], dispersion[r], masses)
+                _backward_count(earlier, low[r] - low[r - 1], size, masses[:many], work)
+            _scale_to_one(work, size)
+        total, average, spread = _moments(kept[place[0, r] : place[1, r]], work[:size])
         if total > 0.0:
-            average /= total
-            mean[r] = low[r] + average
-            variance[r] = max(square / total - average * average, 0.0)
-        nearest = max(low[r] - values[r], values[r] - (low[r] + size[r] - 1), 0)
-        for k in range(size[r]):
-            other[k] = work[k] * fall_off(abs(values[r] - (low[r] + k)), nearest, scale, laplace, falls)
+            mean[r], variance[r] = low[r] + average, spread
+        _times_likelihood(work, low[r], size, values[r], scale, laplace, falls, other)
 
 
 @kernel
@@ -241,8 +347,8 @@ def posterior(
     variance: FloatArray,
     scratch: FloatArray,
 ) -> None:
-    """Posterior mean and variance of every cell, whole numbers where drops are rare, Gaussian elsewhere."""
+    """Posterior mean and variance of every cell: of integers where drops are rare, Gaussian elsewhere."""
     smooth(values, scale, laplace, mu, dispersion, mean, variance, scratch)
     count_states(values, scale, laplace, mu, dispersion, cap, mean, variance)
     for r in range(len(values)):
-        variance[r] = max(variance[r], MIN_VARIANCE)
+        variance[r] = max(variance[r], MIN_POSTERIOR_VARIANCE)

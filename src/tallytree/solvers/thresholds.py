@@ -7,11 +7,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.compute.arrays import IntArray
+from tallytree.compute.arrays import BoolArray, IntArray
 from tallytree.compute.kernels import kernel
 from tallytree.solvers.checks import check_families
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 def survivors(noisy: npt.ArrayLike, offsets: npt.ArrayLike, totals: npt.ArrayLike, threshold: float) -> BoolArray:

@@ -56,7 +56,7 @@ def project(
     With `integer`, x is an exact integer optimum: costs are compared as exact integers of as many 62-bit words as
     they need, float weights counting as the exact numbers they are. Of several optimal solutions it is the one that
 
-    1. has the least Σx² over leaves without weight: units nobody has an opinion about are spread evenly;
+    1. has the least Σx² over leaves without weight: units that no measurement decides are spread evenly;
     2. has the least root;
     3. gives more to the sibling that comes first in node order; inner nodes without weight do not count for this,
        their children are siblings of the children of the nearest node above that has a weight, or is the root.
@@ -98,8 +98,8 @@ def project(
         real: FloatArray = expand(problem, x)
         return real
     exact, _ = solve_integer(problem, x)
-    whole: IntArray = expand(problem, exact)
-    return whole
+    rounded: IntArray = expand(problem, exact)
+    return rounded
 
 
 def is_optimal(
@@ -149,8 +149,8 @@ def _is_feasible(problem: Problem, x: IntArray) -> bool:
         return False
     values = x[problem.full_nodes]
     sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(values)))
-    starts = problem.full_starts
-    inner = starts[:-1] < starts[1:]
+    first_child = problem.full_first_child
+    inner = first_child[:-1] < first_child[1:]
     # Cumulative sums may wrap around; their differences are right modulo 2^64 all the same.
-    below = sums[starts[1:]] - sums[starts[:-1]]
+    below = sums[first_child[1:]] - sums[first_child[:-1]]
     return bool((below[inner] == values[inner]).all())

@@ -1,4 +1,4 @@
-"""The integer optimum of a tree projection: round the real one, then let every node move a few units, exactly.
+"""The integer optimum of a tree projection: round the real optimum, then move every node by a few units, exactly.
 
 Marginal costs are integers of as many limbs as they need, so nothing is ever decided by rounding.
 """
@@ -52,8 +52,8 @@ def exact_weights(problem: Problem, largest: int, even: bool) -> ExactWeights:
     lowest = int(shift[counts].min(initial=2000))
     shift = np.where(counts, shift - lowest, 0)
     weight = np.ldexp(mantissa.astype(np.float64), shift)
-    bits = math.ceil(math.log2(1 + _longest_path(problem.starts, problem.y, weight, float(largest)))) + 2
-    leaves = problem.starts[1:] == problem.starts[:-1]
+    bits = math.ceil(math.log2(1 + _longest_path(problem.first_child, problem.y, weight, float(largest)))) + 2
+    leaves = problem.first_child[1:] == problem.first_child[:-1]
     idle = leaves & (problem.weights == 0)
     if even and idle.any():
         # An exchange of units changes at most two such leaves, each by at most 2·largest + 1.
@@ -74,20 +74,20 @@ def solve_integer(problem: Problem, real: FloatArray) -> tuple[IntArray, int]:
     Returns:
         (places,) int64; how many rounds of moves were tried, the last of which found none.
     """
-    starts, y = problem.starts, problem.y
+    first_child, y = problem.first_child, problem.y
     fixed = np.isinf(problem.weights)
     largest = max(int(np.maximum(y, 0).sum()), 1)
     weights = exact_weights(problem, largest, even=True)
-    x = _round(starts, real, y, fixed, problem.least, problem.closed, largest)
+    x = _round(first_child, real, y, fixed, problem.least, problem.closed, largest)
     radius = np.full(len(x), 2, np.int64)
     rounds = 0
     while True:
         rounds += 1
-        moves = _best_moves(starts, y, *weights, fixed, x, radius, largest)
+        moves = _best_moves(first_child, y, *weights, fixed, x, radius, largest)
         if not moves.any():
             return x, rounds
         x += moves
-        # Who went as far as allowed may go further; who is held up by others keeps its room. Memory is for the sum.
+        # A place that moved as far as its radius allowed gets a larger one. The sum of the radii bounds the memory.
         far = np.abs(moves) >= radius
         radius = np.where(far, 4 * radius, np.where(moves == 0, np.maximum(1, radius // 2), radius))
         while radius.sum() > 8 * len(x) + 1_000_000:
@@ -106,16 +106,16 @@ def certify(problem: Problem, x: IntArray) -> bool:
     """
     largest = max(int(x.max()), 1)
     weights = exact_weights(problem, largest, even=False)
-    return bool(_certified(problem.starts, problem.y, *weights, np.isinf(problem.weights), x))
+    return bool(_certified(problem.first_child, problem.y, *weights, np.isinf(problem.weights), x))
 
 
 @kernel
-def _longest_path(starts: IntArray, y: IntArray, weight: FloatArray, largest: float) -> float:
+def _longest_path(first_child: IntArray, y: IntArray, weight: FloatArray, largest: float) -> float:
     """A bound on the marginal cost of any subtree: the greatest sum of w·(2(largest + |y|) + 1) on a path."""
     bound = np.empty(len(y))
     for i in range(len(y) - 1, -1, -1):
         deepest = 0.0
-        for c in range(starts[i], starts[i + 1]):
+        for c in range(first_child[i], first_child[i + 1]):
             deepest = max(deepest, bound[c])
         bound[i] = deepest + weight[i] * (2 * (largest + 1 + abs(y[i])) + 1)
     return float(bound[0])
@@ -123,7 +123,7 @@ def _longest_path(starts: IntArray, y: IntArray, weight: FloatArray, largest: fl
 
 @kernel
 def _round(
-    starts: IntArray, real: FloatArray, y: IntArray, fixed: Any, least: IntArray, closed: Any, largest: int
+    first_child: IntArray, real: FloatArray, y: IntArray, fixed: Any, least: IntArray, closed: Any, largest: int
 ) -> IntArray:
     """A feasible point near `real`: top down, sums of siblings up to each one are rounded, and so each one nearly is.
 
@@ -137,14 +137,14 @@ def _round(
     for i in range(n):
         left = x[i]
         exact, rounded = 0.0, 0
-        for c in range(starts[i], starts[i + 1]):
+        for c in range(first_child[i], first_child[i + 1]):
             if not closed[c]:
                 exact += real[c]
                 upto = int(np.floor(exact + 0.5))
                 x[c] = max(least[c], upto - rounded)
                 rounded = upto
             left -= x[c]
-        for c in range(starts[i], starts[i + 1]):
+        for c in range(first_child[i], first_child[i + 1]):
             if left == 0:
                 break
             if not closed[c]:
@@ -216,7 +216,7 @@ def _sort(rows: IntArray, begin: int, end: int, order: IntArray) -> None:
 
 @kernel
 def _best_moves(
-    starts: IntArray, y: IntArray, mantissa: IntArray, shift: IntArray, limbs: int, fixed: Any, x: IntArray,
+    first_child: IntArray, y: IntArray, mantissa: IntArray, shift: IntArray, limbs: int, fixed: Any, x: IntArray,
     radius: IntArray, largest: int,
 ) -> IntArray:  # fmt: skip
     """The moves to the optimum among all feasible points with |move| <= radius, 0 <= value <= largest at each place.
@@ -237,9 +237,9 @@ def _best_moves(
         if fixed[i]:
             continue
         down[i], up[i] = min(radius[i], x[i]), min(radius[i], largest - x[i])
-        if starts[i] < starts[i + 1]:
+        if first_child[i] < first_child[i + 1]:
             lower, higher = 0, 0
-            for c in range(starts[i], starts[i + 1]):
+            for c in range(first_child[i], first_child[i + 1]):
                 lower += down[c]
                 higher += up[c]
             down[i], up[i] = min(down[i], lower), min(up[i], higher)
@@ -248,11 +248,11 @@ def _best_moves(
     rows = np.zeros((begin[n], limbs), np.int64)
     order = np.empty(begin[n], np.int64)
     for i in range(n - 1, -1, -1):
-        if starts[i] < starts[i + 1]:
-            first, last = begin[starts[i]], begin[starts[i + 1]]
+        if first_child[i] < first_child[i + 1]:
+            first, last = begin[first_child[i]], begin[first_child[i + 1]]
             _sort(rows, first, last, order)
             lower = 0
-            for c in range(starts[i], starts[i + 1]):
+            for c in range(first_child[i], first_child[i + 1]):
                 lower += down[c]
             for k in range(begin[i + 1] - begin[i]):
                 rows[begin[i] + k] = rows[order[first + lower - down[i] + k]]
@@ -263,13 +263,13 @@ def _best_moves(
     while move[0] < up[0] and rows[move[0] + down[0], limbs - 1] < 0:
         move[0] += 1
     for i in range(n):
-        if starts[i] < starts[i + 1]:
-            at = begin[starts[i]]
+        if first_child[i] < first_child[i + 1]:
+            at = begin[first_child[i]]
             taken = move[i]
-            for c in range(starts[i], starts[i + 1]):
+            for c in range(first_child[i], first_child[i + 1]):
                 taken += down[c]
                 move[c] = -down[c]
-            _deal(order[at : at + taken], begin, starts[i], starts[i + 1], move)
+            _deal(order[at : at + taken], begin, first_child[i], first_child[i + 1], move)
     return move
 
 
@@ -292,7 +292,7 @@ def _deal(taken: IntArray, begin: IntArray, first: int, last: int, move: IntArra
 
 @kernel
 def _certified(
-    starts: IntArray, y: IntArray, mantissa: IntArray, shift: IntArray, limbs: int, fixed: Any, x: IntArray
+    first_child: IntArray, y: IntArray, mantissa: IntArray, shift: IntArray, limbs: int, fixed: Any, x: IntArray
 ) -> bool:
     """Compare, in each family, the dearest unit that can be taken away with the cheapest that can be added.
 
@@ -305,7 +305,7 @@ def _certified(
     falls, rises = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     for i in range(n - 1, -1, -1):
         fall, rise = -1, -1
-        for c in range(starts[i], starts[i + 1]):
+        for c in range(first_child[i], first_child[i + 1]):
             if falls[c] and (fall < 0 or _less(rows, fall, 2 * c)):
                 fall = 2 * c
             if rises[c] and (rise < 0 or _less(rows, 2 * c + 1, rise)):
@@ -314,7 +314,7 @@ def _certified(
             return False
         if fixed[i]:
             continue
-        leaf = starts[i] == starts[i + 1]
+        leaf = first_child[i] == first_child[i + 1]
         falls[i], rises[i] = (x[i] > 0 if leaf else fall >= 0), leaf or rise >= 0
         if falls[i]:
             if not leaf:

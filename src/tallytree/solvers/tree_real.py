@@ -1,4 +1,4 @@
-"""The real optimum of a tree projection: hold at 0 what would come out negative, and solve what remains as linear."""
+"""The real optimum of a tree projection: leaves that would be negative are held at 0, the rest is a linear problem."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def solve_real(problem: Problem) -> tuple[FloatArray, int]:
     Returns:
         (places,) float64 >= 0; the sweeps, up and down counted as one.
     """
-    x, sweeps = _solve(problem.starts, problem.y.astype(np.float64), weight_scale(problem.weights))
+    x, sweeps = _solve(problem.first_child, problem.y.astype(np.float64), weight_scale(problem.weights))
     return x, int(sweeps)
 
 
 @kernel
-def _solve(starts: IntArray, y: FloatArray, w: FloatArray) -> tuple[FloatArray, int]:
+def _solve(first_child: IntArray, y: FloatArray, w: FloatArray) -> tuple[FloatArray, int]:
     """Hold leaves at 0 until the linear problem of the others has no negative leaf.
 
     Place i stands between two straight lines. Its children together supply taken + below·p at the price (marginal
@@ -50,9 +50,11 @@ def _solve(starts: IntArray, y: FloatArray, w: FloatArray) -> tuple[FloatArray, 
     sweeps = 0
     while True:
         sweeps += 1
-        fresh = _upward(starts, y, w, held, base, slope, taken, below, idle, wanted, give)
-        fresh += _downward(starts, y, w, held, base, slope, taken, below, idle, wanted, give, rest_taken, rest_below)
-        if fresh == 0 and _split(starts, base, slope, taken, below, idle, w, held, x) == 0:
+        fresh = _upward(first_child, y, w, held, base, slope, taken, below, idle, wanted, give)
+        fresh += _downward(
+            first_child, y, w, held, base, slope, taken, below, idle, wanted, give, rest_taken, rest_below
+        )
+        if fresh == 0 and _split(first_child, base, slope, taken, below, idle, w, held, x) == 0:
             break
     for i in range(n):
         x[i] = max(0.0, x[i])
@@ -61,7 +63,7 @@ def _solve(starts: IntArray, y: FloatArray, w: FloatArray) -> tuple[FloatArray, 
 
 @kernel
 def _upward(
-    starts: IntArray, y: FloatArray, w: FloatArray, held: Any, base: Any, slope: Any, taken: Any, below: Any,
+    first_child: IntArray, y: FloatArray, w: FloatArray, held: Any, base: Any, slope: Any, taken: Any, below: Any,
     idle: Any, wanted: Any, give: Any,
 ) -> int:  # fmt: skip
     """At a price p, place i supplies base + slope·p to its parent. Returns how many leaves were held on the way.
@@ -70,13 +72,13 @@ def _upward(
     """
     fresh = 0
     for i in range(len(y) - 1, -1, -1):
-        if starts[i] == starts[i + 1]:
+        if first_child[i] == first_child[i + 1]:
             base[i] = 0.0 if held[i] else y[i]
             slope[i] = 0.0 if held[i] or w[i] == 0 or np.isinf(w[i]) else 0.5 / w[i]
             continue
-        _supply(i, starts, w, held, base, slope, taken, below, idle)
+        _supply(i, first_child, w, held, base, slope, taken, below, idle)
         if give[i] >= 0:
-            fresh += _hold(i, starts, w, held, base, slope, taken, below, idle, wanted, give)
+            fresh += _hold(i, first_child, w, held, base, slope, taken, below, idle, wanted, give)
         if np.isinf(w[i]):
             base[i], slope[i] = y[i], 0.0
         elif w[i] == 0:
@@ -92,19 +94,19 @@ def _upward(
 
 @kernel
 def _supply(
-    i: int, starts: IntArray, w: FloatArray, held: Any, base: Any, slope: Any, taken: Any, below: Any, idle: Any
+    i: int, first_child: IntArray, w: FloatArray, held: Any, base: Any, slope: Any, taken: Any, below: Any, idle: Any
 ) -> None:
     total, spread, free = 0.0, 0.0, 0
-    for c in range(starts[i], starts[i + 1]):
+    for c in range(first_child[i], first_child[i + 1]):
         total += base[c]
         spread += slope[c]
-        free += starts[c] == starts[c + 1] and w[c] == 0 and not held[c]
+        free += first_child[c] == first_child[c + 1] and w[c] == 0 and not held[c]
     taken[i], below[i], idle[i] = total, spread, free
 
 
 @kernel
 def _hold(
-    i: int, starts: IntArray, w: FloatArray, held: Any, base: Any, slope: Any, taken: Any, below: Any, idle: Any,
+    i: int, first_child: IntArray, w: FloatArray, held: Any, base: Any, slope: Any, taken: Any, below: Any, idle: Any,
     wanted: Any, give: Any,
 ) -> int:  # fmt: skip
     """Hold the leaves of one family that are negative where supply meets demand, until none is."""
@@ -116,8 +118,8 @@ def _hold(
             if np.isinf(give[i]) or short >= 0:
                 price = 0.0
             else:
-                for c in range(starts[i], starts[i + 1]):
-                    if starts[c] == starts[c + 1] and w[c] == 0 and not held[c]:
+                for c in range(first_child[i], first_child[i + 1]):
+                    if first_child[c] == first_child[c + 1] and w[c] == 0 and not held[c]:
                         held[c] = True
                         fresh += 1
                 idle[i] = 0
@@ -129,20 +131,20 @@ def _hold(
             price = short / (give[i] + below[i])
         else:
             return count
-        for c in range(starts[i], starts[i + 1]):
-            if starts[c] == starts[c + 1] and slope[c] > 0 and base[c] + slope[c] * price < 0:
+        for c in range(first_child[i], first_child[i + 1]):
+            if first_child[c] == first_child[c + 1] and slope[c] > 0 and base[c] + slope[c] * price < 0:
                 held[c] = True
                 base[c], slope[c] = 0.0, 0.0
                 fresh += 1
         if fresh == 0:
             return count
         count += fresh
-        _supply(i, starts, w, held, base, slope, taken, below, idle)
+        _supply(i, first_child, w, held, base, slope, taken, below, idle)
 
 
 @kernel
 def _downward(
-    starts: IntArray, y: FloatArray, w: FloatArray, held: Any, base: Any, slope: Any, taken: Any, below: Any,
+    first_child: IntArray, y: FloatArray, w: FloatArray, held: Any, base: Any, slope: Any, taken: Any, below: Any,
     idle: Any, wanted: Any, give: Any, rest_taken: Any, rest_below: Any,
 ) -> int:  # fmt: skip
     """Renew the demand on every family from what is above and beside it; hold leaves, return how many.
@@ -153,19 +155,19 @@ def _downward(
     for i in range(len(y)):
         if i == 0:
             _demand(0, y, w, 0.0, np.inf, wanted, give)
-        if starts[i] == starts[i + 1]:
+        if first_child[i] == first_child[i + 1]:
             continue
-        fresh += _hold(i, starts, w, held, base, slope, taken, below, idle, wanted, give)
-        if starts[starts[i]] == starts[starts[i + 1]]:
-            continue  # no child has children, so nobody asks what its siblings leave to it
+        fresh += _hold(i, first_child, w, held, base, slope, taken, below, idle, wanted, give)
+        if first_child[first_child[i]] == first_child[first_child[i + 1]]:
+            continue  # no child has children, so no child needs a demand
         total, spread = 0.0, 0.0
-        for c in range(starts[i + 1] - 1, starts[i] - 1, -1):
+        for c in range(first_child[i + 1] - 1, first_child[i] - 1, -1):
             rest_taken[c], rest_below[c] = total, spread
             total += base[c]
             spread += slope[c]
         total, spread = 0.0, 0.0
-        for c in range(starts[i], starts[i + 1]):
-            if starts[c] < starts[c + 1]:
+        for c in range(first_child[i], first_child[i + 1]):
+            if first_child[c] < first_child[c + 1]:
                 elastic = np.inf if idle[i] > 0 else give[i] + (spread + rest_below[c])
                 _demand(c, y, w, wanted[i] - (total + rest_taken[c]), elastic, wanted, give)
             total += base[c]
@@ -188,7 +190,7 @@ def _demand(i: int, y: FloatArray, w: FloatArray, amount: float, elastic: float,
 
 @kernel
 def _split(
-    starts: IntArray, base: Any, slope: Any, taken: Any, below: Any, idle: Any, w: FloatArray, held: Any, x: Any
+    first_child: IntArray, base: Any, slope: Any, taken: Any, below: Any, idle: Any, w: FloatArray, held: Any, x: Any
 ) -> int:
     """Split each place's value among its children in proportion to their slopes; hold negative leaves, count them."""
     fresh = 0
@@ -198,8 +200,8 @@ def _split(
         return 1
     for i in range(len(x)):
         gap = x[i] - taken[i]
-        for c in range(starts[i], starts[i + 1]):
-            leaf = starts[c] == starts[c + 1]
+        for c in range(first_child[i], first_child[i + 1]):
+            leaf = first_child[c] == first_child[c + 1]
             x[c] = base[c]
             if idle[i] > 0:
                 if leaf and w[c] == 0 and not held[c]:

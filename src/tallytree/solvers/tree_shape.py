@@ -13,11 +13,11 @@ from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.compute.kernels import kernel
 from tallytree.solvers.checks import check_integers
 
-SAFE_SUM = 2**53
+MAX_TREE_SUM = 2**53
 """Σ|noisy| + total of measured integers is at most this, so that every sum is a double exactly."""
-MAX_FLOAT_SUM = 1e300
+MAX_FLOAT_TREE_SUM = 1e300
 """Σ|noisy| + total of floats is at most this, so that no sum overflows."""
-WEIGHT_RANGE = 2.0**800
+MAX_TREE_WEIGHT_RATIO = 2.0**800
 """Positive finite weights of one problem differ by at most this factor, so that no product of them overflows."""
 FLOAT_SLACK = 2.0**-40
 """Fixed floats may miss the sum of what is fixed below them by this share of it."""
@@ -26,14 +26,14 @@ FLOAT_SLACK = 2.0**-40
 class Problem(NamedTuple):
     """A checked problem, in breadth-first places: parents before children, siblings side by side and in node order.
 
-    Inner nodes without weight are left out, for they ask for nothing: their children belong to the nearest node above
+    Inner nodes without weight are left out, because they have no cost: their children belong to the nearest node above
     that has a weight, or to the root.
     """
 
     nodes: IntArray
     """(places,) the node at each place; the root is first."""
-    starts: IntArray
-    """(places + 1,) the children of place i are `starts[i]:starts[i + 1]`."""
+    first_child: IntArray
+    """(places + 1,) the children of place i are `first_child[i]:first_child[i + 1]`."""
     y: Any
     """(places,) int64 or float64; 0 where not measured; the total, if there is one, at the root."""
     weights: FloatArray
@@ -44,8 +44,8 @@ class Problem(NamedTuple):
     """(places,) whether everything below, and so the value, is fixed."""
     full_nodes: IntArray
     """(n,) `nodes`, with those left out."""
-    full_starts: IntArray
-    """(n + 1,) `starts`, with those left out."""
+    full_first_child: IntArray
+    """(n + 1,) `first_child`, with those left out."""
 
 
 def check_problem(
@@ -82,19 +82,19 @@ def check_problem(
         y = y.astype(np.float64) if isinstance(amount, float) else y
         y[root], scale[root] = amount, np.inf
     _check_sum(y)
-    full_nodes, full_starts, reached = _breadth_first(above, root)
+    full_nodes, full_first_child, reached = _breadth_first(above, root)
     if reached < n:
         raise ValueError(_cycle(above, full_nodes[:reached]))
-    nodes, starts = full_nodes, full_starts
-    inner = full_starts[1:] > full_starts[:-1]
+    nodes, first_child = full_nodes, full_first_child
+    inner = full_first_child[1:] > full_first_child[:-1]
     left_out = inner & (scale[full_nodes] == 0)
     left_out[0] = False
     if left_out.any():
-        nodes, starts = _without(full_nodes, full_starts, left_out)
+        nodes, first_child = _without(full_nodes, full_first_child, left_out)
     y, scale = y[nodes], scale[nodes]
     slack = FLOAT_SLACK if y.dtype == np.float64 else 0.0
-    least, closed, place = _reach(starts, y, scale, slack)
-    problem = Problem(nodes, starts, y, scale, least, closed, full_nodes, full_starts)
+    least, closed, place = _reach(first_child, y, scale, slack)
+    problem = Problem(nodes, first_child, y, scale, least, closed, full_nodes, full_first_child)
     if place >= 0:
         raise ValueError(_conflict(problem, int(place), total))
     return problem
@@ -107,7 +107,7 @@ def expand(problem: Problem, x: Any) -> Any:
     if len(problem.nodes) < len(problem.full_nodes):
         kept = np.zeros(len(values), np.bool_)
         kept[problem.nodes] = True
-        _add_up(problem.full_nodes, problem.full_starts, kept, values)
+        _add_up(problem.full_nodes, problem.full_first_child, kept, values)
     return values
 
 
@@ -163,7 +163,7 @@ def _check_weights(weights: npt.ArrayLike | None, n: int) -> FloatArray:
         node = int(array.argmax())
         raise ValueError(f"weights[{node}]={array[node]} must be at most 2^53; only the ratios matter, so divide all")
     used = scale[(scale > 0) & np.isfinite(scale)]
-    if len(used) and used.max() / WEIGHT_RANGE > used.min():
+    if len(used) and used.max() / MAX_TREE_WEIGHT_RATIO > used.min():
         raise ValueError(
             f"weights must be within a factor 2^800 of each other; got {used.min()} … {used.max()}:"
             " use 0 for not measured and inf for fixed"
@@ -181,7 +181,7 @@ def _check_total(total: float, integer: bool) -> float:
         if integer or not isinstance(total, float | np.floating):
             raise TypeError(f"total={total!r} must be an integer" + " or a float" * (not integer)) from None
         amount = float(total)
-    if not 0 <= amount <= (SAFE_SUM if isinstance(amount, int) else MAX_FLOAT_SUM):
+    if not 0 <= amount <= (MAX_TREE_SUM if isinstance(amount, int) else MAX_FLOAT_TREE_SUM):
         raise ValueError(f"total={total} must be between 0 and {'2^53' if isinstance(amount, int) else '1e300'}")
     return amount
 
@@ -189,13 +189,13 @@ def _check_total(total: float, integer: bool) -> float:
 def _check_sum(y: Any) -> None:
     magnitude = np.abs(y.astype(np.float64))
     reach = magnitude.sum()
-    if y.dtype == np.int64 and reach >= SAFE_SUM:
+    if y.dtype == np.int64 and reach >= MAX_TREE_SUM:
         at = int(magnitude.argmax())
         raise ValueError(
             "noisy and total must satisfy Σ|noisy| + total < 2^53, else sums are not exact;"
             f" got {reach:.6g}, of which {y[at]} is one value"
         )
-    if not reach <= MAX_FLOAT_SUM:
+    if not reach <= MAX_FLOAT_TREE_SUM:
         raise ValueError(f"noisy and total must satisfy Σ|noisy| + total <= 1e300, else sums overflow; got {reach}")
 
 
@@ -217,7 +217,7 @@ def _cycle(parent: IntArray, reached: IntArray) -> str:
 
 
 def _conflict(problem: Problem, place: int, total: float | None) -> str:
-    """Which fixed value cannot be met, and the fixed values nearest below it (a walk that ends after a few)."""
+    """The message that names a fixed value that cannot be met, and a few of the fixed values nearest below it."""
     node, value = problem.nodes[place], problem.y[place]
     name = f"total={total}" if place == 0 and total is not None else f"noisy[{node}]={value}"
     if value < 0:
@@ -229,7 +229,7 @@ def _conflict(problem: Problem, place: int, total: float | None) -> str:
         if at != place and np.isinf(problem.weights[at]):
             below.append(int(problem.nodes[at]))
         else:
-            stack.extend(range(problem.starts[at + 1] - 1, problem.starts[at] - 1, -1))
+            stack.extend(range(problem.first_child[at + 1] - 1, problem.first_child[at] - 1, -1))
     word = "more" if problem.least[place] > value else "less, and nothing else is"
     return (
         f"{name} fixes node {node}, but the fixed values below it (node(s) {_some(below)}) add up to"
@@ -256,23 +256,23 @@ def _breadth_first(parent: IntArray, root: int) -> tuple[IntArray, IntArray, int
         if parent[v] >= 0:
             children[at[parent[v]]] = v
             at[parent[v]] += 1
-    nodes, starts = np.empty(n, np.int64), np.empty(n + 1, np.int64)
+    nodes, first_child = np.empty(n, np.int64), np.empty(n + 1, np.int64)
     nodes[0] = root
     reached = 1
     i = 0
     while i < reached:
-        starts[i] = reached
+        first_child[i] = reached
         for k in range(begin[nodes[i]], begin[nodes[i] + 1]):
             nodes[reached] = children[k]
             reached += 1
         i += 1
-    starts[reached] = reached
-    return nodes, starts, reached
+    first_child[reached] = reached
+    return nodes, first_child, reached
 
 
-def _without(nodes: IntArray, starts: IntArray, left_out: npt.NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
+def _without(nodes: IntArray, first_child: IntArray, left_out: npt.NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
     """Lay the tree out again, with the children of those left out given to the nearest node above that stays."""
-    above = _parent_that_stays(nodes, starts, left_out)
+    above = _parent_that_stays(nodes, first_child, left_out)
     staying = np.flatnonzero(above >= -1)
     number = np.full(len(nodes), -1, np.int64)
     number[staying] = np.arange(len(staying))
@@ -284,13 +284,13 @@ def _without(nodes: IntArray, starts: IntArray, left_out: npt.NDArray[np.bool_])
 
 
 @kernel
-def _parent_that_stays(nodes: IntArray, starts: IntArray, left_out: npt.NDArray[np.bool_]) -> IntArray:
+def _parent_that_stays(nodes: IntArray, first_child: IntArray, left_out: npt.NDArray[np.bool_]) -> IntArray:
     """By node: the nearest one above that stays, −1 for the root, −2 for those left out."""
     stays = nodes.copy()
     above = np.full(len(nodes), -2, np.int64)
     above[nodes[0]] = -1
     for i in range(len(nodes)):
-        for c in range(starts[i], starts[i + 1]):
+        for c in range(first_child[i], first_child[i + 1]):
             if left_out[c]:
                 stays[c] = stays[i]
             else:
@@ -299,7 +299,7 @@ def _parent_that_stays(nodes: IntArray, starts: IntArray, left_out: npt.NDArray[
 
 
 @kernel
-def _reach(starts: IntArray, y: Any, weights: FloatArray, slack: float) -> tuple[Any, Any, int]:
+def _reach(first_child: IntArray, y: Any, weights: FloatArray, slack: float) -> tuple[Any, Any, int]:
     """The least value of each place, whether it is the only one, and a fixed place that cannot be met, or −1.
 
     A leaf that is not fixed can have any value >= 0, so what lies above one is bounded from below only.
@@ -307,8 +307,8 @@ def _reach(starts: IntArray, y: Any, weights: FloatArray, slack: float) -> tuple
     n = len(y)
     least, closed = np.zeros_like(y), np.zeros(n, np.bool_)
     for i in range(n - 1, -1, -1):
-        closed[i] = starts[i] < starts[i + 1]
-        for c in range(starts[i], starts[i + 1]):
+        closed[i] = first_child[i] < first_child[i + 1]
+        for c in range(first_child[i], first_child[i + 1]):
             least[i] += least[c]
             closed[i] = closed[i] and closed[c]
         if np.isinf(weights[i]):
@@ -321,10 +321,10 @@ def _reach(starts: IntArray, y: Any, weights: FloatArray, slack: float) -> tuple
 
 
 @kernel
-def _add_up(nodes: IntArray, starts: IntArray, kept: npt.NDArray[np.bool_], values: Any) -> None:
+def _add_up(nodes: IntArray, first_child: IntArray, kept: npt.NDArray[np.bool_], values: Any) -> None:
     for i in range(len(nodes) - 1, -1, -1):
         if not kept[nodes[i]]:
-            for c in range(starts[i], starts[i + 1]):
+            for c in range(first_child[i], first_child[i + 1]):
                 values[nodes[i]] += values[nodes[c]]
 
 

@@ -114,7 +114,7 @@ def test_the_error_is_a_bound_when_stopped_early(seed, iterations):
 
 
 def test_the_real_step_agrees_with_clarabel():
-    cvxpy = pytest.importorskip("cvxpy")
+    cvxpy = pytest.importorskip("cvxpy", reason="the extra tallytree[papers] is not installed")
     for seed in range(12):
         noisy, first_child, columns, totals = an_instance(seed, children=25, sizes=20)
         x = cvxpy.Variable(noisy.shape, nonneg=True)

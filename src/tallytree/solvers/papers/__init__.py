@@ -1,1 +1,1 @@
-"""The solvers that the papers used, kept to compare with. Third-party solvers are imported here only."""
+"""What is kept to compare with the papers: their solvers and models. Third-party solvers are imported here only."""

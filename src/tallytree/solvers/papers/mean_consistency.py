@@ -18,7 +18,7 @@ FINEST_BITS = 20
 """Exact sums are of multiples of 2^-20, about a millionth, or of a larger power of two where they are large."""
 SUM_BITS = 50
 """They stay below 2^50 of these units, so that doubles hold them and their differences exactly."""
-MAX_SUM = 2.0**SUM_BITS
+MAX_COLUMN_SUM = 2.0**SUM_BITS
 
 
 def fit(
@@ -26,9 +26,9 @@ def fit(
 ) -> list[FloatArray]:
     """Minimise Σ (x − noisy)² / variance over real x where inner nodes are the sums of their children, by columns.
 
-    Upward, a node's own number y, of variance v, meets its children's sum s, of variance w (that of their combined
-    estimates): z = y + (s − y)·v/(v + w), of variance v·w/(v + w). Downward, what a parent's final number differs by
-    from the sum of its children's z is shared out in proportion to the variances of these. x may be negative and
+    Upward, a node's own number y, of variance v, is combined with its children's sum s, of variance w (that of their
+    combined estimates): z = y + (s − y)·v/(v + w), of variance v·w/(v + w). Downward, the difference between a parent's
+    final number and the sum of its children's z is shared out in proportion to their variances. x may be negative and
     fractional, even where every noisy number is a positive integer.
 
     Args:
@@ -69,8 +69,8 @@ def fit(
 def with_exact_sums(values: FloatArray, total: int | None = None) -> FloatArray:
     """The nearest multiples of 2^-20, whose sums and differences, by rows or columns, are exact in floats.
 
-    The unit is a larger power of two, at most 1, where the magnitudes of a column add up to more than 2^30. Whole
-    numbers stay what they are, and what float error keeps from being whole becomes it.
+    The unit is a larger power of two, at most 1, where the magnitudes of a column add up to more than 2^30. Integers
+    stay what they are, and numbers that miss an integer by float error become it.
 
     Args:
         values: (n, columns), n > 0.
@@ -88,7 +88,7 @@ def with_exact_sums(values: FloatArray, total: int | None = None) -> FloatArray:
         [[349525.0], [349526.0], [349525.0]]
     """
     largest = max(float(np.abs(values).sum(axis=0).max(initial=0.0)), abs(float(total or 0)))
-    if not largest < MAX_SUM:
+    if not largest < MAX_COLUMN_SUM:
         raise ValueError(f"values: they add up to a magnitude of {largest:.3g}, and sums are exact below 2^50 only")
     unit = 2.0 ** -min(FINEST_BITS, SUM_BITS - int(np.frexp(largest)[1]))
     units: FloatArray = values / unit

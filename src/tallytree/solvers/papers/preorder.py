@@ -1,4 +1,4 @@
-"""Trees in preorder, and integer arguments, for the solvers that are kept for comparison."""
+"""Trees in preorder, and checks of integer arguments, for the papers' solvers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tallytree.compute.kernels import kernel
 from tallytree.solvers.checks import check_integers
 
 
-class Tree(NamedTuple):
+class PreorderTree(NamedTuple):
     """A rooted tree in preorder: node 0 is the root, and every subtree is a range of nodes."""
 
     order: IntArray
@@ -26,21 +26,21 @@ class Tree(NamedTuple):
     """(n − 1,) the children of node after node, ascending."""
 
 
-def check_tree(parent: npt.ArrayLike, noisy: npt.ArrayLike) -> tuple[Tree, IntArray]:
+def check_tree_and_values(parent: npt.ArrayLike, noisy: npt.ArrayLike) -> tuple[PreorderTree, IntArray]:
     """The tree, and the noisy values in its order.
 
     Raises:
         TypeError: for an array that does not hold integers.
         ValueError: for a parent that is not a tree, or noisy of another length.
     """
-    tree = checked_tree(parent)
+    tree = check_tree(parent)
     values = check_integers("noisy", noisy)
     if len(values) != len(tree.order):
         raise ValueError(f"noisy has {len(values)} entries; parent has {len(tree.order)}, and they must agree")
     return tree, values[tree.order]
 
 
-def checked_tree(parent: npt.ArrayLike) -> Tree:
+def check_tree(parent: npt.ArrayLike) -> PreorderTree:
     """The tree that `parent` describes.
 
     Raises:
@@ -62,7 +62,7 @@ def checked_tree(parent: npt.ArrayLike) -> Tree:
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     up = np.where(above[order] >= 0, rank[above[order]], -1)
-    return Tree(order, up, *_children(up))
+    return PreorderTree(order, up, *_children(up))
 
 
 def check_integer(name: str, value: object, *, least: int) -> int:

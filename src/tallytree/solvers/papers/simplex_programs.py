@@ -1,4 +1,4 @@
-"""The projections on the integer simplex as InfTDA's paper gives them to general solvers (extra `tallytree[papers]`).
+"""The projections on the integer simplex as InfTDA's paper solves them, by general solvers (extra `tallytree[papers]`).
 
 Source: Boninsegna & Silvestri 2025, section 5, "Experimental setup": TDA_2 (Clarabel, then rounding) and TDA_inf (a
 mixed-integer solver; GLPK in the paper, HiGHS here), one CVXPY problem for every family. `tallytree.solvers.simplex`
@@ -15,26 +15,26 @@ import numpy.typing as npt
 
 from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.solvers.checks import check_families, check_integers
-from tallytree.solvers.papers.histogram_programs import (
-    TOLERANCE,
-    Clock,
-    attempt,
-    check_magnitudes,
-    cvxpy_for,
-    missing_extra,
-    qp_solvers,
-)
 from tallytree.solvers.papers.preorder import check_integer
+from tallytree.solvers.papers.third_party import (
+    TOLERANCE,
+    TimeLimit,
+    check_magnitudes,
+    import_cvxpy,
+    missing_extra,
+    quadratic_solvers,
+    solve_quadratic,
+)
 
 HIGHS_SETTINGS = {"mip_rel_gap": 0.0, "mip_abs_gap": 0.5}
-"""Its own stop at 1e-4 of the distance short of the optimum; distances are whole, so half a unit is exact."""
+"""By default HiGHS stops within 1e-4 of the optimum. Distances are integers, so half a unit is exact."""
 
 
 def chebyshev_mip(noisy: npt.ArrayLike, total: int, *, time_limit: float = 60.0) -> IntArray:
     """Minimise max|x − noisy| over integers x >= 0 with Σx = total, through CVXPY and HiGHS: TDA_inf.
 
-    Of the many optimal solutions it is whichever HiGHS finds. The variables are d = x − noisy, which need no digits for
-    the size of the counts. HiGHS computes in floats; its solution is returned only if it is feasible and no distance
+    Of the many optimal solutions it is the one that HiGHS finds. The variables are d = x − noisy, so that large
+    counts take no digits. HiGHS computes in floats; its solution is returned only if it is feasible and no distance
     smaller by one is, both in exact arithmetic.
 
     Args:
@@ -59,19 +59,19 @@ def chebyshev_mip(noisy: npt.ArrayLike, total: int, *, time_limit: float = 60.0)
     y, goal = _checked(noisy, total)
     if _is_forced(y, goal):
         return np.full(len(y), goal, np.int64)
-    clock = Clock(time_limit, len(y))
-    cp = cvxpy_for("chebyshev_mip")
+    limit = TimeLimit(time_limit, len(y))
+    cp = import_cvxpy("chebyshev_mip")
     if "HIGHS" not in cp.installed_solvers():
         raise ModuleNotFoundError(missing_extra("chebyshev_mip", "HiGHS"))
     d = cp.Variable(len(y), integer=True)
     task = cp.Problem(cp.Minimize(cp.norm(d, "inf")), [d >= -y, cp.sum(d) == goal - int(y.sum())])
     try:
-        task.solve(solver="HIGHS", **HIGHS_SETTINGS, time_limit=clock.left("HiGHS"))
+        task.solve(solver="HIGHS", **HIGHS_SETTINGS, time_limit=limit.left("HiGHS"))
     except cp.error.SolverError as error:
-        clock.left("HiGHS")
+        limit.left("HiGHS")
         raise RuntimeError(f"HiGHS failed: {error}") from error
     if task.status != "optimal":
-        clock.left("HiGHS")
+        limit.left("HiGHS")
         raise RuntimeError(f"HiGHS ended with status {task.status!r}, not 'optimal'")
     x: IntArray = y + np.rint(d.value).astype(np.int64)
     if x.min() < 0 or x.sum() != goal:
@@ -110,13 +110,13 @@ def euclidean_relaxed(
     y, goal = _checked(noisy, total)
     if _is_forced(y, goal):
         return np.full(len(y), float(goal))
-    clock = Clock(time_limit, len(y))
-    cp = cvxpy_for("euclidean_relaxed")
+    limit = TimeLimit(time_limit, len(y))
+    cp = import_cvxpy("euclidean_relaxed")
     d = cp.Variable(len(y))
     task = cp.Problem(cp.Minimize(cp.sum_squares(d)), [d >= -y, cp.sum(d) == goal - int(y.sum())])
     trouble: str | None = None
-    for chosen in qp_solvers(cp, solver):
-        trouble = attempt(cp, task, chosen, clock)
+    for chosen in quadratic_solvers(cp, solver):
+        trouble = solve_quadratic(cp, task, chosen, limit)
         if trouble is None:
             trouble = _violation(d.value, y, goal, chosen)
         if trouble is None:
@@ -127,8 +127,8 @@ def euclidean_relaxed(
 def euclidean_rounded(noisy: npt.ArrayLike, total: int, *, time_limit: float = 60.0) -> IntArray:
     """Round `euclidean_relaxed` to integers x >= 0 with Σx = total: TDA_2.
 
-    Every entry is rounded to the nearest integer. What is then too much is taken one by one from the smallest positive
-    entries, what is missing is given one by one to the largest (stable): small values are eliminated first.
+    Every entry is rounded to the nearest integer. An excess is then taken unit by unit from the smallest positive
+    entries; a deficit is given unit by unit to the largest (stable). So small values are eliminated first.
 
     Args:
         noisy: (n,) integers below 2^40 in magnitude.
@@ -224,7 +224,7 @@ def _checked(noisy: npt.ArrayLike, total: int) -> tuple[IntArray, int]:
 
 
 def _is_forced(y: IntArray, total: int) -> bool:
-    """Whether there is one feasible point, all entries alike: nothing for a solver to do, nor room to move in."""
+    """Whether there is only one feasible point, with equal entries; solvers need an interior."""
     return len(y) <= 1 or total == 0
 
 
@@ -236,7 +236,7 @@ def _within(y: IntArray, total: int, distance: int) -> bool:
 
 
 def _violation(d: Any, y: IntArray, total: int, solver: str) -> str | None:
-    """What a solution that a solver calls optimal does not keep, if anything."""
+    """The message for a solution that a solver calls optimal and that violates a constraint; None if it is feasible."""
     off = np.asarray(d, np.float64)
     worst = max(abs(float(off.sum()) - (total - int(y.sum()))), -float((y + off).min()))
     if worst <= TOLERANCE * max(1.0, float(np.abs(off).max())):

@@ -1,4 +1,4 @@
-"""The cost tables of the chain M_c^ch (Fioretto et al. 2021, Equation 8), to compare `chain.fit_chain` with."""
+"""The cost tables of the chain M_c^ch (Fioretto et al. 2021, Equation 8): an oracle for `chain_regression`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallytree.compute.arrays import IntArray
-from tallytree.compute.kernels import kernel
-from tallytree.solvers.checks import SAFE_SUM, check_integers
+from tallytree.solvers.checks import MAX_SUM, check_integers
 from tallytree.solvers.papers.preorder import check_integer
 
 
@@ -86,33 +85,26 @@ def _check_chain(
     if low > high:
         raise ValueError(f"lower={low} must be at most upper={high}")
     furthest = max(abs(low - int(y.max())), abs(high - int(y.min())), abs(low - int(y.min())), abs(high - int(y.max())))
-    if len(y) * furthest**2 >= SAFE_SUM:
+    if len(y) * furthest**2 >= MAX_SUM:
         raise ValueError(
             f"noisy ({y.min()} … {y.max()}) and lower … upper are so far apart that a cost could reach 2^62"
         )
     return y, equal.astype(np.bool_), low, high
 
 
-@kernel
 def _chain(y: IntArray, equal: npt.NDArray[np.bool_], lower: int, upper: int) -> tuple[IntArray, IntArray]:
     """The largest minimiser of every table, and the last table."""
     minimiser = np.empty(len(y), np.int64)
-    table = np.zeros(upper - lower + 1, np.int64)
-    for i in range(len(y)):
+    allowed = np.arange(lower, upper + 1)
+    table = np.zeros(len(allowed), np.int64)
+    for i, value in enumerate(y):
         if i > 0 and not equal[i - 1]:
-            for k in range(1, len(table)):
-                table[k] = min(table[k], table[k - 1])
-        best = 0
-        for k in range(len(table)):
-            off = lower + k - y[i]
-            table[k] += off * off
-            if table[k] <= table[best]:
-                best = k
-        minimiser[i] = lower + best
+            table = np.minimum.accumulate(table)
+        table = table + (allowed - value) ** 2
+        minimiser[i] = upper - int(np.argmin(table[::-1]))
     return minimiser, table
 
 
-@kernel
 def _chain_back(minimiser: IntArray, equal: npt.NDArray[np.bool_], last: int) -> IntArray:
     c = np.empty(len(minimiser), np.int64)
     c[-1] = last

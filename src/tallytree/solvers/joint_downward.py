@@ -1,0 +1,208 @@
+"""The downward step of `joint_families`: a parent's integer tail counts are shared out among its children.
+
+`docs/joint.md` gives the reasons. Source: ours.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree.compute.kernels import kernel
+from tallytree.solvers.joint_upward import Estimate, NoisyCells, SizeModel
+from tallytree.solvers.monotone_sums import fit_with_sums, isotonic_decreasing, round_with_sums
+from tallytree.solvers.rates import likeliest_dispersions, local_rates, log_likelihoods, noise_variance
+from tallytree.solvers.state_chain import posterior
+
+EXTRA_SHARE = 0.1
+"""Groups added to each window of sizes, where the rates are shares of a parent's groups."""
+WEIGHED_VARIANCE = 0.01
+"""No cell has a weight in fits as if its variance were less. A smaller variance does not tell integers apart, and with
+a wider range of weights the fits of families would take long."""
+MAX_ITERATIONS = 1_000
+
+
+class Tails(NamedTuple):
+    """Tail counts of one level's nodes as runs of equal cells."""
+
+    offsets: IntArray
+    """(nodes + 1,) node i has the runs offsets[i]:offsets[i + 1], one at least."""
+    start: IntArray
+    """(runs,) the cell at which a run begins; 0 for a node's first."""
+    value: IntArray
+    """(runs,) ≥ 0, decreasing within a node."""
+
+
+Part = tuple[IntArray, IntArray, IntArray, FloatArray]
+"""The children's runs: offsets, start, value; and iterations and residuals of the slowest family."""
+
+
+@kernel
+def _shared_rates(
+    mean: FloatArray, most: FloatArray, kids: IntArray, drop: FloatArray, first_size: int, rate: FloatArray
+) -> None:
+    """The rates of each child: the parent's groups of each size, shared in proportion to the children's local rates."""
+    end = rate.shape[1] - 1
+    everything = np.zeros(end + 1)
+    fitted, ones, scratch, first = np.empty(end), np.ones(end), np.empty((2, end)), np.empty(end, np.int64)
+    for k in range(len(kids)):
+        if most[kids[k]] > 0:
+            isotonic_decreasing(mean[kids[k], :end], ones, most[kids[k]], fitted, scratch[0], scratch[1], first)
+            local_rates(fitted, first_size, EXTRA_SHARE, rate[k])
+            everything += rate[k]
+    for k in range(len(kids)):
+        for r in range(1, end):
+            rate[k, r] = drop[r] * rate[k, r] / everything[r] if rate[k, r] > 0 else 0.0
+        rate[k, end] = 0.0
+
+
+@kernel
+def _family_dispersions(
+    cells: NoisyCells, kids: IntArray, rate: FloatArray, model: SizeModel, end: int, dispersion: FloatArray
+) -> None:
+    """κ of each drop, by blocks of sizes, from the likelihood of all children's noisy values."""
+    raw = 1.0 / noise_variance(cells.scale, cells.laplace)
+    likelihood = np.zeros((len(model.dispersions), model.blocks[end - 1] + 1))
+    if len(model.dispersions) > 1:
+        for k in range(len(kids)):
+            if cells.most[kids[k]] > 0:
+                given = cells.values[kids[k], :end].astype(np.float64)
+                log_likelihoods(given, np.full(end, raw), rate[k], model.blocks, model.dispersions, likelihood)
+    likeliest_dispersions(likelihood, model.blocks[:end], model.dispersions, dispersion)
+    dispersion[end] = dispersion[end - 1]
+
+
+@kernel
+def _targets(
+    cells: NoisyCells,
+    kids: IntArray,
+    rate: FloatArray,
+    dispersion: FloatArray,
+    below: Estimate,
+    begin: IntArray,
+    target: FloatArray,
+    weight: FloatArray,
+    x: FloatArray,
+) -> None:
+    """For each child (row) and run of its parent (column): the estimate, its weight, and a monotone start x."""
+    runs, end = len(begin) - 1, begin[-1]
+    scratch, first = np.empty((5, end + 1)), np.empty(end, np.int64)
+    m, v = np.empty(end), np.empty(end)
+    for k in range(len(kids)):
+        c = kids[k]
+        if cells.most[c] == 0:
+            continue
+        posterior(cells.values[c, :end], cells.scale, cells.laplace, cells.most[c], rate[k], dispersion, m, v, scratch)
+        for r in range(runs):
+            # Cells of a run have the same posterior where drops of rate 0 are certain, and nearly so elsewhere.
+            s = begin[r]
+            if len(below.mean) > 0:
+                gain = v[s] / (v[s] + below.variance[c, s])
+                m[s] += gain * (below.mean[c, s] - m[s])
+                v[s] = max(gain * below.variance[c, s], WEIGHED_VARIANCE)
+            target[k, r] = m[s]
+            weight[k, r] = (begin[r + 1] - s) / max(v[s], WEIGHED_VARIANCE)
+        isotonic_decreasing(target[k], weight[k], cells.most[c], x[k], scratch[0], scratch[1], first)
+
+
+@kernel
+def _estimate_family(
+    cells: NoisyCells,
+    kids: IntArray,
+    mean: FloatArray,
+    below: Estimate,
+    model: SizeModel,
+    total: FloatArray,
+    begin: IntArray,
+    tolerance: float,
+    worst: FloatArray,
+) -> FloatArray:
+    """The integer tail counts of two or more children, one column for each run of the parent: (children, runs).
+
+    `total` are the values of the parent's runs, `begin` the cells at which they begin, and where the last one ends.
+    """
+    runs, end = len(total), begin[-1]
+    drop, rate, dispersion = np.zeros(end + 1), np.zeros((len(kids), end + 1)), np.empty(end + 1)
+    for r in range(1, runs):
+        drop[begin[r]] = total[r - 1] - total[r]
+    _shared_rates(mean, cells.most, kids, drop, model.first_size, rate)
+    _family_dispersions(cells, kids, rate, model, end, dispersion)
+    shape = (len(kids), runs)
+    x, target, weight, rounded = np.zeros(shape), np.zeros(shape), np.ones(shape), np.zeros(shape)
+    _targets(cells, kids, rate, dispersion, below, begin, target, weight, x)
+    most = cells.most[kids]
+    done, primal, dual = fit_with_sums(target, weight, most, total, tolerance, MAX_ITERATIONS, x)
+    if done > worst[0]:
+        worst[0], worst[1], worst[2] = done, primal, dual
+    round_with_sums(x, total, most, rounded)
+    return rounded
+
+
+@kernel
+def estimate_families(
+    cells: NoisyCells,
+    first_child: IntArray,
+    begin_family: int,
+    end_family: int,
+    mean: FloatArray,
+    below: Estimate,
+    model: SizeModel,
+    parents: Tails,
+    tolerance: float,
+) -> Part:
+    """The runs of the children of the parents begin_family … end_family − 1.
+
+    Children are constant where their parent is, so the rows of a family have one column for each run of the parent that
+    is not 0. Runs are appended to buffers that double.
+
+    Args:
+        cells: of the children's level.
+        first_child: (parents + 1,) parent i has the children first_child[i] … first_child[i + 1] − 1.
+        begin_family: the first parent.
+        end_family: one after the last parent.
+        mean: (nodes, cells) of the children's level, from their own cells and those below.
+        below: the sums of the children's own children; empty if they have none.
+        model: of the numbers of groups.
+        parents: the integer tail counts of the parents' level.
+        tolerance: of the residuals, in groups.
+
+    Returns:
+        Offsets, start and value of the runs; iterations and residuals of the family that took most iterations.
+    """
+    n = cells.values.shape[1]
+    offset = first_child[begin_family]
+    out = np.zeros(first_child[end_family] - offset + 1, np.int64)
+    buffer = np.empty((2, 1024), np.int64)
+    used = 0
+    worst = np.zeros(3)
+    for parent in range(begin_family, end_family):
+        kids = np.arange(first_child[parent], first_child[parent + 1])
+        first_run, runs, end = parents.offsets[parent], parents.offsets[parent + 1] - parents.offsets[parent], n
+        if parents.value[first_run + runs - 1] == 0:
+            runs -= 1
+            end = parents.start[first_run + runs]
+        total = parents.value[first_run : first_run + runs].astype(np.float64)
+        begin = np.append(parents.start[first_run : first_run + runs], end)
+        rounded = np.zeros((len(kids), runs))
+        if len(kids) == 1:
+            rounded[0] = total
+        elif runs > 0:
+            rounded = _estimate_family(cells, kids, mean, below, model, total, begin, tolerance, worst)
+        for k in range(len(kids)):
+            if used + runs + 2 > buffer.shape[1]:
+                larger = np.empty((2, 2 * (used + runs + 2)), np.int64)
+                larger[:, :used] = buffer[:, :used]
+                buffer = larger
+            before = -1
+            for r in range(runs):
+                if rounded[k, r] != before:
+                    before = rounded[k, r]
+                    buffer[0, used], buffer[1, used] = begin[r], before
+                    used += 1
+            if before != 0 and end < n:
+                buffer[0, used], buffer[1, used] = end, 0
+                used += 1
+            out[kids[k] - offset + 1] = used
+    return out, buffer[0, :used].copy(), buffer[1, :used].copy(), worst
