@@ -1,8 +1,8 @@
 """What noise costs, and how much noise a budget asks for. Every rounding is towards more privacy.
 
 Levels compose, adaptively chosen ones too, such as those whose sizes are clamped to a largest size that was measured
-first; the nodes of one level share one bound, because `sensitivity` is that of all nodes together. Adaptive
-composition is that of pure ε (Dwork, Rothblum and Vadhan 2010), of ρ (Bun and Steinke 2016, Lemma 2.3), and of privacy-loss
+first; the nodes of one level share one bound, because `sensitivity` is that of all nodes together. Adaptive composition
+is that of pure ε (Dwork, Rothblum and Vadhan 2010), of ρ (Bun and Steinke 2016, Lemma 2.3), and of privacy-loss
 distributions (see `pld`). How levels compose depends on the budget:
 
 * pure ε: discrete Laplace noise, and the levels' ε add up (`calibration`);
