@@ -63,13 +63,13 @@ class WithOneSeedForAllLevels:
         return self._source.draw(noise, (), cells)
 
 
-def counts_subject(budget, neighboring="add_remove", before=BEFORE, after=AFTER, m=1, plan=None):
+def counts_subject(budget, neighboring="add_remove", before=BEFORE, after=AFTER, m=1, plan=None, tree=AREAS):
     """`TopDown` on two inputs, as the library plans it, or with another plan."""
     terms = {"neighboring": neighboring, "max_contributions": m}
-    job, inputs = Audited(tree=AREAS, budget=budget, mechanism=tt.counts.LeastSquares(), **terms).plan()
+    job, inputs = Audited(tree=tree, budget=budget, mechanism=tt.counts.LeastSquares(), **terms).plan()
     total = sum(before) if job.terms.total_is_public else None
     statistics = [inputs.tabulate(np.array(records)) for records in (before, after)]
-    return Subject("TopDown()", neighboring, plan or job.plan, *statistics, publisher(job, AREAS, total))
+    return Subject("TopDown()", neighboring, plan or job.plan, *statistics, publisher(job, tree, total))
 
 
 # --- Half the noise ---
@@ -97,17 +97,22 @@ def test_half_the_scale_of_gaussian_noise_is_caught_by_rho(budget):
 
 @pytest.mark.slow
 def test_half_the_scale_shows_in_the_releases_alone():
-    """True loss 2, stated 1; the released tables by themselves, 20,000 of each input, show more than 1."""
-    subject = counts_subject(PURE)
+    """True loss 4, stated 2; the released tables by themselves, 3,000 of each input, show more than 2.
+
+    The best events have probabilities of about 0.6 and 0.015. The bound exceeds 2 unless the latter is seen three times
+    as often as expected: power above 0.999. Counts are large, as zeros, below which nothing is released, show less.
+    """
+    towns = tt.Hierarchy.from_table(pa.table({"t": ["x", "y"]}), ["t"])
+    subject = counts_subject(tt.Budget(epsilon=2), before=[30, 10], after=[30, 11], tree=towns)
     released = []
     for statistics, key in ((subject.before, KEY), (subject.after, KEY[::-1])):
-        levels = draw_runs(statistics, subject.plan, WithHalfTheScale(key), 20_000)
-        released.append(np.stack([subject.publisher.publish(ReplayMeasurer(levels, run)) for run in range(20_000)]))
+        levels = draw_runs(statistics, subject.plan, WithHalfTheScale(key), 3_000)
+        released.append(np.stack([subject.publisher.publish(ReplayMeasurer(levels, run)) for run in range(3_000)]))
     chosen_on, counted_on = View(released[0], released[1], subject.publisher.labels).split()
     event = best_event(chosen_on, lambda p, q: epsilon_at_least(p, q, 0.0))
     more, fewer = event.counts(counted_on)
-    low, high = clopper_pearson(more, 15_000, 5e-5)[0], clopper_pearson(fewer, 15_000, 5e-5)[1]
-    assert epsilon_at_least(low, high, 0.0) > 1
+    low, high = clopper_pearson(more, 2_250, 5e-5)[0], clopper_pearson(fewer, 2_250, 5e-5)[1]
+    assert epsilon_at_least(low, high, 0.0) > 2
 
 
 # --- Noise that is used twice ---
@@ -310,8 +315,12 @@ GREW = [[1, 1], [1], [1, 1], [1]], [[3, 1], [1], [1, 1], [1]]
 @pytest.mark.slow
 @pytest.mark.parametrize("domain", [PUBLIC, PRIVATE], ids=["groups", "none"])
 def test_quantities_under_the_noise_of_single_members_are_caught(domain):
-    """The group crosses two thresholds at every level: true loss 2, stated 1; more than 1.3 is shown."""
-    result = audit_subject(sizes_subject(tt.sizes.Matching(), domain, GREW), seed=1)
+    """The group crosses two thresholds at every level: true loss 2, stated 1; more than 1.3 is shown.
+
+    The fault is in the measurements, 50,000 of each input, which alone are looked at: releases, computed from them,
+    would only halve the share of alpha.
+    """
+    result = audit_subject(sizes_subject(tt.sizes.Matching(), domain, GREW), releases=0, seed=1)
     assert not result.passed
     assert result.exact_epsilon == 2
     assert 1.3 < result.epsilon_lower <= 2
@@ -343,7 +352,7 @@ def test_a_true_count_that_is_smuggled_out_is_caught_by_what_is_published():
 
 
 def test_what_is_smuggled_out_in_fractions_is_caught():
-    """Every number is below 1, so that whole ones would all be 0. Power 1."""
+    """Every number is below 1, so that integers would all be 0. Power 1."""
     leaks = iter([0.25] * 2_000 + [0.5] * 2_000)
 
     @dataclass(frozen=True)
