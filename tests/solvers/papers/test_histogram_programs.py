@@ -101,6 +101,7 @@ def optimality_gap(x, parent, noisy, weights, total):
     return leaf @ gradient - 1e3 * min(0.0, gradient.min())  # within 1,000 units of the optimum
 
 
+@pytest.mark.slow
 @some
 @given(trees(12, least=-30, largest=60), st.one_of(st.none(), st.integers(0, 90)))
 def test_the_mixed_integer_program_finds_the_optimum_of_the_cost_tables(tree, total):
@@ -125,6 +126,7 @@ def test_the_mixed_integer_program_with_weights_is_optimal_by_brute_force(tree, 
     assert cost(x, parent, noisy, weights, total) == pytest.approx(best, abs=1e-9)
 
 
+@pytest.mark.slow
 @few
 @given(trees(6), st.one_of(st.none(), st.integers(0, 9)))
 def test_the_constraint_programs_give_the_cost_tables_solution(or_tools, tree, total):
