@@ -162,8 +162,8 @@ def test_nothing_measured_spends_nothing():
 def test_the_accountant_is_imported_only_when_it_is_needed():
     code = """
 import sys, tallytree as tt
-from tallytree.privacy.accounting import plan_noise
-from tallytree.privacy.sensitivity import sensitivity
+from tallytree.accounting import plan_noise
+from tallytree.accounting.sensitivity import sensitivity
 levels = {"a": ("counts", sensitivity("counts", "add_remove"))}
 plan_noise(tt.Budget(epsilon=1), levels), plan_noise(tt.Budget(epsilon=1, delta=1e-8), levels, accounting="zcdp")
 assert "dp_accounting" not in sys.modules

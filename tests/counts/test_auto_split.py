@@ -75,6 +75,7 @@ def people():
     return rows, tt.Hierarchy.from_table(rows, ["region", "province", "town"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [tt.counts.TopDown(), tt.counts.LeastSquares()], ids=repr)
 def test_the_greatest_error_falls_and_the_mean_over_levels_hardly_moves(people, mechanism):
     """40 runs a split, fixed seeds."""

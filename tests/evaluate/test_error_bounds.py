@@ -112,6 +112,7 @@ def test_the_sum_of_the_largest_noises_exceeds_the_bound_as_often_as_beta_says(b
             assert (total > found[level] - 2).mean() >= beta - 4 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", BUDGETS[:2], ids=repr)
 @pytest.mark.parametrize("neighboring", ["add_remove", "change_one"])
 @pytest.mark.parametrize("beta", [0.05, 0.5])

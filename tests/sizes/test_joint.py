@@ -201,6 +201,7 @@ def both_released(make, scale, seed):
     return np.array(errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", DATA, ids=lambda make: make.__name__)
 def test_it_does_not_lose_to_matching_where_sizes_are_not_smooth(make):
     for scale in (3, 10):

@@ -193,6 +193,7 @@ def test_a_row_that_misses_its_total_by_rounding_is_put_right():
     assert np.abs(z - huge).max() <= 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [6, 60])
 def test_all_counties_by_a_thousand_sizes(scale):
     truth, noisy, first_leaf, totals = county_instance(3_144, 1_000, 300_000, scale)

@@ -81,6 +81,7 @@ def test_chebyshev_is_int_opt_entry_by_entry(y, total):
     assert simplex.chebyshev(y, total).tolist() == int_opt(y, total)
 
 
+@pytest.mark.slow
 @more
 @given(st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=60), st.integers(0, 10**7))
 def test_chebyshev_is_int_opt_on_wide_values_and_large_families(y, total):
@@ -121,6 +122,7 @@ def test_euclidean_takes_the_cheapest_units_and_keeps_large_values_in_ties(y, to
     assert simplex.euclidean(y, total, weights=w).tolist() == simplex.euclidean(y, total).tolist()
 
 
+@pytest.mark.slow
 @more
 @given(
     st.lists(st.tuples(st.integers(-(2**55), 2**55), weights), min_size=1, max_size=6),

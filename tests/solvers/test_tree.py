@@ -101,6 +101,7 @@ def test_certificate_tells_optimal_from_other_points(problem):
             assert not is_optimal(parent, y, broken, w, total=total)
 
 
+@pytest.mark.slow
 @some
 @given(problems(largest=60, values=st.integers(-(10**6), 10**6), weights=st.floats(1e-6, 1e6)))
 def test_larger_trees_are_certified(problem):

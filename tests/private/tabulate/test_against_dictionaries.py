@@ -202,6 +202,7 @@ def test_group_sizes_from_members(data: st.DataObject, smallest: int, span: int)
     assert list(found) == sorted(found)
 
 
+@pytest.mark.slow
 @given(st.data(), st.integers(1, 4))
 @relaxed
 def test_group_sizes_are_sums_of_quantities_each_cut(data: st.DataObject, most: int) -> None:

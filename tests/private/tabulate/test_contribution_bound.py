@@ -110,6 +110,7 @@ rows_of_people = st.lists(row, max_size=25)
 relaxed = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+@pytest.mark.slow
 @given(rows_of_people, st.integers(1, 5), st.booleans(), st.sampled_from(KINDS), st.binary(min_size=32, max_size=32))
 @relaxed
 def test_what_is_kept_is_what_a_dictionary_keeps(

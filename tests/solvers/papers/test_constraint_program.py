@@ -46,6 +46,7 @@ for line in sys.stdin:
     child.communicate(timeout=60)
 
 
+@pytest.mark.slow
 @few
 @given(trees(6), st.one_of(st.none(), st.integers(0, 9)))
 def test_the_constraint_programs_give_the_cost_tables_solution(one_process, tree, total):

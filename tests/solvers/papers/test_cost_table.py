@@ -137,6 +137,7 @@ def test_the_table_is_the_brute_force_minimum_for_every_value(tree, delta):
     assert table.tolist() == [cost[root == v].min() for v in range(root.min(), root.max() + 1)]
 
 
+@pytest.mark.slow
 @more
 @given(trees(most=80, least=-60, largest=90), st.one_of(st.none(), st.integers(0, 900)), st.booleans())
 def test_larger_trees_are_optimal_and_tabulating_again_changes_nothing(tree, total, long_table):

@@ -17,6 +17,7 @@ some = settings(deadline=None, max_examples=60)
 few = settings(deadline=None, max_examples=25)
 
 
+@pytest.mark.slow
 @some
 @given(trees(12, least=-30, largest=60), st.one_of(st.none(), st.integers(0, 90)))
 def test_the_mixed_integer_program_finds_the_optimum_of_the_cost_tables(tree, total):

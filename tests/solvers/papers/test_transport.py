@@ -163,6 +163,7 @@ def test_it_is_what_a_parent_of_ever_more_weight_leads_to():
     assert np.allclose(heavy.values, transport.fit(noisy, first_child, columns, totals).values, atol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [6, 60])
 def test_all_counties_by_a_thousand_sizes(scale):
     noisy, first_child, columns, totals = county_instance(scale)
