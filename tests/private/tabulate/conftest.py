@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from refused_records import refused
 
+from helpers.refused_records import refused
 from tallytree.private.engines import Local
 
 

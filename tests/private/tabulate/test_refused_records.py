@@ -13,8 +13,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from refused_records import LEAF, NUMBER, SECRET, TOWN, digits, members, towns
 
+from helpers.refused_records import LEAF, NUMBER, SECRET, TOWN, digits, members, towns
 from tallytree.hierarchy import Hierarchy
 from tallytree.private.engines import Local
 from tallytree.private.tabulate.records import LeafKey

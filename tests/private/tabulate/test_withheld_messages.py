@@ -15,8 +15,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from refused_records import LEAF, NUMBER, SECRET, members
 
+from helpers.refused_records import LEAF, NUMBER, SECRET, members
 from tallytree.private.engines import Local
 from tallytree.private.tabulate import with_duckdb
 from tallytree.private.tabulate.leaf_statistics import LeafCounts, LeafGroups
