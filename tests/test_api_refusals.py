@@ -39,10 +39,10 @@ BAD_COUNTS = [
     ({"budget_split": {"state": 1}}, ValueError, "no weight for the level 'county'"),
     ({"mechanism": tt.sizes.Matching()}, TypeError, "must be one of tallytree.counts"),
     ({"mechanism": "TopDown"}, TypeError, "must be one of tallytree.counts"),
-    ({"count": 3}, TypeError, "count: 3 must be the name of a column"),
+    ({"count": 3}, TypeError, "count: int must be the name of a column"),
     ({"count": "n"}, ValueError, "column 'n' is missing"),
     ({"records": 42}, TypeError, "records: int is not a table"),
-    ({"engine": "duckdb"}, TypeError, "engine: 'duckdb' must be one of tallytree.engines"),
+    ({"engine": "duckdb"}, TypeError, "engine: str must be one of tallytree.engines"),
 ]
 
 
@@ -66,7 +66,7 @@ BAD_SIZES = [
     ({"quantity": "cars", "max_quantity": 0}, ValueError, "max_quantity: 0 must be at least 1"),
     ({"quantity": "cars", "max_quantity": 2.5}, TypeError, "max_quantity: 2.5 must be an integer"),
     ({"quantity": "cars"}, ValueError, "column 'cars' .*is missing"),
-    ({"quantity": 3}, TypeError, "quantity: 3 must be the name of a column"),
+    ({"quantity": 3}, TypeError, "quantity: int must be the name of a column"),
     ({"group": None, "size": "n", "groups": "h"}, ValueError, "public_groups: .* leave it out"),
     ({"max_group_size": 0}, ValueError, "max_group_size: 0 must be at least 1"),
     ({"max_group_size": True}, TypeError, "max_group_size: True must be an integer"),

@@ -180,7 +180,7 @@ def neighboring_relation(name: str) -> Neighboring:
     """
     known = '"add_remove" (alias "unbounded") or "change_one" (aliases "bounded", "replace_one")'
     if not isinstance(name, str):
-        raise TypeError(f"neighboring: a {type(name).__name__} must be {known}")
+        raise TypeError(f"neighboring: {type(name).__name__} must be {known}")
     if name not in ALIASES:
         raise ValueError(f"neighboring: {name!r} is not known; choose {known}")
     return ALIASES[name]

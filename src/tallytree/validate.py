@@ -47,7 +47,7 @@ def choice(value: object, argument: str, known: Sequence[str]) -> None:
     names = [f'"{name}"' for name in known]
     listed = f"{', '.join(names[:-1])} or {names[-1]}"
     if not isinstance(value, str):
-        raise TypeError(f"{argument}: a {type(value).__name__} must be {listed}")
+        raise TypeError(f"{argument}: {type(value).__name__} must be {listed}")
     if value not in known:
         raise ValueError(f"{argument}: {value!r} is not known; choose {listed}")
 
@@ -59,4 +59,4 @@ def column(name: object, argument: str) -> None:
         TypeError: it is no text; the message shows the type only, since it may be a private column itself.
     """
     if name is not None and not isinstance(name, str):
-        raise TypeError(f"{argument}: a {type(name).__name__} must be the name of a column")
+        raise TypeError(f"{argument}: {type(name).__name__} must be the name of a column")

@@ -36,7 +36,8 @@ def wheel(tmp_path_factory):
 def test_the_wheel_holds_every_module_and_is_typed(wheel):
     packed = {name for name in wheel.namelist() if name.startswith("tallytree/")}
     source = REPOSITORY / "src"
-    expected = {str(path.relative_to(source)) for path in source.rglob("*.py")} | {"tallytree/py.typed"}
+    expected = {str(path.relative_to(source)) for path in source.rglob("*.py")}
+    expected |= {"tallytree/py.typed", "tallytree/ledger/schema.sql"}
     assert packed == expected
     assert {name.split("/")[0] for name in wheel.namelist()} == {
         "tallytree",

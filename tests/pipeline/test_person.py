@@ -164,13 +164,13 @@ def test_a_seed_gives_the_same_release_whatever_the_order_of_rows(areas):
     shuffled = RECORDS.take(pa.array(np.random.default_rng(1).permutation(RECORDS.num_rows)))
     one, two = (released(areas, records, max_contributions=2, seed=5) for records in (RECORDS, shuffled))
     assert one.table("county") == two.table("county")
-    keys = [planned(areas, seed=seed)._bound().key for seed in (5, 5, 6)]
+    keys = [planned(areas, seed=seed)._contribution_bound().key for seed in (5, 5, 6)]
     assert keys[0] == keys[1] != keys[2]
 
 
 def test_the_key_is_fresh_and_is_not_the_noises(areas, monkeypatch):
     job = planned(areas)
-    assert job._bound().key != job._bound().key
+    assert job._contribution_bound().key != job._contribution_bound().key
     derived = []
     derive = entropy.derive
     monkeypatch.setattr(
@@ -194,12 +194,12 @@ def test_the_key_is_fresh_and_is_not_the_noises(areas, monkeypatch):
 # --- Bad input ---
 
 BAD = [
-    ({"person": 3}, TypeError, "person: 3 must be the name of a column"),
+    ({"person": 3}, TypeError, "person: int must be the name of a column"),
     ({"person": "state"}, ValueError, "person: 'state' is a column of the hierarchy, whose values are public"),
     ({"person": "n", "count": "n"}, ValueError, "person: 'n' is the column of count too"),
     ({"person": "nobody"}, ValueError, "'nobody'"),
     ({"person": None, "distinct": True}, ValueError, "distinct: True .* needs person"),
-    ({"distinct": 1}, TypeError, "distinct: 1 must be True or False"),
+    ({"distinct": 1}, TypeError, "distinct: int must be True or False"),
     ({"max_contributions": 0}, ValueError, "max_contributions: 0 must be at least 1"),
     ({"person": "weight"}, TypeError, r"column 'weight' \(person\) holds double; ids must be text or integers"),
 ]
@@ -282,6 +282,6 @@ def test_checking_reads_no_row(folder, monkeypatch):
 
 
 def test_the_bound_of_a_job_is_that_of_its_terms(areas):
-    assert planned(areas, person=None)._bound() is None
-    bound = planned(areas, max_contributions=2, distinct=True)._bound()
+    assert planned(areas, person=None)._contribution_bound() is None
+    bound = planned(areas, max_contributions=2, distinct=True)._contribution_bound()
     assert (bound.person, bound.most, bound.distinct) == ("who", 2, True)

@@ -240,7 +240,7 @@ def test_noise_too_large_to_be_added_up_is_cut_and_the_release_is_as_good_as_any
     towns, release_sizes, invariants, monkeypatch
 ):
     """Otherwise the solver would refuse the noisy numbers after they were paid for."""
-    monkeypatch.setattr(solver, "MAX_INPUT", 2**20)  # 2^50 takes 100,000 leaves
+    monkeypatch.setattr(solver, "MAX_TAIL_SUM", 2**20)  # 2^50 takes 100,000 leaves
     released = release_sizes(towns, Joint(), invariants=invariants, epsilon=1e-4)
     assert_consistent(towns, released)
     assert_public_numbers_are_kept(released)

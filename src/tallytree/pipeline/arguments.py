@@ -114,7 +114,7 @@ class RecordOptions(SharedArguments):
         column(self.count, "count")
         column(self.person, "person")
         if not isinstance(self.distinct, bool):
-            raise TypeError(f"distinct: a {type(self.distinct).__name__} must be True or False")
+            raise TypeError(f"distinct: {type(self.distinct).__name__} must be True or False")
         if self.distinct and self.person is None:
             raise ValueError(
                 "distinct: True counts every person at most once in a leaf, so it needs person, the column that names "

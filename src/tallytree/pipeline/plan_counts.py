@@ -17,7 +17,7 @@ from tallytree.hierarchy import Hierarchy, check_level_names, nodes_per_level
 from tallytree.measurements import Statistic
 from tallytree.pipeline.arguments import CountsArguments, FlowsArguments, RecordOptions
 from tallytree.pipeline.planned import Chosen
-from tallytree.pipeline.planned_counts import PlannedCounts
+from tallytree.pipeline.planned_counts import PlannedCounts, counts_facts
 from tallytree.pipeline.planning import account, check_statistics, chosen_engine, noise_plan, warn_caller
 from tallytree.private.tabulate.records import LeafKey
 from tallytree.product import Product, check_columns
@@ -60,7 +60,11 @@ def plan_counts(
         arguments=arguments,
         tree=tree,
         keys=keys,
-        chosen=Chosen(mechanism, in_place_of_counts(asked, tree, distinct=arguments.distinct)),
+        chosen=Chosen(
+            mechanism,
+            in_place_of_counts(asked, tree, distinct=arguments.distinct),
+            counts_facts(arguments, tree),
+        ),
         plan=plan,
         engine=chosen_engine(arguments.engine),
         account=account(arguments, statistic, mechanism, plan),

@@ -99,7 +99,7 @@ def _chosen(
     allowed = SIZES_STATISTICS | SORTED_STATISTICS if public == "groups" else SIZES_STATISTICS
     check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, allowed))
     _check_cells(hierarchy, statistics, sizes, private)
-    return Chosen(mechanism, statistics)
+    return Chosen(mechanism, statistics, (hierarchy, public))
 
 
 def _check_kind_of_rows(arguments: SizesArguments) -> None:

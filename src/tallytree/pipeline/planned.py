@@ -53,10 +53,12 @@ class Chosen(Generic[M]):
     Attributes:
         mechanism: turns noisy measurements into released tables.
         statistics: what is measured at each measured level, root first.
+        facts: the public facts from which the statistics follow, see `Planned.facts`.
     """
 
     mechanism: M
     statistics: Mapping[str, Statistic]
+    facts: tuple[Any, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +117,11 @@ class Planned(ABC, Generic[T, M]):
     def mechanism(self) -> M:
         """Turns noisy measurements into released tables."""
         return self.chosen.mechanism
+
+    @property
+    @abstractmethod
+    def facts(self) -> tuple[Any, ...]:
+        """The public facts that decide what a mechanism measures, as the other fields have them."""
 
     @abstractmethod
     def check_records(self) -> None:
@@ -191,7 +198,8 @@ def check_noise_plan(planned: Planned[Any, Any], *, max_quantity: int = 1, priva
 
     Raises:
         BudgetExceeded: a level's statistic or sensitivity is another than the other fields say, or that of the largest
-            size is; or it is to be measured although it is public, or the other way round.
+            size is; or it is to be measured although it is public, or the other way round; or what is measured follows
+            from other facts.
     """
     plan, terms, tree = planned.plan, planned.terms, planned.tree
     relation, m = terms.relation, terms.max_contributions
@@ -206,7 +214,7 @@ def check_noise_plan(planned: Planned[Any, Any], *, max_quantity: int = 1, priva
         bound = largest_size_sensitivity(relation, m, max_quantity=max_quantity)
         wanted = (tree.levels[0], "largest_size", bound)
     lost = plan.stable.most_lost if isinstance(plan, StabilityPlan) else m
-    if (found, maximum, lost) != (needed, wanted, m):
+    if (found, maximum, lost, planned.chosen.facts) != (needed, wanted, m, planned.facts):
         raise BudgetExceeded("budget: the release was changed after its noise was planned; plan it anew")
 
 

@@ -10,7 +10,7 @@ from tallytree.accounting import StabilityPlan
 from tallytree.counts import CountsMechanism
 from tallytree.counts.mechanism import MeasuresInPlace
 from tallytree.counts.released_counts import count_negative, count_violations
-from tallytree.hierarchy import nodes_per_level
+from tallytree.hierarchy import Tree, nodes_per_level
 from tallytree.measurements import Measures
 from tallytree.pipeline.arguments import CountsArguments
 from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, release_key, table_name
@@ -60,6 +60,11 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
     def options(self) -> CountsArguments:
         """See `Planned.options`."""
         return self.arguments
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        """See `Planned.facts`."""
+        return counts_facts(self.arguments, self.tree)
 
     def check_records(self) -> None:
         """See `Planned.check_records`."""
@@ -157,3 +162,8 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
             return None
         key = entropy.derive(release_key(given), "records that count")
         return ContributionBound(given.person, given.max_contributions, key, distinct=given.distinct)
+
+
+def counts_facts(arguments: CountsArguments, tree: Tree) -> tuple[Any, ...]:
+    """See `Planned.facts`: the tree, whether the total is public, and whether people count once in a leaf."""
+    return tree, arguments.total_is_public, arguments.distinct

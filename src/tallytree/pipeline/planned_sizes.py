@@ -89,6 +89,11 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         """The public tree."""
         return self.key.hierarchy
 
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        """See `Planned.facts`: the tree, and which numbers of groups are public."""
+        return self.hierarchy, self.invariants
+
     def check_records(self) -> None:
         """See `Planned.check_records`; the table of public groups is read."""
         given = self.arguments

@@ -128,7 +128,7 @@ def chosen_engine(given: object) -> Engine:
     if given is None:
         return Local()
     if not isinstance(given, Engine):
-        raise TypeError(f"engine: a {type(given).__name__} must be one of tallytree.engines, for instance Local()")
+        raise TypeError(f"engine: {type(given).__name__} must be one of tallytree.engines, for instance Local()")
     return given
 
 

@@ -15,11 +15,11 @@ def test_an_engine_is_registered_by_its_own_name(name, engine):
     assert all(metadata.version(package) for package in made.software)
 
 
-def test_the_local_engine_is_named_in_specs_and_statements_as_it_always_was():
-    assert (Local().name, Local().software) == ("duckdb", ("duckdb",))
+def test_the_local_engine_is_local_and_tabulates_with_duckdb():
+    assert (Local().name, Local().software) == ("local", ("duckdb",))
 
 
 def test_an_engine_that_remembers_has_the_name_of_the_one_that_tabulates():
     remembering = Remembering(Local(threads=1))
     assert isinstance(remembering, Engine)
-    assert (remembering.name, remembering.software) == ("duckdb", ("duckdb",))
+    assert (remembering.name, remembering.software) == ("local", ("duckdb",))
