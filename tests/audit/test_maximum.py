@@ -50,12 +50,9 @@ def forged(levels_budget, maximum_bound, share, m=1, levels=("all", "c")):
     return plan_noise(levels_budget, bounds, maximum=maximum)
 
 
-@pytest.mark.parametrize("domain", [PUBLIC, pytest.param(PRIVATE, marks=pytest.mark.slow)], ids=["groups", "none"])
-@pytest.mark.parametrize(
-    "budget",
-    [PURE, *(pytest.param(budget, marks=pytest.mark.slow) for budget in (ZCDP, tt.Budget(epsilon=1, delta=1e-6)))],
-    ids=lambda budget: budget.kind,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("domain", [PUBLIC, PRIVATE], ids=["groups", "none"])
+@pytest.mark.parametrize("budget", [PURE, ZCDP, tt.Budget(epsilon=1, delta=1e-6)], ids=lambda budget: budget.kind)
 def test_a_private_maximum_passes_and_uses_all_that_it_states(domain, budget):
     result = audit(
         tt.sizes.Matching(), domain, *GREW, budget, neighboring="add_remove", maximum_share=HALF, runs=20_000, seed=1

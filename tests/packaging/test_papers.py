@@ -125,6 +125,7 @@ def sparse_flows(shared_data, mechanism, runs, published_as=None, **options):
     return np.mean(errors, axis=0), {int(row["level"]): row for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:mechanism. LeafGaussian")
 def test_vanilla_gauss_with_the_papers_conversion_has_the_published_errors(shared_data):
     means, published = sparse_flows(shared_data, tt.counts.LeafGaussian(), 10, accounting="paper")

@@ -90,6 +90,7 @@ def test_no_records_at_all(areas, mechanism):
     assert release.table("county").num_rows == 0
 
 
+@pytest.mark.slow
 def test_noise_that_drowns_the_maximum_ends_at_one_of_the_bounds(areas):
     """Noise of scale 10⁷, where sizes are at most 1,000: K is 1 or 1,000 but for one in ten thousand."""
     domain, true = domain_and_sizes([3, 500, 20], invariants="groups")

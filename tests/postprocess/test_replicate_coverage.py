@@ -36,6 +36,7 @@ def test_the_standard_deviation_is_that_of_the_projection():
     assert np.abs(found / expected - 1).max() < 0.1
 
 
+@pytest.mark.slow
 def test_a_ninety_percent_interval_covers_about_ninety_percent(tree, records):
     """40 releases of 20 counties, some with few records: 800 intervals, of which about 90 % are to cover.
 

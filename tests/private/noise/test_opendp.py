@@ -25,6 +25,7 @@ KEY = key_from_seed(2020)
 needs_opendp = pytest.mark.skipif(find_spec("opendp") is None, reason="OpenDP, an optional extra, is not installed")
 
 
+@pytest.mark.slow
 @needs_opendp
 @pytest.mark.parametrize(
     ("draw", "oracle"),

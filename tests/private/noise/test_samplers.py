@@ -234,6 +234,7 @@ def test_single_tables_and_digits_meet_at_the_limit():
 # No float decides
 
 
+@pytest.mark.slow
 def test_no_kernel_has_a_float(monkeypatch):
     monkeypatch.setattr(kernels, "kernel", numba.njit)
     modules = []
