@@ -234,11 +234,13 @@ def test_a_job_whose_fields_were_altered_does_not_run(areas):
     histograms = plan_group_sizes(replace(given, mechanism=tt.sizes.HistogramProjection()))
     for altered in (
         replace(planned, arguments=replace(given, max_quantity=5)),
-        replace(planned, chosen=histograms.chosen),
+        replace(planned, mechanism=histograms.mechanism, statistics=histograms.statistics),
         replace(planned, arguments=replace(given, max_contributions=2)),
     ):
         with pytest.raises(tt.BudgetExceeded, match="the release was changed after its noise was planned"):
             altered.run()
+        with pytest.raises(tt.BudgetExceeded, match="the noise is planned for another release"):
+            altered.seal()
     assert planned.run().statement["spent"] == {"epsilon": 1}
 
 

@@ -272,7 +272,9 @@ def test_a_job_whose_plan_is_not_its_own_is_not_run(areas):
     for other in (job(neighboring="add_remove"), job(max_contributions=2), job(mechanism=tt.counts.TopDown())):
         with pytest.raises(tt.BudgetExceeded, match="changed after its noise was planned"):
             dataclasses.replace(planned, plan=other.plan).run()
+        with pytest.raises(tt.BudgetExceeded, match="planned for another release"):
+            dataclasses.replace(planned, plan=other.plan).seal()
     # As if one person had two records, all in one place at add_remove: the same L1 as one under change_one.
     bound = planned.plan.stable.sensitivity
-    with pytest.raises(tt.BudgetExceeded, match="changed after its noise was planned"):
-        dataclasses.replace(planned, plan=plan_stability(BUDGET, "county", bound, 2)).run()
+    with pytest.raises(tt.BudgetExceeded, match="planned for another release"):
+        dataclasses.replace(planned, plan=plan_stability(BUDGET, "county", bound, 2)).seal()

@@ -190,7 +190,7 @@ def test_a_job_that_was_changed_after_it_was_planned_is_not_run(areas, path, no_
 
     paid, dear = job(1, ledger=path, dataset="people"), job(50)
     for changes in ({"plan": dear.plan}, {"arguments": dataclasses.replace(paid.arguments, seed=1)}):
-        with pytest.raises(tt.BudgetExceeded, match="changed after its place in the ledger was planned"):
+        with pytest.raises(tt.BudgetExceeded, match="changed after its noise was planned"):
             dataclasses.replace(paid, **changes).run()
     with pytest.raises(TypeError, match="does not support item assignment"):
         paid.plan.levels["all"] = dear.plan.levels["all"]

@@ -177,6 +177,8 @@ def test_a_job_whose_maximum_was_altered_does_not_run(areas):
     ):
         with pytest.raises(tt.BudgetExceeded, match="the release was changed after its noise was planned"):
             altered.run()
+        with pytest.raises(tt.BudgetExceeded, match="the noise is planned for another release"):
+            altered.seal()
     assert job.run().statement["spent"] == {"epsilon": 1}
 
 

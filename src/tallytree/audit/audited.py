@@ -36,7 +36,7 @@ class Audited(NoiseTerms):
     """A release whose privacy is audited; the options that decide its noise are those of `NoiseTerms`.
 
     Attributes:
-        mechanism: of `tallytree.counts` or `tallytree.sizes`.
+        mechanism: of `tallytree.counts` or `tallytree.sizes`; None for the default.
         tree: the public side.
         budget: what the release is said to spend.
         distinct: of counts, whether a person counts at most once in a leaf.
@@ -45,7 +45,7 @@ class Audited(NoiseTerms):
         groups_per_leaf: of group sizes whose numbers of groups are private, how many groups a leaf can have.
     """
 
-    mechanism: CountsMechanism | SizesMechanism
+    mechanism: CountsMechanism | SizesMechanism | None
     tree: Tree
     budget: Budget
     distinct: bool = False
@@ -56,13 +56,15 @@ class Audited(NoiseTerms):
     def plan(self) -> tuple[PlannedCounts | PlannedSizes, Inputs]:
         """The planned release, and what its data sets look like."""
         with warnings.catch_warnings():
-            if self.mechanism.caution is not None:
+            if self.mechanism is not None and self.mechanism.caution is not None:
                 warnings.simplefilter("ignore")  # a caution is about releases, and nothing is published here
             if isinstance(self.tree, SizesDomain):
                 return self._plan_sizes(self.tree), sizes_inputs(self.tree, self.groups_per_leaf)
             return self._plan_counts(self.tree), counts_inputs(self.tree, distinct=self.distinct)
 
     def _plan_sizes(self, domain: SizesDomain) -> PlannedSizes:
+        if self.distinct is not False:
+            raise ValueError(f"distinct: {self.distinct!r} is about counts; leave it out for group sizes")
         share = self.maximum_share
         arguments = SizesArguments(
             None,

@@ -24,6 +24,9 @@ from tallytree.compute.arrays import FloatArray
 ORDERS = np.array([1.0, 1.1, 1.25, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64])
 """Rényi orders at which ρ is bounded; every one is valid, the largest bound counts."""
 
+MIN_ALPHA = 1e-100
+"""SciPy's incomplete beta function is exact for larger ones; an audit needs 1e-20."""
+
 _SLACK = 1e-9
 """Relative to alpha: above the error of SciPy's incomplete beta function, far below the width of any bound."""
 
@@ -34,12 +37,12 @@ def clopper_pearson(successes: int, trials: int, alpha: float) -> tuple[float, f
     Args:
         successes: how often the event happened.
         trials: in how many independent runs, at least 1.
-        alpha: in (0, 1); of each bound alone, so both hold together with probability at least 1 − 2·alpha.
+        alpha: from 1e-100 to below 1; of each bound alone, so both hold together with probability at least 1 − 2·alpha.
     """
     if not 0 <= successes <= trials or trials < 1:
         raise ValueError(f"successes: {successes} of {trials} trials is not possible")
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha: {alpha} must lie strictly between 0 and 1")
+    if not MIN_ALPHA <= alpha < 1:
+        raise ValueError(f"alpha: {alpha} must be at least {MIN_ALPHA} and less than 1")
     return _lower(successes, trials, alpha), 1.0 - _lower(trials - successes, trials, alpha)
 
 

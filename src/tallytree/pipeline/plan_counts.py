@@ -16,8 +16,7 @@ from tallytree.counts.mechanism import in_place_of_counts
 from tallytree.hierarchy import Hierarchy, check_level_names, nodes_per_level
 from tallytree.measurements import Statistic
 from tallytree.pipeline.arguments import CountsArguments, FlowsArguments, RecordOptions
-from tallytree.pipeline.planned import Chosen
-from tallytree.pipeline.planned_counts import PlannedCounts, counts_facts
+from tallytree.pipeline.planned_counts import PlannedCounts, leaf_keys
 from tallytree.pipeline.planning import account, check_statistics, chosen_engine, noise_plan, warn_caller
 from tallytree.private.tabulate.records import LeafKey
 from tallytree.product import Product, check_columns
@@ -51,26 +50,21 @@ def plan_counts(
         )
     mechanism = CountsMechanism.chosen(arguments.mechanism, LeastSquares())
     asked = mechanism.statistics(tree, total_is_public=arguments.total_is_public)
-    keys = _keys(tree)
-    _check_person(arguments, keys)
+    _check_person(arguments, leaf_keys(tree))
     plan = _plan(mechanism, asked, arguments)
     if mechanism.caution is not None:
         warn_caller(f"mechanism: {mechanism.caution}")
-    return PlannedCounts(
+    planned = PlannedCounts(
         arguments=arguments,
-        tree=tree,
-        keys=keys,
-        chosen=Chosen(
-            mechanism,
-            in_place_of_counts(asked, tree, distinct=arguments.distinct),
-            counts_facts(arguments, tree),
-        ),
+        mechanism=mechanism,
+        statistics=in_place_of_counts(asked, tree, distinct=arguments.distinct),
         plan=plan,
         engine=chosen_engine(arguments.engine),
         account=account(arguments, statistic, mechanism, plan),
         argument=argument,
         statistic=statistic,
     )
+    return planned.seal()
 
 
 def plan_flows(arguments: FlowsArguments) -> PlannedCounts:
@@ -123,12 +117,6 @@ def _plan(mechanism: CountsMechanism, statistics: Mapping[str, Statistic], argum
     bound = sensitivity("stable_counts", arguments.relation, m)
     grid = next_float if arguments.noise == "opendp" else representable
     return plan_stability(arguments.budget, leaf, bound, m, arguments.accounting, grid)
-
-
-def _keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:
-    if isinstance(tree, Hierarchy):
-        return (LeafKey(tree, tree.columns),)
-    return tuple(LeafKey(attribute.hierarchy, attribute.columns) for attribute in tree.attributes)
 
 
 def _check_person(arguments: CountsArguments, keys: Sequence[LeafKey]) -> None:

@@ -12,10 +12,8 @@ from tallytree.budget import Budget, BudgetSplit
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.measurements import Statistic
 from tallytree.pipeline.arguments import SizesArguments
-from tallytree.pipeline.planned import Chosen
 from tallytree.pipeline.planned_sizes import PlannedSizes, groups_per_leaf
 from tallytree.pipeline.planning import account, check_statistics, chosen_engine, noise_plan, warn_caller
-from tallytree.private.tabulate.records import LeafKey
 from tallytree.sizes import Joint, SizesMechanism
 from tallytree.sizes.auto_split import auto_split
 from tallytree.sizes.private_maximum import PrivateMaximum, largest_size
@@ -44,8 +42,7 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
     smallest, largest = _size_range(arguments.min_group_size, greatest, public)
     sizes = largest - smallest + 1
     engine = chosen_engine(arguments.engine)
-    chosen = _chosen(arguments, public, sizes, private)
-    mechanism = chosen.mechanism
+    mechanism, statistics = _chosen_mechanism(arguments, public, sizes, private)
     listed = None
     if arguments.budget_split == "auto" and arguments.public_groups is not None:
         listed = groups_per_leaf(arguments.public_groups, hierarchy, engine)
@@ -57,7 +54,7 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
     plan = noise_plan(
         arguments,
         arguments.budget,
-        chosen.statistics,
+        statistics,
         hierarchy,
         auto_split=split,
         max_quantity=effective_quantity(arguments.max_quantity, smallest, largest),
@@ -67,11 +64,10 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
     caution = _published_calibration(mechanism, arguments.budget, plan) if understatement else mechanism.caution
     if caution is not None:
         warn_caller(f"mechanism: {caution}")
-    return PlannedSizes(
+    planned = PlannedSizes(
         arguments=arguments,
-        tree=hierarchy,
-        key=LeafKey(hierarchy, hierarchy.columns),
-        chosen=chosen,
+        mechanism=mechanism,
+        statistics=statistics,
         plan=plan,
         engine=engine,
         account=account(arguments, "group_sizes", mechanism, plan),
@@ -82,11 +78,12 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
         caution=caution,
         listed=listed,
     )
+    return planned.seal()
 
 
-def _chosen(
+def _chosen_mechanism(
     arguments: SizesArguments, public: Invariants, sizes: int, private: PrivateMaximum | None
-) -> Chosen[SizesMechanism]:
+) -> tuple[SizesMechanism, dict[str, Statistic]]:
     """The mechanism, and what is measured for it.
 
     Raises:
@@ -99,7 +96,7 @@ def _chosen(
     allowed = SIZES_STATISTICS | SORTED_STATISTICS if public == "groups" else SIZES_STATISTICS
     check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, allowed))
     _check_cells(hierarchy, statistics, sizes, private)
-    return Chosen(mechanism, statistics, (hierarchy, public))
+    return mechanism, statistics
 
 
 def _check_kind_of_rows(arguments: SizesArguments) -> None:

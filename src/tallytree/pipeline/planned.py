@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
 from tallytree.accounting import Plan, StabilityPlan
 from tallytree.accounting.sensitivity import largest_size_sensitivity, level_sensitivities
@@ -46,21 +46,6 @@ class HasDigest(Protocol):
 T = TypeVar("T", bound=HasDigest)
 
 
-@dataclass(frozen=True)
-class Chosen(Generic[M]):
-    """A mechanism, and what is measured for it; planning makes the two together.
-
-    Attributes:
-        mechanism: turns noisy measurements into released tables.
-        statistics: what is measured at each measured level, root first.
-        facts: the public facts from which the statistics follow, see `Planned.facts`.
-    """
-
-    mechanism: M
-    statistics: Mapping[str, Statistic]
-    facts: tuple[Any, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class Reconciled:
     """What a mechanism made of its measurements.
@@ -82,19 +67,24 @@ class Reconciled:
 class Planned(ABC, Generic[T, M]):
     """A release that is checked and planned: no private row was read, and nothing is spent.
 
+    Planning seals it. A copy with other fields (`dataclasses.replace`) is not sealed and does not run: its noise, its
+    statement and its place in the ledger need not be about the same release.
+
     Attributes:
-        tree: the public tree.
-        chosen: the mechanism, and what is measured for it.
+        mechanism: turns noisy measurements into released tables.
+        statistics: what is measured for it at each measured level, root first.
         plan: the noise of every measured level.
         engine: where records are tabulated.
         account: the release's place in a ledger; None without one.
+        sealed: whether the fields are those that were planned together.
     """
 
-    tree: Hierarchy | Product
-    chosen: Chosen[M]
+    mechanism: M
+    statistics: Mapping[str, Statistic]
     plan: Plan
     engine: Engine
     account: Account | None
+    sealed: bool = field(default=False, init=False)
 
     measured_column: ClassVar[Literal["value", "values"]]
     """How the noisy measurements of a node are published: one number, or a list of them."""
@@ -114,14 +104,9 @@ class Planned(ABC, Generic[T, M]):
         return self.options
 
     @property
-    def mechanism(self) -> M:
-        """Turns noisy measurements into released tables."""
-        return self.chosen.mechanism
-
-    @property
     @abstractmethod
-    def facts(self) -> tuple[Any, ...]:
-        """The public facts that decide what a mechanism measures, as the other fields have them."""
+    def tree(self) -> Hierarchy | Product:
+        """The public tree."""
 
     @abstractmethod
     def check_records(self) -> None:
@@ -154,8 +139,9 @@ class Planned(ABC, Generic[T, M]):
 
     def run(self) -> Release:
         """Tabulate, record, measure, reconcile; the budget is spent here."""
+        if not self.sealed:
+            raise BudgetExceeded("budget: the release was changed after its noise was planned; plan it anew")
         spec, statement = self.spec(), self.statement()
-        self.check_plan()
         asked = canonical(spec, statement)
         self._check_room()
         true = self.tabulate()
@@ -180,7 +166,17 @@ class Planned(ABC, Generic[T, M]):
 
     @abstractmethod
     def check_plan(self) -> None:
-        """Refuse to run with a noise plan that is not about these arguments; see `check_noise_plan`."""
+        """Refuse a noise plan that is not about the other fields; see `check_noise_plan`."""
+
+    def seal(self) -> Self:
+        """Check the noise plan once more, against the fields, and seal the release.
+
+        Raises:
+            BudgetExceeded: the noise is planned for another sensitivity.
+        """
+        self.check_plan()
+        object.__setattr__(self, "sealed", True)
+        return self
 
     def _check_room(self) -> None:
         """Refuse what the ledger would not take, before a private row is read."""
@@ -194,18 +190,17 @@ def canonical(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
 
 
 def check_noise_plan(planned: Planned[Any, Any], *, max_quantity: int = 1, private_maximum: bool = False) -> None:
-    """Refuse a noise plan that is not about the other fields of a planned release: they may have been replaced.
+    """Refuse a noise plan whose statistics or sensitivities are not those of the other fields of a planned release.
 
     Raises:
         BudgetExceeded: a level's statistic or sensitivity is another than the other fields say, or that of the largest
-            size is; or it is to be measured although it is public, or the other way round; or what is measured follows
-            from other facts.
+            size is; or it is to be measured although it is public, or the other way round.
     """
     plan, terms, tree = planned.plan, planned.terms, planned.tree
     relation, m = terms.relation, terms.max_contributions
     found = {level: (each.statistic, each.sensitivity) for level, each in plan.levels.items()}
     nodes = nodes_per_level(tree)
-    needed = level_sensitivities(planned.chosen.statistics, relation, m, max_quantity=max_quantity, nodes=nodes)
+    needed = level_sensitivities(planned.statistics, relation, m, max_quantity=max_quantity, nodes=nodes)
     maximum = None
     if plan.maximum is not None:
         maximum = (plan.maximum.level, plan.maximum.statistic, plan.maximum.sensitivity)
@@ -214,8 +209,8 @@ def check_noise_plan(planned: Planned[Any, Any], *, max_quantity: int = 1, priva
         bound = largest_size_sensitivity(relation, m, max_quantity=max_quantity)
         wanted = (tree.levels[0], "largest_size", bound)
     lost = plan.stable.most_lost if isinstance(plan, StabilityPlan) else m
-    if (found, maximum, lost, planned.chosen.facts) != (needed, wanted, m, planned.facts):
-        raise BudgetExceeded("budget: the release was changed after its noise was planned; plan it anew")
+    if (found, maximum, lost) != (needed, wanted, m):
+        raise BudgetExceeded("budget: the noise is planned for another release; plan it anew")
 
 
 def paid_noise(account: Account | None, plan: Plan, terms: Terms, asked: str, digest: bytes) -> NoiseSource:

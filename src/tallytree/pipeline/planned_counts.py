@@ -10,7 +10,7 @@ from tallytree.accounting import StabilityPlan
 from tallytree.counts import CountsMechanism
 from tallytree.counts.mechanism import MeasuresInPlace
 from tallytree.counts.released_counts import count_negative, count_violations
-from tallytree.hierarchy import Tree, nodes_per_level
+from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.measurements import Measures
 from tallytree.pipeline.arguments import CountsArguments
 from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, release_key, table_name
@@ -44,13 +44,11 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
 
     Attributes:
         arguments: what was given; of flows, as counts on the product of the two hierarchies.
-        keys: the records' columns for each hierarchy of the tree.
         argument: the name of the records in messages.
         statistic: `"counts"` or `"flows"`.
     """
 
     arguments: CountsArguments
-    keys: tuple[LeafKey, ...]
     argument: Literal["records", "trips"]
     statistic: Literal["counts", "flows"]
 
@@ -62,9 +60,14 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
         return self.arguments
 
     @property
-    def facts(self) -> tuple[Any, ...]:
-        """See `Planned.facts`."""
-        return counts_facts(self.arguments, self.tree)
+    def tree(self) -> Hierarchy | Product:
+        """See `Planned.tree`."""
+        return self.arguments.hierarchy
+
+    @property
+    def keys(self) -> tuple[LeafKey, ...]:
+        """The records' columns for each hierarchy of the tree."""
+        return leaf_keys(self.tree)
 
     def check_records(self) -> None:
         """See `Planned.check_records`."""
@@ -164,6 +167,8 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
         return ContributionBound(given.person, given.max_contributions, key, distinct=given.distinct)
 
 
-def counts_facts(arguments: CountsArguments, tree: Tree) -> tuple[Any, ...]:
-    """See `Planned.facts`: the tree, whether the total is public, and whether people count once in a leaf."""
-    return tree, arguments.total_is_public, arguments.distinct
+def leaf_keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:
+    """The records' columns for each hierarchy of a tree."""
+    if isinstance(tree, Hierarchy):
+        return (LeafKey(tree, tree.columns),)
+    return tuple(LeafKey(attribute.hierarchy, attribute.columns) for attribute in tree.attributes)

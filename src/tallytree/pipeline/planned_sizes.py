@@ -57,7 +57,6 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
 
     Attributes:
         arguments: what was given.
-        key: the records' path columns and their hierarchy.
         plan: the noise of every measured level.
         invariants: which numbers of groups are public.
         smallest: sizes are raised to this; at least 1 where the numbers of groups are private.
@@ -68,7 +67,6 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
     """
 
     arguments: SizesArguments
-    key: LeafKey
     plan: NoisePlan
     invariants: Invariants
     smallest: int
@@ -85,14 +83,14 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         return self.arguments
 
     @property
-    def hierarchy(self) -> Hierarchy:
-        """The public tree."""
-        return self.key.hierarchy
+    def tree(self) -> Hierarchy:
+        """See `Planned.tree`."""
+        return self.arguments.hierarchy
 
     @property
-    def facts(self) -> tuple[Any, ...]:
-        """See `Planned.facts`: the tree, and which numbers of groups are public."""
-        return self.hierarchy, self.invariants
+    def key(self) -> LeafKey:
+        """The records' path columns and their hierarchy."""
+        return LeafKey(self.tree, self.tree.columns)
 
     def check_records(self) -> None:
         """See `Planned.check_records`; the table of public groups is read."""
@@ -118,7 +116,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         given, maximum = self.arguments, self.private_maximum
         return {
             "statistic": "group_sizes",
-            "tree": repr(self.hierarchy),
+            "tree": repr(self.tree),
             "columns": list(self.key.columns),
             "group": given.group,
             "quantity": given.quantity,
@@ -144,7 +142,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         notes = SizesNotes(self.arguments, self.plan, self.invariants, self.smallest, self.largest, self.caution)
         statement = privacy_statement(
             statistic="group_sizes",
-            levels=nodes_per_level(self.hierarchy),
+            levels=nodes_per_level(self.tree),
             plan=self.plan,
             terms=self.terms,
             mechanism=self.mechanism,
@@ -163,12 +161,12 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         leaves, sizes, groups = self._groups_of_leaves()
         if int(groups.sum()) > MAX_GROUPS:
             raise ValueError("records: they hold more than 2^50 groups, beyond which sums are not exact; use fewer")
-        groups_per_leaf = np.zeros(self.hierarchy.n_leaves, dtype=np.int64)
+        groups_per_leaf = np.zeros(self.tree.n_leaves, dtype=np.int64)
         np.add.at(groups_per_leaf, leaves, groups)
         # From here on the domain knows what is public of these, and nothing else.
-        domain = SizesDomain.from_leaves(self.hierarchy, groups_per_leaf, self.smallest, self.largest, self.invariants)
+        domain = SizesDomain.from_leaves(self.tree, groups_per_leaf, self.smallest, self.largest, self.invariants)
         self._refuse_long_lists(domain)
-        true = TrueSizes(self.hierarchy, leaves, sizes, groups, domain.groups, self.smallest, self.largest)
+        true = TrueSizes(self.tree, leaves, sizes, groups, domain.groups, self.smallest, self.largest)
         return TabulatedSizes(domain, true)
 
     def reconcile(self, true: TabulatedSizes, source: NoiseSource, on_measure: Callable[[str], None]) -> Reconciled:
@@ -176,7 +174,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         domain, clamped, maximum = within_measured_maximum(true.domain, true.true, self.plan, source)
         measurer = Measurer(clamped, self.plan, source, on_measure)
         levels = self.mechanism.reconcile(domain, measurer)
-        tables = size_tables(self.hierarchy, levels)
+        tables = size_tables(self.tree, levels)
         return Reconciled(tables, measurer.taken, about_size_tables(domain, levels), maximum)
 
     def _groups_of_leaves(self) -> tuple[IntArray, IntArray, IntArray]:
@@ -217,7 +215,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         """The public number of groups of every leaf, int64 (n_leaves,)."""
         if self.listed is not None:
             return self.listed.copy()
-        return groups_per_leaf(self.arguments.public_groups, self.hierarchy, self.engine)
+        return groups_per_leaf(self.arguments.public_groups, self.tree, self.engine)
 
     def _with_empty_groups(
         self, leaves: IntArray, sizes: IntArray, groups: IntArray
@@ -226,7 +224,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         empty = self._groups_listed()
         np.subtract.at(empty, leaves, groups)
         if (empty < 0).any():
-            leaf = self.hierarchy.leaf_table().slice(int(np.argmax(empty < 0)), 1).to_pylist()[0]
+            leaf = self.tree.leaf_table().slice(int(np.argmax(empty < 0)), 1).to_pylist()[0]
             raise ValueError(
                 f"public_groups: the records hold more groups than it says in the leaf {leaf}; "
                 "correct the public number of groups, or the group column"
@@ -241,7 +239,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
     def _refuse_long_lists(self, domain: SizesDomain) -> None:
         """Refuse sorted sizes that no list of a table can hold, while nothing is spent; their numbers are public."""
         for level, groups in zip(domain.hierarchy.levels, domain.groups, strict=True):
-            measured = self.chosen.statistics.get(level)
+            measured = self.statistics.get(level)
             if measured == "sorted_sizes" and groups is not None and groups.max() >= MAX_LIST_CELLS:
                 raise ValueError(
                     f"mechanism: the sorted sizes of a node at {level!r} are {groups.max()} cells, and a measurement "

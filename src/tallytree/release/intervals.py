@@ -24,6 +24,9 @@ COVERS = (
     "records that are missing."
 )
 
+MIN_ALPHA = 1e-12
+"""With ten replicates the interval then reaches 43 standard deviations."""
+
 MIN_REPLICATES = 10
 """With fewer, a standard deviation is off by a quarter or more, and the quantile below is no longer exact."""
 
@@ -96,13 +99,13 @@ def quantile(alpha: float, replicates: int | None) -> float:
     """The 1 − alpha/2 quantile of an error over its standard deviation.
 
     That of the normal distribution; where the standard deviation is an estimate from R replicates, that of Student's t
-    with R degrees of freedom.
+    with R degrees of freedom. It is computed from the lower tail, which stays exact where alpha is tiny.
     """
     if replicates is None:
-        return NormalDist().inv_cdf(1 - alpha / 2)
+        return -NormalDist().inv_cdf(alpha / 2)
     from scipy.special import stdtrit  # 0.2 s: only where it is needed
 
-    return float(stdtrit(replicates, 1 - alpha / 2))
+    return -float(stdtrit(replicates, alpha / 2))
 
 
 def checked_alpha(alpha: float) -> float:
@@ -116,4 +119,6 @@ def checked_alpha(alpha: float) -> float:
         raise TypeError(f"alpha: {alpha!r} must be a number between 0 and 1; 0.1 makes 90 % intervals")
     if not 0 < alpha < 1:
         raise ValueError(f"alpha: {alpha!r} must lie strictly between 0 and 1; 0.1 makes 90 % intervals")
+    if alpha < MIN_ALPHA:
+        raise ValueError(f"alpha: {alpha!r} must be at least {MIN_ALPHA}; 0.1 makes 90 % intervals")
     return float(alpha)
