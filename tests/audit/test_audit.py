@@ -266,6 +266,18 @@ def test_sizes_that_are_wrong_are_refused(data, neighbor, changes, error, messag
         sizes(data, neighbor, **changes)
 
 
+@pytest.mark.parametrize("distinct", [True, "yes"])
+def test_distinct_people_are_of_counts_alone(distinct):
+    with pytest.raises(ValueError, match=f"distinct: {distinct!r} is about counts; leave it out for group sizes"):
+        sizes([[1, 2], [3], []], [[1, 2], [2], []], distinct=distinct)
+
+
+def test_without_a_mechanism_the_default_is_audited():
+    assert audit(
+        None, AREAS, [3, 1, 0], [3, 2, 0], PURE, neighboring="add_remove", runs=200, releases=100, seed=1
+    ).passed
+
+
 def test_noise_of_opendp_can_be_audited():
     pytest.importorskip("opendp")
     assert counts(noise="opendp", runs=500).passed

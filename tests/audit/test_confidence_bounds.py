@@ -109,3 +109,10 @@ def test_the_best_event_of_gaussian_noise_shows_most_of_its_rho(shift):
 def test_less_certain_bounds_show_less(p, q, slack):
     assert rho_at_least(p - slack, q + slack) <= rho_at_least(p, q) + 1e-12
     assert epsilon_at_least(p - slack, q + slack, 1e-6) <= epsilon_at_least(p, q, 1e-6) + 1e-12
+
+
+def test_an_alpha_beyond_what_can_be_computed_is_refused():
+    with pytest.raises(ValueError, match="alpha: 1e-150 must be at least 1e-100"):
+        clopper_pearson(4, 5, 1e-150)
+    low, high = clopper_pearson(4, 5, 1e-100)
+    assert 0 < low < 0.8 < high <= 1

@@ -97,6 +97,14 @@ def test_an_alpha_that_is_no_probability_is_refused(release, alpha):
         tt.replicate_errors(release, alpha=alpha)
 
 
+def test_an_alpha_that_no_replicates_can_tell_is_refused_and_the_least_one_reaches_far_but_not_beyond_integers(release):
+    with pytest.raises(ValueError, match=r"^alpha: 1e-16 must be at least 1e-12"):
+        tt.replicate_errors(release, alpha=1e-16)
+    for replicates in (None, 10, 50):
+        exact = stats.norm.isf(0.5e-12) if replicates is None else stats.t.isf(0.5e-12, replicates)
+        assert quantile(1e-12, replicates) == pytest.approx(exact, rel=1e-9)
+
+
 @pytest.mark.parametrize("alpha", ["0.1", True, None])
 def test_an_alpha_that_is_no_number_is_refused(release, alpha):
     with pytest.raises(TypeError, match=r"^alpha: .* must be a number between 0 and 1"):

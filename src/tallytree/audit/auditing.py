@@ -123,7 +123,10 @@ class Subject:
 class AuditArguments(NoiseTerms):
     """The arguments of `audit`."""
 
-    mechanism: Annotated[CountsMechanism | SizesMechanism, Doc("of `tallytree.counts` or `tallytree.sizes`.")]
+    mechanism: Annotated[
+        CountsMechanism | SizesMechanism | None,
+        Doc("of `tallytree.counts` or `tallytree.sizes`; None for the default."),
+    ]
     tree: Annotated[
         Tree,
         Doc(
@@ -215,7 +218,7 @@ def audit(arguments: AuditArguments) -> AuditResult:
     neighborhood.check(*records)
     total = int(records[0].sum()) if neighborhood.same_records else None
     subject = Subject(
-        name=repr(arguments.mechanism),
+        name=repr(planned.mechanism),
         neighboring=planned.terms.relation,
         plan=planned.plan,
         before=inputs.tabulate(records[0]),
