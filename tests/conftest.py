@@ -1,5 +1,6 @@
 """Fixtures that several tests share, and what a test needs to run."""
 
+from collections import deque
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,6 +13,22 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 EXTRA_OF = {"opendp": "opendp"} | dict.fromkeys(
     ("cvxpy", "clarabel", "highspy", "osqp", "scs", "ortools", "pyscipopt"), "papers"
 )
+
+
+def pytest_collection_modifyitems(items):
+    """Put the files in an order in which two processes seldom compile the same kernels at the same time.
+
+    The files come from the beginning and from the end of the list in turn: neighbours in the list use the same kernels.
+    """
+    files = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    waiting = deque(files.values())
+    items.clear()
+    while waiting:
+        items.extend(waiting.popleft())
+        if waiting:
+            items.extend(waiting.pop())
 
 
 def pytest_runtest_setup(item):

@@ -50,7 +50,7 @@ CONFORMING = [
 ]
 
 
-@pytest.mark.parametrize("neighboring", ["add_remove", "change_one"])
+@pytest.mark.parametrize("neighboring", ["add_remove", pytest.param("change_one", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("case", "budget"), CONFORMING)
 def test_every_mechanism_conforms(areas, case, budget, neighboring):
     publish, mechanism = case

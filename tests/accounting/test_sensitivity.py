@@ -16,8 +16,9 @@ from tallytree.terms import neighboring_relation
 RELATIONS = ("add_remove", "change_one")
 REGIMES = ("groups", "total", "none")
 SIZES_STATISTICS = ("histogram", "tail_counts", "chain_tail_counts", "sorted_sizes")
+SLOW = pytest.mark.slow
 BOUNDS = [(m, z) for m in (1, 2) for z in (1, 2, 3)]
-BOUNDS_THE_LARGEST_SLOW = [*BOUNDS[:-1], pytest.param(*BOUNDS[-1], marks=pytest.mark.slow)]
+BOUNDS_THE_LARGEST_SLOW = [*BOUNDS[:-1], pytest.param(*BOUNDS[-1], marks=SLOW)]
 
 
 def contributions(places, m, z=1, *, distinct=False):
@@ -133,7 +134,7 @@ def test_group_sizes_move_by_exactly_what_the_table_says(relation, regime, m, z)
         assert tuple(np.max(norms, axis=0)) == (bound.l1, bound.l2_squared)
 
 
-@pytest.mark.parametrize(("m", "z"), [(1, 1), (1, 3), (2, 2)])
+@pytest.mark.parametrize(("m", "z"), [(1, 1), pytest.param(1, 3, marks=SLOW), pytest.param(2, 2, marks=SLOW)])
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_clamping_sizes_never_moves_them_further(relation, regime, m, z):
@@ -146,7 +147,7 @@ def test_clamping_sizes_never_moves_them_further(relation, regime, m, z):
                 assert l2_squared <= bound.l2_squared
 
 
-@pytest.mark.parametrize("z", [1, 2, 3])
+@pytest.mark.parametrize("z", [1, 2, pytest.param(3, marks=SLOW)])
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_cells_of_group_sizes_move_by_the_stated_patterns_or_parts_of_them(relation, regime, z):

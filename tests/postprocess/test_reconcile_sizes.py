@@ -33,7 +33,11 @@ MECHANISMS = [
 ]
 
 
-BUDGETS = [tt.Budget(epsilon=2), tt.Budget(rho=0.3), tt.Budget(epsilon=1, delta=1e-6)]
+BUDGETS = [
+    tt.Budget(epsilon=2),
+    pytest.param(tt.Budget(rho=0.3), marks=pytest.mark.slow),
+    tt.Budget(epsilon=1, delta=1e-6),
+]
 
 
 @pytest.fixture
