@@ -30,7 +30,7 @@ class Data:
         self.hierarchy = tt.Hierarchy.from_table(leaves, levels=list(levels))
         self.rows, self.largest, self.smallest = rows, largest, smallest
         job = self.job(Matching(), 1.0, None)
-        self.leaf, self.size, self.groups = job.tabulate()
+        self.leaf, self.size, self.groups = job._groups_of_leaves()
         per_leaf = np.bincount(self.leaf, self.groups, minlength=self.hierarchy.n_leaves).astype(np.int64)
         self.domain = SizesDomain.from_leaves(self.hierarchy, per_leaf, job.smallest, largest)
         self.true = TrueSizes(

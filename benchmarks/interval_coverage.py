@@ -126,13 +126,13 @@ def true_cells(job: Any) -> list[tuple[Any, Any]]:
     """Cells and their true numbers, level by level."""
     if isinstance(job, PlannedCounts):
         return list(job.tabulate()._levels.values())
-    levels = sum_over_tree(job.hierarchy, ReleasedSizes(*job._groups_of_leaves()), job.largest)
+    levels = sum_over_tree(job.tree, ReleasedSizes(*job._groups_of_leaves()), job.largest)
     return [(level.nodes * (job.largest + 1) + level.sizes, level.groups) for level in levels]
 
 
 def published_keys(release: tt.Release, made: tt.Release, level: str, job: Any) -> Any:
     nodes = release.tables[level].nodes
-    return nodes if hasattr(job, "tree") else nodes * (job.largest + 1) + made.table(level)["size"].to_numpy()
+    return nodes if isinstance(job, PlannedCounts) else nodes * (job.largest + 1) + made.table(level)["size"].to_numpy()
 
 
 def of_level(keys: Any, table: Any, truth: Any, noise: float, hidden: int | None) -> list[float]:

@@ -33,7 +33,7 @@ from tallytree.sizes import SizesDomain, SizesMechanism
 from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 
 LABEL = "replicate errors"
-"""Keys of replicates are derived under this label, those of releases under another (`jobs.common`)."""
+"""Keys of replicates are derived under this label, those of releases under another (`pipeline.planned`)."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from tallytree.sizes.domain import SizesDomain
 from tallytree.sources.text_columns import text_column
 
 MAX_VALUE = 2**62
-"""No noisy value is larger, so that sums with it stay within 64 bits (see `privacy.scales.MAX_NOISE`)."""
+"""No noisy value is larger, so that sums with it stay within 64 bits (see `accounting.scales.MAX_NOISE`)."""
 
 _FRACTION = re.compile(r"[0-9]{1,400}(/[0-9]{1,400})?")
 

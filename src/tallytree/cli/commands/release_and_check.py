@@ -59,14 +59,14 @@ def check(context: typer.Context, spec: SpecFile, ledger: LedgerOption = None, d
         from tallytree.spec import load_spec
 
         loaded = load_spec(spec).recorded_in(ledger, dataset)
-        job = loaded.check()
-        statement = job.statement()
+        planned = loaded.check()
+        statement = planned.statement()
         warn_of_seed(loaded.seed)
         console = open_console()
         show_levels(console, statement)
         show_terms(console, statement)
-        if job.account is not None:
+        if planned.account is not None:
             from tallytree.cli.rendering.ledgers import account_line
 
-            show_line(console, account_line(job.account.check(), job.account.ledger.path))
+            show_line(console, account_line(planned.account.check(), planned.account.ledger.path))
         show_line(console, f"{spec} is ready to be released. No private row was read, nothing was spent.")
