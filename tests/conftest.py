@@ -18,7 +18,7 @@ EXTRA_OF = {"opendp": "opendp"} | dict.fromkeys(
 def pytest_collection_modifyitems(items):
     """Put the files in an order in which two processes seldom compile the same kernels at the same time.
 
-    The files come from the beginning and from the end of the list in turn: neighbours in the list use the same kernels.
+    The files come from the beginning and from the end of the list in turn: neighbors in the list use the same kernels.
     """
     files = {}
     for item in items:

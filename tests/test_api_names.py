@@ -83,6 +83,12 @@ def test_a_help_text_describes_every_option(function, arguments):
         assert " ".join(doc.text.split()) in " ".join(text.split())
 
 
+def test_the_help_of_group_sizes_promises_no_bound_that_is_enforced():
+    text = " ".join(inspect.getdoc(tt.release_group_sizes).split())
+    assert "max_contributions: the most records of one person. It is assumed, not enforced. " in text
+    assert "StabilityHistogram" not in text
+
+
 def test_the_audit_has_the_options_that_decide_the_noise_and_none_of_a_run():
     parameters = inspect.signature(audit).parameters
     assert {"neighboring", "max_contributions", "budget_split", "accounting", "noise"} < set(parameters)

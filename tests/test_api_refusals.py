@@ -26,7 +26,7 @@ def test_a_table_is_no_hierarchy_and_is_told_how_to_become_one():
 
 
 BAD_COUNTS = [
-    ({"mechanism": tt.counts.TopDown}, TypeError, r"must be one of tallytree.counts, TopDown\(\), with parentheses"),
+    ({"mechanism": tt.counts.TopDown}, TypeError, r"^mechanism: TopDown is a class; write TopDown\(\)$"),
     ({"neighboring": "both"}, ValueError, "neighboring: 'both' is not known"),
     ({"max_contributions": 0}, ValueError, "max_contributions: 0 must be at least 1"),
     ({"max_contributions": 1.5}, TypeError, "max_contributions: 1.5 must be an integer"),
@@ -43,6 +43,7 @@ BAD_COUNTS = [
     ({"count": "n"}, ValueError, "column 'n' is missing"),
     ({"records": 42}, TypeError, "records: int is not a table"),
     ({"engine": "duckdb"}, TypeError, "engine: str must be one of tallytree.engines"),
+    ({"engine": tt.engines.Local}, TypeError, r"engine: Local is a class; write Local\(\)"),
 ]
 
 
@@ -107,7 +108,7 @@ def test_a_bad_argument_of_flows_is_named(areas):
         tt.release_counts(PEOPLE, "areas", EXACT, neighboring="change_one")
 
 
-def test_the_neighbouring_relation_has_no_default(areas):
+def test_the_neighboring_relation_has_no_default(areas):
     with pytest.raises(TypeError, match="neighboring"):
         tt.release_counts(PEOPLE, areas, EXACT)
 

@@ -28,9 +28,9 @@ def test_a_given_mechanism_is_chosen(base, given, default):
 @pytest.mark.parametrize(
     ("base", "given", "default", "message"),
     [
-        (CountsMechanism, TopDown, LeastSquares(), r"tallytree.counts, TopDown\(\), with parentheses$"),
+        (CountsMechanism, TopDown, LeastSquares(), r"^mechanism: TopDown is a class; write TopDown\(\)$"),
         (CountsMechanism, Joint(), LeastSquares(), r"tallytree.counts, for instance LeastSquares\(\)$"),
-        (SizesMechanism, Matching, Joint(), r"tallytree.sizes, Matching\(\), with parentheses$"),
+        (SizesMechanism, Matching, Joint(), r"^mechanism: Matching is a class; write Matching\(\)$"),
         (
             SizesMechanism,
             "Joint",

@@ -1,6 +1,7 @@
 """The main functions: `release_counts`, `release_flows` and `release_group_sizes`.
 
-Their arguments are defined, each once with its description, in `tallytree.pipeline.arguments`.
+Their arguments are defined, each once with its description, in `tallytree.pipeline.arguments` and, where the statement
+or the audit needs them too, in `tallytree.terms`. `takes` makes the signatures and the help texts from there.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from tallytree.release import Release
 def release_counts(arguments: CountsArguments) -> Release:
     """Publish how many records every node of a public hierarchy has.
 
-    The released counts are integers ≥ 0, and every node's count is the sum of its children's. A mechanism kept for
-    comparison that falls short of this warns, and the statement says it.
+    The released counts are integers ≥ 0, and every node's count is the sum of its children's. Mechanisms that are kept
+    for comparison may not keep this promise: they warn, and the statement says so.
 
     Args:
         {arguments}
@@ -77,9 +78,9 @@ def release_group_sizes(arguments: SizesArguments) -> Release:
     """Publish how many groups (households, taxis) of every node have 0, 1, 2, … members.
 
     The released numbers are integers ≥ 0, every node's are the sums of its children's, and what `invariants` says is
-    public is kept exactly. A mechanism kept for comparison that falls short of this warns, and the statement says it.
-    Give either entity rows (`group`) or (leaf, size, groups) rows (`size` and `groups`), which state every group, those
-    of size 0 included.
+    public is kept exactly. Mechanisms that are kept for comparison may not keep this promise: they warn, and the
+    statement says so. Give either entity rows (`group`) or (leaf, size, groups) rows (`size` and `groups`), which state
+    every group, those of size 0 included.
 
     Args:
         {arguments}

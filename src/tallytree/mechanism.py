@@ -33,9 +33,11 @@ class Mechanism(ABC):
         if given is None:
             return default
         if not isinstance(given, cls) or not is_dataclass(type(given)):
-            example = f"for instance {type(default).__name__}()"
-            hint = f"{given.__name__}(), with parentheses" if isinstance(given, type) else example
-            raise TypeError(f"mechanism: {given!r} must be one of {cls.package}, {hint}")
+            if isinstance(given, type):
+                raise TypeError(f"mechanism: {given.__name__} is a class; write {given.__name__}()")
+            raise TypeError(
+                f"mechanism: {given!r} must be one of {cls.package}, for instance {type(default).__name__}()"
+            )
         return given
 
     @property

@@ -14,10 +14,10 @@ from tallytree.budget import BudgetSplit
 from tallytree.validate import choice, integer
 
 Neighboring = Literal["add_remove", "change_one"]
-"""The neighbouring relation."""
+"""The neighboring relation."""
 
 NeighboringName = Literal["add_remove", "change_one", "unbounded", "bounded", "replace_one"]
-"""The names that a neighbouring relation can be given by."""
+"""The names that a neighboring relation can be given by."""
 
 ALIASES: dict[str, Neighboring] = {
     "add_remove": "add_remove",
@@ -59,7 +59,7 @@ class NoiseTerms:
     neighboring: Annotated[
         NeighboringName,
         Doc(
-            'what one neighbouring change is. `"add_remove"` (alias `"unbounded"`): a person is added or removed. '
+            'what one neighboring change is. `"add_remove"` (alias `"unbounded"`): a person is added or removed. '
             '`"change_one"` (aliases `"bounded"`, `"replace_one"`): the content of a person\'s records changes. There '
             "is no default: the publisher must choose.",
             hint="choose what is protected: add_remove or change_one",
@@ -68,7 +68,8 @@ class NoiseTerms:
     max_contributions: Annotated[
         int,
         Doc(
-            "the most records of one person. It is assumed, not enforced, unless `person` names the people.",
+            "the most records of one person. It is assumed, not enforced, unless `person` (of counts and flows) names "
+            "the people.",
             hint="the most records of one person",
         ),
     ] = 1
@@ -116,7 +117,7 @@ class NoiseTerms:
 
     @property
     def relation(self) -> Neighboring:
-        """The neighbouring relation by its own name."""
+        """The neighboring relation by its own name."""
         return neighboring_relation(self.neighboring)
 
 
@@ -161,7 +162,7 @@ class Terms(NoiseTerms):
 
     @property
     def total_is_public(self) -> bool:
-        """Whether no neighbouring change can alter the number of records counted.
+        """Whether no neighboring change can alter the number of records counted.
 
         Replacing one person leaves it as it is only where everyone has exactly one record, all of which count: with up
         to m records, or with records dropped for lying outside the hierarchy or over a bound, a replacement can change

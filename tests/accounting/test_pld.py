@@ -49,7 +49,7 @@ def mass(sigma, reach):
 def tilted_delta(mechanisms, epsilon, points):
     """An upper bound of δ(ε) that shares no code with the library, accurate at any δ.
 
-    Each value of a cell's loss is split between its two grid neighbours so that the masses under both inputs stay as
+    Each value of a cell's loss is split between its two grid neighbors so that the masses under both inputs stay as
     they are, and all cells are convolved after multiplying masses by exp(θ·loss), which centres the sum on ε.
     """
     std_dev = math.sqrt(sum(times * (shift / float(sigma)) ** 2 for sigma, shift, times in mechanisms))

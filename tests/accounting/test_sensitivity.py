@@ -1,4 +1,4 @@
-"""The table is compared with brute force: every pair of small neighbouring data sets, every statistic, in full.
+"""The table is compared with brute force: every pair of small neighboring data sets, every statistic, in full.
 
 A data set is so many records, or so much quantity, in each of some places: leaves for counts, groups for group sizes.
 What the statistics are is written down here once more, from their definitions, and not taken from the library.
@@ -33,9 +33,9 @@ def contributions(places, m, z=1, *, distinct=False):
 
 
 def differences(statistic, relation, m, z=1, *, node, most, kept=None, distinct=False):
-    """How a statistic changes, int8 (pairs, cells), from data sets of 0 … most a place to all of their neighbours.
+    """How a statistic changes, int8 (pairs, cells), from data sets of 0 … most a place to all of their neighbors.
 
-    Places of one node are alike, so only data sets that ascend in them are listed. `kept` is a number that neighbours
+    Places of one node are alike, so only data sets that ascend in them are listed. `kept` is a number that neighbors
     must have in common.
     """
     places, base = len(node), most + m * z + 1

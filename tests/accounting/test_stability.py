@@ -127,8 +127,8 @@ def test_the_divergence_is_that_of_the_enumerated_outputs(moves, epsilon):
     assert float(hockey_stick(moves, scale, threshold, epsilon)) == pytest.approx(brute, abs=1e-12)
 
 
-def neighbours(relation, m, threshold):
-    """How cells move between small neighbouring data sets: few records, or as many as the threshold."""
+def neighbors(relation, m, threshold):
+    """How cells move between small neighboring data sets: few records, or as many as the threshold."""
     found = set()
     places = 2 if m == 1 else 4
     for data in itertools.combinations_with_replacement((0, 1, m, threshold), places):
@@ -149,11 +149,11 @@ CASES = [
 
 
 @pytest.mark.parametrize(("relation", "m", "budget"), CASES)
-def test_every_pair_of_neighbours_is_within_epsilon_and_delta_and_with_less_some_pair_is_not(relation, m, budget):
+def test_every_pair_of_neighbors_is_within_epsilon_and_delta_and_with_less_some_pair_is_not(relation, m, budget):
     """Enumerates what is released: the tables are sums of it."""
     stable = plan(relation, m, budget).stable
     scale, threshold = stable.noise.scale, stable.threshold
-    pairs = neighbours(relation, m, threshold)
+    pairs = neighbors(relation, m, threshold)
     delta = Decimal(budget.delta.numerator) / Decimal(budget.delta.denominator)
 
     def worst(scale, threshold):

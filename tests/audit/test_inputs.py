@@ -1,4 +1,4 @@
-"""Neighbouring inputs: what counts as one, and every one of them."""
+"""Neighboring inputs: what counts as one, and every one of them."""
 
 import itertools
 

@@ -13,7 +13,7 @@ from tallytree.solvers.papers.preorder import check_integer
 def chain_fit(
     noisy: npt.ArrayLike, equal_next: npt.ArrayLike, *, lower: int, upper: int, last: int | None = None
 ) -> IntArray:
-    """Minimise Σ (c_i − noisy_i)² over integers c_1 <= c_2 <= … <= c_n in lower … upper, some neighbours being equal.
+    """Minimise Σ (c_i − noisy_i)² over integers c_1 <= c_2 <= … <= c_n in lower … upper, some neighbors being equal.
 
     The recurrence of Equation 8 over the whole range: τ_{i+1}(v) = (v − noisy_{i+1})² + (τ_i(v) if equal_next[i],
     else min over x <= v of τ_i(x)). τ_i is convex, so that the way back needs only the minimiser of each table.

@@ -62,7 +62,7 @@ def test_no_other_integers_are_nearer(data, cuts, total):
 
 @settings(deadline=None, max_examples=100)
 @given(st.data())
-def test_merged_neighbours_are_the_weighted_isotonic_regression_of_their_means(data):
+def test_merged_neighbors_are_the_weighted_isotonic_regression_of_their_means(data):
     noisy = [np.array(table) for table in tables(data.draw, TREE, 4, -20, 40)]
     found = tails_of(fit_chain(noisy, TREE), TREE[-1])
     means, weights = np.zeros((3, 4)), np.zeros((3, 4))

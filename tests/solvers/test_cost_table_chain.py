@@ -52,7 +52,7 @@ def test_the_chain_is_optimal_by_brute_force(chain, lower, upper, fixed):
 
 @some
 @given(st.lists(st.integers(-30, 60), min_size=1, max_size=100))
-def test_without_equal_neighbours_the_chain_is_the_rounded_isotonic_regression(noisy):
+def test_without_equal_neighbors_the_chain_is_the_rounded_isotonic_regression(noisy):
     fitted = isotonic.fit_rows(noisy, [0, len(noisy)], norm=2, lower=0, upper=40)
     c = cost_table_chain.chain_fit(noisy, [False] * (len(noisy) - 1), lower=0, upper=40)
     assert ((c - noisy) ** 2).sum() == ((fitted - noisy) ** 2).sum()

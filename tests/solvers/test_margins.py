@@ -162,7 +162,7 @@ def test_integers_are_near_the_integer_optimum_by_brute_force(seed):
 
 @settings(deadline=None, max_examples=1_000)
 @given(seeds)
-def test_every_count_of_every_level_goes_to_a_neighbour(seed):
+def test_every_count_of_every_level_goes_to_a_neighbor(seed):
     x, first_leaf, totals, rng = a_feasible_matrix(seed)
     weights = 10.0 ** rng.uniform(-2, 2, len(first_leaf))
     z = rounding.round_with_margins(x, first_leaf, totals, weights=weights)

@@ -54,7 +54,7 @@ MISTAKES = {
     "a key of another statistic": (
         "neighboring: change_one",
         "neighboring: change_one\norigins: {}",
-        ", line 10, origins: is a key for flows, not for counts",
+        ", line 10, origins: is a key for flows, not for counts; leave it out",
     ),
     "a mechanism's option in the wrong place": (
         "mechanism:\n",

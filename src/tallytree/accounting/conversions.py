@@ -80,7 +80,7 @@ def _least_epsilon(cost: Decimal, ln_inverse_delta: Decimal) -> Decimal:
 
 
 def _minimise(function: Callable[[float], float], low: float = -18.0, high: float = 40.0) -> float:
-    """A minimum on a grid, refined by golden section within its two grid neighbours."""
+    """A minimum on a grid, refined by golden section within its two grid neighbors."""
     steps = 1_160
     grid = [low + (high - low) * i / steps for i in range(steps + 1)]
     best = min(range(steps + 1), key=lambda i: function(grid[i]))

@@ -27,7 +27,7 @@ class Asked:
     Attributes:
         level: its name.
         statistic: what is measured.
-        sensitivity: of the level, all its nodes together, for one neighbouring change.
+        sensitivity: of the level, all its nodes together, for one neighboring change.
         share: its share of the budget.
     """
 
@@ -45,7 +45,7 @@ class LevelPlan:
         level: its name.
         statistic: what is measured.
         share: its share of the budget.
-        sensitivity: of the level, all its nodes together, for one neighbouring change.
+        sensitivity: of the level, all its nodes together, for one neighboring change.
         noise: the noise added to every cell.
     """
 
@@ -213,13 +213,13 @@ def _rho_by_pld(budget: Budget, parts: tuple[tuple[Sensitivity, Fraction], ...],
 
 
 def _accounting_for(budget: Budget, accounting: str | None, asked: Sequence[Asked]) -> Accounting | None:
-    if accounting is not None and budget.kind != "approximate":
-        raise ValueError(
-            f"accounting: {accounting!r} is about (epsilon, delta), but {budget!r} needs no conversion; leave it out"
-        )
     if accounting is not None and accounting not in get_args(Accounting):
         raise ValueError(
             f'accounting: {accounting!r} is not known; choose "pld" (tight), "zcdp" (tight for rho) or "paper"'
+        )
+    if accounting is not None and budget.kind != "approximate":
+        raise ValueError(
+            f"accounting: {accounting!r} is about (epsilon, delta), but {budget!r} needs no conversion; leave it out"
         )
     if budget.kind != "approximate":
         return None

@@ -1,11 +1,11 @@
 """(ε, δ) of several levels by their privacy-loss distribution: tight, where the shifts of single cells are known.
 
-**What is composed.** One neighbouring change shifts a level's cells by one of the patterns in `Sensitivity.shifts`, for
+**What is composed.** One neighboring change shifts a level's cells by one of the patterns in `Sensitivity.shifts`, for
 instance one cell by −1 and another by +1. Cells have independent noise, so a level is as private as the composition
 of one discrete Gaussian mechanism per shifted cell, each with its shift as sensitivity. Discrete Gaussian noise is
-symmetric about 0, so neither the sign of a shift matters, nor which of the two neighbours is observed, nor which cells
+symmetric about 0, so neither the sign of a shift matters, nor which of the two neighbors is observed, nor which cells
 are shifted: the pattern alone fixes the pair of distributions. A pattern that is part of another is dominated by it
-(cells that are not looked at), so where one pattern holds all others, its pair dominates every neighbouring pair of the
+(cells that are not looked at), so where one pattern holds all others, its pair dominates every neighboring pair of the
 level. Where none does (a histogram under `change_one`, several records per person) nothing is claimed here, and
 `noise_plan` counts in ρ.
 

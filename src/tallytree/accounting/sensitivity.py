@@ -1,6 +1,6 @@
 """Sensitivities, all in one table. No mechanism brings a number of its own.
 
-What one neighbouring change is (the unit of protection): a person with at most m records is added or removed
+What one neighboring change is (the unit of protection): a person with at most m records is added or removed
 (`"add_remove"`), or replaced by another such person (`"change_one"`). A record adds its quantity, at most z, to the
 size of one group (z = 1 where records have none). The hierarchy is fixed. Within one level the nodes partition the
 records, so the sensitivity of a level is that of its cells taken together.
@@ -49,7 +49,7 @@ Proofs, for one level:
   numbers of groups. Attained by m records that join the largest group.
 
 **Shifts**: how single cells move, which is what composing privacy-loss distributions needs (`accounting.pld`). A
-pattern lists by how much cells move, up to sign and without those that stay. For m = 1 every neighbouring change moves
+pattern lists by how much cells move, up to sign and without those that stay. For m = 1 every neighboring change moves
 a level by one of the patterns of the table, or by part of one (the other cells stay):
 
 * counts: a record that comes or goes moves its node by 1. Replacing moves two nodes by 1, or none where both records
@@ -110,7 +110,7 @@ MAX_SHIFTS = 1_000
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How far one neighbouring change moves a level's statistic.
+    """How far one neighboring change moves a level's statistic.
 
     Attributes:
         l1: in the sum of absolute differences.
@@ -141,7 +141,7 @@ def sensitivity(
 
     Args:
         statistic: what is measured at the level.
-        neighboring: the neighbouring relation.
+        neighboring: the neighboring relation.
         max_contributions: m, the most records of one person.
         max_quantity: z, the most that one record adds to its group's size.
         nodes: how many nodes the level has; of chain tail counts only.

@@ -1,6 +1,6 @@
 """What releases have spent, and what a limit admits: exact arithmetic, no files. `ledger` keeps it.
 
-**What is added up.** All releases of a data set have one neighbouring relation and one unit of protection, or the sum
+**What is added up.** All releases of a data set have one neighboring relation and one unit of protection, or the sum
 would mean nothing. An entry holds every guarantee that its release has (`Loss`), and each adds up by basic composition:
 ε, (ε, δ) or ρ, also where a budget is chosen after earlier releases were seen (Rogers, Roth, Ullman and Vadhan 2016;
 for ρ Feldman and Zrnic 2021). A limit counts in its own terms:
@@ -98,7 +98,7 @@ class Posting:
         dataset: the declared name of the data set.
         statistic: `"counts"`, `"flows"` or `"group_sizes"`.
         mechanism: the mechanism's name.
-        neighboring: the neighbouring relation.
+        neighboring: the neighboring relation.
         max_contributions: the most records of one person.
         unit: what a person has so many of.
         loss: what the release spends.
@@ -134,7 +134,7 @@ class DataSet:
 
     Attributes:
         name: its declared name.
-        neighboring: the neighbouring relation of all its releases.
+        neighboring: the neighboring relation of all its releases.
         max_contributions: the most records of one person, in all its releases.
         unit: what a person has so many of; None until the first release, or a limit, says so.
         limit: what all its releases may spend; None without a limit.

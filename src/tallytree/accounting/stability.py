@@ -4,7 +4,7 @@
 Laplace noise of scale b. A cell without records is left out. (Stability-based histogram: Bun, Nissim and Stemmer 2019;
 Boninsegna and Silvestri 2025, Theorem 8; here for m records per person, integer noise and its exact tail.)
 
-**Neighbours.** From D to D' cells lose at most m records in all and gain at most m, and under `"add_remove"` one or the
+**Neighbors.** From D to D' cells lose at most m records in all and gain at most m, and under `"add_remove"` one or the
 other does not happen; so counts move by at most Δ in all, Δ = m or 2m, which is the L1 sensitivity. Fewer records on
 either side, such as one that lies outside the hierarchy and is dropped, move counts by less: nothing below needs equal
 gains and losses, or all m of them.
@@ -59,8 +59,8 @@ class StableLevel:
 
     Attributes:
         level: its name.
-        sensitivity: of the level, all its nodes together, for one neighbouring change.
-        most_lost: m, the most records that one neighbouring change takes away.
+        sensitivity: of the level, all its nodes together, for one neighboring change.
+        most_lost: m, the most records that one neighboring change takes away.
         noise: the noise added to every cell that has records.
         threshold: t, the least noisy count that is published.
     """
@@ -155,7 +155,7 @@ def plan_stability(
         budget: what may be spent, with ε and δ.
         level: the name of the level.
         sensitivity: of its counts.
-        most_lost: m, the most records that one neighbouring change takes away.
+        most_lost: m, the most records that one neighboring change takes away.
         accounting: must be None: there is one proof.
         grid: rounds a scale up to one that the noise source draws.
 

@@ -1,4 +1,4 @@
-"""Audits: run a mechanism many times on neighbouring inputs and bound its privacy loss from below."""
+"""Audits: run a mechanism many times on neighboring inputs and bound its privacy loss from below."""
 
 from tallytree.audit.auditing import AuditResult, Subject, audit, audit_subject
 from tallytree.audit.confidence_bounds import clopper_pearson

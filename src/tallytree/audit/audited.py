@@ -115,7 +115,7 @@ def invariants_of(domain: SizesDomain) -> Invariants:
 
 
 def neighborhood_of(planned: PlannedCounts | PlannedSizes, tree: Tree) -> Neighborhood:
-    """What a release protects: which data sets are neighbours."""
+    """What a release protects: which data sets are neighbors."""
     terms = planned.terms
     relation, m = terms.relation, terms.max_contributions
     if isinstance(planned, PlannedCounts):

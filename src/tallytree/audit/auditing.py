@@ -1,4 +1,4 @@
-"""`audit`: run a mechanism many times on two neighbouring inputs, and bound its privacy loss from below."""
+"""`audit`: run a mechanism many times on two neighboring inputs, and bound its privacy loss from below."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ MIN_RUNS = 100
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What an audit found out about one mechanism on one pair of neighbouring inputs.
+    """What an audit found out about one mechanism on one pair of neighboring inputs.
 
     A bound that is above what is stated disproves the statement, at the given confidence. A bound below it proves
     nothing beyond these two inputs and these events.
 
     Attributes:
         mechanism: what was audited.
-        neighboring: the neighbouring relation.
+        neighboring: the neighboring relation.
         epsilon_stated: the ε that the budget grants.
         delta: the δ that goes with it; 0 for a pure budget.
         epsilon_lower: the loss ε is at least this.
@@ -100,14 +100,14 @@ class AuditResult:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What `audit_subject` audits: a plan, two neighbouring inputs, and how a run is published.
+    """What `audit_subject` audits: a plan, two neighboring inputs, and how a run is published.
 
     Attributes:
         name: in words.
-        neighboring: the neighbouring relation.
+        neighboring: the neighboring relation.
         plan: the noise of every measured level, and the budget that is said to cover it.
         before: the true statistics of the data.
-        after: those of its neighbour.
+        after: those of its neighbor.
         publisher: runs the mechanism; None to audit the measurements alone.
     """
 
@@ -139,11 +139,11 @@ class AuditArguments(NoiseTerms):
         Doc(
             "for counts the records of every leaf; for group sizes, for every leaf, the list of its groups' sizes. "
             "Where the numbers of groups are private, a size of 0 is a group that is not there, but can be in "
-            "the neighbour."
+            "the neighbor."
         ),
     ]
     neighbor: Annotated[
-        Any, Doc("the neighbouring input, in the same form; group i of a leaf is the same group in both.")
+        Any, Doc("the neighboring input, in the same form; group i of a leaf is the same group in both.")
     ]
     budget: Annotated[Budget, Doc("what the release is said to spend.")]
     _: KW_ONLY
@@ -200,7 +200,7 @@ def audit(arguments: AuditArguments) -> AuditResult:
         {arguments}
 
     Raises:
-        ValueError: a value that is out of range, or inputs that are not neighbours.
+        ValueError: a value that is out of range, or inputs that are not neighbors.
         TypeError: a value of the wrong kind.
 
     Example:

@@ -1,4 +1,4 @@
-"""Lower bounds on a privacy loss from how often an event happened under two neighbouring data sets.
+"""Lower bounds on a privacy loss from how often an event happened under two neighboring data sets.
 
 They hold for any event. With p the event's probability under one data set and q under the other:
 

@@ -55,7 +55,7 @@ class View:
 
     Attributes:
         before: int64 or float64 (runs, cells), under the data.
-        after: the same, under its neighbour.
+        after: the same, under its neighbor.
         labels: the cells' names.
         scores: scores known beforehand, beside those that are found in the runs.
     """
@@ -82,7 +82,7 @@ class Event:
         score: of the run.
         comparison: how the score compares with the value.
         value: see `comparison`.
-        likelier_after: whether the event is likelier under the neighbour than under the data.
+        likelier_after: whether the event is likelier under the neighbor than under the data.
     """
 
     score: Score

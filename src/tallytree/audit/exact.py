@@ -49,7 +49,7 @@ def exact_loss(plan: NoisePlan, pairs: Iterable[tuple[TrueStatistics, TrueStatis
 
     Args:
         plan: the noise of every measured level.
-        pairs: the true statistics of neighbouring data sets.
+        pairs: the true statistics of neighboring data sets.
     """
     found = {_distances(plan, _cells(plan, before), _cells(plan, after)) for before, after in pairs}
     return max((_loss(plan, distances) for distances in found), default=Fraction(0))
@@ -64,7 +64,7 @@ def worst_pair(
         plan: the noise of every measured level.
         tabulate: from a data set to its statistics; called once for each.
         before: int64 (pairs, places), the data sets, at least one.
-        after: int64 (pairs, places), their neighbours.
+        after: int64 (pairs, places), their neighbors.
     """
     distinct, places = np.unique(np.concatenate([before, after]), axis=0, return_inverse=True)
     first, second = places.reshape(2, -1)
@@ -93,7 +93,7 @@ def exact_delta(plan: NoisePlan, before: TrueStatistics, after: TrueStatistics, 
     Args:
         plan: the noise of every measured level, discrete Gaussian.
         before: the true statistics of a data set.
-        after: those of its neighbour.
+        after: those of its neighbor.
         epsilon: ε ≥ 0.
     """
     moved: Counter[tuple[int, float]] = Counter()

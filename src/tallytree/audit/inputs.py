@@ -1,4 +1,4 @@
-"""Small neighbouring inputs: checked, tabulated with the library's own statistics, and enumerated."""
+"""Small neighboring inputs: checked, tabulated with the library's own statistics, and enumerated."""
 
 from __future__ import annotations
 
@@ -107,13 +107,13 @@ def group_lists(given: Any, argument: str, domain: SizesDomain) -> list[IntArray
 
 @dataclass(frozen=True)
 class Neighborhood:
-    """What turns a data set into its neighbours: one person, with at most so much in so many places.
+    """What turns a data set into its neighbors: one person, with at most so much in so many places.
 
     Attributes:
-        relation: the neighbouring relation.
+        relation: the neighboring relation.
         max_contributions: m, the most records of one person.
         max_quantity: z, the most that one record adds to its group.
-        same_records: whether neighbours have equally many records, because their number is public.
+        same_records: whether neighbors have equally many records, because their number is public.
         groups: how many groups with members every data set has, where that alone is public of their numbers.
         distinct: whether a person counts at most once in a place.
     """
@@ -126,7 +126,7 @@ class Neighborhood:
     distinct: bool = False
 
     def check(self, before: IntArray, after: IntArray) -> None:
-        """Refuse two data sets that one neighbouring change does not turn into each other.
+        """Refuse two data sets that one neighboring change does not turn into each other.
 
         Raises:
             ValueError: they are equal, or further apart than one person can make them, or without the public number of
@@ -161,7 +161,7 @@ class Neighborhood:
                 )
 
     def of(self, records: IntArray) -> IntArray:
-        """Every neighbour of a data set, int64 (neighbours, places).
+        """Every neighbor of a data set, int64 (neighbors, places).
 
         At most m records leave and, under change_one, at most m others come. Adding is the mirror image of removing.
         """

@@ -98,7 +98,7 @@ class Case(Audited):
         confidence: float = DEFAULT_CONFIDENCE,
         seed: int | None = None,
     ) -> AuditResult:
-        """Enumerate all neighbouring inputs, take the pair with the largest exact loss, and audit it."""
+        """Enumerate all neighboring inputs, take the pair with the largest exact loss, and audit it."""
         planned, inputs = self.plan()
         neighborhood = neighborhood_of(planned, self.tree)
         data = self._data_sets(

@@ -49,7 +49,7 @@ def worst_stable_pair(
         plan: the level's noise and threshold.
         tabulate: from a data set to its statistics; called once for each.
         before: the data sets, at least one.
-        after: their neighbours.
+        after: their neighbors.
     """
     distinct, places = np.unique(np.concatenate([before, after]), axis=0, return_inverse=True)
     cells = [_counts(plan, tabulate(each)) for each in distinct]

@@ -34,8 +34,8 @@ class LeastSquares(CountsMechanism):
     x ≥ 0 that add up and minimise Σ (x − noisy)²/variance over *all levels so far* are found, exactly. So the
     measurements of a node's descendants correct the node's count. Given those counts, the next level is pruned as in
     `TopDown`: the children that IntOpt (Boninsegna and Silvestri 2025) leaves positive are kept. The others are 0,
-    their descendants are never measured, and they do not enter the fit, so that there are no more false positives than
-    in `TopDown`. All of this is computed from noisy measurements and public metadata, so it costs no privacy.
+    their descendants are never measured, and they do not enter the fit, so that there are no more false discoveries
+    than in `TopDown`. All of this is computed from noisy measurements and public metadata, so it costs no privacy.
 
     `std_dev` of a count is the standard deviation of the least-squares estimate without the constraint x ≥ 0 and
     without pruning (Hay et al. 2010). Near zero the error is smaller, and not symmetric. With a `sparsity` it is not
@@ -44,7 +44,7 @@ class LeastSquares(CountsMechanism):
     Args:
         sparsity: κ, for sparse data. In the end every leaf that is not 0 costs κ² in the sum of squares, and a leaf is
             kept if the measurements of the leaf and its ancestors outweigh this cost (`solvers.sparse_support`). 0
-            keeps all; 3 halves the false positives of the paper's sparse data at ε = 1 (`docs/counts.md`). Use it for
+            keeps all; 3 halves the false discoveries of the paper's sparse data at ε = 1 (`docs/counts.md`). Use it for
             sparse data only: a true count that is small compared to the noise is set to 0 too, and its siblings get its
             part of the parent's count.
         largest_fit: the most nodes that are fitted at once. Beyond it, counts stay as projected family by family, as in

@@ -15,7 +15,7 @@ from tallytree.measurements import Measures, Statistic
 class StabilityHistogram(CountsMechanism):
     """Publish the leaf cells whose noisy count reaches a threshold; inner levels are sums of them.
 
-    Noise is added to cells with records only, so every published cell has records: there are no false positives. Time
+    Noise is added to cells with records only, so every published cell has records: there are no false discoveries. Time
     and memory grow with the number of records, not with the number of cells. Cells with few records are left out, and
     sums are too small by the records in them (Boninsegna and Silvestri 2025, Theorem 8 and section 5).
 

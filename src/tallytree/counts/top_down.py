@@ -44,7 +44,7 @@ class TopDown(CountsMechanism):
         sparsity: κ. Of every family, the children whose noisy value is above κ standard deviations of the noise are
             kept, and in any case the child with the largest one. While the sum of those kept is below the parent's
             count by more than κ standard deviations, the next largest positive child is kept too. 0 keeps all children.
-            `LeastSquares(sparsity=…)` has fewer false positives and a smaller error.
+            `LeastSquares(sparsity=…)` has fewer false discoveries and a smaller error.
 
     Raises:
         ValueError: an unknown projection, or a sparsity that is negative or not finite.

@@ -149,7 +149,7 @@ def _draw(rng: np.random.Generator, weight: FloatArray, begin: IntArray, end: In
     ends = np.concatenate([[0.0], np.cumsum(weight)])
     position = ends[begin] + rng.random(len(begin)) * (ends[end] - ends[begin])
     drawn = np.searchsorted(ends, position, side="right") - 1
-    within: IntArray = np.clip(drawn, begin, end - 1)  # a rounded sum may fall on the neighbour
+    within: IntArray = np.clip(drawn, begin, end - 1)  # a rounded sum may fall on the neighbor
     return within
 
 

@@ -35,12 +35,12 @@ PUBLIC_TREE = Doc(
     hint="give the public tree: hierarchy: {path: areas.parquet, levels: [state]}",
 )
 BUDGET = Doc(
-    "what may be spent. Pure ε: discrete Laplace noise. With δ or ρ: discrete Gaussian noise (but see "
-    "`tallytree.counts.StabilityHistogram`).",
+    "what may be spent. Pure ε: discrete Laplace noise. With δ or ρ: discrete Gaussian noise.",
     hint="give epsilon (with or without delta) or rho: budget: {epsilon: 1.0}",
 )
 COUNTS_MECHANISM = Doc(
-    "how noisy measurements become counts, one of `tallytree.counts`; `LeastSquares()` by default.",
+    "how noisy measurements become counts, one of `tallytree.counts`; `LeastSquares()` by default. "
+    "(`StabilityHistogram()` has Laplace noise, with δ too.)",
     hint="give its name, and options if any: mechanism: {name: ...}",
 )
 
@@ -206,6 +206,13 @@ class SizesArguments(SharedArguments):
     ]
     budget: Annotated[Budget, BUDGET]
     _: KW_ONLY
+    max_contributions: Annotated[
+        int,
+        Doc(
+            "the most records of one person. It is assumed, not enforced.",
+            hint="the most records of one person",
+        ),
+    ] = 1
     group: Annotated[
         str | None,
         Doc(

@@ -42,7 +42,7 @@ def noise_plan(
     """The noise of every measured level, with the sensitivity of what is measured there.
 
     Args:
-        terms: the neighbouring relation, the contribution bound, and how the budget is split and accounted for.
+        terms: the neighboring relation, the contribution bound, and how the budget is split and accounted for.
         budget: what may be spent.
         statistics: what is measured at each measured level, root first.
         tree: the public tree.
@@ -127,6 +127,8 @@ def chosen_engine(given: object) -> Engine:
     """
     if given is None:
         return Local()
+    if isinstance(given, type):
+        raise TypeError(f"engine: {given.__name__} is a class; write {given.__name__}()")
     if not isinstance(given, Engine):
         raise TypeError(f"engine: {type(given).__name__} must be one of tallytree.engines, for instance Local()")
     return given
@@ -138,7 +140,7 @@ def warn_caller(message: str) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, stacklevel=level - 1)
+    warnings.warn(message, stacklevel=level)
 
 
 def _ledger(given: Ledger | str | os.PathLike[str]) -> Ledger:

@@ -1,7 +1,7 @@
 """The post-processing of M_c^ch: one isotonic regression over all sizes and all leaves (Fioretto et al. 2021, 9.2.3).
 
 The chain visits, size by size, the hierarchy in post-order. On it every level's running sums are monotone, and an inner
-node's equals that of its last leaf (in tails: of its first one), so that equal neighbours merge into one weighted cell
+node's equals that of its last leaf (in tails: of its first one), so that equal neighbors merge into one weighted cell
 and Model 3 is an isotonic regression with one cell per size and leaf.
 """
 

@@ -32,7 +32,7 @@ class RowRuns(NamedTuple):
     offsets: IntArray
     """(rows + 1,) where each row's runs begin."""
     value: IntArray
-    """Each run's value, rounded; two neighbouring runs may round to the same value."""
+    """Each run's value, rounded; two neighboring runs may round to the same value."""
     length: IntArray
     """The number of cells with exactly this value before rounding, |block| in Kuo 5.1.1."""
 

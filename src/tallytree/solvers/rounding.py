@@ -1,4 +1,4 @@
-"""Controlled rounding of histograms over a hierarchy: every count and every sum goes to one of its two neighbours.
+"""Controlled rounding of histograms over a hierarchy: every count and every sum goes to one of its two neighbors.
 
 Source: Cox & Ernst 1982 and Cox 1987 (controlled rounding as an integral flow), for rows against a laminar family of
 column sums; cycles are cancelled one by one.

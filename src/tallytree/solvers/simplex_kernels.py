@@ -168,5 +168,5 @@ def simplex_threshold(v: FloatArray, total: int, guess: float) -> float:
         if count == before or (turn > 1 and count > before):
             break
         before = count
-    # Rounding can push t over the greatest entry, never beyond its neighbour on the line of doubles.
+    # Rounding can push t over the greatest entry, never beyond its neighbor on the line of doubles.
     return float(min(t, np.nextafter(v.max(), -np.inf)))

@@ -60,7 +60,9 @@ def _unknown_key(document: Document, statistic: str, path: KeyPath) -> str:
     if top:
         other = next((name for name, spec in SPECS.items() if key in spec.model_fields), None)
         if other:
-            return f"is a key for {other}, not for {statistic}"
+            needed = next((name for name in SPECS[statistic].tables if name not in document.data), None)
+            hint = "leave it out" if needed is None else f"use {needed}"
+            return f"is a key for {other}, not for {statistic}; {hint}"
     if path[:-1] == ("mechanism",):
         return f"unknown key; options of a mechanism go under options: {{name: …, options: {{{key}: …}}}}"
     return f"unknown key; the keys here are {', '.join(fields)}"

@@ -310,7 +310,7 @@ class Dyadic:
             yield (1 << bits) - high, (1 << bits) - low
 
 
-def test_where_no_precision_tells_a_floor_both_neighbours_are_left_open():
+def test_where_no_precision_tells_a_floor_both_neighbors_are_left_open():
     table = tabulate(Dyadic(), 8)
     for word in (63, 64, 127, 128, 191, 192, 255):
         assert drawn(table, word) is None

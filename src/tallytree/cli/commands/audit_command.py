@@ -26,7 +26,7 @@ def audit(
 ) -> None:
     """Test whether mechanisms lose more privacy than they state.
 
-    Every mechanism runs many times on small neighbouring inputs. The exit code is 1 if any lost more than it stated.
+    Every mechanism runs many times on small neighboring inputs. The exit code is 1 if any lost more than it stated.
     No data is read. An audit takes minutes.
     """
     with errors_in_one_line(debug=context.obj):

@@ -60,7 +60,7 @@ def opened(key: bytes) -> Iterator[KeyWords]:
 def cell_words(key: KeyWords, cells: NDArray[np.int64], blocks: NDArray[np.uint64], words: NDArray[np.uint64]) -> None:
     """Write the main stream's word of each cell.
 
-    `blocks` is scratch for cells.size + LANES numbers. A block is made once for neighbours that share it. `words` has
+    `blocks` is scratch for cells.size + LANES numbers. A block is made once for neighbors that share it. `words` has
     room for a multiple of LANES·8, of which what follows the cells' own is of no meaning.
     """
     if cells.size == 0:

@@ -1,9 +1,9 @@
 """Contribution bounding: which records of a person count where the person has more than m.
 
 Of every person at most m records count. Which ones is a function of a key and of that person's records alone, so data
-sets that differ in one person's records differ in that person's kept records and in no other's: neighbouring data sets
-stay neighbouring, whatever the key is (`accounting.sensitivity`). The choice depends on nothing else: not on the
-position of a row or its neighbours, not on the order in which an engine or its threads read rows, not on their number.
+sets that differ in one person's records differ in that person's kept records and in no other's: neighboring data sets
+stay neighboring, whatever the key is (`accounting.sensitivity`). The choice depends on nothing else: not on the
+position of a row or its neighbors, not on the order in which an engine or its threads read rows, not on their number.
 
 A person's records are grouped by cell (a combination of leaves: nothing else of a record is counted, so nothing else of
 its content matters), and the cells are put in the order of the first 60 bits of
