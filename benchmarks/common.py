@@ -97,7 +97,7 @@ class Timed:
 
 def taxi(data: Path, largest: int) -> Data:
     rows = pq.read_table(data / "taxi_2013_manhattan.parquet")
-    path = ["half", "neighborhood"]
+    path = ["half", "neighbourhood"]
     return Data(rows, rows.group_by(path).aggregate([]), path, largest, smallest=0)
 
 

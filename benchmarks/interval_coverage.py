@@ -98,8 +98,8 @@ def planned(name: str, mechanism: Any, chosen: Any, seed: int) -> Any:
     options = {"neighboring": "change_one", "mechanism": mechanism, "seed": seed}
     if name == "taxi":
         table = pq.read_table(data / "taxi_2013_manhattan.parquet")
-        leaves = table.select(["half", "neighborhood"]).group_by(["half", "neighborhood"]).aggregate([])
-        tree = tt.Hierarchy.from_table(leaves, ["half", "neighborhood"])
+        leaves = table.select(["half", "neighbourhood"]).group_by(["half", "neighbourhood"]).aggregate([])
+        tree = tt.Hierarchy.from_table(leaves, ["half", "neighbourhood"])
         options |= {"neighboring": "add_remove", "size": "size", "groups": "groups"}
         return plan_group_sizes(SizesArguments(table, tree, tt.Budget(epsilon=chosen.epsilon), **options))
     if name in ("commutes", "municipalities"):

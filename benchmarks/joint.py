@@ -26,7 +26,7 @@ from tallytree.sizes.joint import Joint
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 MECHANISMS = {"Joint": Joint(), "Matching": Matching(), "Bottom-up": BottomUp()}
 BASELINES = {"Independent": Independent(), "Mean consistency": MeanConsistency()}
-PUBLISHED = {"all": 10_547, "half": 5_431.5, "neighborhood": 1_601.8}
+PUBLISHED = {"all": 10_547, "half": 5_431.5, "neighbourhood": 1_601.8}
 
 
 def compare(name: str, data: Data, epsilons: Sequence[float], runs: int, **further: Any) -> None:
@@ -43,7 +43,7 @@ def compare(name: str, data: Data, epsilons: Sequence[float], runs: int, **furth
 
 def splits(data: Data, runs: int) -> None:
     print(f"\n### Taxi, epsilon = 1, K = {data.largest:,}, splits of the budget, {runs} runs\n")
-    print("| split | all | half | neighborhood | seconds | below the published figures by |")
+    print("| split | all | half | neighbourhood | seconds | below the published figures by |")
     print("| --- | --- | --- | --- | --- | --- |")
     levels = data.hierarchy.levels
     for shares in ((1, 1, 1), (0.25, 0.25, 0.5), (0.2, 0.25, 0.55), (0.2, 0.2, 0.6), (0.1, 0.1, 0.8)):

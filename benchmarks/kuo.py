@@ -7,7 +7,7 @@ add_remove. K is 100,000 for census data, as in the paper, and 20,000 for taxi. 
 the others are generated to look like it (docs/datasets.md), `housing` for the paper's "synthetic".
 
 * table3: the root alone, each estimator. The isotonic regression of sorted sizes is in L2, that of tail counts in L1.
-* table4: three levels (country, state, county; Manhattan, half, neighborhood): bottom-up and matching. The paper
+* table4: three levels (country, state, county; Manhattan, half, neighbourhood): bottom-up and matching. The paper
   says that its experiments with three levels have the West Coast as root (`--west-coast`); its figures are those of
   the country.
 * memory: housing, 240.9 million groups, each mechanism in a process of its own.

@@ -73,9 +73,9 @@ def root_estimators(data: Path, runs: int) -> None:
 def taxi_matching(data: Path, runs: int) -> None:
     """Kuo et al. 2018, Table 4: three levels, epsilon 1 in all."""
     print("\n## taxi, three levels, Matching cumulative, epsilon = 1 in all: mean earth mover's distance per node\n")
-    print("| K | all | half | neighborhood |\n| --- | --- | --- | --- |")
+    print("| K | all | half | neighbourhood |\n| --- | --- | --- | --- |")
     rows = pq.read_table(data / "taxi_2013_manhattan.parquet")
-    path = ["half", "neighborhood"]
+    path = ["half", "neighbourhood"]
     areas = tt.Hierarchy.from_table(rows.group_by(path).aggregate([]), path)
     for largest in (20_000, 100_000):
         distances = []

@@ -214,14 +214,14 @@ def flows_data(data: Path) -> tuple[pd.DataFrame, tt.Hierarchy]:
 
 def taxi_data(data: Path) -> tuple[pd.DataFrame, tt.Hierarchy]:
     """Manhattan taxis of Kuo et al. 2018, or groups of about their number and sizes."""
-    path = ["half", "neighborhood"]
+    path = ["half", "neighbourhood"]
     if (data / "taxi_2013_manhattan.parquet").exists():
         rows = pd.read_parquet(data / "taxi_2013_manhattan.parquet")
     else:
         random = np.random.default_rng(0)
         n = 360_872
-        rows = pd.DataFrame({"neighborhood": random.integers(0, 28, n), "size": random.geometric(1 / 363, n)})
-        rows["half"] = rows["neighborhood"] % 2
+        rows = pd.DataFrame({"neighbourhood": random.integers(0, 28, n), "size": random.geometric(1 / 363, n)})
+        rows["half"] = rows["neighbourhood"] % 2
         rows = rows.groupby([*path, "size"]).size().rename("groups").reset_index()
     return rows, tt.Hierarchy.from_table(rows[path].drop_duplicates(), path)
 

@@ -78,7 +78,7 @@ def test_the_total_is_kept_whatever_the_noise(areas, mechanism, neighboring):
     for level in release.levels:
         assert sum(release.table(level)["groups"].to_pylist()) == 11
     assert release.statement["invariants"] == ["the hierarchy", "the total number of groups with members"]
-    assert any("neighboring data sets have the same" in note for note in release.statement["notes"])
+    assert any("neighbouring data sets have the same" in note for note in release.statement["notes"])
 
 
 def test_without_any_public_number_the_total_is_noisy(areas):

@@ -48,9 +48,9 @@ def test_kuo_table_3_one_node(shared_data, data, estimator, norm, published):
 
 
 def taxi_distances(shared_data, mechanism, **options):
-    """Mean earth mover's distance per node of each level, root first: Manhattan, its halves, its neighborhoods."""
+    """Mean earth mover's distance per node of each level, root first: Manhattan, its halves, its neighbourhoods."""
     rows = pq.read_table(shared_data / "taxi_2013_manhattan.parquet")
-    path = ["half", "neighborhood"]
+    path = ["half", "neighbourhood"]
     areas = tt.Hierarchy.from_table(rows.group_by(path, use_threads=False).aggregate([]), path)
     distances = []
     for seed in SEEDS:
@@ -90,7 +90,7 @@ def test_the_joint_estimate_has_a_fifth_less_error_than_published_at_every_level
     """Measured: 5,689 / 3,450 / 1,631 with an even split, standard errors below 0.6 %; published in Table 4 (Matching):
     10,547 / 5,431.5 / 1,601.8."""
     assert (taxi_distances(shared_data, tt.sizes.Joint()) < [6_250, 3_750, 1_750]).all()
-    split = {"all": 0.25, "half": 0.25, "neighborhood": 0.5}
+    split = {"all": 0.25, "half": 0.25, "neighbourhood": 0.5}
     better = taxi_distances(shared_data, tt.sizes.Joint(), budget_split=split)
     assert (better < 0.8 * np.array([10_547, 5_431.5, 1_601.8])).all()
 

@@ -161,8 +161,8 @@ def test_a_release_much_larger_than_a_chunk_comes_back(tmp_path, monkeypatch):
 @pytest.mark.parametrize("mechanism", [tt.sizes.Matching(), tt.sizes.Matching("sorted")], ids=repr)
 def test_a_release_of_taxis_comes_back_whole(shared_data, tmp_path, mechanism):
     table = pq.read_table(shared_data / "taxi_2013_manhattan.parquet")
-    leaves = table.select(["half", "neighborhood"]).group_by(["half", "neighborhood"]).aggregate([])
-    tree = tt.Hierarchy.from_table(leaves, ["half", "neighborhood"])
+    leaves = table.select(["half", "neighbourhood"]).group_by(["half", "neighbourhood"]).aggregate([])
+    tree = tt.Hierarchy.from_table(leaves, ["half", "neighbourhood"])
     first = tt.release_group_sizes(
         table, tree, tt.Budget(epsilon=1), neighboring="add_remove", size="size", groups="groups", mechanism=mechanism
     )
