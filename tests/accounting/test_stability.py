@@ -148,6 +148,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("relation", "m", "budget"), CASES)
 def test_every_pair_of_neighbors_is_within_epsilon_and_delta_and_with_less_some_pair_is_not(relation, m, budget):
     """Enumerates what is released: the tables are sums of it."""

@@ -35,11 +35,11 @@ def counts(data=(3, 1, 0), neighbor=(3, 1, 1), budget=PURE, **changes):
 
 
 def one_of_each():
-    """Every case; all but the first of each mechanism and law of noise are slow."""
+    """Every case; all but the first of each mechanism are slow."""
     seen, made = set(), []
     for case in CASES:
         name = f"{case.name} {case.neighboring} m={case.max_contributions} {case.budget.kind}"
-        kind = type(case.mechanism), case.budget.kind == "pure"
+        kind = type(case.mechanism)
         made.append(pytest.param(case, id=name, marks=[pytest.mark.slow] if kind in seen else []))
         seen.add(kind)
     return made
@@ -163,6 +163,7 @@ def test_a_seed_makes_an_audit_reproducible():
     assert counts(seed=None).passed
 
 
+@pytest.mark.slow
 def test_group_sizes_and_flows_are_audited():
     grown = audit(
         tt.sizes.Matching(),

@@ -118,6 +118,7 @@ def test_half_the_scale_shows_in_the_releases_alone():
 # --- Noise that is used twice ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "budget",
     [PURE, pytest.param(ZCDP, marks=pytest.mark.slow), pytest.param(APPROXIMATE, marks=pytest.mark.slow)],
@@ -233,6 +234,7 @@ def test_the_chain_mechanism_at_its_true_sensitivity_passes_and_uses_all_that_it
     assert result.exact_epsilon == result.epsilon_stated == 1
 
 
+@pytest.mark.slow
 def test_the_published_noise_of_the_chain_is_honest_where_the_library_draws_it():
     """The plan has the paper's noise and the ε that it truly spends, and the audit finds no more than that."""
     published = tt.sizes.Chain(calibration="as_published")

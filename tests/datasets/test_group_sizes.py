@@ -85,6 +85,7 @@ def test_rows_are_valid(name):
     assert paths.join(groups.leaves, levels, join_type="left anti").num_rows == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GENERATORS)
 def test_the_seed_decides(name):
     generate = GENERATORS[name]

@@ -45,6 +45,7 @@ def test_the_country_has_the_census_numbers_of_areas():
     assert [tree.size(depth) for depth in range(6)] == [1, 20, 107, 8_092, 52_000, 362_292]
 
 
+@pytest.mark.slow
 def test_commutes_between_municipalities_are_as_many_as_the_papers():
     flows = italy.od_flows("municipality")
     assert flows.n_trips == 28_805_440

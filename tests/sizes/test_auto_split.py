@@ -84,6 +84,7 @@ def losses(first_child, std_devs, share, power, groups, cells):
     return worst
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [1, 2])
 @pytest.mark.parametrize("scale", [1.0, 25.0, 200.0, 2_000.0])
 @pytest.mark.parametrize("groups_per_leaf", [None, [1, 1, 1, 1, 1, 1], [1_000, 3, 0, 40, 500, 0], [0] * 6])

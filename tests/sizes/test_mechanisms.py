@@ -174,6 +174,7 @@ def distance_to_measurements(released):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("invariants", ["total", "none"])
 @pytest.mark.parametrize("solver", ["cost_table", "constraint_program", "mip"])
 def test_the_papers_ways_lead_to_the_same_distance(release_sizes, solver, invariants):

@@ -31,6 +31,7 @@ chains = st.integers(1, 6).flatmap(
 )
 
 
+@pytest.mark.slow
 @more
 @given(chains, st.integers(-1, 2), st.integers(2, 5), st.booleans())
 def test_the_chain_is_optimal_by_brute_force(chain, lower, upper, fixed):

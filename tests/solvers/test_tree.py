@@ -134,6 +134,7 @@ def test_weights_that_differ_in_the_last_bit_are_told_apart():
         assert not is_optimal([-1, 0, 0], [0, 10, 10], [19, *x[:0:-1]], [0, *w], total=19)
 
 
+@pytest.mark.slow
 @some
 @given(st.lists(st.tuples(st.integers(-9, 20), st.floats(0.01, 100)), min_size=1, max_size=40), st.integers(0, 99))
 def test_a_star_is_the_projection_on_a_simplex(entries, total):

@@ -69,6 +69,7 @@ def test_200_000_nodes_of_any_shape(kind, total):
         assert is_optimal(parent, y, x, weights, total=total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("leaf", "inner"), [(-3, 1), (-2, 1), (-1, 0), (5, -9), (-30, 7)])
 @pytest.mark.parametrize("total", [None, 30_000])
 def test_what_one_leaf_sets_off_along_a_path_does_not_take_a_sweep_per_leaf(leaf, inner, total):

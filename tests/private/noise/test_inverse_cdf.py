@@ -156,6 +156,7 @@ def test_a_table_decides_a_narrow_word_if_and_only_if_it_decides_the_draw(law, b
         assert drawn(table, word) == true_draw(law, word, bits)
 
 
+@pytest.mark.slow
 @any_law_the_longest_slow
 def test_all_narrow_words_and_their_continuations_make_the_mass_function(law):
     """All 2^8 words, and after those left open all 2^8 more: what is still open is all that may be missing."""

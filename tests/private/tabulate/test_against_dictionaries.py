@@ -235,6 +235,7 @@ def test_group_sizes_are_sums_of_quantities_each_cut(data: st.DataObject, most: 
     assert found == oracle
 
 
+@pytest.mark.slow
 @given(st.data(), st.integers(0, 3), st.integers(0, 3))
 @relaxed
 def test_group_rows_add_up(data: st.DataObject, smallest: int, span: int) -> None:

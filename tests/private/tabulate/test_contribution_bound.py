@@ -130,6 +130,7 @@ def test_of_every_person_min_of_m_and_all_records_are_kept(rows: list[Row], most
         assert sum(n for (who, _), n in found.items() if who == person) == min(most, leaves.total())
 
 
+@pytest.mark.slow
 @given(rows_of_people, st.integers(1, 5), st.booleans(), st.randoms(use_true_random=False), st.data())
 @relaxed
 def test_neither_rows_order_nor_their_splitting_nor_threads_nor_files_have_a_say(

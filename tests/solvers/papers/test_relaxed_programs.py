@@ -28,6 +28,7 @@ def test_every_quadratic_solver_reaches_the_optimum(solver, total):
     assert optimality_gap(x, parent, noisy, weights, total) <= 1e-5 * scale
 
 
+@pytest.mark.slow
 @some
 @given(trees(10, least=-20, largest=40), st.one_of(st.none(), st.integers(1, 60)))
 def test_the_relaxation_costs_at_most_as_much_as_the_integers_and_rounds_to_near_them(tree, total):
