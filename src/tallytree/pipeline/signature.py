@@ -34,6 +34,8 @@ def takes(
     """
 
     def decorate(function: Callable[[Arguments], Result]) -> Callable[P, Result]:
+        """The public function of one that takes its arguments as one object."""
+
         def public(*args: P.args, **kwargs: P.kwargs) -> Result:
             try:
                 given = arguments(*args, **kwargs)
