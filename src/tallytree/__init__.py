@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tallytree import counts, engines, sizes, solvers
-    from tallytree.api import release_counts, release_flows, release_group_sizes
+    from tallytree.api import new_secret, release_counts, release_flows, release_group_sizes
     from tallytree.budget import Budget
     from tallytree.errors import BudgetExceeded
     from tallytree.hierarchy import Hierarchy
@@ -25,6 +25,7 @@ _MODULE_OF = {
     "Hierarchy": "tallytree.hierarchy",
     "Product": "tallytree.product",
     "Release": "tallytree.release",
+    "new_secret": "tallytree.api",
     "reconcile_group_sizes": "tallytree.postprocess.reconcile_sizes",
     "release_counts": "tallytree.api",
     "release_flows": "tallytree.api",
@@ -41,6 +42,7 @@ __all__ = [
     "Release",
     "counts",
     "engines",
+    "new_secret",
     "reconcile_group_sizes",
     "release_counts",
     "release_flows",

@@ -6,6 +6,8 @@ or the audit needs them too, in `tallytree.terms`. `takes` makes the signatures 
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from tallytree.pipeline import (
@@ -18,6 +20,7 @@ from tallytree.pipeline import (
     plan_group_sizes,
 )
 from tallytree.pipeline.arguments import SharedArguments
+from tallytree.pipeline.release_keys import make_secret
 from tallytree.pipeline.signature import takes
 from tallytree.release import Release
 
@@ -100,3 +103,20 @@ def _released(planned: Planned[Any, Any]) -> Release:
     release = planned.run()
     planned.finish()
     return release
+
+
+def new_secret(path: str | os.PathLike[str]) -> Path:
+    """Make a file with a new secret, readable by its owner alone (mode 0600); see the argument `secret`.
+
+    Args:
+        path: where to; nothing may be there yet.
+
+    Returns:
+        The file's path.
+
+    Raises:
+        FileExistsError: something is there; a secret is never overwritten.
+        OSError: the file cannot be made.
+        TypeError: not a path.
+    """
+    return make_secret(path)

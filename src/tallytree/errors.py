@@ -8,6 +8,13 @@ ARGUMENT = re.compile(r"[a-z_]+(?=: |\[| \()")
 """How the library's own messages begin: the argument, then its value or its remedy."""
 
 
+SPENT = "ledger: the budget of this release is spent"
+"""How the note begins that an error after the payment carries."""
+
+KEPT = "fallback: the release "
+"""How the note begins that says where a release was kept whose folder could not be written."""
+
+
 class BudgetExceeded(RuntimeError):  # noqa: N818  (a fixed public name)
     """Something would spend more privacy budget than was granted; nothing was drawn."""
 

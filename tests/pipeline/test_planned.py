@@ -41,11 +41,15 @@ def test_a_copy_of_a_planned_release_is_not_run_whatever_was_replaced(tmp_path, 
 
 def test_no_noise_is_made_for_another_release_than_the_ledger_would_record(tmp_path):
     planned, dear = planned_counts(tmp_path), planned_counts(tmp_path, max_contributions=3)
-    other_terms = dataclasses.replace(planned.arguments, max_contributions=3)
-    seeded = dataclasses.replace(planned.arguments, seed=1)
-    for plan, terms in ((dear.plan, dear.terms), (planned.plan, other_terms), (planned.plan, seeded)):
+    changed = (
+        {"plan": dear.plan, "arguments": dear.arguments},
+        {"arguments": dataclasses.replace(planned.arguments, max_contributions=3)},
+        {"arguments": dataclasses.replace(planned.arguments, run="Monday")},
+        {"arguments": dataclasses.replace(planned.arguments, on_unknown="drop")},
+    )
+    for changes in changed:
         with pytest.raises(tt.BudgetExceeded, match="changed after its place in the ledger was planned"):
-            paid_noise(planned.account, plan, terms, "asked", bytes(32))
+            paid_noise(dataclasses.replace(planned, **changes), "asked", bytes(32))
     assert not (tmp_path / "ledger").exists()
 
 

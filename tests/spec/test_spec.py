@@ -92,9 +92,9 @@ def test_the_ledger_is_beside_the_spec_unless_another_is_given(folder, tmp_path,
     account = spec.plan().account
     assert (account.ledger.path, account.posting.dataset) == (folder / "books.db", "people")
     assert (account.posting.unit, account.posting.loss.epsilon) == ("membership", 1)
-    other = spec.recorded_in("other.db", "homes").plan().account
+    other = spec.with_options(ledger="other.db", dataset="homes").plan().account
     assert (other.ledger.path, other.posting.dataset) == (tmp_path / "other.db", "homes")
-    assert spec.recorded_in().plan().account.ledger.path == folder / "books.db"
+    assert spec.with_options().plan().account.ledger.path == folder / "books.db"
     assert load_spec(write(folder, GROUP_SIZES)).plan().account is None
 
 
@@ -103,7 +103,7 @@ def test_a_ledger_that_is_none_is_named_with_its_line_unless_it_was_given_elsewh
     with pytest.raises(SpecError, match=r"line 9, ledger: '.*' is not a tallytree"):
         spec.check()
     with pytest.raises(SpecError, match=r"release.yaml: ledger: '.*' is not a tallytree ledger"):
-        spec.recorded_in(ledger=folder / "areas.parquet").check()
+        spec.with_options(ledger=folder / "areas.parquet").check()
 
 
 def test_a_release_names_its_tables_as_the_spec_does(folder, tmp_path):

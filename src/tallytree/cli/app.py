@@ -18,6 +18,7 @@ from tallytree.cli.commands.demo_command import demo
 from tallytree.cli.commands.ledger_and_limit import limit, show_ledger
 from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
 from tallytree.cli.commands.release_and_check import check, release
+from tallytree.cli.commands.secret_command import secret
 
 app = typer.Typer(
     name="tallytree",
@@ -55,6 +56,7 @@ app.command()(reconcile)
 app.command("error")(show_errors)
 app.command("ledger")(show_ledger)
 app.command()(limit)
+app.add_typer(secret, name="secret")
 app.command()(demo)
 app.command()(audit)
 

@@ -21,16 +21,24 @@ def errors_in_one_line(*, debug: bool) -> Iterator[None]:
     """
     try:
         yield
-    except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
+    except KeyboardInterrupt as interruption:
+        typer.echo(f"interrupted{_notes(interruption)}", err=True)
         raise typer.Exit(130) from None
     except BrokenPipeError:
         raise  # the reader of our output has closed it; typer exits quietly
     except Exception as error:  # noqa: BLE001 (every error becomes one line)
         if debug:
             typer.echo(traceback.format_exc(), err=True, nl=False)
-        typer.secho(f"error: {in_one_line(_message(error))}", fg=typer.colors.RED, err=True)
+        typer.secho(f"error: {in_one_line(_message(error))}{_notes(error)}", fg=typer.colors.RED, err=True)
         raise typer.Exit(1) from None
+
+
+def _notes(error: BaseException) -> str:
+    """What the library has added to an error: that the budget is spent, or where the release is."""
+    from tallytree.errors import KEPT, SPENT
+
+    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith((SPENT, KEPT))]
+    return "".join(f"; {in_one_line(note)}" for note in notes)
 
 
 def in_one_line(message: str) -> str:

@@ -9,6 +9,49 @@ import typer
 
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="The spec; docs/spec.md explains its keys.")]
 OutFolder = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to make; it must not exist yet.")]
+ReleaseFolder = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="The folder to make; --if-exists says what if it exists.")
+]
+IfExistsOption = Annotated[
+    str,
+    typer.Option(
+        metavar="error|skip|replace",
+        help="If DIR exists: an error; nothing to do, if it holds the run named by --run; or the new release takes its "
+        "place.",
+    ),
+]
+FallbackOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="A folder to keep the release in if --out cannot be written in the end; by default among the temporary "
+        "files.",
+    ),
+]
+RunOption = Annotated[
+    str | None, typer.Option("--run", metavar="NAME", help="The name of the release, such as the day it is about.")
+]
+SecretOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--secret",
+        metavar="FILE",
+        envvar="TALLYTREE_SECRET_FILE",
+        help="The publisher's secret, of `tallytree secret new`: with it a run can be repeated free of charge.",
+    ),
+]
+OnChangedOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="error|charge",
+        help="If the ledger has the run with other records or another plan: an error, or a new, charged release.",
+    ),
+]
+ApprovedByOption = Annotated[str | None, typer.Option(metavar="NAME", help="For the ledger: who approved it.")]
+ReasonOption = Annotated[str | None, typer.Option(metavar="TEXT", help="For the ledger: why.")]
+TicketOption = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="For the ledger: a reference, such as a ticket.")
+]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Write every table as CSV too.")]
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger, a file; docs/ledger.md explains it.")]
 LedgerOption = Annotated[

@@ -10,17 +10,18 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from tallytree.budget import Budget
 from tallytree.counts import CountsMechanism
 from tallytree.hierarchy import Hierarchy
-from tallytree.ledger import Ledger
+from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
 from tallytree.private.engines import Engine
+from tallytree.private.noise.secret import read_secret
 from tallytree.product import Product
 from tallytree.sizes import PrivateMaximum, SizesMechanism
 from tallytree.terms import Doc, Invariants, Terms
-from tallytree.validate import column, integer
+from tallytree.validate import choice, column, integer
 
 TableArgument: TypeAlias = Annotated[Any, "table"]
 """A path or glob (Parquet, CSV), a pandas or polars data frame, a pyarrow table, or a DuckDB relation."""
@@ -71,7 +72,67 @@ class SharedArguments(Terms):
             hint="give the data set's name in the ledger",
         ),
     ] = None
+    run: Annotated[
+        str | None,
+        Doc(
+            "a name for the release, such as the day that it is about. The ledger admits a run of a data set once; "
+            "with a `secret` the same run can be repeated.",
+            hint='name the run, such as "2026-11-22"',
+        ),
+    ] = None
+    secret: Annotated[
+        str | os.PathLike[str] | None,
+        Doc(
+            "a file with the publisher's secret, made by `tallytree secret new`. The keys are then derived from it, "
+            "the data set, the run and the plan: the same run on the same records makes the same release and costs "
+            "nothing more. It needs `run`, `ledger` and `dataset`.",
+            hint="give the path of the secret that `tallytree secret new` made",
+        ),
+    ] = None
+    on_changed: Annotated[
+        OnChanged,
+        Doc(
+            'where the ledger has the run already, but with another plan or other records: `"error"`, or `"charge"` to '
+            "make it a new release and charge it as one.",
+            hint="error, or charge a changed run as a new release",
+        ),
+    ] = "error"
+    approved_by: Annotated[str | None, Doc("for the ledger: who approved the release.")] = None
+    reason: Annotated[str | None, Doc("for the ledger: why it is made.")] = None
+    ticket: Annotated[str | None, Doc("for the ledger: a reference, such as the number of a ticket.")] = None
     progress: Annotated[bool, Doc("show a progress bar on standard error.")] = False
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            ValueError, TypeError: a value that cannot be used, or options that do not go together.
+            OSError: the secret cannot be read.
+        """
+        super().__post_init__()
+        choice(self.on_changed, "on_changed", get_args(OnChanged))
+        if self.dataset is not None:
+            object.__setattr__(self, "dataset", checked_name(self.dataset))
+        if self.run is not None:
+            object.__setattr__(self, "run", checked_run(self.run))
+        if self.on_changed == "charge" and self.run is None:
+            raise ValueError('on_changed: "charge" is about a run that is repeated; name it with run, or leave it out')
+        for name in ("approved_by", "reason", "ticket"):
+            if getattr(self, name) is not None and self.ledger is None:
+                raise ValueError(f"{name}: it is kept in the ledger; give the ledger too, or leave it out")
+        if self.secret is not None:
+            self._check_secret()
+
+    def _check_secret(self) -> None:
+        """Refuse a secret that would have no effect, or that cannot be read."""
+        if self.seed is not None:
+            raise ValueError("secret: a seed makes a release that is not private; give the secret or the seed")
+        if self.noise == "opendp":
+            raise ValueError('secret: OpenDP draws from the operating system and takes no key; use noise="keyed"')
+        for name in ("run", "ledger", "dataset"):
+            if getattr(self, name) is None:
+                raise ValueError(f"secret: it makes a run repeatable, which needs {name}; give it, or leave secret out")
+        read_secret(self.secret)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -1,9 +1,9 @@
 """A planned release, and its run: tabulate, record in the ledger, measure, reconcile.
 
 The order of `Planned.run` is what keeps noise safe. The true statistics are complete before the noise key exists, and
-the key is bound to a digest of them and to the spec: the same noise never meets different statistics. The ledger
-records the release after the statistics are complete, so that refused records spend nothing, and before the noise
-source is made.
+the key is bound to a digest of them and to the spec (`release_keys`): the same noise never meets different statistics.
+The ledger records the release after the statistics are complete, so that refused records spend nothing, and before the
+noise source is made.
 """
 
 from __future__ import annotations
@@ -11,22 +11,24 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
 from tallytree.accounting import Plan, StabilityPlan
 from tallytree.accounting.sensitivity import largest_size_sensitivity, level_sensitivities
 from tallytree.accounting.spending import Loss
-from tallytree.errors import BudgetExceeded
+from tallytree.errors import SPENT, BudgetExceeded
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.ledger import Account
 from tallytree.measurements import Measurement, Statistic
 from tallytree.pipeline.arguments import SharedArguments
 from tallytree.pipeline.progress import level_progress
+from tallytree.pipeline.release_keys import keyed_digest, noise_key, plan_digest
 from tallytree.private.engines import Engine
-from tallytree.private.noise import entropy
 from tallytree.private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.product import Product
 from tallytree.release import LevelTable, Release
@@ -145,19 +147,44 @@ class Planned(ABC, Generic[T, M]):
         asked = canonical(spec, statement)
         self._check_room()
         true = self.tabulate()
-        with level_progress(self.options.progress, self.plan.levels) as on_measure:
-            source = paid_noise(self.account, self.plan, self.terms, asked, true.digest())
+        with self.telling_what_is_spent(), level_progress(self.options.progress, self.plan.levels) as on_measure:
+            source, release_id = paid_noise(self, asked, true.digest())
             made = self.reconcile(true, source, on_measure)
-        statement |= made.about
-        if made.maximum:
-            statement["maximum"] |= made.maximum
-        measured = measurement_tables(self.tree, made.taken, self.measured_column)
-        return Release(statement, spec | self.table_names(), made.tables, measured, self.tree)
+            statement |= made.about
+            if made.maximum:
+                statement["maximum"] |= made.maximum
+            statement["release"] = {"id": release_id, "run": self.options.run, "plan": self.plan_digest}
+            measured = measurement_tables(self.tree, made.taken, self.measured_column)
+            return Release(statement, spec | self.table_names(), made.tables, measured, self.tree)
 
     def finish(self) -> None:
         """Note in the ledger that the release was handed over, or saved."""
         if self.account is not None:
             self.account.finish()
+
+    @contextmanager
+    def telling_what_is_spent(self) -> Iterator[None]:
+        """Add to an error, or an interruption, that the budget is spent, if the ledger has the release by then."""
+        try:
+            yield
+        except BaseException as error:
+            recorded = None if self.account is None else self.account.recorded
+            if recorded is not None:
+                error.add_note(self._spent_note(recorded.number))
+            raise
+
+    def _spent_note(self, number: int) -> str:
+        """What an error after the payment has to say."""
+        if self.options.secret is None:
+            return f"{SPENT} (ledger entry {number}); another attempt is another release, and spends it again"
+        return (
+            f"{SPENT} (ledger entry {number}); repeat the run {self.options.run!r} with the same secret, free of charge"
+        )
+
+    @cached_property
+    def plan_digest(self) -> str:
+        """The public digest of all that decides the release besides its records and its key; see `release_keys`."""
+        return plan_digest(canonical(self.spec(), self.statement()), self.tree)
 
     @property
     def dataset(self) -> str | None:
@@ -175,6 +202,8 @@ class Planned(ABC, Generic[T, M]):
             BudgetExceeded: the noise is planned for another sensitivity.
         """
         self.check_plan()
+        if self.account is not None:
+            self.account.posting = replace(self.account.posting, plan=self.plan_digest)
         object.__setattr__(self, "sealed", True)
         return self
 
@@ -213,24 +242,39 @@ def check_noise_plan(planned: Planned[Any, Any], *, max_quantity: int = 1, priva
         raise BudgetExceeded("budget: the noise is planned for another release; plan it anew")
 
 
-def paid_noise(account: Account | None, plan: Plan, terms: Terms, asked: str, digest: bytes) -> NoiseSource:
-    """Record the release, then make the noise source. No key exists before the ledger has the release on disk."""
-    if account is not None:
+def paid_noise(planned: Planned[Any, Any], asked: str, statistics: bytes) -> tuple[NoiseSource, str]:
+    """Record the release, then make the noise source. No noise key exists before the ledger has the release on disk.
+
+    Args:
+        planned: the planned release.
+        asked: the canonical text of its spec and its statement.
+        statistics: the digest of its true statistics.
+
+    Returns:
+        The noise source, and the id of the release.
+    """
+    account, options = planned.account, planned.options
+    if account is None:
+        release_id = unrecorded_id(options, asked)
+    else:
         posting = account.posting
-        planned = (posting.loss, posting.neighboring, posting.max_contributions, None)
-        if planned != (Loss.of(plan), terms.relation, terms.max_contributions, terms.seed):
+        terms = (posting.loss, posting.neighboring, posting.max_contributions, posting.run, posting.plan, None)
+        plan = planned.plan_digest
+        if terms != (
+            Loss.of(planned.plan),
+            options.relation,
+            options.max_contributions,
+            options.run,
+            plan,
+            options.seed,
+        ):
             raise BudgetExceeded(
                 "ledger: the release was changed after its place in the ledger was planned; plan it anew"
             )
-        account.record()
-    if terms.noise == "opendp":
-        return OpenDPNoise()
-    return KeyedNoise(entropy.derive(release_key(terms), "noise", digest.hex(), asked))
-
-
-def release_key(terms: Terms) -> bytes:
-    """A secret key for one run: fresh from the operating system, or of the seed."""
-    return entropy.fresh_key() if terms.seed is None else entropy.key_from_seed(terms.seed)
+        release_id = account.record(keyed_digest(options, statistics)).release_id
+    if options.noise == "opendp":
+        return OpenDPNoise(), release_id
+    return KeyedNoise(noise_key(options, statistics, asked, planned.plan_digest)), release_id
 
 
 def table_name(table: Any) -> str | None:

@@ -13,7 +13,8 @@ from tallytree.counts.released_counts import count_negative, count_violations
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.measurements import Measures
 from tallytree.pipeline.arguments import CountsArguments
-from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, release_key, table_name
+from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, table_name
+from tallytree.pipeline.release_keys import release_key
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise import entropy
 from tallytree.private.noise.noise_source import NoiseSource

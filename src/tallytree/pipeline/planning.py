@@ -14,10 +14,10 @@ from typing import Any
 from tallytree.accounting import Asked, NoisePlan, Plan, composable_budget, plan_noise
 from tallytree.accounting.scales import next_float, representable
 from tallytree.accounting.sensitivity import Sensitivity, largest_size_sensitivity, level_sensitivities
-from tallytree.accounting.spending import Loss, Posting
+from tallytree.accounting.spending import Approval, Loss, Posting
 from tallytree.budget import Budget, BudgetSplit, shares
 from tallytree.hierarchy import Tree, nodes_per_level
-from tallytree.ledger import Account, Ledger, checked_name
+from tallytree.ledger import Account, Ledger
 from tallytree.measurements import Statistic
 from tallytree.pipeline.arguments import SharedArguments
 from tallytree.private.engines import Engine, Local
@@ -98,15 +98,17 @@ def account(arguments: SharedArguments, statistic: str, mechanism: object, plan:
             "publish, or the ledger to experiment"
         )
     posting = Posting(
-        dataset=checked_name(arguments.dataset),
+        dataset=arguments.dataset,
         statistic=statistic,
         mechanism=type(mechanism).__name__,
         neighboring=arguments.relation,
         max_contributions=arguments.max_contributions,
         unit=UNITS[statistic],
         loss=Loss.of(plan),
+        run=arguments.run,
+        approval=Approval(approved_by=arguments.approved_by, reason=arguments.reason, ticket=arguments.ticket),
     )
-    return Account(_ledger(arguments.ledger), posting)
+    return Account(_ledger(arguments.ledger), posting, on_changed=arguments.on_changed)
 
 
 def check_statistics(mechanism: Any, wanted: Mapping[str, Statistic], allowed: Mapping[str, Set[Statistic]]) -> None:

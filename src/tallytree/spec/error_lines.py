@@ -30,7 +30,10 @@ def naming_lines(document: Document, *, elsewhere: Collection[str] = (), **keys:
             raise
         path = keys.get(argument[0]) or _key_of(document, argument[0])
         rest = str(error)[argument.end() :]
-        raise SpecError(f"{document.name}: {error}" if path is None else f"{document.place(path)}{rest}") from error
+        explained = SpecError(f"{document.name}: {error}" if path is None else f"{document.place(path)}{rest}")
+        for note in getattr(error, "__notes__", ()):
+            explained.add_note(note)
+        raise explained from error
 
 
 def _key_of(document: Document, argument: str) -> KeyPath | None:

@@ -29,6 +29,7 @@ from tallytree.pipeline import (
     plan_group_sizes,
 )
 from tallytree.pipeline.arguments import RecordOptions, SharedArguments
+from tallytree.pipeline.output import Output
 from tallytree.pipeline.signature import option_docs
 from tallytree.postprocess.reconcile_sizes import reconcile_group_sizes
 from tallytree.product import Product
@@ -52,6 +53,9 @@ from tallytree.spec.wording import unknown
 
 NOT_IN_A_SPEC = ("progress",)
 """Arguments that the command line decides."""
+
+FILES = ("ledger", "secret")
+"""Keys whose values are paths of files other than tables."""
 
 READ_AS: tuple[tuple[Any, Any], ...] = (
     ("table", Text),
@@ -92,6 +96,7 @@ class Spec(Section):
         seed: int | None
         ledger: str | None
         dataset: str | None
+        run: str | None
         mechanism: MechanismSpec | None
 
     @classmethod
@@ -104,25 +109,33 @@ class Spec(Section):
         """
         spec = cls.model_validate(document.data)
         spec._document = document
+        spec._check_shared_options()
         with naming_lines(document):
-            base = RecordOptions if issubclass(cls.arguments_class, RecordOptions) else SharedArguments
-            base(**{key: spec._value(key) for key in _keys(base)})
             spec._value("mechanism")
         return spec
 
-    def recorded_in(self, ledger: str | os.PathLike[str] | None = None, dataset: str | None = None) -> Self:
-        """The spec with another ledger or data set; what is None stays.
+    def with_options(self, **options: Any) -> Self:
+        """The spec with other values of some keys; what is None stays.
 
         Args:
-            ledger: a path, relative to the working directory.
-            dataset: the data set's name.
+            options: text by key; paths (`ledger`, `secret`) are relative to the working directory.
+
+        Raises:
+            SpecError: the options do not go together.
         """
-        given = {"ledger": None if ledger is None else str(Path(ledger).absolute()), "dataset": dataset}
-        changes = {key: value for key, value in given.items() if value is not None}
+        changes = {key: value for key, value in options.items() if value is not None}
+        changes |= {key: str(Path(changes[key]).absolute()) for key in FILES if key in changes}
         spec = self.model_copy(update=changes)
         lines = {path: line for path, line in self._document.lines.items() if path[0] not in changes}
         spec._document = dataclasses.replace(self._document, lines=lines)
+        spec._check_shared_options()
         return spec
+
+    def _check_shared_options(self) -> None:
+        """Refuse options that all releases share, where a value is wrong or they do not go together."""
+        with naming_lines(self._document):
+            base = RecordOptions if issubclass(self.arguments_class, RecordOptions) else SharedArguments
+            base(**{key: self._value(key) for key in _keys(base)})
 
     @property
     def ledger_path(self) -> Path | None:
@@ -154,33 +167,48 @@ class Spec(Section):
             planned.check()
         return planned
 
-    def release(self, folder: str | os.PathLike[str], *, csv: bool = False, progress: bool = False) -> Release:
+    def release(self, folder: str | os.PathLike[str] | Output, *, csv: bool = False, progress: bool = False) -> Release:
         """Release and save; this spends the budget.
 
         The saved spec names tables as this spec does where that is below the spec's folder, and others without their
         folder, so a release does not tell where its publisher keeps them.
 
         Args:
-            folder: where to; it must not exist yet, which is checked before anything is drawn.
-            csv: write every published table as CSV too.
+            folder: where to; whether it can be made is checked before anything is drawn. An `Output` says also what
+                happens where it exists, or cannot be written in the end.
+            csv: write every published table as CSV too; an `Output` says so itself.
             progress: show a progress bar on standard error.
+
+        Returns:
+            The release; the one in the folder, if the run was finished before and is to be skipped.
 
         Raises:
             SpecError, BudgetExceeded: see `plan`; also where the records do not fit, or the ledger has no room. Nothing
                 was published.
             FileExistsError: the folder exists; nothing was drawn.
             OSError: the place or the ledger cannot be written to (found out before anything is drawn), or the disk is
-                full.
+                full. What was released is kept in another folder then, which a note on the error names.
         """
-        require_writable(refuse_existing(folder))
+        output = folder if isinstance(folder, Output) else Output(folder, csv=csv)
+        finished = self.finished(output)
+        if finished is not None:
+            return finished
+        output.check()
         planned = self.plan(progress=progress)
         with naming_lines(self._document):
             release = planned.run()
         named = {key: _public_name(getattr(self, key)) for key in self.tables}
         release = dataclasses.replace(release, spec={**release.spec, **named})
-        release.save(folder, csv=csv)
+        with planned.telling_what_is_spent():
+            output.save(release)
         planned.finish()
         return release
+
+    def finished(self, output: Output) -> Release | None:
+        """The release of a run that is finished and is to be skipped; see `Output.finished`."""
+        with naming_lines(self._document, elsewhere=("folder", "if_exists")):
+            ledger = None if self.ledger_path is None else Ledger(self.ledger_path)
+            return output.finished(self.run, ledger, self.dataset)
 
     def reconcile(self, release: Release, folder: str | os.PathLike[str], *, csv: bool = False) -> Release:
         """Make the tables of a release of group sizes again, by this spec's mechanism, and save them.
@@ -216,8 +244,8 @@ class Spec(Section):
                     return PrivateMaximum(given.share, given.at_most)
             case str() as given if key in self.tables:
                 return self._path(given)
-            case str() if key == "ledger":
-                return self.ledger_path
+            case str() as given if key in FILES:
+                return self._folder / given
             case given:
                 return given
 

@@ -16,15 +16,37 @@ from tallytree.cli.rendering.statements import (
     warn_of_seed,
 )
 from tallytree.cli.rendering.terminal import open_console, show_line
-from tallytree.cli.shared_options import CsvOption, DatasetOption, LedgerOption, OutFolder, SpecFile
+from tallytree.cli.shared_options import (
+    ApprovedByOption,
+    CsvOption,
+    DatasetOption,
+    FallbackOption,
+    IfExistsOption,
+    LedgerOption,
+    OnChangedOption,
+    ReasonOption,
+    ReleaseFolder,
+    RunOption,
+    SecretOption,
+    SpecFile,
+    TicketOption,
+)
 
 
 def release(
     context: typer.Context,
     spec: SpecFile,
-    out: OutFolder,
+    out: ReleaseFolder,
+    run: RunOption = None,
+    secret: SecretOption = None,
+    on_changed: OnChangedOption = None,
+    if_exists: IfExistsOption = "error",
+    fallback_out: FallbackOption = None,
     ledger: LedgerOption = None,
     dataset: DatasetOption = None,
+    approved_by: ApprovedByOption = None,
+    reason: ReasonOption = None,
+    ticket: TicketOption = None,
     csv: CsvOption = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Show no progress and no summary, only warnings and invariants.")
@@ -32,11 +54,26 @@ def release(
 ) -> None:
     """Release what SPEC.yaml describes; spends its budget."""
     with errors_in_one_line(debug=context.obj):
+        from tallytree.pipeline.output import Output
         from tallytree.spec import load_spec
 
-        loaded = load_spec(spec).recorded_in(ledger, dataset)
+        loaded = load_spec(spec).with_options(
+            ledger=ledger,
+            dataset=dataset,
+            run=run,
+            secret=secret,
+            on_changed=on_changed,
+            approved_by=approved_by,
+            reason=reason,
+            ticket=ticket,
+        )
         warn_of_seed(loaded.seed)
-        released = loaded.release(out, csv=csv, progress=not quiet and sys.stderr.isatty())
+        output = Output(out, if_exists, fallback_out, csv)
+        finished = loaded.finished(output)
+        if finished is not None:
+            show_line(open_console(), f"{out} holds the run {loaded.run!r}, finished. Nothing was done or spent.")
+            return
+        released = loaded.release(output, progress=not quiet and sys.stderr.isatty())
         if quiet:
             show_invariants(open_console(stderr=True), released.statement)
         else:
@@ -50,7 +87,15 @@ def release(
             show_line(console, f"Release: {out}")
 
 
-def check(context: typer.Context, spec: SpecFile, ledger: LedgerOption = None, dataset: DatasetOption = None) -> None:
+def check(
+    context: typer.Context,
+    spec: SpecFile,
+    run: RunOption = None,
+    secret: SecretOption = None,
+    on_changed: OnChangedOption = None,
+    ledger: LedgerOption = None,
+    dataset: DatasetOption = None,
+) -> None:
     """Show what SPEC.yaml would measure; spends nothing.
 
     The spec and its public tables are checked. No private row is read.
@@ -58,7 +103,9 @@ def check(context: typer.Context, spec: SpecFile, ledger: LedgerOption = None, d
     with errors_in_one_line(debug=context.obj):
         from tallytree.spec import load_spec
 
-        loaded = load_spec(spec).recorded_in(ledger, dataset)
+        loaded = load_spec(spec).with_options(
+            ledger=ledger, dataset=dataset, run=run, secret=secret, on_changed=on_changed
+        )
         planned = loaded.check()
         statement = planned.statement()
         warn_of_seed(loaded.seed)

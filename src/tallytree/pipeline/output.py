@@ -1,0 +1,131 @@
+"""Where a release is saved: what happens where the folder exists, and where it cannot be written.
+
+A release that was paid for is not thrown away because its folder cannot be written: it is kept in another one, which
+the error names.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from tallytree.errors import KEPT
+from tallytree.ledger import Ledger
+from tallytree.release import Release, refuse_existing, require_writable
+from tallytree.release.replacing import replace_folder
+from tallytree.validate import choice
+
+IfExists = Literal["error", "skip", "replace"]
+"""What happens where the folder exists: an error; nothing, if it holds the run; or the new release takes its place."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """The folder that a release is to be saved in.
+
+    Attributes:
+        folder: where to.
+        if_exists: what happens where it exists.
+        fallback: where the release is kept if `folder` cannot be written; by default a new folder among the temporary
+            files of the system.
+        csv: whether every published table is written as CSV too.
+    """
+
+    folder: str | os.PathLike[str]
+    if_exists: IfExists = "error"
+    fallback: str | os.PathLike[str] | None = None
+    csv: bool = False
+
+    def check(self) -> None:
+        """Find out, before anything is spent, whether the folder can be made.
+
+        Raises:
+            FileExistsError: a folder exists, which the release would not replace.
+            ValueError: what is to be replaced is not a release.
+            OSError: a place cannot be written to.
+            TypeError: not a path.
+        """
+        choice(self.if_exists, "if_exists", get_args(IfExists))
+        if self.if_exists == "replace" and os.path.lexists(self.folder):
+            Release.load(self.folder)
+            require_writable(Path(os.path.abspath(self.folder)))  # noqa: PTH100  (a link is resolved when it is replaced)
+        else:
+            require_writable(refuse_existing(self.folder))
+        if self.fallback is not None:
+            require_writable(refuse_existing(self.fallback))
+
+    def finished(self, run: str | None, ledger: Ledger | None, dataset: str | None) -> Release | None:
+        """The release of the run in the folder, if `if_exists` is `"skip"` and the folder exists; else None.
+
+        Every file is compared with its checksum. Where the ledger has the run as started (its process ended after the
+        folder was complete and before the ledger noted it), it is noted as finished.
+
+        Args:
+            run: the name of the run.
+            ledger: the ledger, if there is one.
+            dataset: the data set's name in it.
+
+        Raises:
+            ValueError: no run is named, or the folder does not hold this run, or the ledger does not have its release.
+            OSError: the ledger cannot be read.
+        """
+        if self.if_exists != "skip":
+            return None
+        if run is None:
+            raise ValueError('if_exists: "skip" leaves a finished run as it is; name the run with run')
+        if not os.path.lexists(self.folder):
+            return None
+        release = Release.load(self.folder)
+        name = repr(os.fspath(self.folder))
+        made = release.statement.get("release") or {}
+        about = release.statement.get("ledger") or {}
+        if (made.get("run"), about.get("dataset")) != (run, dataset):
+            raise ValueError(
+                f"folder: {name} holds another release than the run {run!r} of this data set; choose another folder"
+            )
+        if ledger is not None:
+            _note_as_finished(ledger, str(dataset), str(made.get("id")), name)
+        return release
+
+    def save(self, release: Release) -> Path:
+        """Save the release in the folder, all or nothing.
+
+        Raises:
+            OSError: the folder cannot be written. A note on the error says where the release was kept instead, or that
+                it could not be kept.
+        """
+        try:
+            if self.if_exists == "replace" and os.path.lexists(self.folder):
+                return self._replace(release)
+            return release.save(self.folder, csv=self.csv)
+        except OSError as error:
+            error.add_note(self._kept_elsewhere(release))
+            raise
+
+    def _replace(self, release: Release) -> Path:
+        target = Path(self.folder).resolve()
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".partial", dir=target.parent) as aside:
+            return replace_folder(release.save(Path(aside) / target.name, csv=self.csv), target)
+
+    def _kept_elsewhere(self, release: Release) -> str:
+        """Save the release in the other folder; what an error has to say about it."""
+        with suppress(OSError):
+            place = self.fallback or Path(tempfile.mkdtemp(prefix="tallytree-release-")) / Path(self.folder).name
+            kept = release.save(place, csv=self.csv)
+            return f"{KEPT}was saved in {str(kept)!r} instead; move it to {os.fspath(self.folder)!r}"
+        return f"{KEPT}could not be saved in another folder either; give one with fallback (--fallback-out)"
+
+
+def _note_as_finished(ledger: Ledger, dataset: str, release_id: str, folder: str) -> None:
+    entry: Any = next((each for each in ledger.entries(dataset) if each.release_id == release_id), None)
+    if entry is None:
+        raise ValueError(
+            f"folder: the ledger {ledger.path.name!r} does not have the release {release_id} in {folder}; give the "
+            "ledger that it was recorded in, or choose another folder"
+        )
+    if entry.state == "started":
+        ledger.finish(entry.number)

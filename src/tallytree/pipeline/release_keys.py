@@ -1,0 +1,114 @@
+"""The keys of one release, and the digest of its plan.
+
+**Without a secret** every key is fresh (or, for experiments, of the seed), is used once and is thrown away.
+
+**With a secret** every key is a pseudorandom function of (secret, data set, run):
+
+    release key          = F(secret, "release", data set, run)
+    records that count   = F(release key, "records that count")            before the records are read
+    noise                = F(release key, "noise", statistics, plan)
+    keyed digest         = F(release key, "statistics", statistics)        kept in the ledger, never published
+
+F is keyed BLAKE2b (`entropy.derive`). `statistics` is a digest of all true statistics, and `plan` one of everything
+else that decides what is measured and how it is published: the spec, the planned statement with every scale, the public
+tree with its labels, and the versions of the software.
+
+**Why a repetition costs nothing.** The noise is a function of (secret, data set, run, plan, statistics). Where all of
+them are the same, so is every noisy measurement, and what is published is the same release again: it is one output of
+one mechanism. Where one of them differs, the noise is that of another key, independent for all who do not have the
+secret, so it is another release and has to be charged as one. In particular the same noise is never added to two
+different statistics, whose difference would then be exact. The choice of the records that count does not depend on the
+statistics: for each key it maps neighboring data sets to neighboring data sets (`contribution_bound`).
+
+The ledger finds a repetition by the keyed digest. It is computed under the secret, so without the secret nobody can
+test a guess of the records against it; with the secret they can, as they could subtract the noise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from tallytree.hierarchy import Hierarchy
+from tallytree.pipeline.arguments import SharedArguments
+from tallytree.private.noise import entropy
+from tallytree.private.noise.secret import new_secret, read_secret
+from tallytree.product import Product
+from tallytree.release.stored_tree import described_tree
+
+
+def make_secret(path: str | os.PathLike[str]) -> Path:
+    """See `private.noise.secret.new_secret`."""
+    return new_secret(path)
+
+
+def release_key(options: SharedArguments) -> bytes:
+    """The 32-byte key that the other keys of a release are derived from: of its secret, of its seed, or fresh."""
+    if options.secret is not None:
+        return entropy.derive(read_secret(options.secret), "release", str(options.dataset), str(options.run))
+    return entropy.fresh_key() if options.seed is None else entropy.key_from_seed(options.seed)
+
+
+def noise_key(options: SharedArguments, statistics: bytes, asked: str, plan: str) -> bytes:
+    """The key of a release's noise.
+
+    Args:
+        options: the release's.
+        statistics: the digest of the true statistics.
+        asked: the canonical text of the spec and of the planned statement.
+        plan: `plan_digest` of it and of the tree.
+    """
+    about = asked if options.secret is None else plan
+    return entropy.derive(release_key(options), "noise", statistics.hex(), about)
+
+
+def keyed_digest(options: SharedArguments, statistics: bytes) -> str | None:
+    """The digest of the true statistics under the secret, 64 hexadecimal digits; None without a secret."""
+    if options.secret is None:
+        return None
+    return entropy.derive(release_key(options), "statistics", statistics.hex()).hex()
+
+
+def unrecorded_id(options: SharedArguments, asked: str) -> str:
+    """The id of a release that no ledger has: 32 hexadecimal digits, random unless it has a seed."""
+    return entropy.derive(release_key(options), "id", asked).hex()[:32]
+
+
+def plan_digest(asked: str, tree: Hierarchy | Product) -> str:
+    """A public digest of all that decides a release besides its records and its key: 64 hexadecimal digits.
+
+    Args:
+        asked: the canonical text of the spec and of the planned statement.
+        tree: the public tree; its labels and their order are part of the digest.
+    """
+    description, hierarchies = described_tree(tree)
+    digest = hashlib.sha256()
+    for text in (asked, json.dumps(description, sort_keys=True)):
+        _add(digest, text.encode("utf-8", "surrogatepass"))
+    for file, hierarchy in hierarchies.items():
+        _add(digest, json.dumps([file, hierarchy.levels, hierarchy.columns]).encode())
+        for labels, parent in zip(hierarchy.labels, hierarchy.parent, strict=True):
+            lengths, text = _text_bytes(labels)
+            for part in (lengths, text, np.ascontiguousarray(parent, dtype="<i8").tobytes()):
+                _add(digest, part)
+    return digest.hexdigest()
+
+
+def _add(digest: hashlib._Hash, part: bytes) -> None:
+    """Add a part with its length, so that the parts cannot be divided in another way."""
+    digest.update(len(part).to_bytes(8, "little"))
+    digest.update(part)
+
+
+def _text_bytes(labels: pa.Array) -> tuple[bytes, bytes]:
+    """The offsets of the labels in UTF-8, from 0, and their bytes one after the other."""
+    text = pa.concat_arrays([labels.cast(pa.large_string())])
+    _, offsets, content = text.buffers()
+    ends = np.frombuffer(offsets, dtype="<i8")[text.offset : text.offset + len(text) + 1]
+    here = b"" if content is None else content.to_pybytes()[ends[0] : ends[-1]]
+    return (ends - ends[0]).tobytes(), here

@@ -1,0 +1,115 @@
+"""Named runs at the command line: repeated, skipped, replaced, kept where the folder cannot be written."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tallytree.ledger import Ledger
+from tallytree.release import Release
+
+SPEC = """\
+statistic: counts
+records: people.parquet
+hierarchy: {path: areas.parquet, levels: [state, county]}
+budget: {epsilon: 0.5}
+neighboring: add_remove
+ledger: ledger.db
+dataset: people
+"""
+MONDAY = ("--run", "Monday", "--secret", "secret")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, output):
+    areas = {"state": ["A", "A", "B"], "county": ["x", "y", "x"]}
+    pq.write_table(pa.table(areas), tmp_path / "areas.parquet")
+    pq.write_table(pa.table({name: values * 100 for name, values in areas.items()}), tmp_path / "people.parquet")
+    (tmp_path / "counts.yaml").write_text(SPEC)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    output("secret", "new", "secret")
+    output("limit", "ledger.db", "people", "--epsilon", "1", "--neighboring", "add_remove")
+    return tmp_path
+
+
+def test_a_secret_is_made_once(folder, output, refusal):
+    assert (
+        output("secret", "new", "other") == "other is made, with mode 0600. Keep it as confidential as the records.\n"
+    )
+    assert refusal("secret", "new", "other").startswith("secret: 'other' exists; a secret is never overwritten")
+
+
+def test_a_run_is_repeated_with_identical_files_and_charged_once(folder, output, monkeypatch):
+    output("release", "counts.yaml", "--out", "first", *MONDAY)
+    monkeypatch.setenv("TALLYTREE_SECRET_FILE", "secret")
+    output("release", "counts.yaml", "--out", "again", "--run", "Monday")
+    files = sorted(
+        each.relative_to("first") for each in Release.load("first") and (folder / "first").rglob("*") if each.is_file()
+    )
+    assert files == sorted(each.relative_to("again") for each in (folder / "again").rglob("*") if each.is_file())
+    for name in files:
+        assert (folder / "first" / name).read_bytes() == (folder / "again" / name).read_bytes()
+    assert Ledger("ledger.db").spent("people") == {"epsilon": 0.5}
+
+
+def test_a_finished_run_is_skipped(folder, output):
+    output("release", "counts.yaml", "--out", "out", *MONDAY, "--if-exists", "skip")
+    before = json.loads((folder / "out" / "release.json").read_text())
+    said = output("release", "counts.yaml", "--out", "out", *MONDAY, "--if-exists", "skip")
+    assert said == "out holds the run 'Monday', finished. Nothing was done or spent.\n"
+    assert json.loads((folder / "out" / "release.json").read_text()) == before
+
+
+def test_a_changed_run_is_refused_or_charged(folder, output, refusal):
+    output("release", "counts.yaml", "--out", "out", *MONDAY)
+    people = pq.read_table("people.parquet")
+    pq.write_table(people.slice(1), "people.parquet")
+    assert refusal("release", "counts.yaml", "--out", "other", *MONDAY).startswith("counts.yaml: run: 'Monday'")
+    output("release", "counts.yaml", "--out", "other", *MONDAY, "--on-changed", "charge")
+    assert Ledger("ledger.db").remaining("people") == {"epsilon": 0}
+
+
+def test_check_says_what_a_run_would_meet(folder, output, refusal):
+    output("check", "counts.yaml", *MONDAY)
+    output("release", "counts.yaml", "--out", "out", *MONDAY)
+    output("check", "counts.yaml", *MONDAY)
+    (folder / "counts.yaml").write_text(SPEC.replace("0.5", "0.25"))
+    assert "plan" in refusal("check", "counts.yaml", *MONDAY)
+
+
+def test_a_release_is_replaced_on_request_only(folder, output, refusal):
+    output("release", "counts.yaml", "--out", "out", "--run", "Monday")
+    assert "exists" in refusal("release", "counts.yaml", "--out", "out", "--run", "Tuesday")
+    output("release", "counts.yaml", "--out", "out", "--run", "Tuesday", "--if-exists", "replace")
+    assert Release.load("out").statement["release"]["run"] == "Tuesday"
+
+
+def test_a_release_whose_folder_cannot_be_written_is_kept_and_the_error_says_where(folder, run, monkeypatch):
+    real = Release.save
+
+    def save(self, place, *, csv=False):
+        if str(place) == "out":
+            raise OSError(28, "No space left on device", "out")
+        return real(self, place, csv=csv)
+
+    monkeypatch.setattr(Release, "save", save)
+    result = run("release", "counts.yaml", "--out", "out", *MONDAY, "--fallback-out", "kept")
+    assert result.exit_code != 0
+    assert result.stderr == (
+        "error: out: No space left on device; fallback: the release was saved in "
+        f"'{folder / 'kept'}' instead; move it to 'out'; ledger: the budget of this release is spent (ledger entry 1); "
+        "repeat the run 'Monday' with the same secret, free of charge\n"
+    )
+    assert Release.load("kept").statement["release"]["run"] == "Monday"
+
+
+def test_a_run_may_stand_in_the_spec(folder, output):
+    (folder / "counts.yaml").write_text(SPEC + "run: '2026-11-22'\nsecret: secret\nreason: daily\n")
+    output("release", "counts.yaml", "--out", "out")
+    (entry,) = Ledger("ledger.db").entries()
+    assert (entry.run, entry.approval.reason) == ("2026-11-22", "daily")
+    spec = (folder / "out" / "release.json").read_text()
+    assert "ledger.db" not in spec
+    assert '"secret"' not in spec

@@ -1,0 +1,112 @@
+/* Makes one file system call below a folder fail, be cut short, or be the last one of the process.
+ *
+ * Preloaded into a process that forks a child for each fault (`zygote.py`). Calls on files below the folder are numbered
+ * from 1 in the order in which they are made; the counter is shared with the parent. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { NONE = 0, FAIL = 1, SHORT = 2, KILL = 3 };
+struct state { atomic_long calls; char last[64]; };
+static struct state *state;
+static long fault_at = -1;
+static int fault_kind = NONE, fault_errno = EIO;
+static char folder[PATH_MAX];
+
+__attribute__((constructor)) static void make_state(void) {
+    state = mmap(NULL, sizeof *state, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+long fault_calls(void) { return atomic_load(&state->calls); }
+const char *fault_last(void) { return state->last; }
+void fault_reset(void) { atomic_store(&state->calls, 0); state->last[0] = 0; }
+void fault_arm(const char *below, long at, int kind, int number) {
+    strncpy(folder, below, sizeof folder - 1);
+    fault_at = at; fault_kind = kind; fault_errno = number;
+}
+
+static int is_below(const char *path) { size_t n = strlen(folder); return n && !strncmp(path, folder, n); }
+static int path_below(int at, const char *path) {
+    char full[PATH_MAX * 2], start[PATH_MAX], link[64];
+    if (!folder[0] || !path) return 0;
+    if (path[0] == '/') return is_below(path);
+    if (at == AT_FDCWD) { if (!getcwd(start, sizeof start)) return 0; }
+    else {
+        int n = 0; char digits[16]; int d = at; if (d <= 0) return 0;
+        while (d) { digits[n++] = '0' + d % 10; d /= 10; }
+        strcpy(link, "/proc/self/fd/"); size_t k = strlen(link);
+        while (n) link[k++] = digits[--n];
+        link[k] = 0;
+        ssize_t got = readlink(link, start, sizeof start - 1); if (got < 0) return 0; start[got] = 0;
+        if (!path[0]) return is_below(start);
+    }
+    strcpy(full, start); strcat(full, "/"); strncat(full, path, sizeof full - strlen(full) - 1);
+    return is_below(full);
+}
+static int file_below(int file) { return file > 2 && path_below(file, ""); }
+
+/* What this call has to do: NONE, FAIL or SHORT; KILL does not return. */
+static int next_fault(const char *name) {
+    long number = atomic_fetch_add(&state->calls, 1) + 1;
+    if (number != fault_at) return NONE;
+    strncpy(state->last, name, sizeof state->last - 1);
+    if (fault_kind == KILL) { kill(getpid(), SIGKILL); for (;;) pause(); }
+    if (fault_kind == FAIL) errno = fault_errno;
+    return fault_kind;
+}
+#define REAL(name) static __typeof__(&name) real; if (!real) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+#define REFUSE(result) return (result)
+#pragma GCC diagnostic ignored "-Wmisleading-indentation"
+
+#define OPEN(name) int name(const char *path, int flags, ...) { \
+    REAL(name); va_list more; va_start(more, flags); int mode = va_arg(more, int); va_end(more); \
+    if (path_below(AT_FDCWD, path) && next_fault(#name) == FAIL) REFUSE(-1); return real(path, flags, mode); }
+#define OPENAT(name) int name(int at, const char *path, int flags, ...) { \
+    REAL(name); va_list more; va_start(more, flags); int mode = va_arg(more, int); va_end(more); \
+    if (path_below(at, path) && next_fault(#name) == FAIL) REFUSE(-1); return real(at, path, flags, mode); }
+OPEN(open) OPEN(open64) OPENAT(openat) OPENAT(openat64)
+
+#define PATH1(name, type, arguments, path, call) type name arguments { \
+    REAL(name); if (path_below(AT_FDCWD, path) && next_fault(#name) == FAIL) REFUSE(-1); return real call; }
+PATH1(mkdir, int, (const char *a, mode_t m), a, (a, m))
+PATH1(rmdir, int, (const char *a), a, (a))
+PATH1(unlink, int, (const char *a), a, (a))
+PATH1(rename, int, (const char *a, const char *b), b, (a, b))
+PATH1(link, int, (const char *a, const char *b), b, (a, b))
+PATH1(chmod, int, (const char *a, mode_t m), a, (a, m))
+PATH1(stat, int, (const char *a, struct stat *s), a, (a, s))
+PATH1(lstat, int, (const char *a, struct stat *s), a, (a, s))
+int renameat2(int a, const char *p, int b, const char *q, unsigned f) {
+    REAL(renameat2); if (path_below(b, q) && next_fault("renameat2") == FAIL) REFUSE(-1); return real(a, p, b, q, f); }
+int unlinkat(int a, const char *p, int f) {
+    REAL(unlinkat); if (path_below(a, p) && next_fault("unlinkat") == FAIL) REFUSE(-1); return real(a, p, f); }
+
+#define FILE1(name, arguments, call) int name arguments { \
+    REAL(name); if (file_below(file) && next_fault(#name) == FAIL) REFUSE(-1); return real call; }
+FILE1(fsync, (int file), (file))
+FILE1(fdatasync, (int file), (file))
+FILE1(ftruncate, (int file, off_t n), (file, n))
+FILE1(ftruncate64, (int file, off64_t n), (file, n))
+FILE1(fchmod, (int file, mode_t m), (file, m))
+
+#define MOVE(name, arguments, call, cut) ssize_t name arguments { \
+    REAL(name); int kind = n && file_below(file) ? next_fault(#name) : NONE; \
+    if (kind == FAIL) REFUSE(-1); \
+    if (kind == SHORT && n > 1) return real cut; \
+    return real call; }
+MOVE(read, (int file, void *b, size_t n), (file, b, n), (file, b, n / 2))
+MOVE(write, (int file, const void *b, size_t n), (file, b, n), (file, b, n / 2))
+MOVE(pread, (int file, void *b, size_t n, off_t o), (file, b, n, o), (file, b, n / 2, o))
+MOVE(pread64, (int file, void *b, size_t n, off64_t o), (file, b, n, o), (file, b, n / 2, o))
+MOVE(pwrite, (int file, const void *b, size_t n, off_t o), (file, b, n, o), (file, b, n / 2, o))
+MOVE(pwrite64, (int file, const void *b, size_t n, off64_t o), (file, b, n, o), (file, b, n / 2, o))
