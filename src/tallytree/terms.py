@@ -32,11 +32,13 @@ OnUnknown = Literal["error", "drop"]
 NoiseName = Literal["keyed", "opendp"]
 Unit = Literal["record", "trip", "membership"]
 """What a person has up to `max_contributions` of."""
+ProtectedUnit = Literal["person", "record", "trip", "membership"]
+"""What the losses of a data set are added up for: a person, in every statistic, or what one statistic counts."""
 Invariants = Literal["groups", "total", "none"]
 """Of the numbers of groups, what is published exactly: that of every leaf, their sum, or nothing."""
 
 UNITS: dict[str, Unit] = {"counts": "record", "flows": "trip", "group_sizes": "membership"}
-"""The unit of each statistic."""
+"""What each statistic counts."""
 
 
 @dataclass(frozen=True)

@@ -21,15 +21,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Literal
 
-from tallytree.accounting import Plan, StabilityPlan
+from tallytree.accounting import Plan, StabilityPlan, epsilon_from_rho
 from tallytree.accounting.amounts import shown_down, shown_up
 from tallytree.budget import Budget, BudgetKind
 from tallytree.errors import BudgetExceeded
-from tallytree.terms import Neighboring, Unit
+from tallytree.terms import Neighboring, ProtectedUnit, Unit
 
 State = Literal["started", "finished"]
 """`"started"`: recorded, and maybe drawn; `"finished"`: handed over or saved. Both are spent."""
@@ -90,6 +90,46 @@ class Loss:
         return _added([self], self.kind)
 
 
+MOST_CHARACTERS = 500
+"""Of a text in an approval."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approval:
+    """Who approved something, why, and a reference to it; each may be left out.
+
+    Attributes:
+        approved_by: who approved it.
+        reason: why.
+        ticket: a reference, such as the number of a ticket or of a decision.
+
+    Raises:
+        TypeError: something that is not text.
+        ValueError: text that is empty, too long, or cannot be printed.
+    """
+
+    approved_by: str | None = None
+    reason: str | None = None
+    ticket: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the texts."""
+        for field in fields(self):
+            text = getattr(self, field.name)
+            if text is None:
+                continue
+            if not isinstance(text, str):
+                raise TypeError(f"{field.name}: {type(text).__name__} must be text")
+            if not text.strip() or not text.isprintable() or len(text) > MOST_CHARACTERS:
+                raise ValueError(
+                    f"{field.name}: {text[:60]!r} must be one line of 1 to {MOST_CHARACTERS} printable characters"
+                )
+
+    def stated(self) -> dict[str, str]:
+        """What was given, by name."""
+        return {field.name: text for field in fields(self) if (text := getattr(self, field.name)) is not None}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Posting:
     """What is recorded of a release; nothing in it depends on a record.
@@ -102,6 +142,9 @@ class Posting:
         max_contributions: the most records of one person.
         unit: what a person has so many of.
         loss: what the release spends.
+        run: the name of the run; None for a release that cannot be made again.
+        plan: 64 hex digits, the public digest of the spec and of the planned statement; None where none is known.
+        approval: who approved the release, and why.
     """
 
     dataset: str
@@ -111,6 +154,9 @@ class Posting:
     max_contributions: int
     unit: Unit
     loss: Loss
+    run: str | None = None
+    plan: str | None = None
+    approval: Approval = Approval()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,32 +167,65 @@ class Entry(Posting):
         number: its number in the ledger.
         recorded_at: when, in UTC, as 2025-12-31T23:59:59Z.
         state: `"started"` or `"finished"`; both are spent.
+        release_id: 32 random hex digits, which its folder has too; None of an entry from before there were any.
+        statistics: 64 hex digits, a digest of the statistics that is keyed by the publisher's secret; None without one.
+        position: its place among all events of the ledger.
+        version: the version of tallytree that recorded it.
     """
 
     number: int
     recorded_at: str
     state: State
+    release_id: str | None
+    statistics: str | None
+    position: int
+    version: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitEntry:
+    """A limit that was set.
+
+    Attributes:
+        set_at: when, in UTC, as 2025-12-31T23:59:59Z.
+        limit: the limit.
+        raised: whether it admits losses that the limit before it did not.
+        approval: who approved it, and why.
+        position: its place among all events of the ledger.
+    """
+
+    set_at: str
+    limit: Budget
+    raised: bool
+    approval: Approval
+    position: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """A data set with its limit and its releases.
+    """A data set with its limits and its releases.
 
     Attributes:
         name: its declared name.
         neighboring: the neighboring relation of all its releases.
-        max_contributions: the most records of one person, in all its releases.
-        unit: what a person has so many of; None until the first release, or a limit, says so.
-        limit: what all its releases may spend; None without a limit.
+        max_contributions: the most records of one person that is stated for all its releases; None where each release
+            has its own.
+        unit: the unit of protection; None, in old ledgers, until the first release or a limit says so.
+        limits: what all its releases may spend; the last one counts.
         entries: its releases, in the order they were recorded.
     """
 
     name: str
     neighboring: Neighboring
-    max_contributions: int
-    unit: Unit | None
-    limit: Budget | None = None
+    max_contributions: int | None
+    unit: ProtectedUnit | None
+    limits: tuple[LimitEntry, ...] = ()
     entries: tuple[Entry, ...] = ()
+
+    @property
+    def limit(self) -> Budget | None:
+        """What all its releases may spend; None without a limit."""
+        return self.limits[-1].limit if self.limits else None
 
     @property
     def kind(self) -> BudgetKind:
@@ -176,8 +255,10 @@ class DataSet:
         spent = self.spent
         return {name: amount - spent[name] for name, amount in granted(self.limit).items()}
 
-    def check_terms(self, neighboring: Neighboring, max_contributions: int, unit: Unit | None) -> None:
-        """Refuse another relation or unit.
+    def check_terms(
+        self, neighboring: Neighboring | None, max_contributions: int | None, unit: ProtectedUnit | None
+    ) -> None:
+        """Refuse another relation or unit, or another contribution bound than the one that is stated for all releases.
 
         Raises:
             ValueError: losses under these terms do not add up with those in the ledger.
@@ -192,6 +273,36 @@ class DataSet:
                     f"the ledger is {kept!r}; what is spent under both does not add up, so keep to {kept!r}, or divide "
                     "what people may lose between two data sets, each with its own limit"
                 )
+
+    def check_release_terms(self, posting: Posting) -> None:
+        """Refuse a release under other terms; where the unit is the person, it may have a bound of its own.
+
+        Raises:
+            ValueError: its loss does not add up with those in the ledger, or its bound is below the one that is stated.
+        """
+        if self.unit != "person":
+            self.check_terms(posting.neighboring, posting.max_contributions, posting.unit)
+            return
+        self.check_terms(posting.neighboring, None, None)
+        if self.max_contributions is not None and posting.max_contributions < self.max_contributions:
+            raise ValueError(
+                f"max_contributions: {posting.max_contributions} protects only a part of a person of the data set "
+                f"{self.name!r}, who has up to {self.max_contributions} records as the ledger states; give at least "
+                f"{self.max_contributions}"
+            )
+
+    def check_stated_bound(self, max_contributions: int) -> None:
+        """Refuse to state a bound on a person's records that an earlier release does not protect.
+
+        Raises:
+            ValueError: a release was made for people with fewer records.
+        """
+        least = min((entry.max_contributions for entry in self.entries), default=max_contributions)
+        if least < max_contributions:
+            raise ValueError(
+                f"max_contributions: {max_contributions} records of a person are more than the {least} that a release "
+                f"of the data set {self.name!r} protects; give at most {least}, or leave it out"
+            )
 
     def check_room(self, loss: Loss) -> None:
         """Refuse a release that the limit does not admit.
@@ -251,6 +362,22 @@ _WHAT_FITS: dict[BudgetKind, str] = {
     "approximate": "a budget in epsilon, with or without delta",
     "zcdp": "any budget, by a mechanism without a threshold",
 }
+
+
+def admits_more(new: Budget, old: Budget) -> bool:
+    """Whether a limit admits losses that an older one does not: unless the new one implies the old one.
+
+    ε implies (ε, δ) and ρ = ε²/2 (Bun and Steinke 2016, Proposition 1.4), and ρ implies (ε, δ) by the conversion
+    (`accounting.conversions`); nothing else implies a limit of another kind.
+    """
+    if old.kind == "zcdp" and new.kind == "pure":
+        return granted(new)["epsilon"] ** 2 / 2 > granted(old)["rho"]
+    if old.kind == "approximate" and new.kind == "zcdp":
+        terms = granted(old)
+        return epsilon_from_rho(granted(new)["rho"], terms["delta"], "zcdp") > terms["epsilon"]
+    if old.kind != new.kind and (old.kind, new.kind) != ("approximate", "pure"):
+        return True
+    return any(amount > granted(old)[name] for name, amount in granted(new).items())
 
 
 def _terms_that_count(loss: Loss) -> str:

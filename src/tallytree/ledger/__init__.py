@@ -1,7 +1,9 @@
 """The ledger: what was spent on which data set, recorded before any noise is drawn."""
 
 from tallytree.ledger.account import Account
-from tallytree.ledger.dataset_names import checked_name
+from tallytree.ledger.dataset_names import checked_name, checked_run
 from tallytree.ledger.ledger import Ledger
+from tallytree.ledger.release_events import Recorded
+from tallytree.ledger.runs import OnChanged
 
-__all__ = ["Account", "Ledger", "checked_name"]
+__all__ = ["Account", "Ledger", "OnChanged", "Recorded", "checked_name", "checked_run"]

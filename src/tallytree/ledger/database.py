@@ -17,6 +17,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Literal
 
+from tallytree.ledger.chain import START, Chain, append
 from tallytree.ledger.schema import check_tables, create_tables
 from tallytree.ledger.sqlite_errors import translated
 
@@ -78,9 +79,9 @@ def file_identity(path: Path) -> FileIdentity | None:
     return status.st_dev, status.st_ino
 
 
-def make_ledger(path: Path) -> bool:
+def make_ledger(path: Path, first_event: bytes) -> bool:
     """Make the file with all its tables in one step, so that no process finds an incomplete one; False if it exists."""
-    with blank_ledger(path) as blank:
+    with blank_ledger(path, first_event) as blank:
         try:
             os.link(blank, path)
         except FileExistsError:
@@ -94,8 +95,8 @@ def make_ledger(path: Path) -> bool:
 
 
 @contextmanager
-def blank_ledger(path: Path) -> Iterator[Path]:
-    """An empty ledger beside the path, removed when the context ends."""
+def blank_ledger(path: Path, first_event: bytes) -> Iterator[Path]:
+    """A ledger with nothing but its first event, beside the path, removed when the context ends."""
     folder = path.absolute().parent
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=folder)  # mode 0600
@@ -106,7 +107,10 @@ def blank_ledger(path: Path) -> Iterator[Path]:
     try:
         with translated(path), closing(sqlite3.connect(name, isolation_level=None)) as connection:
             connection.execute("PRAGMA synchronous = EXTRA")
+            connection.execute("BEGIN")
             create_tables(connection)
+            append(connection, Chain((), START), [first_event])
+            connection.execute("COMMIT")
         yield Path(name)
     finally:
         Path(name).unlink()

@@ -1,4 +1,4 @@
-"""Names of data sets: which are allowed, and which known one a mistyped one resembles."""
+"""Names of data sets and of runs: which are allowed, and which known data set a mistyped name resembles."""
 
 from __future__ import annotations
 
@@ -14,17 +14,31 @@ def checked_name(dataset: object) -> str:
         TypeError: not text.
         ValueError: empty, longer than 200 characters, or with spaces around it or characters that cannot be seen.
     """
-    if not isinstance(dataset, str):
-        raise TypeError(f"dataset: {dataset!r} must be the name of the data set in the ledger")
-    if not dataset or dataset != dataset.strip() or not dataset.isprintable() or len(dataset) > 200:
+    return _checked(dataset, "dataset", "the data set in the ledger")
+
+
+def checked_run(run: object) -> str:
+    """A run's name; the same text in another encoding of its accents is the same name.
+
+    Raises:
+        TypeError: not text.
+        ValueError: empty, longer than 200 characters, or with spaces around it or characters that cannot be seen.
+    """
+    return _checked(run, "run", "the run")
+
+
+def _checked(name: object, argument: str, what: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{argument}: {type(name).__name__} must be the name of {what}")
+    if not name or name != name.strip() or not name.isprintable() or len(name) > 200:
         raise ValueError(
-            f"dataset: {dataset[:200]!r} must be a name of 1 to 200 printable characters without spaces around it"
+            f"{argument}: {name[:200]!r} must be a name of 1 to 200 printable characters without spaces around it"
         )
-    return unicodedata.normalize("NFC", dataset)
+    return unicodedata.normalize("NFC", name)
 
 
-def nearest_name(name: str, known: Sequence[str]) -> str | None:
-    """The data set of nearly this name, whatever the capitals; None where there is none, or it is this one."""
-    folded = {each.casefold(): each for each in known if each != name}
-    near = difflib.get_close_matches(name.casefold(), [*folded], n=1, cutoff=0.85)
-    return folded[near[0]] if near and name not in known else None
+def near_names(name: str, known: Sequence[str]) -> list[str]:
+    """The data sets of nearly this name, whatever the capitals; none where it is one of those known."""
+    folded = {each.casefold(): each for each in known}
+    near = difflib.get_close_matches(name.casefold(), [*folded], n=3, cutoff=0.85)
+    return [] if name in known else [folded[each] for each in near]

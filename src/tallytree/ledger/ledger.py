@@ -11,18 +11,23 @@ several processes write.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import cast, get_args
+from typing import get_args
 
-from tallytree.accounting.spending import DataSet, Entry, Posting
+from tallytree.accounting.spending import Approval, DataSet, Entry, Posting
 from tallytree.budget import Budget
+from tallytree.ledger.books import Books, read_books, write_events
+from tallytree.ledger.chain import START
 from tallytree.ledger.database import FileIdentity, blank_ledger, file_identity, make_ledger, transaction
 from tallytree.ledger.dataset_names import checked_name
-from tallytree.ledger.rows import insert_limit, insert_release, known_data_set, read_data_set, register_data_set
-from tallytree.terms import Unit, neighboring_relation
-from tallytree.validate import integer
+from tallytree.ledger.events import amounts, approval_facts, event_text
+from tallytree.ledger.limit_events import LimitAsked
+from tallytree.ledger.release_events import Recorded, recorded_posting, tried_posting
+from tallytree.ledger.runs import OnChanged
+from tallytree.terms import ProtectedUnit, neighboring_relation
+from tallytree.validate import choice, integer
 
 
 @dataclass(frozen=True)
@@ -58,41 +63,48 @@ class Ledger:
         object.__setattr__(self, "timeout", float(timeout))
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], *, timeout: float = 10.0) -> Ledger:
+    def create(cls, path: str | os.PathLike[str], *, strict: bool = False, timeout: float = 10.0) -> Ledger:
         """Make an empty ledger.
+
+        Args:
+            path: the file to make.
+            strict: whether it refuses releases of data sets that have no limit.
+            timeout: see the class.
 
         Raises:
             FileExistsError: something is there.
             OSError: the file cannot be made.
         """
         ledger = cls(path, timeout=timeout)
-        if not make_ledger(ledger.path):
+        if not make_ledger(ledger.path, _first_event(strict=strict)):
             raise FileExistsError(f"ledger: {str(ledger.path)!r} exists; open it with Ledger(path), or choose another")
         return ledger
 
     # --- Reading ---
 
-    def datasets(self) -> tuple[DataSet, ...]:
-        """Every data set, by name.
+    def contents(self) -> Books:
+        """All that the ledger holds, read at once.
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: the file is no ledger, or is damaged.
+            ValueError: the file is no ledger, was changed, or is damaged.
             OSError: it cannot be read; TimeoutError where another process keeps it locked.
         """
         with transaction(self.path, self.timeout, "BEGIN") as connection:
-            names = [name for (name,) in connection.execute("SELECT name FROM datasets ORDER BY name")]
-            return tuple(known_data_set(connection, name, self.path) for name in names)
+            return read_books(connection, self.path)
+
+    def datasets(self) -> tuple[DataSet, ...]:
+        """Every data set, by name; raises as `contents` does."""
+        return tuple(self.contents().datasets.values())
 
     def dataset(self, name: str) -> DataSet:
         """One data set.
 
         Raises:
             ValueError: the ledger does not know it.
-            ValueError, OSError: see `datasets`.
+            ValueError, OSError: see `contents`.
         """
-        with transaction(self.path, self.timeout, "BEGIN") as connection:
-            return known_data_set(connection, checked_name(name), self.path)
+        return self.contents().known(checked_name(name), self.path)
 
     def entries(self, dataset: str | None = None) -> tuple[Entry, ...]:
         """The releases in the order they were recorded, of one data set or of all; raises as `dataset` does."""
@@ -107,6 +119,21 @@ class Ledger:
         """What a data set's limit leaves, exactly; None without a limit. Raises as `dataset` does."""
         return self.dataset(dataset).remaining
 
+    @property
+    def strict(self) -> bool:
+        """Whether releases of data sets without a limit are refused; raises as `contents` does."""
+        return self.contents().strict
+
+    @property
+    def head(self) -> str | None:
+        """The last digest of the chain of events: 64 hex digits; None of a ledger of format 1, which has no chain.
+
+        Who notes it elsewhere can tell later whether this file is an older copy, or has another past. Raises as
+        `contents` does.
+        """
+        head = self.contents().chain.head
+        return None if head == START else head
+
     # --- Writing ---
 
     def set_limit(
@@ -116,48 +143,65 @@ class Ledger:
         *,
         neighboring: str | None = None,
         max_contributions: int | None = None,
-        unit: Unit | None = None,
+        unit: ProtectedUnit | None = None,
+        approval: Approval | None = None,
     ) -> None:
         """Set what all releases of a data set together may spend, those already recorded included.
 
-        A later limit replaces an earlier one; the ledger keeps both.
+        A later limit replaces an earlier one; the ledger keeps both. A ledger that this makes is strict: it refuses
+        releases of data sets without a limit. A warning says where a new data set has nearly the name of another.
 
         Args:
             dataset: the data set's declared name.
             budget: the limit: pure ε, (ε, δ) or ρ. It counts releases as `tallytree.accounting.spending` says.
             neighboring: the relation of all its releases; may be left out where the ledger knows the data set.
-            max_contributions: the most records of one person; by default 1, or what the ledger knows.
-            unit: `"record"`, `"trip"` or `"membership"`; by default that of the first release.
+            max_contributions: the most records of one person. Where the unit is the person, each release has a bound of
+                its own, unless this states one for all, below which no release may be; for the other units by
+                default 1.
+            unit: `"person"`, the default of a new data set, which takes every statistic; or `"record"`, `"trip"` or
+                `"membership"`, each of which takes one.
+            approval: who approved it, and why; a limit that admits more than the one before needs a reason.
 
         Raises:
-            ValueError: other terms than the ledger has, or less than is spent already; nothing was changed.
+            ValueError: other terms than the ledger has, less than is spent already, or more than before without a
+                reason; nothing was changed.
             TypeError: an argument of the wrong kind.
             OSError: the ledger cannot be written, or is locked.
         """
         name = checked_name(dataset)
         if not isinstance(budget, Budget):
-            raise TypeError(f"budget: {budget!r} must be a tallytree.Budget, for instance Budget(epsilon=2)")
+            raise TypeError(
+                f"budget: {type(budget).__name__} must be a tallytree.Budget, for instance Budget(epsilon=2)"
+            )
+        amounts(budget)
         relation = None if neighboring is None else neighboring_relation(neighboring)
         most = None if max_contributions is None else integer(max_contributions, "max_contributions", least=1)
-        if unit is not None and unit not in get_args(Unit):
-            raise ValueError(f'unit: {unit!r} is not known; choose "record", "trip" or "membership"')
-        if not self.path.exists() and relation is not None:
-            make_ledger(self.path)
+        if unit is not None:
+            choice(unit, "unit", get_args(ProtectedUnit))
+        asked = LimitAsked(name, budget, relation, most, unit, approval or Approval())
+        if not self.path.exists():
+            asked.check_relation()
+            make_ledger(self.path, _first_event(strict=True))
         with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
-            known = read_data_set(connection, name)
-            if known is None and relation is None:
-                raise ValueError(
-                    f"neighboring: the ledger does not know the data set {name!r} yet; say which relation its "
-                    'releases have, "add_remove" or "change_one"'
-                )
-            given = relation or cast(DataSet, known).neighboring
-            terms = given, most or (1 if known is None else known.max_contributions), unit
-            register_data_set(connection, known, name, *terms)
-            known_data_set(connection, name, self.path).check_limit(budget)
-            insert_limit(connection, name, budget)
+            books = read_books(connection, self.path)
+            write_events(connection, books, asked.events(books, self.path), self.path)
 
-    def check(self, posting: Posting) -> DataSet:
+    def set_strict(self, strict: bool, *, approval: Approval | None = None) -> None:
+        """Say whether releases of data sets without a limit are refused.
+
+        Raises:
+            ValueError, OSError: as `set_limit` does.
+        """
+        with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
+            books = read_books(connection, self.path)
+            event = event_text("strict", strict=bool(strict), **approval_facts(approval or Approval()))
+            write_events(connection, books, [event], self.path)
+
+    def check(self, posting: Posting, *, on_changed: OnChanged = "error") -> DataSet:
         """Try to record a release and undo it: whether the ledger can be written, and has room.
+
+        The statistics are not known yet. So no room is asked for where the same run and plan were recorded with a
+        keyed digest of theirs: the release may turn out to be that one.
 
         Returns:
             The data set as it is now, without the release.
@@ -165,44 +209,80 @@ class Ledger:
         Raises:
             BudgetExceeded, ValueError, OSError: as `record` would now.
         """
+        choice(on_changed, "on_changed", get_args(OnChanged))
         if not self.path.exists():
-            with blank_ledger(self.path) as blank:
-                return Ledger(blank).check(posting)
+            with blank_ledger(self.path, _first_event(strict=False)) as blank:
+                return Ledger(blank).check(posting, on_changed=on_changed)
         with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
-            before = insert_release(connection, posting, self.path)[1]
+            before = read_books(connection, self.path)
+            tried = tried_posting(before, posting, self.path, on_changed)
+            after = write_events(connection, before, tried, self.path)
             connection.rollback()
-            return before
+            name = checked_name(posting.dataset)
+            if name in before.datasets:
+                return before.datasets[name]
+            return replace(after.datasets[name], entries=())
 
-    def record(self, posting: Posting, *, into: FileIdentity | None = None) -> int:
+    def record(
+        self,
+        posting: Posting,
+        *,
+        into: FileIdentity | None = None,
+        statistics: str | None = None,
+        on_changed: OnChanged = "error",
+    ) -> Recorded:
         """Record a release, as `"started"`; when this returns, it is on the disk, and spent.
+
+        A run that is made again of the same statistics under the same plan is charged once: its entry is returned.
 
         Args:
             posting: the release.
             into: the file that was checked before; another one in its place is refused.
+            statistics: 64 hex digits, a digest of the statistics that is keyed by the publisher's secret.
+            on_changed: whether another release under the name of an earlier run is an error, or is charged as one.
 
         Returns:
-            The entry's number, for `finish`.
+            The entry's number, for `finish`; its release id; and whether the entry was there before.
 
         Raises:
             BudgetExceeded: the data set's limit has no room for it; nothing was recorded.
-            ValueError: another relation or unit, or a loss that the limit cannot count; or the file is no ledger.
+            ValueError: another relation or unit, a loss that the limit cannot count, or another release under the name
+                of an earlier run; a data set without a limit in a strict ledger; or the file is no ledger.
             OSError: the ledger cannot be written; TimeoutError where another process keeps it locked.
         """
+        choice(on_changed, "on_changed", get_args(OnChanged))
         if into is None and not self.path.exists():
-            make_ledger(self.path)
+            make_ledger(self.path, _first_event(strict=False))
         with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
             if into is not None and self.identity() != into:
                 raise ValueError(
                     f"ledger: {str(self.path)!r} is not the file that was checked before the records were read; put it "
                     "back, and run the release again"
                 )
-            return insert_release(connection, posting, self.path)[0]
+            books = read_books(connection, self.path)
+            recorded, events = recorded_posting(books, posting, self.path, statistics, on_changed)
+            write_events(connection, books, events, self.path)
+            return recorded
 
     def identity(self) -> FileIdentity | None:
         """Which file is there now; None if there is none."""
         return file_identity(self.path)
 
     def finish(self, number: int) -> None:
-        """Note that a recorded release was handed over; it makes no difference to what is spent."""
+        """Note that a recorded release was handed over; it makes no difference to what is spent.
+
+        Raises:
+            ValueError: no release has this number.
+            ValueError, OSError: see `contents`.
+        """
         with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
-            connection.execute("UPDATE releases SET state = 'finished' WHERE number = ?", (number,))
+            books = read_books(connection, self.path)
+            entry = next((e for one in books.datasets.values() for e in one.entries if e.number == number), None)
+            if entry is None:
+                raise ValueError(f"number: the ledger {str(self.path)!r} has no entry {number}")
+            if entry.state == "started":
+                write_events(connection, books, [event_text("finish", number=number)], self.path)
+
+
+def _first_event(*, strict: bool) -> bytes:
+    return event_text("ledger", strict=strict, made_from_format=None)

@@ -11,17 +11,25 @@ from pathlib import Path
 from tallytree.ledger.sqlite_errors import damaged
 
 APPLICATION_ID = 0x54546C67
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+
+_DEFINITIONS = {1: "schema_1.sql", FORMAT_VERSION: "schema.sql"}
+"""The file of definitions of each format that can be read."""
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
-    """Make an empty database a ledger, in one transaction."""
-    marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT_VERSION};"
-    connection.executescript(f"BEGIN; {marks} {_definitions()} COMMIT;")
+    """Make the tables and triggers of a ledger, within a transaction that the caller has begun."""
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+    for statement in _statements(FORMAT_VERSION):
+        connection.execute(statement)
 
 
-def check_tables(connection: sqlite3.Connection, path: Path) -> None:
+def check_tables(connection: sqlite3.Connection, path: Path) -> int:
     """Refuse a file that is not a ledger, is damaged, or comes from another version.
+
+    Returns:
+        The version of its format.
 
     Raises:
         ValueError: it is one of these; `path` names it in the message.
@@ -29,25 +37,38 @@ def check_tables(connection: sqlite3.Connection, path: Path) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION_ID:
         raise ValueError(f"ledger: {str(path)!r} is not a tallytree ledger; give the path of one")
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version != FORMAT_VERSION:
-        raise ValueError(f"ledger: {str(path)!r} has format version {version}; this tallytree reads {FORMAT_VERSION}")
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version not in _DEFINITIONS:
+        raise ValueError(
+            f"ledger: {str(path)!r} has format version {version}; this tallytree reads "
+            f"{' and '.join(map(str, _DEFINITIONS))}"
+        )
     intact = connection.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]
-    if not intact or _tables(connection) != expected_tables():
+    if not intact or _tables(connection) != expected_tables(version):
         raise damaged(path)
+    return version
 
 
 @cache
-def expected_tables() -> dict[str, str]:
-    """The definitions of a ledger's tables and triggers, by name."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        create_tables(connection)
+def expected_tables(version: int = FORMAT_VERSION) -> dict[str, str]:
+    """The definitions of the tables and triggers of a format, by name."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        for statement in _statements(version):
+            connection.execute(statement)
         return _tables(connection)
 
 
 @cache
-def _definitions() -> str:
-    return resources.files("tallytree.ledger").joinpath("schema.sql").read_text(encoding="utf-8")
+def _statements(version: int) -> tuple[str, ...]:
+    """The statements of a format's file, one by one: a script would commit the transaction that it runs in."""
+    text = resources.files("tallytree.ledger").joinpath(_DEFINITIONS[version]).read_text(encoding="utf-8")
+    found, statement = [], ""
+    for line in text.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            found.append(statement)
+            statement = ""
+    return tuple(found)
 
 
 def _tables(connection: sqlite3.Connection) -> dict[str, str]:

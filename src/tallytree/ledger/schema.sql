@@ -1,54 +1,26 @@
--- The tables of a ledger. Amounts are exact rationals, as the text p/q. No fact in it depends on a record.
+-- The tables of a ledger: a list of events to which events are only ever added, and where that list ends (chain.py).
+-- No fact in it depends on a record, but for the keyed digest of the statistics, which only the secret explains.
 -- Every ledger file holds these definitions character by character, and is refused if one differs: do not edit them
 -- without a new FORMAT_VERSION (schema.py).
 
-CREATE TABLE datasets (
-    name TEXT PRIMARY KEY NOT NULL,
-    neighboring TEXT NOT NULL CHECK (neighboring IN ('add_remove', 'change_one')),
-    max_contributions INTEGER NOT NULL CHECK (max_contributions >= 1),
-    unit TEXT CHECK (unit IN ('record', 'trip', 'membership'))
+CREATE TABLE events (
+    number INTEGER PRIMARY KEY NOT NULL,
+    facts TEXT NOT NULL,
+    digest TEXT NOT NULL
 );
-CREATE TABLE limits (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    dataset TEXT NOT NULL REFERENCES datasets (name),
-    set_at TEXT NOT NULL,
-    epsilon TEXT,
-    delta TEXT,
-    rho TEXT
+CREATE TABLE head (
+    only INTEGER PRIMARY KEY NOT NULL CHECK (only = 1),
+    number INTEGER NOT NULL,
+    digest TEXT NOT NULL
 );
-CREATE TABLE releases (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    dataset TEXT NOT NULL REFERENCES datasets (name),
-    recorded_at TEXT NOT NULL,
-    statistic TEXT NOT NULL,
-    mechanism TEXT NOT NULL,
-    epsilon TEXT,
-    delta TEXT,
-    rho TEXT NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('started', 'finished')),
-    version TEXT NOT NULL
-);
-CREATE TRIGGER releases_stay BEFORE DELETE ON releases
+CREATE TRIGGER events_stay BEFORE DELETE ON events
 BEGIN SELECT RAISE(ABORT, 'a ledger gives nothing back'); END;
-CREATE TRIGGER releases_do_not_change
-BEFORE UPDATE OF number, dataset, recorded_at, statistic, mechanism, epsilon, delta, rho, version ON releases
+CREATE TRIGGER events_do_not_change BEFORE UPDATE ON events
 BEGIN SELECT RAISE(ABORT, 'a ledger gives nothing back'); END;
-CREATE TRIGGER limits_stay BEFORE DELETE ON limits
-BEGIN SELECT RAISE(ABORT, 'a later limit replaces an earlier one'); END;
-CREATE TRIGGER limits_do_not_change BEFORE UPDATE ON limits
-BEGIN SELECT RAISE(ABORT, 'a later limit replaces an earlier one'); END;
-CREATE TRIGGER datasets_stay BEFORE DELETE ON datasets
+CREATE TRIGGER events_are_not_replaced BEFORE INSERT ON events
+WHEN NEW.number IS NOT (SELECT coalesce(max(number), 0) + 1 FROM events)
 BEGIN SELECT RAISE(ABORT, 'a ledger gives nothing back'); END;
-CREATE TRIGGER datasets_do_not_change BEFORE UPDATE OF name, neighboring, max_contributions ON datasets
-BEGIN SELECT RAISE(ABORT, 'a data set keeps its terms'); END;
-CREATE TRIGGER releases_are_not_replaced BEFORE INSERT ON releases
-WHEN EXISTS (SELECT 1 FROM releases WHERE number = NEW.number)
+CREATE TRIGGER head_stays BEFORE DELETE ON head
 BEGIN SELECT RAISE(ABORT, 'a ledger gives nothing back'); END;
-CREATE TRIGGER limits_are_not_replaced BEFORE INSERT ON limits
-WHEN EXISTS (SELECT 1 FROM limits WHERE number = NEW.number)
-BEGIN SELECT RAISE(ABORT, 'a later limit replaces an earlier one'); END;
-CREATE TRIGGER datasets_are_not_replaced BEFORE INSERT ON datasets
-WHEN EXISTS (SELECT 1 FROM datasets WHERE name = NEW.name)
-BEGIN SELECT RAISE(ABORT, 'a data set keeps its terms'); END;
-CREATE TRIGGER datasets_keep_their_unit BEFORE UPDATE OF unit ON datasets WHEN OLD.unit IS NOT NULL
-BEGIN SELECT RAISE(ABORT, 'a data set keeps its terms'); END;
+CREATE TRIGGER head_moves_on BEFORE UPDATE ON head WHEN NEW.number <= OLD.number
+BEGIN SELECT RAISE(ABORT, 'a ledger gives nothing back'); END;

@@ -16,6 +16,13 @@ def damaged(path: Path) -> ValueError:
     )
 
 
+def altered(path: Path, what: str) -> ValueError:
+    """What to raise for a ledger whose content does not agree with itself."""
+    return ValueError(
+        f"ledger: {str(path)!r} was changed, or is damaged: {what}; restore it from a copy that has all releases"
+    )
+
+
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
     """Raise SQLite's errors as built-in exceptions that name the file, chosen by SQLite's primary error code."""

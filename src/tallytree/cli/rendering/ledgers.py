@@ -17,7 +17,12 @@ from tallytree.ledger import Ledger
 if TYPE_CHECKING:
     from rich.console import Console
 
-_UNITS = {"record": ("record", "records"), "trip": ("trip", "trips"), "membership": ("membership", "memberships")}
+_UNITS = {
+    "person": ("record", "records"),
+    "record": ("record", "records"),
+    "trip": ("trip", "trips"),
+    "membership": ("membership", "memberships"),
+}
 
 
 def show_datasets(console: Console, found: Sequence[DataSet]) -> None:
@@ -56,6 +61,8 @@ def ledger_json(found: Sequence[DataSet]) -> str:
 
 
 def _terms(dataset: DataSet) -> str:
+    if dataset.max_contributions is None:
+        return f"{dataset.neighboring}, unit person"
     if dataset.unit is None:
         return f"{dataset.neighboring}, at most {dataset.max_contributions} per person"
     one, many = _UNITS[dataset.unit]

@@ -1,0 +1,240 @@
+"""What the events of a ledger say: the facts of each kind, written as text and read again, with every fact checked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import lru_cache
+from importlib import metadata
+from typing import Any, get_args
+
+from tallytree.accounting.spending import Approval, Entry, Loss, Posting
+from tallytree.budget import Budget
+from tallytree.ledger.chain import Facts, encoded
+from tallytree.ledger.dataset_names import checked_name, checked_run
+from tallytree.terms import Neighboring, ProtectedUnit, Unit
+
+MOST_DIGITS = 4_000
+"""Of the numerator and of the denominator of an amount; Python reads and writes no more than 4,300 by default."""
+
+REMEMBERED = 20_000
+"""How many events are kept as they were read: a program that releases in a loop reads each of them only once."""
+
+_RATIONAL = re.compile(r"[0-9]{1,4000}(/[1-9][0-9]{0,3999})?")
+_HEX = re.compile(r"[0-9a-f]{32}([0-9a-f]{32})?")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+
+Check = Callable[[Any], bool]
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _amount(value: Any) -> bool:
+    return isinstance(value, str) and _RATIONAL.fullmatch(value) is not None
+
+
+def _hex(value: Any) -> bool:
+    return isinstance(value, str) and _HEX.fullmatch(value) is not None
+
+
+def _time(value: Any) -> bool:
+    return isinstance(value, str) and _TIME.fullmatch(value) is not None
+
+
+def _yes_or_no(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _name(value: Any) -> bool:
+    return bool(checked_name(value))
+
+
+def _run(value: Any) -> bool:
+    return bool(checked_run(value) == value)
+
+
+def _one_of(known: tuple[str, ...]) -> Check:
+    return lambda value: isinstance(value, str) and value in known
+
+
+def _maybe(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+_AMOUNTS = {name: _maybe(_amount) for name in ("epsilon", "delta", "rho")}
+_APPROVAL = dict.fromkeys(("approved_by", "reason", "ticket"), _maybe(_text))
+_RECORDED = {"at": _time, "version": _text}
+
+FACTS: dict[str, dict[str, Check]] = {
+    "ledger": {**_RECORDED, "strict": _yes_or_no, "made_from_format": _maybe(_count)},
+    "strict": {**_RECORDED, "strict": _yes_or_no, **_APPROVAL},
+    "dataset": {
+        **_RECORDED,
+        "dataset": _name,
+        "neighboring": _one_of(get_args(Neighboring)),
+        "max_contributions": _maybe(_count),
+        "unit": _maybe(_one_of(get_args(ProtectedUnit))),
+    },
+    "terms": {
+        **_RECORDED,
+        "dataset": _name,
+        "max_contributions": _maybe(_count),
+        "unit": _maybe(_one_of(get_args(ProtectedUnit))),
+    },
+    "limit": {**_RECORDED, "dataset": _name, **_AMOUNTS, **_APPROVAL},
+    "release": {
+        **_RECORDED,
+        "dataset": _name,
+        "number": _count,
+        "release_id": _maybe(_hex),
+        "run": _maybe(_run),
+        "plan": _maybe(_hex),
+        "statistics": _maybe(_hex),
+        "statistic": _text,
+        "mechanism": _text,
+        "max_contributions": _count,
+        "unit": _one_of(get_args(Unit)),
+        **_AMOUNTS,
+        **_APPROVAL,
+    },
+    "finish": {"at": _maybe(_time), "number": _count},
+}
+"""Of every kind of event, its facts and what each of them may be."""
+
+
+def event_text(kind: str, **facts: Any) -> bytes:
+    """The text of an event that happens now.
+
+    Raises:
+        ValueError: a fact that no event may have.
+    """
+    known = {"event": kind, "at": utc_now(), **facts}
+    if "version" in FACTS[kind]:
+        known.setdefault("version", metadata.version("tallytree"))
+    text = encoded(known)
+    read_event(text)
+    return text
+
+
+def release_text(posting: Posting, number: int, release_id: str, statistics: str | None) -> bytes:
+    """The text of a release that is recorded now."""
+    return event_text(
+        "release",
+        dataset=posting.dataset,
+        number=number,
+        release_id=release_id,
+        run=posting.run,
+        plan=posting.plan,
+        statistics=statistics,
+        statistic=posting.statistic,
+        mechanism=posting.mechanism,
+        max_contributions=posting.max_contributions,
+        unit=posting.unit,
+        **amounts(posting.loss),
+        **approval_facts(posting.approval),
+    )
+
+
+def amounts(given: Loss | Budget) -> dict[str, str | None]:
+    """Amounts as text.
+
+    Raises:
+        ValueError: one of them has more digits than a ledger holds.
+    """
+    exact = {name: getattr(given, name) for name in _AMOUNTS}
+    for name, amount in exact.items():
+        if amount is not None and max(amount.numerator, amount.denominator) >= 10**MOST_DIGITS:
+            raise ValueError(
+                f"budget: the {name} of a release in a ledger can have {MOST_DIGITS} digits, and this one has more; "
+                "give amounts with fewer digits"
+            )
+    return {name: None if amount is None else str(amount) for name, amount in exact.items()}
+
+
+def approval_facts(approval: Approval) -> dict[str, str | None]:
+    """An approval as facts of an event."""
+    return {name: getattr(approval, name) for name in _APPROVAL}
+
+
+def approval_of(facts: Facts) -> Approval:
+    """The approval that an event states."""
+    return Approval(**{name: facts[name] for name in _APPROVAL})
+
+
+def budget_of(facts: Facts) -> Budget:
+    """The budget that an event states."""
+    return Budget(**{name: None if facts[name] is None else Fraction(facts[name]) for name in _AMOUNTS})
+
+
+@lru_cache(maxsize=REMEMBERED)
+def read_event(text: bytes) -> Facts:
+    """The facts of an event.
+
+    Raises:
+        ValueError: it is no event, or has a fact that no event may have.
+    """
+    facts = json.loads(text)
+    kind = facts.get("event") if isinstance(facts, dict) else None
+    if not isinstance(kind, str) or kind not in FACTS:
+        raise ValueError("this is no event of a ledger")
+    checks = FACTS[kind]
+    if facts.keys() != checks.keys() | {"event"}:
+        raise ValueError(f"an event {kind!r} has other facts")
+    for name, check in checks.items():
+        if not check(facts[name]):
+            raise ValueError(f"an event {kind!r} has a {name} that none may have")
+    return dict(facts)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def read_entry(text: bytes, position: int, neighboring: Neighboring, finished: bool) -> Entry:
+    """The entry of a release, from the text of its event.
+
+    Args:
+        text: the text of the event.
+        position: its place among all events.
+        neighboring: the relation of its data set.
+        finished: whether it was handed over.
+
+    Raises:
+        ValueError: it has amounts that no release can have.
+    """
+    facts = read_event(text)
+    return Entry(
+        dataset=facts["dataset"],
+        statistic=facts["statistic"],
+        mechanism=facts["mechanism"],
+        neighboring=neighboring,
+        max_contributions=facts["max_contributions"],
+        unit=facts["unit"],
+        loss=_loss(facts["epsilon"], facts["delta"], facts["rho"]),
+        run=facts["run"],
+        plan=facts["plan"],
+        approval=approval_of(facts),
+        number=facts["number"],
+        recorded_at=facts["at"],
+        state="finished" if finished else "started",
+        release_id=facts["release_id"],
+        statistics=facts["statistics"],
+        position=position,
+        version=facts["version"],
+    )
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _loss(*texts: str | None) -> Loss:
+    return Loss(*(None if text is None else Fraction(text) for text in texts))
+
+
+def utc_now() -> str:
+    """The time, as events have it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

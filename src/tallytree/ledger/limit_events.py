@@ -1,0 +1,85 @@
+"""The events of a limit: what is added to the books when it is set, or why it is refused."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+from tallytree.accounting.spending import Approval, DataSet, admits_more, granted, shown
+from tallytree.budget import Budget
+from tallytree.ledger.books import Books
+from tallytree.ledger.dataset_names import near_names
+from tallytree.ledger.events import amounts, approval_facts, event_text
+from tallytree.terms import Neighboring, ProtectedUnit
+
+
+@dataclass(frozen=True)
+class LimitAsked:
+    """A limit that is to be set; see `Ledger.set_limit` for what is in it."""
+
+    dataset: str
+    budget: Budget
+    neighboring: Neighboring | None
+    max_contributions: int | None
+    unit: ProtectedUnit | None
+    approval: Approval
+
+    def check_relation(self) -> None:
+        """Refuse a new data set without a neighboring relation.
+
+        Raises:
+            ValueError: none is given.
+        """
+        if self.neighboring is None:
+            raise ValueError(
+                f"neighboring: the ledger does not know the data set {self.dataset!r} yet; say which relation its "
+                'releases have, "add_remove" or "change_one" (`--neighboring`)'
+            )
+
+    def events(self, books: Books, path: Path) -> list[bytes]:
+        """The events that set the limit; warns where a new data set has nearly the name of another.
+
+        Raises:
+            ValueError: other terms than the ledger has, less than is spent, or more than before without a reason.
+        """
+        known = books.datasets.get(self.dataset)
+        terms = self._made(books, path) if known is None else self._stated(known)
+        if known is not None:
+            known.check_limit(self.budget)
+            self._check_reason(known)
+        limit = event_text("limit", dataset=self.dataset, **amounts(self.budget), **approval_facts(self.approval))
+        return [*terms, limit]
+
+    def _made(self, books: Books, path: Path) -> list[bytes]:
+        """The event that makes the data set."""
+        self.check_relation()
+        near = near_names(self.dataset, [*books.datasets])
+        if near:
+            warnings.warn(
+                f"dataset: {self.dataset!r} is new in the ledger {path.name!r}, so nothing of it is spent; if "
+                f"{' or '.join(map(repr, near))} is meant, its people can lose the limits of both",
+                stacklevel=4,
+            )
+        unit = self.unit or "person"
+        most = self.max_contributions or (None if unit == "person" else 1)
+        terms = {"neighboring": self.neighboring, "max_contributions": most, "unit": unit}
+        return [event_text("dataset", dataset=self.dataset, **terms)]
+
+    def _stated(self, known: DataSet) -> list[bytes]:
+        """The event that states terms which were open."""
+        known.check_terms(self.neighboring, self.max_contributions, self.unit)
+        most = self.max_contributions if known.max_contributions is None else None
+        if most is not None:
+            known.check_stated_bound(most)
+        unit = self.unit if known.unit is None else None
+        if most is None and unit is None:
+            return []
+        return [event_text("terms", dataset=self.dataset, max_contributions=most, unit=unit)]
+
+    def _check_reason(self, known: DataSet) -> None:
+        if known.limit is not None and admits_more(self.budget, known.limit) and self.approval.reason is None:
+            raise ValueError(
+                f"reason: the limit of the data set {self.dataset!r}, {shown(granted(known.limit))}, would be raised "
+                f"to {shown(granted(self.budget))}; say why (`--reason`), for the ledger keeps it"
+            )

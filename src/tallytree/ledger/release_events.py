@@ -1,0 +1,102 @@
+"""The events of a release: what is added to the books when it is recorded, or why it is refused."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tallytree.accounting.spending import DataSet, Posting
+from tallytree.ledger.books import Books
+from tallytree.ledger.dataset_names import checked_name, checked_run, near_names
+from tallytree.ledger.events import event_text, release_text
+from tallytree.ledger.runs import OnChanged, check_run_is_new, made_before, may_be_made_before
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A release in the ledger.
+
+    Attributes:
+        number: the entry's number.
+        release_id: 32 hex digits, which the release's folder has too.
+        again: whether the entry was there before, so that nothing was charged.
+    """
+
+    number: int
+    release_id: str
+    again: bool
+
+
+def recorded_posting(
+    books: Books, posting: Posting, path: Path, statistics: str | None, on_changed: OnChanged
+) -> tuple[Recorded, list[bytes]]:
+    """The entry of a release, and the events that record it: none where it was recorded before.
+
+    Raises:
+        BudgetExceeded, ValueError: see `Ledger.record`.
+    """
+    posting = _checked(posting)
+    if statistics is not None and not _DIGEST.fullmatch(statistics):
+        raise ValueError("statistics: a digest must be 64 hex digits")
+    known = books.datasets.get(posting.dataset)
+    before = made_before(known, posting, statistics)
+    if before is not None and before.release_id is not None:
+        return Recorded(before.number, before.release_id, again=True), []
+    check_run_is_new(known, posting, statistics, on_changed=on_changed)
+    new = _admitted(books, posting, path)
+    recorded = Recorded(books.last_number + 1, secrets.token_hex(16), again=False)
+    return recorded, [*new, release_text(posting, recorded.number, recorded.release_id, statistics)]
+
+
+def tried_posting(books: Books, posting: Posting, path: Path, on_changed: OnChanged) -> list[bytes]:
+    """The events that would record a release whose statistics are not known yet.
+
+    Raises:
+        BudgetExceeded, ValueError: see `Ledger.check`.
+    """
+    posting = _checked(posting)
+    known = books.datasets.get(posting.dataset)
+    if may_be_made_before(known, posting):
+        new = []
+    else:
+        check_run_is_new(known, posting, None, on_changed=on_changed, counted=False)
+        new = _admitted(books, posting, path)
+    return [*new, release_text(posting, books.last_number + 1, secrets.token_hex(16), None)]
+
+
+def _checked(posting: Posting) -> Posting:
+    """The posting with names in their normal form."""
+    run = None if posting.run is None else checked_run(posting.run)
+    if posting.plan is not None and not _DIGEST.fullmatch(posting.plan):
+        raise ValueError("plan: a digest must be 64 hex digits")
+    return replace(posting, dataset=checked_name(posting.dataset), run=run)
+
+
+def _admitted(books: Books, posting: Posting, path: Path) -> list[bytes]:
+    """The event that makes the data set of a release where it is new; the data set has room for the release.
+
+    Raises:
+        BudgetExceeded: it has not.
+        ValueError: other terms, a loss that cannot be counted, or a data set without a limit in a strict ledger.
+    """
+    known = books.datasets.get(posting.dataset)
+    if books.strict and (known is None or known.limit is None):
+        near = [name for name in near_names(posting.dataset, [*books.datasets]) if books.datasets[name].limit]
+        meant = f"if {' or '.join(map(repr, near))} is meant, give that name; else set" if near else "set"
+        raise ValueError(
+            f"dataset: {posting.dataset!r} has no limit in the ledger {path.name!r}, which is strict: it takes only "
+            f"releases of data sets with a limit; {meant} a limit with `tallytree limit`"
+        )
+    if known is not None:
+        known.check_release_terms(posting)
+        known.check_room(posting.loss)
+        return []
+    DataSet(name=posting.dataset, neighboring=posting.neighboring, max_contributions=None, unit="person").check_room(
+        posting.loss
+    )
+    terms = {"neighboring": posting.neighboring, "max_contributions": None, "unit": "person"}
+    return [event_text("dataset", dataset=posting.dataset, **terms)]

@@ -1,0 +1,166 @@
+"""Runs: the same release is charged once, and another one under the same name is refused, or charged."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+import tallytree as tt
+from helpers.ledger_entries import TERMS, posting, pure
+from tallytree.accounting.spending import Approval
+from tallytree.ledger import Account, Recorded
+
+PLAN, OTHER_PLAN = "a" * 64, "b" * 64
+STATISTICS, OTHER_STATISTICS = "1" * 64, "2" * 64
+MONDAY = posting(pure(1), run="monday", plan=PLAN)
+ANOTHER = r"^run: 'monday' is the run of entry 1 of the data set 'people', and this release is another one: "
+REMEDY = r"; give another run name, or on_changed=\"charge\" \(`--on-changed charge`\) to spend its budget as well$"
+
+
+def test_the_same_release_is_charged_once_and_keeps_its_entry(ledger):
+    first = ledger.record(MONDAY, statistics=STATISTICS)
+    assert first == Recorded(1, first.release_id, again=False)
+    assert re.fullmatch("[0-9a-f]{32}", first.release_id)
+    for _ in range(2):  # started, then finished
+        for on_changed in ("error", "charge"):
+            assert ledger.record(MONDAY, statistics=STATISTICS, on_changed=on_changed) == replace(first, again=True)
+        ledger.finish(1)
+    (entry,) = ledger.entries()
+    assert (entry.run, entry.plan, entry.statistics) == ("monday", PLAN, STATISTICS)
+    assert entry.release_id == first.release_id
+    assert ledger.spent("people") == {"epsilon": 1}
+
+
+def test_a_run_that_is_made_again_needs_no_room(ledger):
+    ledger.set_limit("people", tt.Budget(epsilon=1), **TERMS)
+    ledger.record(MONDAY, statistics=STATISTICS)
+    assert ledger.check(MONDAY).remaining == {"epsilon": 0}
+    assert ledger.record(MONDAY, statistics=STATISTICS).again
+    for ask in (ledger.check, ledger.record):
+        with pytest.raises(tt.BudgetExceeded):
+            ask(replace(MONDAY, run="tuesday"))
+    with pytest.raises(tt.BudgetExceeded):
+        ledger.record(MONDAY, statistics=OTHER_STATISTICS, on_changed="charge")
+
+
+@pytest.mark.parametrize(
+    ("made", "asked", "statistics", "why"),
+    [
+        (STATISTICS, MONDAY, OTHER_STATISTICS, "its statistics differ: the records, or the secret"),
+        (STATISTICS, replace(MONDAY, plan=OTHER_PLAN), STATISTICS,
+         "its plan differs: the spec, a public table or the version of the software"),
+        (STATISTICS, MONDAY, None, "no secret was given, so the same release cannot be made again"),
+        (None, MONDAY, STATISTICS, "that one was made without a secret, so the same release cannot be made again"),
+        (None, MONDAY, None, "that one was made without a secret, so the same release cannot be made again"),
+    ],
+)  # fmt: skip
+def test_another_release_under_the_name_of_a_run_is_refused_or_charged(ledger, made, asked, statistics, why):
+    ledger.record(MONDAY, statistics=made)
+    with pytest.raises(ValueError, match=ANOTHER + why + REMEDY):
+        ledger.record(asked, statistics=statistics)
+    assert len(ledger.entries()) == 1
+    second = ledger.record(asked, statistics=statistics, on_changed="charge")
+    assert (second.number, second.again) == (2, False)
+    assert ledger.spent("people") == {"epsilon": 2}
+    if made is not None:  # the first one can still be made again
+        assert ledger.record(MONDAY, statistics=made, on_changed="charge").number == 1
+
+
+def test_a_check_knows_the_plan_and_not_the_statistics(ledger):
+    ledger.record(MONDAY, statistics=STATISTICS)
+    ledger.check(MONDAY)
+    changed = replace(MONDAY, plan=OTHER_PLAN)
+    with pytest.raises(ValueError, match=ANOTHER + "its plan differs"):
+        ledger.check(changed)
+    ledger.check(changed, on_changed="charge")
+    ledger.record(replace(MONDAY, run="tuesday"))
+    with pytest.raises(ValueError, match="that one was made without a secret"):
+        ledger.check(replace(MONDAY, run="tuesday"))
+    assert len(ledger.entries()) == 2
+
+
+def test_the_same_plan_cannot_have_another_loss(ledger):
+    ledger.record(MONDAY, statistics=STATISTICS)
+    dearer = replace(MONDAY, loss=pure(2))
+    for ask in (
+        lambda: ledger.check(dearer),
+        lambda: ledger.record(dearer, statistics=STATISTICS, on_changed="charge"),
+    ):
+        with pytest.raises(ValueError, match=r"^plan: entry 1 of the data set 'people' has the digest of this plan, "):
+            ask()
+
+
+def test_runs_of_other_data_sets_and_releases_without_one_are_unrelated(ledger):
+    ledger.record(MONDAY, statistics=STATISTICS)
+    assert not ledger.record(replace(MONDAY, dataset="trips"), statistics=STATISTICS).again
+    for _ in range(2):
+        assert not ledger.record(replace(MONDAY, run=None), statistics=STATISTICS).again
+    assert ledger.spent("people") == {"epsilon": 3}
+    assert len({entry.release_id for entry in ledger.entries()}) == 4
+
+
+def test_the_same_run_in_another_encoding_is_the_same_run(ledger):
+    ledger.record(replace(MONDAY, run="fête"), statistics=STATISTICS)
+    assert ledger.record(replace(MONDAY, run="fe\N{COMBINING CIRCUMFLEX ACCENT}te"), statistics=STATISTICS).again
+
+
+@pytest.mark.parametrize(
+    ("changes", "statistics", "error", "begins"),
+    [
+        ({"run": ""}, None, ValueError, "run: '' must be a name of 1 to 200 printable characters"),
+        ({"run": "x" * 201}, None, ValueError, "run: 'xx"),
+        ({"run": 7}, None, TypeError, "run: int must be the name of the run"),
+        ({"plan": "A" * 64}, None, ValueError, "plan: a digest must be 64 hex digits"),
+        ({}, "1" * 63, ValueError, "statistics: a digest must be 64 hex digits"),
+    ],
+)
+def test_names_and_digests_are_checked(ledger, path, changes, statistics, error, begins):
+    ledger.record(MONDAY)
+    with pytest.raises(error, match=f"^{begins}"):
+        ledger.record(replace(MONDAY, **changes), statistics=statistics)
+    assert len(ledger.entries()) == 1
+
+
+def test_what_is_done_with_a_changed_run_is_one_of_two_things(ledger):
+    for ask in (
+        lambda: ledger.record(MONDAY, on_changed="skip"),
+        lambda: ledger.check(MONDAY, on_changed="skip"),
+        lambda: Account(ledger, MONDAY, "skip"),
+    ):
+        with pytest.raises(ValueError, match=r"^on_changed: 'skip' is not known; choose \"error\" or \"charge\"$"):
+            ask()
+
+
+def test_an_account_records_a_run_and_finishes_it_once(ledger):
+    first, again = Account(ledger, MONDAY), Account(ledger, MONDAY)
+    for account in (first, again):
+        account.check()
+        account.record(STATISTICS)
+    assert [account.recorded.again for account in (first, again)] == [False, True]
+    again.finish()
+    first.finish()
+    (entry,) = ledger.entries()
+    assert entry.state == "finished"
+    charged = Account(ledger, MONDAY, "charge")
+    assert charged.record(OTHER_STATISTICS).number == 2
+
+
+def test_an_entry_has_who_approved_it_and_why(ledger):
+    approval = Approval(approved_by="A. Person", reason="census tables", ticket="DP-7")
+    ledger.record(posting(pure(1), approval=approval))
+    ledger.record(posting(pure(1)))
+    assert [entry.approval for entry in ledger.entries()] == [approval, Approval()]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"approved_by": 7}, TypeError, "approved_by: int must be text"),
+        ({"reason": ""}, ValueError, "reason: '' must be one line of 1 to 500 printable characters"),
+        ({"reason": "a\nb"}, ValueError, "reason: 'a"),
+        ({"ticket": "x" * 501}, ValueError, "ticket: 'xx"),
+    ],
+)
+def test_an_approval_is_one_line_of_text(given, error, message):
+    with pytest.raises(error, match=f"^{message}"):
+        Approval(**given)
