@@ -10,7 +10,7 @@ from tallytree.ledger import Ledger
 
 AREAS = tt.Hierarchy.from_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}), ["state", "county"])
 PEOPLE = pa.table({"state": ["A", "A", "B"] * 9, "county": ["x", "y", "x"] * 9, "who": [i % 5 for i in range(27)],
-                   "home": [i % 7 for i in range(27)]})  # fmt: skip
+                   "home": [i % 3 * 10 + i % 2 for i in range(27)]})  # fmt: skip
 FEWER = PEOPLE.slice(1)
 TURNED = PEOPLE.take(list(reversed(range(27))))
 

@@ -71,7 +71,7 @@ def test_a_folder_that_is_not_complete_is_not_skipped(tmp_path, book):
 
 
 def test_to_skip_a_run_it_has_to_be_named(tmp_path, book):
-    with pytest.raises(ValueError, match='^if_exists: "skip" leaves a finished run as it is; name the run with run'):
+    with pytest.raises(ValueError, match=r'^if_exists: "skip" leaves a finished run as it is; name the run with run'):
         Output(tmp_path / "out", "skip").finished(None, **book)
 
 

@@ -31,7 +31,7 @@ class Account:
 
     def check(self) -> DataSet:
         """See `Ledger.check`; nothing is recorded. Warns of a new data set where one of nearly its name is known."""
-        self._checked = self.ledger.identity()
+        self.recorded, self._checked = None, self.ledger.identity()
         found = self.ledger.check(self.posting, on_changed=self.on_changed)
         if not (self._warned or found.entries or found.limit):
             self._warn_of_a_similar_name()

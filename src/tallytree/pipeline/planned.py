@@ -27,7 +27,7 @@ from tallytree.ledger import Account
 from tallytree.measurements import Measurement, Statistic
 from tallytree.pipeline.arguments import SharedArguments
 from tallytree.pipeline.progress import level_progress
-from tallytree.pipeline.release_keys import keyed_digest, noise_key, plan_digest
+from tallytree.pipeline.release_keys import keyed_digest, noise_key, plan_digest, unrecorded_id
 from tallytree.private.engines import Engine
 from tallytree.private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.product import Product
@@ -258,16 +258,9 @@ def paid_noise(planned: Planned[Any, Any], asked: str, statistics: bytes) -> tup
         release_id = unrecorded_id(options, asked)
     else:
         posting = account.posting
-        terms = (posting.loss, posting.neighboring, posting.max_contributions, posting.run, posting.plan, None)
-        plan = planned.plan_digest
-        if terms != (
-            Loss.of(planned.plan),
-            options.relation,
-            options.max_contributions,
-            options.run,
-            plan,
-            options.seed,
-        ):
+        known = (posting.loss, posting.neighboring, posting.max_contributions, posting.run, posting.plan)
+        given = (Loss.of(planned.plan), options.relation, options.max_contributions, options.run, planned.plan_digest)
+        if known != given or options.seed is not None:
             raise BudgetExceeded(
                 "ledger: the release was changed after its place in the ledger was planned; plan it anew"
             )
