@@ -1,6 +1,5 @@
 """`tallytree error`: errors added to a release at the command line, and the release replaced as a whole."""
 
-import json
 import os
 import re
 
@@ -9,6 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from helpers.manifests import rewrite
+from tallytree.release import replacing
 from tallytree.release.intervals import COVERS
 from tallytree.release.replacing import replace_release
 
@@ -108,9 +109,7 @@ def test_what_cannot_be_used_is_refused_in_one_line(folder, refusal):
     assert refusal("error", "out", "--replicates", "1").startswith("replicates: 1 are too few")
     assert refusal("error", "out", "--alpha", "1.5").startswith("alpha: 1.5 must lie strictly between 0 and 1")
     assert "exists" in refusal("error", "out", "--out", "empty")
-    manifest = json.loads((folder / "out/release.json").read_text())
-    manifest["statement"]["mechanism"]["name"] = "Magic"
-    (folder / "out/release.json").write_text(json.dumps(manifest))
+    rewrite(folder / "out", lambda manifest: manifest["statement"]["mechanism"].update(name="Magic"))
     assert refusal("error", "out").startswith("release: its mechanism is 'Magic'")
     assert contents(folder).keys() == before.keys()
 
@@ -131,6 +130,7 @@ def test_a_failure_leaves_the_earlier_release(folder, monkeypatch):
 def test_a_failed_swap_leaves_the_earlier_release(folder, monkeypatch, failure):
     before, rename = contents(folder), os.rename
     made = tt.replicate_errors("out", 10)
+    monkeypatch.setattr(replacing, "exchange", lambda *_: False)
 
     def fails_to_take_the_name(source, target, *others, **options):
         if str(target) == str(folder / "out") and ".partial" in str(source):

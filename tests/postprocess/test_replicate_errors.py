@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from helpers.manifests import rewrite
 from helpers.replicated import TREE
 from tallytree.pipeline import planned, planned_counts, planned_sizes
 from tallytree.postprocess import bootstrap as replicates_module
@@ -356,9 +357,7 @@ def test_other_kinds_of_arguments_are_refused(release, tmp_path):
 
 def test_a_folder_of_an_earlier_tallytree_needs_its_hierarchy(release, tree, tmp_path):
     folder = release.save(tmp_path / "out")
-    manifest = json.loads((folder / "release.json").read_text())
-    del manifest["tree"], manifest["files"]["hierarchies/hierarchy.parquet"]
-    (folder / "release.json").write_text(json.dumps(manifest))
+    rewrite(folder, lambda manifest: [manifest.pop("tree"), manifest["files"].pop("hierarchies/hierarchy.parquet")])
     assert tt.Release.load(folder).tree is None
     with pytest.raises(ValueError, match=r"^hierarchy: None was given, and the release does not hold its public tree"):
         tt.replicate_errors(folder)

@@ -1,7 +1,5 @@
 """Node numbers from path columns, of hierarchies and products, there and back; and trees saved beside a release."""
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tallytree as tt
+from helpers.manifests import rewrite
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
 from tallytree.release import NodeTable, Release
@@ -49,11 +48,23 @@ def test_paths_that_the_tree_does_not_have_lead_nowhere():
 
 
 def saved(tree, folder):
-    tables = {
-        level: NodeTable(tree, depth, np.empty(0, np.int64), pa.table({"count": np.empty(0, np.int64)}))
-        for depth, level in enumerate(tree.levels)
+    """A release of no groups over a tree, saved and loaded."""
+
+    def empty(**columns):
+        rows = pa.table({name: pa.array([], kind) for name, kind in columns.items()})
+        return {level: NodeTable(tree, depth, np.empty(0, np.int64), rows) for depth, level in enumerate(tree.levels)}
+
+    statement = {
+        "private": True,
+        "seeded": False,
+        "statistic": "group_sizes",
+        "levels": [
+            {"level": level, "nodes": tree.size(depth), "measured": False} for depth, level in enumerate(tree.levels)
+        ],
     }
-    return Release.load(Release({}, {}, tables, tables, tree).save(folder))
+    tables = empty(size=pa.int64(), groups=pa.int64())
+    measured = empty(values=pa.list_(pa.int64()), std_dev=pa.float64())
+    return Release.load(Release(statement, {}, tables, measured, tree).save(folder))
 
 
 def test_a_hierarchy_comes_back_in_its_order(tmp_path):
@@ -90,9 +101,7 @@ def test_a_product_comes_back_and_a_hierarchy_on_both_sides_is_saved_once(tmp_pa
 )
 def test_a_damaged_description_is_refused(tmp_path, change):
     saved(hierarchy([("X", "x")]), tmp_path / "out")
-    manifest = json.loads((tmp_path / "out/release.json").read_text())
-    change(manifest["tree"])
-    (tmp_path / "out/release.json").write_text(json.dumps(manifest))
+    rewrite(tmp_path / "out", lambda manifest: change(manifest["tree"]))
     with pytest.raises(ValueError, match=r"^folder: .* does not describe its tree as tallytree writes it"):
         tt.Release.load(tmp_path / "out").tree  # noqa: B018
 

@@ -6,12 +6,15 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from tallytree.compute.locked_folders import locked
 from tallytree.release.level_tables import FileTable, LevelTable, in_slices
 
 
@@ -48,6 +51,22 @@ def require_writable(target: Path) -> None:
         tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".partial", dir=above).cleanup()
     except OSError as error:
         raise OSError(error.errno, f"{error.strerror}; {target.name!r} cannot be made there", str(above)) from None
+
+
+@contextmanager
+def building_folder(target: Path) -> Iterator[Path]:
+    """A new folder beside `target` to build a release in; locked while it is used, and removed after an error.
+
+    Yields:
+        `.NAME.xxxxxxxx.partial`, mode 0700, on the file system of `target`; renaming it keeps it.
+    """
+    building = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
+    try:
+        with locked(building):  # others do not name the folder as one that a killed run left
+            yield building
+    except BaseException:
+        shutil.rmtree(building, ignore_errors=True)
+        raise
 
 
 def write_parquet(table: LevelTable, path: Path) -> None:

@@ -1,15 +1,24 @@
-"""`release.json`: what a folder must say to be a complete release, and how its files are named."""
+"""`release.json`: what a folder must say to be a complete release, and how its files are named.
+
+Since format version 2, `digest` covers the whole manifest, and the manifest has the checksum of every other file. So a
+folder that was damaged, or edited in one place, is refused. A digest is not a signature: whoever can write to the
+folder can compute it again.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST = "release.json"
+_DIGEST = "digest"
+_TABLES = ("tables", "measurements")
+_OF_TREE = "hierarchies/"
 
 
 def file_stem(level: str) -> str:
@@ -20,22 +29,46 @@ def file_stem(level: str) -> str:
     return stem
 
 
+def table_name(kind: str, level: str) -> str:
+    """The Parquet file of a level, relative to the folder; `kind` is `"tables"` or `"measurements"`."""
+    return f"{kind}/{file_stem(level)}.parquet"
+
+
+def manifest_text(manifest: Mapping[str, Any]) -> str:
+    """The text of release.json, with the digest of all the rest.
+
+    Args:
+        manifest: what it says, JSON-able, without a digest.
+    """
+    # Parsed again first: a reader has the parsed keys and values only, and the digest is of these.
+    plain = json.loads(json.dumps(manifest, ensure_ascii=False, allow_nan=False))
+    return json.dumps(plain | {_DIGEST: digest_of(plain)}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def digest_of(manifest: Mapping[str, Any]) -> str:
+    """The sha256, in hexadecimal, of a parsed manifest without its digest.
+
+    It is taken of the canonical text: keys sorted, no spaces, characters outside ASCII escaped.
+    """
+    rest = {key: value for key, value in manifest.items() if key != _DIGEST}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()
+
+
 def read_manifest(place: Path) -> dict[str, Any]:
-    """What release.json says, once it has all that a release needs.
+    """What release.json says, once it has all that a release needs and agrees with its digest.
 
     Raises:
-        ValueError: it cannot be read, is of another format version, or misses something.
+        ValueError: it cannot be read, is of another format version, misses something, contradicts itself, names files
+            that are no part of a release, or was changed since it was written.
     """
-    if not place.is_dir():
-        raise ValueError(f"folder: {str(place)!r} does not exist, or is no folder; give the folder of a saved release")
     try:
-        manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
+        manifest = _parsed(place / MANIFEST)
     except (OSError, ValueError, RecursionError):
         raise ValueError(f"folder: {str(place)!r} is not a complete release; it has no readable {MANIFEST}") from None
     version = manifest.get("format_version") if isinstance(manifest, dict) else None
-    if version != FORMAT_VERSION:
+    if type(version) is not int or version not in (1, FORMAT_VERSION):
         raise ValueError(
-            f"folder: {str(place)!r} has format version {version!r}; this tallytree reads {FORMAT_VERSION}"
+            f"folder: {str(place)!r} has format version {version!r}; this tallytree reads 1 and {FORMAT_VERSION}"
         )
     missing = _missing_from(manifest)
     if missing:
@@ -43,7 +76,30 @@ def read_manifest(place: Path) -> dict[str, Any]:
             f"folder: {str(place)!r} is not a complete release; its {MANIFEST} has no usable {missing}; take a fresh "
             "copy of the release"
         )
+    fault = _tree_fault(manifest) or _digest_fault(manifest) or _contradiction(manifest)
+    if fault:
+        raise ValueError(f"folder: {str(place)!r} {fault}; take a fresh copy of the release")
     return dict(manifest)
+
+
+def _parsed(path: Path) -> Any:
+    """The JSON in a file; no key twice, since readers differ in which of the two they take, and finite numbers only."""
+    if not path.is_file():  # a named pipe would be waited for
+        raise ValueError
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            raise ValueError
+        return made
+
+    def finite(number: str) -> float:
+        if not math.isfinite(float(number)):
+            raise ValueError
+        return float(number)
+
+    text = path.read_text(encoding="utf-8")
+    return json.loads(text, object_pairs_hook=once, parse_constant=finite, parse_float=finite)
 
 
 def _missing_from(manifest: Mapping[str, Any]) -> str | None:
@@ -55,10 +111,113 @@ def _missing_from(manifest: Mapping[str, Any]) -> str | None:
     levels, files = manifest["levels"], manifest["files"]
     if not levels or not all(isinstance(level, str) for level in levels) or len({*levels}) < len(levels):
         return "'levels'"
-    needed = [f"{kind}/{file_stem(level)}.parquet" for kind in ("tables", "measurements") for level in levels]
-    for name in (*needed, *files):
+    level_of = {table_name(kind, level): level for kind in _TABLES for level in levels}
+    of_csv = {f"tables/{file_stem(level)}.csv": level for level in levels}
+    for name in (*level_of, *files):
         facts = files.get(name)
         rows = facts.get("rows") if isinstance(facts, dict) else None
         if type(rows) is not int or rows < 0 or not isinstance(facts.get("sha256"), str):
             return f"entry for {name!r} in 'files'"
+        level = (level_of | of_csv).get(name)
+        if facts.get("level") != level or (level is None and not name.startswith(_OF_TREE)):
+            return f"entry for {name!r} in 'files'"
+        if name in of_csv and rows != files[table_name("tables", of_csv[name])]["rows"]:
+            return f"entry for {name!r} in 'files'"
+    return _missing_from_statement(manifest["statement"], levels)
+
+
+def _missing_from_statement(statement: Mapping[str, Any], levels: list[str]) -> str | None:
+    listed = statement.get("levels")
+    if not isinstance(listed, list) or [each.get("level") for each in listed if isinstance(each, dict)] != levels:
+        return "'levels' in 'statement'"
+    for each in listed:
+        if type(each.get("nodes")) is not int or type(each.get("measured")) is not bool:
+            return f"level {each['level']!r} in 'statement'"
+    if statement.get("statistic") not in ("counts", "flows", "group_sizes"):
+        return "'statistic' in 'statement'"
+    if not isinstance(statement.get("release", {}), dict | None):  # the run that the release is of
+        return "'release' in 'statement'"
     return None
+
+
+def _hierarchy_files(manifest: Mapping[str, Any]) -> set[str]:
+    """The names that the files of the tree may have; none where the description of the tree is damaged."""
+    tree = manifest.get("tree")
+    if not isinstance(tree, dict):
+        return set()
+    if tree.get("kind") == "hierarchy":
+        return {f"{_OF_TREE}hierarchy.parquet"}
+    return {f"{_OF_TREE}{file_stem(side['name'])}.parquet" for side in _sides(tree)}
+
+
+def _sides(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The attributes of a described product that have a name; of anything else none."""
+    sides = tree.get("attributes")
+    if not isinstance(sides, list):
+        return []
+    return [side for side in sides if isinstance(side, dict) and isinstance(side.get("name"), str)]
+
+
+NOT_ITS_TREE = "does not describe its tree as tallytree writes it"
+
+
+def _tree_fault(manifest: Mapping[str, Any]) -> str | None:
+    """What is wrong with the description of the tree, or with the files that it names."""
+    files = {name for name in manifest["files"] if name.startswith(_OF_TREE)}
+    if "tree" not in manifest:  # folders of an earlier tallytree
+        return NOT_ITS_TREE if files else None
+    tree = manifest["tree"]
+    if not isinstance(tree, dict) or tree.get("kind") not in ("hierarchy", "product"):
+        return NOT_ITS_TREE
+    if tree["kind"] == "hierarchy":
+        whole = _is_texts(tree.get("levels"))
+        named = [tree.get("file")]
+    else:
+        sides, order = _sides(tree), tree.get("order")
+        whole = bool(sides) and len(sides) == len(tree["attributes"]) and _is_texts(order)
+        whole = whole and len({side["name"] for side in sides}) == len(sides)
+        whole = whole and all(_is_texts(side.get("levels")) and _is_texts(side.get("columns")) for side in sides)
+        named = [side.get("file") for side in sides]
+    if not whole or not _is_texts(named) or {*named} != files or not files <= _hierarchy_files(manifest):
+        return NOT_ITS_TREE
+    return None
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, str) for each in value)
+
+
+def _digest_fault(manifest: Mapping[str, Any]) -> str | None:
+    if manifest["format_version"] == 1:
+        return f"is of format version 1 but has a {_DIGEST}" if _DIGEST in manifest else None
+    try:
+        same = manifest.get(_DIGEST) == digest_of(manifest)
+    except RecursionError:
+        same = False
+    return None if same else f"was changed since it was written (the digest in its {MANIFEST} is of another text)"
+
+
+def _contradiction(manifest: Mapping[str, Any]) -> str | None:
+    """Where a statement says of one thing that it is private, and of another that its noise was seeded."""
+    statement = manifest["statement"]
+    seeded = statement.get("seeded")
+    traces = [
+        statement.get("private") is False,
+        "infinity" in _amounts([statement]),
+        str(statement.get("guarantee")).startswith("NOT PRIVATE"),
+    ]
+    measured = [level for level in statement["levels"] if level["measured"]]
+    if measured:
+        traces.append("infinity" in _amounts(measured))
+    if type(seeded) is not bool or type(statement.get("private")) is not bool or {*traces} != {seeded}:
+        return (
+            "contradicts itself: its statement says both that the noise was drawn from a seed and that the release is "
+            "private"
+        )
+    return None
+
+
+def _amounts(spenders: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Every amount under `spent`."""
+    spent = [each.get("spent") for each in spenders]
+    return [amount for each in spent if isinstance(each, dict) for amount in each.values()]

@@ -1,8 +1,8 @@
 """`Release`: published tables, the noisy measurements behind them and the privacy statement.
 
-A release on disk is a folder (format version 1):
+A release on disk is a folder (format version 2):
 
-    release.json                 statement, spec, software versions, and rows and checksum of every file; written last
+    release.json                 statement, spec, rows and checksum of every file, digest of all this; written last
     tables/LEVEL.parquet         the published numbers (and LEVEL.csv when asked)
     measurements/LEVEL.parquet   the noisy measurements, enough to post-process again
     hierarchies/NAME.parquet     the leaves of the public hierarchies, in order
@@ -14,10 +14,7 @@ half-made. Rows are in the hierarchy's own order, and Parquet files carry no col
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +25,20 @@ import pyarrow as pa
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
-from tallytree.release.files import flush, refuse_existing, require_writable, sha256, write_csv, write_parquet
+from tallytree.release.contents import check_files
+from tallytree.release.files import (
+    building_folder,
+    flush,
+    refuse_existing,
+    require_writable,
+    sha256,
+    write_csv,
+    write_parquet,
+)
 from tallytree.release.intervals import stated_errors, with_intervals
+from tallytree.release.leftovers import how_to_put_back, warn_of_leftovers
 from tallytree.release.level_tables import FileTable, LevelTable, NodeTable, read_all
-from tallytree.release.manifest import FORMAT_VERSION, MANIFEST, file_stem, read_manifest
+from tallytree.release.manifest import FORMAT_VERSION, MANIFEST, file_stem, manifest_text, read_manifest, table_name
 from tallytree.release.stored_tree import StoredTree, described_tree
 
 
@@ -133,16 +140,13 @@ class Release:
         target = refuse_existing(folder)
         require_writable(target)
         target.parent.mkdir(parents=True, exist_ok=True)
-        building = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
-        try:
+        warn_of_leftovers(target)
+        with building_folder(target) as building:
             self._write(building, csv=csv)
             building.chmod(0o755)
             refuse_existing(target)
             building.rename(target)
             flush(target.parent)
-        except BaseException:
-            shutil.rmtree(building, ignore_errors=True)
-            raise
         return target
 
     def _write(self, folder: Path, *, csv: bool) -> None:
@@ -168,36 +172,40 @@ class Release:
             "files": files,
             **({} if tree is None else {"tree": described_tree(tree)[0]}),
         }
-        text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
+        text = manifest_text(manifest)
         with (folder / MANIFEST).open("w", encoding="utf-8") as file:
-            file.write(text + "\n")
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         flush(folder)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Release:
-        """Open a saved release; every file is checked against its checksum.
+        """Open a saved release, once release.json agrees with its digest, and every file with release.json.
+
+        Neither is a signature: whoever can write to the folder can change both.
 
         Raises:
-            ValueError: not a complete release, of another format version, or changed since it was written.
+            ValueError: not a complete release, of another format version, changed since it was written, with files
+                outside the folder, or with a statement that contradicts itself or the files. The message quotes no row.
             TypeError: not a path.
         """
         if not isinstance(folder, str | os.PathLike):
             raise TypeError(f"folder: {folder!r} must be the path of a saved release")
         place = Path(os.path.abspath(folder))  # noqa: PTH100  (a later change of directory must not matter)
+        if not place.is_dir():
+            raise ValueError(
+                f"folder: {str(place)!r} does not exist, or is no folder; give the folder of a saved release"
+                + how_to_put_back(place)
+            )
         manifest = read_manifest(place)
-        for name, facts in manifest["files"].items():
-            if not (place / name).is_file() or sha256(place / name) != facts["sha256"]:
-                raise ValueError(
-                    f"folder: {str(place / name)!r} is missing or was changed; take a fresh copy of the release"
-                )
+        check_files(place, manifest)
 
         def tables(kind: str) -> dict[str, LevelTable]:
             return {
                 level: FileTable(place / name, manifest["files"][name]["rows"])
                 for level in manifest["levels"]
-                for name in (f"{kind}/{file_stem(level)}.parquet",)
+                for name in (table_name(kind, level),)
             }
 
         tree = None if "tree" not in manifest else StoredTree(place, manifest["tree"])

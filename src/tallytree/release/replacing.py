@@ -1,26 +1,25 @@
-"""A saved release replaced by one with more columns; the folder is complete at every moment."""
+"""A saved release replaced by another one; the folder is complete at every moment."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Container
 from pathlib import Path
 
 from tallytree.release import Release
-from tallytree.release.files import flush
+from tallytree.release.exchange import exchange
+from tallytree.release.files import building_folder, flush
+from tallytree.release.leftovers import warn_of_leftovers
 from tallytree.release.manifest import MANIFEST
 
 
 def replace_release(release: Release, folder: str | os.PathLike[str]) -> Path:
     """Save a release in the place of an earlier one.
 
-    It is written to a sibling folder first; then the earlier folder is renamed away, the new one takes its name, and
-    the earlier one is deleted. So the folder never holds a half-made release: a crash leaves the earlier one, at worst
-    under the name `.DIR.….earlier` beside it. CSV files are written if there were any, and files that are not the
-    release's own are kept.
+    It is written to a sibling folder first, which then takes the place of the earlier one: see `replace_folder`. CSV
+    files are written if there were any, and files that are not the release's own are kept.
 
     Args:
         release: what to save; its tables may be read from the folder itself.
@@ -32,28 +31,91 @@ def replace_release(release: Release, folder: str | os.PathLike[str]) -> Path:
     Raises:
         OSError: the disk is full, or the place cannot be written to; the earlier release is as it was.
     """
-    target = Path(os.path.abspath(folder))  # noqa: PTH100  (resolve() would follow a link, which is to be kept)
-    if target.is_symlink():
-        target = target.resolve()
-    own = json.loads((target / MANIFEST).read_text(encoding="utf-8"))["files"]
-    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
-    earlier = aside.with_suffix(".earlier")
-    try:
+    target = _real(folder)
+    own = _own_files(target)
+    warn_of_leftovers(target)
+    with building_folder(target) as aside:
         made = release.save(aside / target.name, csv=any(name.endswith(".csv") for name in own))
-        _keep_others(target, made, own)
-        made.chmod(target.stat().st_mode)
-        try:
-            target.rename(earlier)
-            made.rename(target)
-        except BaseException:  # Ctrl-C too
-            if os.path.lexists(earlier) and not os.path.lexists(target):
-                earlier.rename(target)
-            raise
-        flush(target.parent)
-    finally:
+        replace_folder(made, target)
         shutil.rmtree(aside, ignore_errors=True)
+    return target
+
+
+def replace_folder(new: str | os.PathLike[str], target: str | os.PathLike[str]) -> Path:
+    """Let a finished release folder take the place of another one, which is then removed.
+
+    Where the system can, the two folders swap their names in one step, so that a killed process leaves one of the two
+    complete at `target`. Elsewhere the earlier folder is renamed to `.NAME.….earlier`, and the new one takes its name:
+    a kill between these two renames leaves nothing at `target`, but both folders whole beside it, and `Release.load`
+    and the next run name them and say how to put them back. Files in `target` that are not the earlier release's own
+    are copied to the new folder first, and it gets the mode of the earlier one.
+
+    Args:
+        new: a release as `Release.save` wrote it, on the file system of `target`; it is gone afterwards.
+        target: a saved release, or a link to one; where nothing is there, `new` just takes the name.
+
+    Returns:
+        The path of the release.
+
+    Raises:
+        ValueError: `target` exists and is no saved release, so it is not removed.
+        OSError: the place cannot be written to; the earlier release is as it was.
+    """
+    new, target = Path(os.path.abspath(new)), _real(target)  # noqa: PTH100
+    if not os.path.lexists(target):
+        new.rename(target)
+        flush(target.parent)
+        return target
+    _keep_others(target, new, _own_files(target))
+    new.chmod(target.stat().st_mode)
+    flush(new)
+    earlier = _earlier_name(target)
+    if exchange(new, target):
+        flush(target.parent)
+        new.rename(earlier)
+    else:
+        _rename_both(new, target, earlier)
+        flush(target.parent)
     shutil.rmtree(earlier, ignore_errors=True)
     return target
+
+
+def _real(folder: str | os.PathLike[str]) -> Path:
+    target = Path(os.path.abspath(folder))  # noqa: PTH100  (resolve() would follow a link, which is to be kept)
+    return target.resolve() if target.is_symlink() else target
+
+
+def _earlier_name(target: Path) -> Path:
+    """A free name beside the target, by which messages know an earlier release."""
+    while True:
+        name = target.with_name(f".{target.name}.{os.urandom(4).hex()}.earlier")
+        if not os.path.lexists(name):
+            return name
+
+
+def _rename_both(new: Path, target: Path, earlier: Path) -> None:
+    try:
+        target.rename(earlier)
+        new.rename(target)
+    except BaseException:  # Ctrl-C too
+        if os.path.lexists(earlier) and not os.path.lexists(target):
+            earlier.rename(target)
+        raise
+
+
+def _own_files(target: Path) -> set[str]:
+    """The names of the files of a saved release.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return {*json.loads((target / MANIFEST).read_text(encoding="utf-8"))["files"], MANIFEST}
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ValueError(
+            f"folder: {str(target)!r} is no saved release (it has no readable {MANIFEST}), so it is not replaced; "
+            "choose another folder or move it away"
+        ) from None
 
 
 def _keep_others(target: Path, made: Path, own: Container[str]) -> None:
@@ -64,5 +126,5 @@ def _keep_others(target: Path, made: Path, own: Container[str]) -> None:
         links = [name for name in folders if (target / here / name).is_symlink()]
         for name in (*files, *links):
             path = here / name
-            if path.as_posix() not in own and path.as_posix() != MANIFEST and not os.path.lexists(made / path):
+            if path.as_posix() not in own and not os.path.lexists(made / path):
                 shutil.copy2(target / path, made / path, follow_symlinks=False)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
-from tallytree.release.manifest import file_stem
+from tallytree.release.manifest import NOT_ITS_TREE, file_stem
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,10 @@ class StoredTree:
                 order=self.description["order"],
                 columns={name: side["columns"] for name, side in sides.items()},
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"folder: {str(self.folder)!r} does not describe its tree as tallytree writes it; take a fresh copy of "
-                f"the release ({error})"
-            ) from None
+        except (KeyError, TypeError, ValueError):
+            pass
+        # Raised out here: what the reader said may quote a row of a file.
+        raise ValueError(f"folder: {str(self.folder)!r} {NOT_ITS_TREE}; take a fresh copy of the release")
 
     def _hierarchy(self, file: str, levels: list[str]) -> Hierarchy:
         return Hierarchy.from_table(self.folder / file, levels)

@@ -1,0 +1,50 @@
+"""Whether the run that made a folder still lives: it holds a lock on the folder, which ends with the process.
+
+A process number in a file would not do: numbers are used again, and differ between containers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: nothing is locked, and nothing is taken for left behind
+    fcntl = None  # type: ignore[assignment]
+
+
+def try_lock(handle: int) -> bool:
+    """Take the lock of an open file or folder; False where another process has it, or where there are no locks."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # BlockingIOError: somebody has it; others: the file system has no locks
+        return False
+    return True
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[bool]:
+    """Hold the lock of a folder, if the file system has locks; it stays with the folder when that is renamed.
+
+    Yields:
+        Whether the lock is held.
+    """
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        yield try_lock(handle)
+    finally:
+        os.close(handle)
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a live process holds the lock of a folder, or may do so: the folder cannot be opened or locked."""
+    try:
+        with locked(folder) as free:
+            return not free
+    except OSError:
+        return True

@@ -1,0 +1,158 @@
+"""The files in the folder of a release, compared with what its release.json says of them.
+
+Nothing here quotes a row of a file: a path in a damaged or forged release.json may lead to any table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from tallytree.release.files import sha256
+from tallytree.release.intervals import ERROR_COLUMNS
+from tallytree.release.manifest import MANIFEST, NOT_ITS_TREE, table_name
+
+_NUMBERS = {"counts": ("count",), "flows": ("count",), "group_sizes": ("size", "groups")}
+_ERRORS = ((), ERROR_COLUMNS[:1], ERROR_COLUMNS)
+_TYPES = {"std_dev": "float", "ci_lower": "integer", "ci_upper": "integer", "size": "integer", "value": "integer"}
+_TYPES |= {"count": "number", "groups": "number", "values": "integers"}
+
+
+def check_files(place: Path, manifest: Mapping[str, Any]) -> None:
+    """Compare every file with the manifest and the statement: where it is, its checksum, its rows and its columns.
+
+    Args:
+        place: the folder, an absolute path.
+        manifest: of the release, as `read_manifest` returns it.
+
+    Raises:
+        ValueError: a file is missing, changed or outside the folder; it has other rows than the manifest says; or other
+            columns, or another number of rows, than a release with this statement has.
+    """
+    root = place.resolve()
+    _require_inside(root, place, MANIFEST)
+    for name, facts in manifest["files"].items():
+        _require_inside(root, place, name)
+        if sha256(place / name) != facts["sha256"]:
+            raise ValueError(_changed(place / name))
+    _check_hierarchies(place, manifest)
+    for depth, about in enumerate(manifest["statement"]["levels"]):
+        _check_level(place, manifest, depth, about)
+
+
+def _changed(path: Path) -> str:
+    return f"folder: {str(path)!r} is missing or was changed; take a fresh copy of the release"
+
+
+def _require_inside(root: Path, place: Path, name: str) -> None:
+    """Refuse a file that is missing or that a link leads out of the folder to."""
+    try:
+        real = (place / name).resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):  # a missing file, a loop of links, a name with a null character
+        raise ValueError(_changed(place / name)) from None
+    if not real.is_relative_to(root):
+        raise ValueError(
+            f"folder: {str(place / name)!r} leads outside the folder; a release has all its files in its own folder, "
+            "so take a fresh copy of it"
+        )
+    if not real.is_file():
+        raise ValueError(_changed(place / name))
+
+
+def _check_level(place: Path, manifest: Mapping[str, Any], depth: int, about: Mapping[str, Any]) -> None:
+    statistic, level = manifest["statement"]["statistic"], about["level"]
+    paths = _path_columns(manifest, depth)
+    numbers = _NUMBERS[statistic]
+    schema, rows = _opened(place, manifest, table_name("tables", level))
+    listed = _lists_every_node(manifest) and statistic != "group_sizes"
+    if not any(_has_columns(schema, paths, (*numbers, *errors)) for errors in _ERRORS):
+        raise ValueError(_other_columns(place / table_name("tables", level)))
+    if (listed and rows != about["nodes"]) or (statistic != "group_sizes" and rows > about["nodes"]):
+        raise ValueError(_other_rows(place / table_name("tables", level)))
+    schema, rows = _opened(place, manifest, table_name("measurements", level))
+    measured = "values" if statistic == "group_sizes" else "value"
+    if not _has_columns(schema, paths, (measured, "std_dev")):
+        raise ValueError(_other_columns(place / table_name("measurements", level)))
+    if rows > (about["nodes"] if about["measured"] else 0):
+        raise ValueError(_other_rows(place / table_name("measurements", level)))
+
+
+def _check_hierarchies(place: Path, manifest: Mapping[str, Any]) -> None:
+    tree = manifest.get("tree")
+    if tree is None:
+        return
+    sides = [tree] if tree["kind"] == "hierarchy" else tree["attributes"]
+    leaves = []
+    for side in sides:
+        schema, rows = _opened(place, manifest, side["file"])
+        if not _has_columns(schema, side["levels"], ()):
+            raise ValueError(f"folder: {str(place)!r} {NOT_ITS_TREE}; take a fresh copy of the release")
+        leaves.append(rows)
+    if prod(leaves) != manifest["statement"]["levels"][-1]["nodes"]:
+        raise ValueError(_other_rows(place / sides[0]["file"]))
+
+
+def _opened(place: Path, manifest: Mapping[str, Any], name: str) -> tuple[pa.Schema, int]:
+    """The columns of a Parquet file and its number of rows, once that is the number in the manifest."""
+    try:
+        with pa.parquet.ParquetFile(place / name) as file:
+            schema, rows = file.schema_arrow, file.metadata.num_rows
+    except (pa.ArrowException, OSError, ValueError):
+        schema, rows = None, 0
+    if schema is None:  # raised out here, without what pyarrow said
+        raise ValueError(
+            f"folder: {str(place / name)!r} is not a readable Parquet file; take a fresh copy of the release"
+        )
+    if rows != manifest["files"][name]["rows"]:
+        raise ValueError(_other_rows(place / name))
+    return schema, rows
+
+
+def _other_rows(path: Path) -> str:
+    return f"folder: {str(path)!r} has another number of rows than {MANIFEST} says; take a fresh copy of the release"
+
+
+def _other_columns(path: Path) -> str:
+    return (
+        f"folder: {str(path)!r} has other columns than a release with this statement; take a fresh copy of the release"
+    )
+
+
+def _lists_every_node(manifest: Mapping[str, Any]) -> bool:
+    return "tree" in manifest and manifest["tree"]["kind"] == "hierarchy"
+
+
+def _path_columns(manifest: Mapping[str, Any], depth: int) -> Sequence[str] | None:
+    """The path columns of a level; None where the folder does not describe its tree."""
+    tree = manifest.get("tree")
+    if tree is None:
+        return None
+    if tree["kind"] == "hierarchy":
+        root_added = len(tree["levels"]) < len(manifest["levels"])
+        return tree["levels"][: depth + (0 if root_added else 1)]
+    refined = tree["order"][:depth]
+    return [column for side in tree["attributes"] for column in side["columns"][: refined.count(side["name"])]]
+
+
+def _has_columns(schema: pa.Schema, paths: Sequence[str] | None, numbers: Sequence[str]) -> bool:
+    """Whether a file has exactly the path columns, as text, and after them the columns of numbers."""
+    names = list(schema.names)
+    split = len(names) - len(numbers)
+    if split < 0 or names[split:] != list(numbers) or (paths is not None and names[:split] != list(paths)):
+        return False
+    wanted = [*["text"] * split, *(_TYPES[name] for name in numbers)]
+    return all(_is(kind, field.type) for kind, field in zip(wanted, schema, strict=True))
+
+
+def _is(kind: str, type_: pa.DataType) -> bool:
+    if kind == "text":
+        return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
+    if kind == "integers":
+        return bool(pa.types.is_list(type_)) and type_.value_type == pa.int64()
+    allowed = {"integer": [pa.int64()], "float": [pa.float64()], "number": [pa.int64(), pa.float64()]}
+    return type_ in allowed[kind]
