@@ -45,12 +45,12 @@ def test_a_run_is_repeated_with_identical_files_and_charged_once(folder, output,
     output("release", "counts.yaml", "--out", "first", *MONDAY)
     monkeypatch.setenv("TALLYTREE_SECRET_FILE", "secret")
     output("release", "counts.yaml", "--out", "again", "--run", "Monday")
-    files = sorted(
-        each.relative_to("first") for each in Release.load("first") and (folder / "first").rglob("*") if each.is_file()
+    first, again = (
+        {str(each.relative_to(folder / name)): each.read_bytes() for each in (folder / name).rglob("*") if each.is_file()}
+        for name in ("first", "again")
     )
-    assert files == sorted(each.relative_to("again") for each in (folder / "again").rglob("*") if each.is_file())
-    for name in files:
-        assert (folder / "first" / name).read_bytes() == (folder / "again" / name).read_bytes()
+    assert len(first) > 6
+    assert again == first
     assert Ledger("ledger.db").spent("people") == {"epsilon": 0.5}
 
 

@@ -51,7 +51,7 @@ def folder(tmp_path, monkeypatch):
     pq.write_table(people, tmp_path / "people.parquet")
     (tmp_path / "week.yaml").write_text(SPEC)
     tt.new_secret(tmp_path / "secret")
-    Ledger(tmp_path / "ledger.db").set_limit("people", tt.Budget(epsilon="3.5"), neighboring="add_remove")
+    Ledger(tmp_path / "ledger.db").set_limit("people", tt.Budget(epsilon=3.5), neighboring="add_remove")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
