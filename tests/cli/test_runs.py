@@ -46,8 +46,8 @@ def test_a_run_is_repeated_with_identical_files_and_charged_once(folder, output,
     monkeypatch.setenv("TALLYTREE_SECRET_FILE", "secret")
     output("release", "counts.yaml", "--out", "again", "--run", "Monday")
     first, again = (
-        {str(each.relative_to(folder / name)): each.read_bytes() for each in (folder / name).rglob("*") if each.is_file()}
-        for name in ("first", "again")
+        {str(each.relative_to(place)): each.read_bytes() for each in place.rglob("*") if each.is_file()}
+        for place in (folder / "first", folder / "again")
     )
     assert len(first) > 6
     assert again == first

@@ -17,7 +17,6 @@ from tallytree.counts import CountsMechanism
 from tallytree.hierarchy import Hierarchy
 from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
 from tallytree.private.engines import Engine
-from tallytree.private.noise.secret import read_secret
 from tallytree.product import Product
 from tallytree.sizes import PrivateMaximum, SizesMechanism
 from tallytree.terms import Doc, Invariants, Terms
@@ -106,8 +105,7 @@ class SharedArguments(Terms):
         """Check the options.
 
         Raises:
-            ValueError, TypeError: a value that cannot be used, or options that do not go together.
-            OSError: the secret cannot be read.
+            ValueError, TypeError: a value that cannot be used.
         """
         super().__post_init__()
         choice(self.on_changed, "on_changed", get_args(OnChanged))
@@ -115,24 +113,6 @@ class SharedArguments(Terms):
             object.__setattr__(self, "dataset", checked_name(self.dataset))
         if self.run is not None:
             object.__setattr__(self, "run", checked_run(self.run))
-        if self.on_changed == "charge" and self.run is None:
-            raise ValueError('on_changed: "charge" is about a run that is repeated; name it with run, or leave it out')
-        for name in ("approved_by", "reason", "ticket"):
-            if getattr(self, name) is not None and self.ledger is None:
-                raise ValueError(f"{name}: it is kept in the ledger; give the ledger too, or leave it out")
-        if self.secret is not None:
-            self._check_secret()
-
-    def _check_secret(self) -> None:
-        """Refuse a secret that would have no effect, or that cannot be read."""
-        if self.seed is not None:
-            raise ValueError("secret: a seed makes a release that is not private; give the secret or the seed")
-        if self.noise == "opendp":
-            raise ValueError('secret: OpenDP draws from the operating system and takes no key; use noise="keyed"')
-        for name in ("run", "ledger", "dataset"):
-            if getattr(self, name) is None:
-                raise ValueError(f"secret: it makes a run repeatable, which needs {name}; give it, or leave secret out")
-        read_secret(self.secret)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -21,6 +21,7 @@ from tallytree.ledger import Account, Ledger
 from tallytree.measurements import Statistic
 from tallytree.pipeline.arguments import SharedArguments
 from tallytree.private.engines import Engine, Local
+from tallytree.private.noise.secret import read_secret
 from tallytree.terms import UNITS, NoiseTerms
 
 AutoSplit = Callable[[Mapping[str, float], bool], BudgetSplit]
@@ -76,6 +77,30 @@ def noise_plan(
     return plan_noise(Budget(epsilon=total), bounds, true, terms.accounting, grid, maximum)
 
 
+def check_run(arguments: SharedArguments) -> None:
+    """Refuse options of a run that do not go together, and a secret that would have no effect or cannot be read.
+
+    Raises:
+        ValueError: they do not go together, or the file holds no secret.
+        OSError: the secret cannot be read.
+    """
+    if arguments.on_changed == "charge" and arguments.run is None:
+        raise ValueError('on_changed: "charge" is about a run that is repeated; name it with run, or leave it out')
+    for name in ("approved_by", "reason", "ticket"):
+        if getattr(arguments, name) is not None and arguments.ledger is None:
+            raise ValueError(f"{name}: it is kept in the ledger; give the ledger too, or leave it out")
+    if arguments.secret is None:
+        return
+    if arguments.seed is not None:
+        raise ValueError("secret: a seed makes a release that is not private; give the secret or the seed")
+    if arguments.noise == "opendp":
+        raise ValueError('secret: OpenDP draws from the operating system and takes no key; use noise="keyed"')
+    for name in ("run", "ledger", "dataset"):
+        if getattr(arguments, name) is None:
+            raise ValueError(f"secret: it makes a run repeatable, which needs {name}; give it, or leave secret out")
+    read_secret(arguments.secret)
+
+
 def account(arguments: SharedArguments, statistic: str, mechanism: object, plan: Plan) -> Account | None:
     """The place of a release in the ledger that is named; None without one. The ledger is not opened yet.
 
@@ -83,6 +108,7 @@ def account(arguments: SharedArguments, statistic: str, mechanism: object, plan:
         ValueError: a ledger without the name of a data set or the other way round, or a seed beside a ledger.
         TypeError: a name that is no text.
     """
+    check_run(arguments)
     if arguments.ledger is None and arguments.dataset is None:
         return None
     if arguments.ledger is None:
