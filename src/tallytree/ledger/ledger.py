@@ -11,7 +11,7 @@ several processes write.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import get_args
@@ -184,7 +184,7 @@ class Ledger:
             make_ledger(self.path, _first_event(strict=True))
         with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
             books = read_books(connection, self.path)
-            write_events(connection, books, asked.events(books, self.path), self.path)
+            write_events(connection, books, asked.events(books, self.path))
 
     def set_strict(self, strict: bool, *, approval: Approval | None = None) -> None:
         """Say whether releases of data sets without a limit are refused.
@@ -195,7 +195,7 @@ class Ledger:
         with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
             books = read_books(connection, self.path)
             event = event_text("strict", strict=bool(strict), **approval_facts(approval or Approval()))
-            write_events(connection, books, [event], self.path)
+            write_events(connection, books, [event])
 
     def check(self, posting: Posting, *, on_changed: OnChanged = "error") -> DataSet:
         """Try to record a release and undo it: whether the ledger can be written, and has room.
@@ -214,14 +214,11 @@ class Ledger:
             with blank_ledger(self.path, _first_event(strict=False)) as blank:
                 return Ledger(blank).check(posting, on_changed=on_changed)
         with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
-            before = read_books(connection, self.path)
-            tried = tried_posting(before, posting, self.path, on_changed)
-            after = write_events(connection, before, tried, self.path)
+            books = read_books(connection, self.path)
+            known, events = tried_posting(books, posting, self.path, on_changed)
+            write_events(connection, books, events)
             connection.rollback()
-            name = checked_name(posting.dataset)
-            if name in before.datasets:
-                return before.datasets[name]
-            return replace(after.datasets[name], entries=())
+            return known
 
     def record(
         self,
@@ -261,7 +258,7 @@ class Ledger:
                 )
             books = read_books(connection, self.path)
             recorded, events = recorded_posting(books, posting, self.path, statistics, on_changed)
-            write_events(connection, books, events, self.path)
+            write_events(connection, books, events)
             return recorded
 
     def identity(self) -> FileIdentity | None:
@@ -281,7 +278,7 @@ class Ledger:
             if entry is None:
                 raise ValueError(f"number: the ledger {str(self.path)!r} has no entry {number}")
             if entry.state == "started":
-                write_events(connection, books, [event_text("finish", number=number)], self.path)
+                write_events(connection, books, [event_text("finish", number=number)])
 
 
 def _first_event(*, strict: bool) -> bytes:
