@@ -24,6 +24,7 @@ REMEMBERED = 50_000
 """How many events are kept as they were read: a program that releases in a loop reads each of them only once."""
 
 _RATIONAL = re.compile(r"[0-9]{1,4000}(/[1-9][0-9]{0,3999})?")
+_TOO_LONG, _TOO_LARGE = 10**MOST_DIGITS, 10**300
 _HEX = re.compile(r"[0-9a-f]{32}([0-9a-f]{32})?")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 
@@ -156,14 +157,16 @@ def amounts(given: Loss | Budget) -> dict[str, str | None]:
     """Amounts as text.
 
     Raises:
-        ValueError: one of them has more digits than a ledger holds.
+        ValueError: one of them has more digits than a ledger holds, or is larger than any loss that means something.
     """
     exact = {name: getattr(given, name) for name in _AMOUNTS}
     for name, amount in exact.items():
-        if amount is not None and max(amount.numerator, amount.denominator) >= 10**MOST_DIGITS:
+        if amount is None:
+            continue
+        if max(amount.numerator, amount.denominator) >= _TOO_LONG or amount >= _TOO_LARGE:
             raise ValueError(
-                f"budget: the {name} of a release in a ledger can have {MOST_DIGITS} digits, and this one has more; "
-                "give amounts with fewer digits"
+                f"budget: a ledger holds an {name} of at most {MOST_DIGITS} digits, below 1e300, and this one "
+                "has more; give an amount with fewer digits"
             )
     return {name: None if amount is None else str(amount) for name, amount in exact.items()}
 

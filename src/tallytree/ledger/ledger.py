@@ -22,8 +22,8 @@ from tallytree.ledger.books import Books, read_books, write_events
 from tallytree.ledger.chain import START
 from tallytree.ledger.database import FileIdentity, blank_ledger, file_identity, make_ledger, transaction
 from tallytree.ledger.dataset_names import checked_name
-from tallytree.ledger.events import amounts, approval_facts, event_text
-from tallytree.ledger.limit_events import LimitAsked
+from tallytree.ledger.events import amounts, event_text
+from tallytree.ledger.limit_events import LimitAsked, strict_text
 from tallytree.ledger.release_events import Recorded, recorded_posting, tried_posting
 from tallytree.ledger.runs import OnChanged
 from tallytree.terms import ProtectedUnit, neighboring_relation
@@ -144,12 +144,13 @@ class Ledger:
         neighboring: str | None = None,
         max_contributions: int | None = None,
         unit: ProtectedUnit | None = None,
+        strict: bool | None = None,
         approval: Approval | None = None,
     ) -> None:
         """Set what all releases of a data set together may spend, those already recorded included.
 
-        A later limit replaces an earlier one; the ledger keeps both. A ledger that this makes is strict: it refuses
-        releases of data sets without a limit. A warning says where a new data set has nearly the name of another.
+        A later limit replaces an earlier one; the ledger keeps both. A warning says where a new data set has nearly the
+        name of another.
 
         Args:
             dataset: the data set's declared name.
@@ -160,6 +161,8 @@ class Ledger:
                 default 1.
             unit: `"person"`, the default of a new data set, which takes every statistic; or `"record"`, `"trip"` or
                 `"membership"`, each of which takes one.
+            strict: whether releases of data sets without a limit are refused; by default as before, and yes in a ledger
+                that this makes.
             approval: who approved it, and why; a limit that admits more than the one before needs a reason.
 
         Raises:
@@ -178,10 +181,10 @@ class Ledger:
         most = None if max_contributions is None else integer(max_contributions, "max_contributions", least=1)
         if unit is not None:
             choice(unit, "unit", get_args(ProtectedUnit))
-        asked = LimitAsked(name, budget, relation, most, unit, approval or Approval())
+        asked = LimitAsked(name, budget, relation, most, unit, strict, approval or Approval())
         if not self.path.exists():
             asked.check_relation()
-            make_ledger(self.path, _first_event(strict=True))
+            make_ledger(self.path, _first_event(strict=strict is not False))
         with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
             books = read_books(connection, self.path)
             write_events(connection, books, asked.events(books, self.path))
@@ -194,8 +197,7 @@ class Ledger:
         """
         with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
             books = read_books(connection, self.path)
-            event = event_text("strict", strict=bool(strict), **approval_facts(approval or Approval()))
-            write_events(connection, books, [event])
+            write_events(connection, books, [strict_text(strict, approval or Approval())])
 
     def check(self, posting: Posting, *, on_changed: OnChanged = "error") -> DataSet:
         """Try to record a release and undo it: whether the ledger can be written, and has room.

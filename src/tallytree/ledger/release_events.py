@@ -9,9 +9,10 @@ from pathlib import Path
 
 from tallytree.accounting.spending import DataSet, Posting
 from tallytree.ledger.books import Books
-from tallytree.ledger.dataset_names import checked_name, checked_run, near_names
+from tallytree.ledger.dataset_names import checked_name, checked_run
 from tallytree.ledger.events import event_text, release_text
 from tallytree.ledger.runs import OnChanged, check_run_is_new, made_before, may_be_made_before
+from tallytree.ledger.similar_names import near_names
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
