@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import tallytree as tt
 from helpers.ledger_entries import approximate, posting, pure, zcdp
+from tallytree.accounting.spending import Approval
 from tallytree.ledger import Ledger
 
 AMOUNTS = st.fractions(min_value=Fraction(1, 50), max_value=1, max_denominator=50)
@@ -24,6 +25,7 @@ LIMITS = st.one_of(
     st.builds(lambda epsilon, delta: tt.Budget(epsilon=3 * epsilon, delta=delta / 40), AMOUNTS, AMOUNTS),
     AMOUNTS.map(lambda rho: tt.Budget(rho=3 * rho)),
 )
+APPROVAL = Approval(reason="more was approved")
 
 
 def fits(losses, limit):
@@ -55,7 +57,7 @@ class Bookkeeping(RuleBasedStateMachine):
     def record(self, loss):
         if fits([*self.losses, loss], self.limit):
             self.ledger.check(posting(loss))
-            assert self.ledger.record(posting(loss)) == len(self.losses) + 1
+            assert self.ledger.record(posting(loss)).number == len(self.losses) + 1
             self.losses.append(loss)
         else:
             with pytest.raises((tt.BudgetExceeded, ValueError), match=r"^budget: "):
@@ -64,11 +66,11 @@ class Bookkeeping(RuleBasedStateMachine):
     @rule(limit=LIMITS)
     def set_limit(self, limit):
         if fits(self.losses, limit):
-            self.ledger.set_limit("people", limit, neighboring="unbounded")
+            self.ledger.set_limit("people", limit, neighboring="unbounded", approval=APPROVAL)
             self.limit = limit
         else:
             with pytest.raises(ValueError, match=r"^budget: "):
-                self.ledger.set_limit("people", limit, neighboring="unbounded")
+                self.ledger.set_limit("people", limit, neighboring="unbounded", approval=APPROVAL)
 
     @precondition(lambda self: self.losses)
     @rule(data=st.data())

@@ -6,6 +6,7 @@ import pytest
 
 import tallytree as tt
 from helpers.ledger_entries import BOTH, PURE, RHO, TERMS, approximate, posting, pure, release, threshold, zcdp
+from tallytree.accounting.spending import Approval
 from tallytree.ledger import Ledger
 
 
@@ -17,26 +18,18 @@ from tallytree.ledger import Ledger
         ({"unit": "trip", "statistic": "flows"}, "dataset: 'trip' is the unit"),
     ],
 )
-@pytest.mark.parametrize("by", ["release", "limit"])
-def test_another_relation_or_unit_is_never_mixed_in(path, ledger, changes, begins, by):
-    if by == "release":
+@pytest.mark.parametrize("after", ["release", "limit"])
+def test_another_relation_or_unit_is_never_mixed_in(ledger, changes, begins, after):
+    ledger.set_limit("people", tt.Budget(epsilon=9), **TERMS, unit="record")
+    ledger.set_limit("another", tt.Budget(epsilon=9), **TERMS, unit="record", max_contributions=2)
+    if after == "release":
         ledger.record(posting(pure(1)))
-    else:
-        ledger.set_limit("people", tt.Budget(epsilon=9), **TERMS, unit="record")
     for refused in (ledger.check, ledger.record):
         with pytest.raises(ValueError, match=f"^{begins}") as caught:
             refused(posting(pure(1), **changes))
         assert "so keep to " in str(caught.value)
-    assert len(ledger.entries()) == (by == "release")
-    ledger.record(posting(pure(1), **changes, dataset="another"))
-
-
-def test_a_limit_without_a_unit_takes_that_of_the_first_release(ledger):
-    ledger.set_limit("people", tt.Budget(epsilon=9), **TERMS)
-    assert ledger.dataset("people").unit is None
-    ledger.record(posting(pure(1), unit="membership"))
-    with pytest.raises(ValueError, match=r"^dataset: 'record' is the unit of protection here, but that of "):
-        ledger.record(posting(pure(1)))
+    assert len(ledger.entries()) == (after == "release")
+    ledger.record(posting(pure(1), dataset="another", max_contributions=2))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +69,7 @@ def test_a_limit_may_be_raised_and_lowered_but_not_below_what_is_spent(ledger):
         "budget: epsilon 0.5 is more than the epsilon 0 that is left of the limit of the data set 'people', "
         "epsilon 1; grant less, or raise the limit with `tallytree limit`"
     )
-    ledger.set_limit("people", tt.Budget(epsilon=3))
+    ledger.set_limit("people", tt.Budget(epsilon=3), approval=Approval(reason="a second release was approved"))
     ledger.record(posting(pure("1/2")))
     with pytest.raises(
         ValueError, match=r"^budget: a limit of epsilon 1 is less than what is spent already, epsilon 1"
@@ -118,7 +111,7 @@ def test_a_release_with_a_threshold_has_no_rho_and_shares_no_data_set_with_relea
         ({"neighboring": "both"}, ValueError, "neighboring: 'both' is not known; "),
         ({"max_contributions": 0}, ValueError, "max_contributions: 0 must be at least 1"),
         ({"unit": "house"}, ValueError, "unit: 'house' is not known; "),
-        ({"budget": 1.0}, TypeError, "budget: 1.0 must be a tallytree.Budget, "),
+        ({"budget": 1.0}, TypeError, "budget: float must be a tallytree.Budget, "),
     ],
 )
 def test_a_mistaken_limit_changes_nothing(ledger, changes, error, begins):

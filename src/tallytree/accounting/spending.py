@@ -389,15 +389,15 @@ def _terms_that_count(loss: Loss) -> str:
 
 def _strongest(losses: Sequence[Loss]) -> BudgetKind:
     """The strongest terms that each of them may have; `_countable` says whether it has."""
-    kinds = {loss.kind for loss in losses}
+    kinds = {loss.kind for loss, _ in _counted(losses)}
     return "zcdp" if "zcdp" in kinds else "approximate" if "approximate" in kinds else "pure"
 
 
 def _countable(losses: Sequence[Loss], kind: BudgetKind) -> bool:
     """Whether every loss can be stated in these terms."""
     if kind == "zcdp":
-        return all(loss.rho is not None for loss in losses)
-    return all(loss.kind in ("pure", kind) for loss in losses)
+        return all(loss.rho is not None for loss, _ in _counted(losses))
+    return all(loss.kind in ("pure", kind) for loss, _ in _counted(losses))
 
 
 def _added(losses: Sequence[Loss], kind: BudgetKind) -> dict[str, Fraction]:
@@ -410,8 +410,17 @@ def _added(losses: Sequence[Loss], kind: BudgetKind) -> dict[str, Fraction]:
         raise ValueError(
             f"ledger: a release in it cannot be counted in {', '.join(_TERMS[kind])}; it was tampered with"
         )
-    counted = Counter(losses)  # the same spec run again costs no longer sum
-    return {name: _sum([getattr(loss, name) * times for loss, times in counted.items()]) for name in _TERMS[kind]}
+    counted = _counted(losses)
+    return {name: _sum([getattr(loss, name) * times for loss, times in counted]) for name in _TERMS[kind]}
+
+
+def _counted(losses: Sequence[Loss]) -> list[tuple[Loss, int]]:
+    """The losses, each object once, and how often it is there: a ledger has the same one for the same amounts.
+
+    So the same spec run again costs no longer sum, and no rational is compared.
+    """
+    objects = {id(loss): loss for loss in losses}
+    return [(objects[key], times) for key, times in Counter(map(id, losses)).items()]
 
 
 def _sum(terms: Sequence[Fraction]) -> Fraction:

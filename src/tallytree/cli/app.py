@@ -15,7 +15,7 @@ import typer
 
 from tallytree.cli.commands.audit_command import audit
 from tallytree.cli.commands.demo_command import demo
-from tallytree.cli.commands.ledger_and_limit import limit, show_ledger
+from tallytree.cli.commands.ledger_and_limit import ledger_commands, limit
 from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
 from tallytree.cli.commands.release_and_check import check, release
 from tallytree.cli.commands.secret_command import secret
@@ -54,7 +54,7 @@ app.command()(release)
 app.command()(check)
 app.command()(reconcile)
 app.command("error")(show_errors)
-app.command("ledger")(show_ledger)
+app.add_typer(ledger_commands, name="ledger")
 app.command()(limit)
 app.add_typer(secret, name="secret")
 app.command()(demo)

@@ -8,10 +8,10 @@ from typing import get_args
 
 from tallytree.accounting.spending import DataSet, Posting
 from tallytree.ledger.database import FileIdentity
-from tallytree.ledger.dataset_names import near_names
 from tallytree.ledger.ledger import Ledger
 from tallytree.ledger.release_events import Recorded
 from tallytree.ledger.runs import OnChanged
+from tallytree.ledger.similar_names import near_names
 from tallytree.validate import choice
 
 logger = logging.getLogger(__name__)
@@ -39,8 +39,9 @@ class Account:
 
     def _warn_of_a_similar_name(self) -> None:
         """Warn where a known name is similar: a mistyped name starts with nothing spent, and with no limit."""
-        known = [each.name for each in self.ledger.datasets()] if self.ledger.path.exists() else []
-        near = " or ".join(map(repr, near_names(self.posting.dataset, known)))
+        known = self.ledger.datasets() if self.ledger.path.exists() else ()
+        limited = near_names(self.posting.dataset, [each.name for each in known if each.limit])
+        near = " or ".join(map(repr, limited or near_names(self.posting.dataset, [each.name for each in known])))
         if near:
             self._warned = True
             warnings.warn(

@@ -60,7 +60,7 @@ def read_books(connection: sqlite3.Connection, path: Path) -> Books:
     return _added_up(Chain(texts, START), path)
 
 
-def write_events(connection: sqlite3.Connection, books: Books, texts: Sequence[bytes], path: Path) -> Books:
+def write_events(connection: sqlite3.Connection, books: Books, texts: Sequence[bytes]) -> None:
     """Add events, within a transaction that has read the books and has the write lock.
 
     A ledger of format 1 gets the present format first, in the same transaction, so that a crash leaves it as it was.
@@ -69,7 +69,7 @@ def write_events(connection: sqlite3.Connection, books: Books, texts: Sequence[b
     if texts and _version(connection) != FORMAT_VERSION:
         format_1.replace_tables(connection)
         chain = append(connection, Chain((), START), chain.texts)
-    return _added_up(append(connection, chain, texts), path)
+    append(connection, chain, texts)
 
 
 def _version(connection: sqlite3.Connection) -> int:

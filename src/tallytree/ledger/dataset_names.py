@@ -1,10 +1,8 @@
-"""Names of data sets and of runs: which are allowed, and which known data set a mistyped name resembles."""
+"""Names of data sets and of runs: which are allowed, and which are the same."""
 
 from __future__ import annotations
 
-import difflib
 import unicodedata
-from collections.abc import Sequence
 
 
 def checked_name(dataset: object) -> str:
@@ -35,10 +33,3 @@ def _checked(name: object, argument: str, what: str) -> str:
             f"{argument}: {name[:200]!r} must be a name of 1 to 200 printable characters without spaces around it"
         )
     return unicodedata.normalize("NFC", name)
-
-
-def near_names(name: str, known: Sequence[str]) -> list[str]:
-    """The data sets of nearly this name, whatever the capitals; none where it is one of those known."""
-    folded = {each.casefold(): each for each in known}
-    near = difflib.get_close_matches(name.casefold(), [*folded], n=3, cutoff=0.85)
-    return [] if name in known else [folded[each] for each in near]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import metadata
 from typing import Any, get_args
 
@@ -20,10 +20,11 @@ from tallytree.terms import Neighboring, ProtectedUnit, Unit
 MOST_DIGITS = 4_000
 """Of the numerator and of the denominator of an amount; Python reads and writes no more than 4,300 by default."""
 
-REMEMBERED = 20_000
+REMEMBERED = 50_000
 """How many events are kept as they were read: a program that releases in a loop reads each of them only once."""
 
 _RATIONAL = re.compile(r"[0-9]{1,4000}(/[1-9][0-9]{0,3999})?")
+_TOO_LONG, _TOO_LARGE = 10**MOST_DIGITS, 10**300
 _HEX = re.compile(r"[0-9a-f]{32}([0-9a-f]{32})?")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 
@@ -66,47 +67,55 @@ def _one_of(known: tuple[str, ...]) -> Check:
     return lambda value: isinstance(value, str) and value in known
 
 
-def _maybe(check: Check) -> Check:
-    return lambda value: value is None or check(value)
+Fact = tuple[Check, bool]
+"""What a fact may be, and whether it may be absent."""
 
 
-_AMOUNTS = {name: _maybe(_amount) for name in ("epsilon", "delta", "rho")}
-_APPROVAL = dict.fromkeys(("approved_by", "reason", "ticket"), _maybe(_text))
-_RECORDED = {"at": _time, "version": _text}
+def _must(check: Check) -> Fact:
+    return check, False
 
-FACTS: dict[str, dict[str, Check]] = {
-    "ledger": {**_RECORDED, "strict": _yes_or_no, "made_from_format": _maybe(_count)},
-    "strict": {**_RECORDED, "strict": _yes_or_no, **_APPROVAL},
+
+def _may(check: Check) -> Fact:
+    return check, True
+
+
+_AMOUNTS = dict.fromkeys(("epsilon", "delta", "rho"), _may(_amount))
+_APPROVAL = dict.fromkeys(("approved_by", "reason", "ticket"), _may(_text))
+_RECORDED = {"at": _must(_time), "version": _must(_text)}
+
+FACTS: dict[str, dict[str, Fact]] = {
+    "ledger": {**_RECORDED, "strict": _must(_yes_or_no), "made_from_format": _may(_count)},
+    "strict": {**_RECORDED, "strict": _must(_yes_or_no), **_APPROVAL},
     "dataset": {
         **_RECORDED,
-        "dataset": _name,
-        "neighboring": _one_of(get_args(Neighboring)),
-        "max_contributions": _maybe(_count),
-        "unit": _maybe(_one_of(get_args(ProtectedUnit))),
+        "dataset": _must(_name),
+        "neighboring": _must(_one_of(get_args(Neighboring))),
+        "max_contributions": _may(_count),
+        "unit": _may(_one_of(get_args(ProtectedUnit))),
     },
     "terms": {
         **_RECORDED,
-        "dataset": _name,
-        "max_contributions": _maybe(_count),
-        "unit": _maybe(_one_of(get_args(ProtectedUnit))),
+        "dataset": _must(_name),
+        "max_contributions": _may(_count),
+        "unit": _may(_one_of(get_args(ProtectedUnit))),
     },
-    "limit": {**_RECORDED, "dataset": _name, **_AMOUNTS, **_APPROVAL},
+    "limit": {**_RECORDED, "dataset": _must(_name), **_AMOUNTS, **_APPROVAL},
     "release": {
         **_RECORDED,
-        "dataset": _name,
-        "number": _count,
-        "release_id": _maybe(_hex),
-        "run": _maybe(_run),
-        "plan": _maybe(_hex),
-        "statistics": _maybe(_hex),
-        "statistic": _text,
-        "mechanism": _text,
-        "max_contributions": _count,
-        "unit": _one_of(get_args(Unit)),
+        "dataset": _must(_name),
+        "number": _must(_count),
+        "release_id": _may(_hex),
+        "run": _may(_run),
+        "plan": _may(_hex),
+        "statistics": _may(_hex),
+        "statistic": _must(_text),
+        "mechanism": _must(_text),
+        "max_contributions": _must(_count),
+        "unit": _must(_one_of(get_args(Unit))),
         **_AMOUNTS,
         **_APPROVAL,
     },
-    "finish": {"at": _maybe(_time), "number": _count},
+    "finish": {"at": _may(_time), "number": _must(_count)},
 }
 """Of every kind of event, its facts and what each of them may be."""
 
@@ -119,7 +128,7 @@ def event_text(kind: str, **facts: Any) -> bytes:
     """
     known = {"event": kind, "at": utc_now(), **facts}
     if "version" in FACTS[kind]:
-        known.setdefault("version", metadata.version("tallytree"))
+        known.setdefault("version", _version())
     text = encoded(known)
     read_event(text)
     return text
@@ -148,14 +157,16 @@ def amounts(given: Loss | Budget) -> dict[str, str | None]:
     """Amounts as text.
 
     Raises:
-        ValueError: one of them has more digits than a ledger holds.
+        ValueError: one of them has more digits than a ledger holds, or is larger than any loss that means something.
     """
     exact = {name: getattr(given, name) for name in _AMOUNTS}
     for name, amount in exact.items():
-        if amount is not None and max(amount.numerator, amount.denominator) >= 10**MOST_DIGITS:
+        if amount is None:
+            continue
+        if max(amount.numerator, amount.denominator) >= _TOO_LONG or amount >= _TOO_LARGE:
             raise ValueError(
-                f"budget: the {name} of a release in a ledger can have {MOST_DIGITS} digits, and this one has more; "
-                "give amounts with fewer digits"
+                f"budget: a ledger holds an {name} of at most {MOST_DIGITS} digits, below 1e300, and this one "
+                "has more; give an amount with fewer digits"
             )
     return {name: None if amount is None else str(amount) for name, amount in exact.items()}
 
@@ -167,12 +178,22 @@ def approval_facts(approval: Approval) -> dict[str, str | None]:
 
 def approval_of(facts: Facts) -> Approval:
     """The approval that an event states."""
-    return Approval(**{name: facts[name] for name in _APPROVAL})
+    return _approval(*(facts[name] for name in _APPROVAL))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _approval(*texts: str | None) -> Approval:
+    return Approval(**dict(zip(_APPROVAL, texts, strict=True)))
 
 
 def budget_of(facts: Facts) -> Budget:
     """The budget that an event states."""
     return Budget(**{name: None if facts[name] is None else Fraction(facts[name]) for name in _AMOUNTS})
+
+
+@cache
+def _version() -> str:
+    return metadata.version("tallytree")
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -182,15 +203,16 @@ def read_event(text: bytes) -> Facts:
     Raises:
         ValueError: it is no event, or has a fact that no event may have.
     """
-    facts = json.loads(text)
+    facts = json.loads(text.decode())
     kind = facts.get("event") if isinstance(facts, dict) else None
     if not isinstance(kind, str) or kind not in FACTS:
         raise ValueError("this is no event of a ledger")
     checks = FACTS[kind]
     if facts.keys() != checks.keys() | {"event"}:
         raise ValueError(f"an event {kind!r} has other facts")
-    for name, check in checks.items():
-        if not check(facts[name]):
+    for name, (check, optional) in checks.items():
+        value = facts[name]
+        if not (optional if value is None else check(value)):
             raise ValueError(f"an event {kind!r} has a {name} that none may have")
     return dict(facts)
 

@@ -11,7 +11,7 @@ several processes write.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import get_args
@@ -22,8 +22,8 @@ from tallytree.ledger.books import Books, read_books, write_events
 from tallytree.ledger.chain import START
 from tallytree.ledger.database import FileIdentity, blank_ledger, file_identity, make_ledger, transaction
 from tallytree.ledger.dataset_names import checked_name
-from tallytree.ledger.events import amounts, approval_facts, event_text
-from tallytree.ledger.limit_events import LimitAsked
+from tallytree.ledger.events import amounts, event_text
+from tallytree.ledger.limit_events import LimitAsked, strict_text
 from tallytree.ledger.release_events import Recorded, recorded_posting, tried_posting
 from tallytree.ledger.runs import OnChanged
 from tallytree.terms import ProtectedUnit, neighboring_relation
@@ -144,12 +144,13 @@ class Ledger:
         neighboring: str | None = None,
         max_contributions: int | None = None,
         unit: ProtectedUnit | None = None,
+        strict: bool | None = None,
         approval: Approval | None = None,
     ) -> None:
         """Set what all releases of a data set together may spend, those already recorded included.
 
-        A later limit replaces an earlier one; the ledger keeps both. A ledger that this makes is strict: it refuses
-        releases of data sets without a limit. A warning says where a new data set has nearly the name of another.
+        A later limit replaces an earlier one; the ledger keeps both. A warning says where a new data set has nearly the
+        name of another.
 
         Args:
             dataset: the data set's declared name.
@@ -160,6 +161,8 @@ class Ledger:
                 default 1.
             unit: `"person"`, the default of a new data set, which takes every statistic; or `"record"`, `"trip"` or
                 `"membership"`, each of which takes one.
+            strict: whether releases of data sets without a limit are refused; by default as before, and yes in a ledger
+                that this makes.
             approval: who approved it, and why; a limit that admits more than the one before needs a reason.
 
         Raises:
@@ -178,13 +181,13 @@ class Ledger:
         most = None if max_contributions is None else integer(max_contributions, "max_contributions", least=1)
         if unit is not None:
             choice(unit, "unit", get_args(ProtectedUnit))
-        asked = LimitAsked(name, budget, relation, most, unit, approval or Approval())
+        asked = LimitAsked(name, budget, relation, most, unit, strict, approval or Approval())
         if not self.path.exists():
             asked.check_relation()
-            make_ledger(self.path, _first_event(strict=True))
+            make_ledger(self.path, _first_event(strict=strict is not False))
         with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
             books = read_books(connection, self.path)
-            write_events(connection, books, asked.events(books, self.path), self.path)
+            write_events(connection, books, asked.events(books, self.path))
 
     def set_strict(self, strict: bool, *, approval: Approval | None = None) -> None:
         """Say whether releases of data sets without a limit are refused.
@@ -194,8 +197,7 @@ class Ledger:
         """
         with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
             books = read_books(connection, self.path)
-            event = event_text("strict", strict=bool(strict), **approval_facts(approval or Approval()))
-            write_events(connection, books, [event], self.path)
+            write_events(connection, books, [strict_text(strict, approval or Approval())])
 
     def check(self, posting: Posting, *, on_changed: OnChanged = "error") -> DataSet:
         """Try to record a release and undo it: whether the ledger can be written, and has room.
@@ -214,14 +216,11 @@ class Ledger:
             with blank_ledger(self.path, _first_event(strict=False)) as blank:
                 return Ledger(blank).check(posting, on_changed=on_changed)
         with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
-            before = read_books(connection, self.path)
-            tried = tried_posting(before, posting, self.path, on_changed)
-            after = write_events(connection, before, tried, self.path)
+            books = read_books(connection, self.path)
+            known, events = tried_posting(books, posting, self.path, on_changed)
+            write_events(connection, books, events)
             connection.rollback()
-            name = checked_name(posting.dataset)
-            if name in before.datasets:
-                return before.datasets[name]
-            return replace(after.datasets[name], entries=())
+            return known
 
     def record(
         self,
@@ -261,7 +260,7 @@ class Ledger:
                 )
             books = read_books(connection, self.path)
             recorded, events = recorded_posting(books, posting, self.path, statistics, on_changed)
-            write_events(connection, books, events, self.path)
+            write_events(connection, books, events)
             return recorded
 
     def identity(self) -> FileIdentity | None:
@@ -281,7 +280,7 @@ class Ledger:
             if entry is None:
                 raise ValueError(f"number: the ledger {str(self.path)!r} has no entry {number}")
             if entry.state == "started":
-                write_events(connection, books, [event_text("finish", number=number)], self.path)
+                write_events(connection, books, [event_text("finish", number=number)])
 
 
 def _first_event(*, strict: bool) -> bytes:

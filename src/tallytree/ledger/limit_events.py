@@ -9,8 +9,8 @@ from pathlib import Path
 from tallytree.accounting.spending import Approval, DataSet, admits_more, granted, shown
 from tallytree.budget import Budget
 from tallytree.ledger.books import Books
-from tallytree.ledger.dataset_names import near_names
 from tallytree.ledger.events import amounts, approval_facts, event_text
+from tallytree.ledger.similar_names import near_names
 from tallytree.terms import Neighboring, ProtectedUnit
 
 
@@ -23,6 +23,7 @@ class LimitAsked:
     neighboring: Neighboring | None
     max_contributions: int | None
     unit: ProtectedUnit | None
+    strict: bool | None
     approval: Approval
 
     def check_relation(self) -> None:
@@ -49,7 +50,8 @@ class LimitAsked:
             known.check_limit(self.budget)
             self._check_reason(known)
         limit = event_text("limit", dataset=self.dataset, **amounts(self.budget), **approval_facts(self.approval))
-        return [*terms, limit]
+        changed = [] if self.strict in (None, books.strict) else [strict_text(bool(self.strict), self.approval)]
+        return [*changed, *terms, limit]
 
     def _made(self, books: Books, path: Path) -> list[bytes]:
         """The event that makes the data set."""
@@ -83,3 +85,8 @@ class LimitAsked:
                 f"reason: the limit of the data set {self.dataset!r}, {shown(granted(known.limit))}, would be raised "
                 f"to {shown(granted(self.budget))}; say why (`--reason`), for the ledger keeps it"
             )
+
+
+def strict_text(strict: bool, approval: Approval) -> bytes:
+    """The event that says whether releases of data sets without a limit are refused."""
+    return event_text("strict", strict=bool(strict), **approval_facts(approval))

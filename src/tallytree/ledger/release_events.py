@@ -9,9 +9,10 @@ from pathlib import Path
 
 from tallytree.accounting.spending import DataSet, Posting
 from tallytree.ledger.books import Books
-from tallytree.ledger.dataset_names import checked_name, checked_run, near_names
+from tallytree.ledger.dataset_names import checked_name, checked_run
 from tallytree.ledger.events import event_text, release_text
 from tallytree.ledger.runs import OnChanged, check_run_is_new, made_before, may_be_made_before
+from tallytree.ledger.similar_names import near_names
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -47,25 +48,24 @@ def recorded_posting(
     if before is not None and before.release_id is not None:
         return Recorded(before.number, before.release_id, again=True), []
     check_run_is_new(known, posting, statistics, on_changed=on_changed)
-    new = _admitted(books, posting, path)
+    _, new = _admitted(books, posting, path)
     recorded = Recorded(books.last_number + 1, secrets.token_hex(16), again=False)
     return recorded, [*new, release_text(posting, recorded.number, recorded.release_id, statistics)]
 
 
-def tried_posting(books: Books, posting: Posting, path: Path, on_changed: OnChanged) -> list[bytes]:
-    """The events that would record a release whose statistics are not known yet.
+def tried_posting(books: Books, posting: Posting, path: Path, on_changed: OnChanged) -> tuple[DataSet, list[bytes]]:
+    """The data set of a release whose statistics are not known yet, and the events that would record the release.
 
     Raises:
         BudgetExceeded, ValueError: see `Ledger.check`.
     """
     posting = _checked(posting)
     known = books.datasets.get(posting.dataset)
-    if may_be_made_before(known, posting):
-        new = []
-    else:
+    new: list[bytes] = []
+    if known is None or not may_be_made_before(known, posting):
         check_run_is_new(known, posting, None, on_changed=on_changed, counted=False)
-        new = _admitted(books, posting, path)
-    return [*new, release_text(posting, books.last_number + 1, secrets.token_hex(16), None)]
+        known, new = _admitted(books, posting, path)
+    return known, [*new, release_text(posting, books.last_number + 1, secrets.token_hex(16), None)]
 
 
 def _checked(posting: Posting) -> Posting:
@@ -76,8 +76,8 @@ def _checked(posting: Posting) -> Posting:
     return replace(posting, dataset=checked_name(posting.dataset), run=run)
 
 
-def _admitted(books: Books, posting: Posting, path: Path) -> list[bytes]:
-    """The event that makes the data set of a release where it is new; the data set has room for the release.
+def _admitted(books: Books, posting: Posting, path: Path) -> tuple[DataSet, list[bytes]]:
+    """The data set of a release, which has room for it, and where it is new, the event that makes it.
 
     Raises:
         BudgetExceeded: it has not.
@@ -94,9 +94,7 @@ def _admitted(books: Books, posting: Posting, path: Path) -> list[bytes]:
     if known is not None:
         known.check_release_terms(posting)
         known.check_room(posting.loss)
-        return []
-    DataSet(name=posting.dataset, neighboring=posting.neighboring, max_contributions=None, unit="person").check_room(
-        posting.loss
-    )
-    terms = {"neighboring": posting.neighboring, "max_contributions": None, "unit": "person"}
-    return [event_text("dataset", dataset=posting.dataset, **terms)]
+        return known, []
+    made = DataSet(name=posting.dataset, neighboring=posting.neighboring, max_contributions=None, unit="person")
+    terms = {"neighboring": made.neighboring, "max_contributions": None, "unit": "person"}
+    return made, [event_text("dataset", dataset=made.name, **terms)]

@@ -24,3 +24,5 @@ CREATE TRIGGER head_stays BEFORE DELETE ON head
 BEGIN SELECT RAISE(ABORT, 'a ledger gives nothing back'); END;
 CREATE TRIGGER head_moves_on BEFORE UPDATE ON head WHEN NEW.number <= OLD.number
 BEGIN SELECT RAISE(ABORT, 'a ledger gives nothing back'); END;
+CREATE TRIGGER head_is_not_replaced BEFORE INSERT ON head WHEN EXISTS (SELECT 1 FROM head)
+BEGIN SELECT RAISE(ABORT, 'a ledger gives nothing back'); END;

@@ -3,40 +3,49 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import asdict
 from fractions import Fraction
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallytree.accounting.amounts import float_up
-from tallytree.accounting.spending import DataSet, Entry, granted, shown
+from tallytree.accounting.spending import Approval, DataSet, Entry, LimitEntry, granted, shown
 from tallytree.cli.failures import in_one_line
 from tallytree.cli.rendering.terminal import fitted_table, open_console, printable, show_line
 from tallytree.ledger import Ledger
+from tallytree.ledger.books import Books
+from tallytree.ledger.chain import START
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+_SHORT = 8
+"""How many digits of an id or a digest are shown."""
+
 _UNITS = {
-    "person": ("record", "records"),
     "record": ("record", "records"),
     "trip": ("trip", "trips"),
     "membership": ("membership", "memberships"),
 }
 
 
-def show_datasets(console: Console, found: Sequence[DataSet]) -> None:
-    """Show every data set with its terms, its releases in order, and what they spent together."""
-    if not found:
+def show_books(console: Console, books: Books) -> None:
+    """Show every data set with its terms, its releases and limits in order, and what they spent; then the head."""
+    if not books.datasets:
         show_line(console, "The ledger is empty.")
-    for position, dataset in enumerate(found):
-        if position:
-            show_line(console, "")
+    for dataset in books.datasets.values():
         show_line(console, f"{printable(dataset.name)}: {_terms(dataset)}; {_limit(dataset)}", "bold")
-        if dataset.entries:
-            headings = ["recorded (UTC)", "statistic", "mechanism", "spent", "in all", "state"]
-            console.print(fitted_table(console, headings, [*_rows(dataset)]))
+        if dataset.entries or dataset.limits:
+            console.print(fitted_table(console, *_table(dataset)))
+        for line in _approvals(dataset):
+            show_line(console, line)
         show_line(console, f"{_standing(dataset)}.")
+        show_line(console, "")
+    strict = "Strict: a data set needs a limit. " if books.strict else ""
+    head = "none until something is written (format 1)" if books.chain.head == START else books.chain.head
+    show_line(console, f"{strict}Head: {head}")
 
 
 def show_account(console: Console, ledger: Path, dataset: str) -> None:
@@ -55,20 +64,26 @@ def account_line(dataset: DataSet, ledger: Path) -> str:
     return f"Ledger: {ledger}: {printable(dataset.name)}: {_standing(dataset)}."
 
 
-def ledger_json(found: Sequence[DataSet]) -> str:
-    """The data sets as JSON; `docs/ledger.md` explains the keys."""
-    return json.dumps([_plain(dataset) for dataset in found], indent=2, ensure_ascii=False, allow_nan=False)
+def ledger_json(books: Books) -> str:
+    """The ledger as JSON; `docs/ledger.md` explains the keys."""
+    plain = {
+        "strict": books.strict,
+        "events": len(books.chain.texts),
+        "head": None if books.chain.head == START else books.chain.head,
+        "datasets": [_plain(dataset) for dataset in books.datasets.values()],
+    }
+    return json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def _terms(dataset: DataSet) -> str:
-    if dataset.max_contributions is None:
-        return f"{dataset.neighboring}, unit person"
+    most = dataset.max_contributions
+    if dataset.unit == "person":
+        stated = "" if most is None else f" of up to {most} record{'' if most == 1 else 's'}"
+        return f"{dataset.neighboring}, unit person{stated}"
     if dataset.unit is None:
-        return f"{dataset.neighboring}, at most {dataset.max_contributions} per person"
+        return f"{dataset.neighboring}, at most {most} per person"
     one, many = _UNITS[dataset.unit]
-    if dataset.max_contributions == 1:
-        return f"{dataset.neighboring}, one {one} per person"
-    return f"{dataset.neighboring}, at most {dataset.max_contributions} {many} per person"
+    return f"{dataset.neighboring}, {f'one {one}' if most == 1 else f'at most {most} {many}'} per person"
 
 
 def _limit(dataset: DataSet) -> str:
@@ -83,18 +98,56 @@ def _standing(dataset: DataSet) -> str:
     return f"{spent} of {shown(granted(dataset.limit))}; {shown(dataset.remaining, down=True)} is left"
 
 
-def _rows(dataset: DataSet) -> list[list[str]]:
+def _table(dataset: DataSet) -> tuple[list[str], list[list[str]]]:
+    """The headings, and a row for every release and limit in order; columns that are empty everywhere are left out."""
+    headings = ["entry", "recorded (UTC)", "statistic", "mechanism", "m", "spent", "in all", "state"]
+    headings += ["run", "release", "plan"]
+    rows = [(limit.position, _limit_row(limit)) for limit in dataset.limits]
+    for entry, so_far in zip(dataset.entries, dataset.running_totals(), strict=True):
+        rows.append((entry.position, _release_row(entry, so_far)))
+    cells = [row for _, row in sorted(rows)]
+    filled = [i for i in range(len(headings)) if any(row[i] for row in cells)]
+    return [headings[i] for i in filled], [[row[i] for i in filled] for row in cells]
+
+
+def _release_row(entry: Entry, so_far: Mapping[str, Fraction]) -> list[str]:
     return [
-        [
-            entry.recorded_at.replace("T", " ").rstrip("Z"),
-            entry.statistic,
-            entry.mechanism,
-            shown(entry.loss.stated()),
-            shown(so_far),
-            entry.state,
-        ]
-        for entry, so_far in zip(dataset.entries, dataset.running_totals(), strict=True)
+        str(entry.number),
+        _when(entry.recorded_at),
+        entry.statistic,
+        entry.mechanism,
+        str(entry.max_contributions),
+        shown(entry.loss.stated()),
+        shown(so_far),
+        entry.state,
+        printable(entry.run or ""),
+        (entry.release_id or "")[:_SHORT],
+        (entry.plan or "")[:_SHORT],
     ]
+
+
+def _limit_row(limit: LimitEntry) -> list[str]:
+    amount = f"limit {shown(granted(limit.limit))}"
+    return ["", _when(limit.set_at), "", "", "", "", amount, "raised" if limit.raised else "set", "", "", ""]
+
+
+def _when(time: str) -> str:
+    return time.replace("T", " ").rstrip("Z")
+
+
+def _approvals(dataset: DataSet) -> list[str]:
+    """Who approved what, and why: a line for each release and limit that has an approval."""
+    known = [(each.position, f"Limit of {_when(each.set_at)}", each.approval) for each in dataset.limits]
+    known += [(each.position, f"Entry {each.number}", each.approval) for each in dataset.entries]
+    return [
+        f"{name}: {_approval(approval)}." for _, name, approval in sorted(known, key=itemgetter(0)) if approval.stated()
+    ]
+
+
+def _approval(approval: Approval) -> str:
+    words = {"approved_by": "approved by", "ticket": "ticket", "reason": "reason:"}
+    stated = approval.stated()
+    return "; ".join(f"{word} {printable(stated[name])}" for name, word in words.items() if name in stated)
 
 
 def _plain(dataset: DataSet) -> dict[str, Any]:
@@ -106,7 +159,19 @@ def _plain(dataset: DataSet) -> dict[str, Any]:
         "limit": None if dataset.limit is None else _floats(granted(dataset.limit)),
         "spent": _floats(dataset.spent),
         "remaining": None if dataset.remaining is None else _floats(dataset.remaining, down=True),
+        "limits": [_plain_limit(limit) for limit in dataset.limits],
         "releases": [_plain_entry(entry) for entry in dataset.entries],
+    }
+
+
+def _plain_limit(limit: LimitEntry) -> dict[str, Any]:
+    return {
+        "event": limit.position,
+        "set_at": limit.set_at,
+        "limit": _floats(granted(limit.limit)),
+        "exact": {name: str(amount) for name, amount in granted(limit.limit).items()},
+        "raised": limit.raised,
+        **asdict(limit.approval),
     }
 
 
@@ -114,12 +179,21 @@ def _plain_entry(entry: Entry) -> dict[str, Any]:
     exact = {"epsilon": entry.loss.epsilon, "delta": entry.loss.delta, "rho": entry.loss.rho}
     return {
         "number": entry.number,
+        "event": entry.position,
         "recorded_at": entry.recorded_at,
+        "release_id": entry.release_id,
+        "run": entry.run,
+        "plan": entry.plan,
+        "statistics": entry.statistics,
         "statistic": entry.statistic,
         "mechanism": entry.mechanism,
+        "max_contributions": entry.max_contributions,
+        "unit": entry.unit,
         "state": entry.state,
         "spent": _floats(entry.loss.stated()),
         "exact": {name: str(amount) for name, amount in exact.items() if amount is not None},
+        **asdict(entry.approval),
+        "version": entry.version,
     }
 
 
