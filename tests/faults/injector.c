@@ -18,21 +18,22 @@
 #include <unistd.h>
 
 enum { NONE = 0, FAIL = 1, SHORT = 2, KILL = 3 };
-struct state { atomic_long calls; char last[64]; };
+enum { MAX_CALLS = 16384, NAME = 16 };
+struct state { atomic_long calls; char names[MAX_CALLS][NAME]; };
 static struct state *state;
 static long fault_at = -1;
-static int fault_kind = NONE, fault_errno = EIO;
+static int fault_kind = NONE;
 static char folder[PATH_MAX];
 
 __attribute__((constructor)) static void make_state(void) {
     state = mmap(NULL, sizeof *state, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
 long fault_calls(void) { return atomic_load(&state->calls); }
-const char *fault_last(void) { return state->last; }
-void fault_reset(void) { atomic_store(&state->calls, 0); state->last[0] = 0; }
-void fault_arm(const char *below, long at, int kind, int number) {
+const char *fault_name(long number) { return state->names[number]; }
+void fault_reset(void) { atomic_store(&state->calls, 0); }
+void fault_arm(const char *below, long at, int kind) {
     strncpy(folder, below, sizeof folder - 1);
-    fault_at = at; fault_kind = kind; fault_errno = number;
+    fault_at = at; fault_kind = kind;
 }
 
 static int is_below(const char *path) { size_t n = strlen(folder); return n && !strncmp(path, folder, n); }
@@ -58,10 +59,10 @@ static int file_below(int file) { return file > 2 && path_below(file, ""); }
 /* What this call has to do: NONE, FAIL or SHORT; KILL does not return. */
 static int next_fault(const char *name) {
     long number = atomic_fetch_add(&state->calls, 1) + 1;
+    if (number < MAX_CALLS) strncpy(state->names[number], name, NAME - 1);
     if (number != fault_at) return NONE;
-    strncpy(state->last, name, sizeof state->last - 1);
     if (fault_kind == KILL) { kill(getpid(), SIGKILL); for (;;) pause(); }
-    if (fault_kind == FAIL) errno = fault_errno;
+    if (fault_kind == FAIL) errno = strstr(name, "write") || !strncmp(name, "mkdir", 5) ? ENOSPC : EIO;
     return fault_kind;
 }
 #define REAL(name) static __typeof__(&name) real; if (!real) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)

@@ -1,13 +1,14 @@
 """Runs commands of tallytree in children of one warm process, each with one fault; see `injector.c`.
 
-Run as a program with the injector preloaded: reads one JSON object a line (`argv`, `below`, `at`, `kind`, `errno`,
-`errors`), answers with one (`status`, `calls`, `call`).
+Run as a program with the injector preloaded: reads one JSON object a line (`argv`, `below`, `at`, `kind`, `errors`),
+answers with one (`status`, and the names of the `calls` in their order).
 """
 
 import ctypes
 import json
 import os
 import sys
+from pathlib import Path
 
 KINDS = {"none": 0, "fail": 1, "short": 2, "kill": 3}
 
@@ -21,7 +22,7 @@ def run_in_child(injector, asked):
     sys.argv = ["tallytree", *asked["argv"]]
     from tallytree.cli.app import main
 
-    injector.fault_arm(asked["below"].encode(), asked["at"], KINDS[asked["kind"]], asked["errno"])
+    injector.fault_arm(asked["below"].encode(), asked["at"], KINDS[asked["kind"]])
     code = 70
     try:
         main()
@@ -36,8 +37,9 @@ def run_in_child(injector, asked):
 def main():
     injector = ctypes.CDLL(sys.argv[1])
     injector.fault_calls.restype = ctypes.c_long
-    injector.fault_last.restype = ctypes.c_char_p
-    injector.fault_arm.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_int, ctypes.c_int]
+    injector.fault_name.restype = ctypes.c_char_p
+    injector.fault_name.argtypes = [ctypes.c_long]
+    injector.fault_arm.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_int]
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     for line in sys.stdin:
         asked = json.loads(line)
@@ -46,14 +48,32 @@ def main():
         if not child:
             run_in_child(injector, asked)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        answer = {"status": status, "calls": injector.fault_calls(), "call": injector.fault_last().decode()}
+        calls = [injector.fault_name(number).decode() for number in range(1, injector.fault_calls() + 1)]
+        answer = {"status": status, "calls": calls}
         answers.write(json.dumps(answer) + "\n")
 
 
-if __name__ == "__main__":
-    for name in ("spec", "api", "postprocess.replicate_errors", "cli.app"):
-        __import__(f"tallytree.{name}")
-    import duckdb  # noqa: F401
-    import pyarrow.dataset  # noqa: F401
+def warm_up():
+    """Load what a command needs, kernels too; all threads have ended afterwards, so that the process may fork."""
+    import pyarrow as pa
 
+    import tallytree as tt
+
+    states = pa.table({"state": ["A", "B"], "home": [1, 2]})
+    tree = tt.Hierarchy.from_table(states.select(["state"]), ["state"])
+    shared = {"neighboring": "add_remove", "engine": tt.engines.Local(threads=1), "seed": 1}
+    tt.release_counts(states, tree, tt.Budget(epsilon=1), **shared)
+    sizes = tt.release_group_sizes(states, tree, tt.Budget(epsilon=1), group="home", max_group_size=20, **shared)
+    tt.replicate_errors(sizes, 10, seed=1)
+    names = [Path(f"/proc/self/task/{task}/comm").read_text().strip() for task in os.listdir("/proc/self/task")]
+    others = sorted(names)
+    others.remove(Path("/proc/self/comm").read_text().strip())
+    # jemalloc's thread expects forks; any other would leave the children without what it holds.
+    assert {*others} <= {"jemalloc_bg_thd"}, others
+
+
+if __name__ == "__main__":
+    for name in ("spec", "cli.app"):
+        __import__(f"tallytree.{name}")
+    warm_up()
     main()
