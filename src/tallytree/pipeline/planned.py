@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
 from tallytree.accounting import Plan, StabilityPlan
-from tallytree.accounting.sensitivity import largest_size_sensitivity, level_sensitivities
+from tallytree.accounting.sensitivity import level_sensitivities, sensitivity
 from tallytree.accounting.spending import Loss
 from tallytree.errors import BudgetExceeded
 from tallytree.hierarchy import Hierarchy, nodes_per_level
@@ -189,27 +189,32 @@ def canonical(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
     return json.dumps([spec, statement], sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
-def check_noise_plan(planned: Planned[Any, Any], *, max_quantity: int = 1, private_maximum: bool = False) -> None:
+def check_noise_plan(
+    planned: Planned[Any, Any], *, max_quantity: int = 1, beside: Collection[Statistic] = ()
+) -> None:
     """Refuse a noise plan whose statistics or sensitivities are not those of the other fields of a planned release.
 
+    Args:
+        planned: the release.
+        max_quantity: the most that one record adds to a group's size.
+        beside: what is measured beside the levels, in order.
+
     Raises:
-        BudgetExceeded: a level's statistic or sensitivity is another than the other fields say, or that of the largest
-            size is; or it is to be measured although it is public, or the other way round.
+        BudgetExceeded: a level's statistic or sensitivity is another than the other fields say, or that of what is
+            measured beside the levels is; or more or less is measured there than they say.
     """
     plan, terms, tree = planned.plan, planned.terms, planned.tree
     relation, m = terms.relation, terms.max_contributions
     found = {level: (each.statistic, each.sensitivity) for level, each in plan.levels.items()}
     nodes = nodes_per_level(tree)
     needed = level_sensitivities(planned.statistics, relation, m, max_quantity=max_quantity, nodes=nodes)
-    maximum = None
-    if plan.maximum is not None:
-        maximum = (plan.maximum.level, plan.maximum.statistic, plan.maximum.sensitivity)
-    wanted = None
-    if private_maximum:
-        bound = largest_size_sensitivity(relation, m, max_quantity=max_quantity)
-        wanted = (tree.levels[0], "largest_size", bound)
+    first = [(each.level, each.statistic, each.sensitivity) for each in plan.beside]
+    wanted = [
+        (tree.levels[0], statistic, sensitivity(statistic, relation, m, max_quantity=max_quantity))
+        for statistic in beside
+    ]
     lost = plan.stable.most_lost if isinstance(plan, StabilityPlan) else m
-    if (found, maximum, lost) != (needed, wanted, m):
+    if (found, first, lost) != (needed, wanted, m):
         raise BudgetExceeded("budget: the noise is planned for another release; plan it anew")
 
 
