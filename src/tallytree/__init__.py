@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tallytree import counts, engines, sizes, solvers
     from tallytree.api import release_counts, release_flows, release_group_sizes
     from tallytree.budget import Budget
+    from tallytree.contributions import Contributions
     from tallytree.errors import BudgetExceeded
     from tallytree.hierarchy import Hierarchy
     from tallytree.postprocess.reconcile_sizes import reconcile_group_sizes
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _MODULE_OF = {
     "Budget": "tallytree.budget",
     "BudgetExceeded": "tallytree.errors",
+    "Contributions": "tallytree.contributions",
     "Hierarchy": "tallytree.hierarchy",
     "Product": "tallytree.product",
     "Release": "tallytree.release",
@@ -36,6 +38,7 @@ _PACKAGES = ("counts", "engines", "sizes", "solvers")
 __all__ = [
     "Budget",
     "BudgetExceeded",
+    "Contributions",
     "Hierarchy",
     "Product",
     "Release",

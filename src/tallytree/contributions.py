@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
+from typing import cast
 
 from tallytree.budget import exact
 from tallytree.validate import integer
@@ -70,13 +72,13 @@ def asked_contributions(given: object) -> Contributions | None:
     """
     if given is None or isinstance(given, Contributions):
         return given
-    if isinstance(given, bool) or not isinstance(given, Real):
+    if isinstance(given, bool) or not isinstance(given, Real | Decimal):
         raise TypeError(
             f"contributions: {type(given).__name__} must be a share of the budget, such as 0.05, or "
             "tallytree.Contributions(share=…, at_most=…)"
         )
     try:
-        return Contributions(given)
+        return Contributions(cast(float, given))
     except ValueError as error:
         raise ValueError(f"contributions: {error}") from None
 
@@ -89,10 +91,10 @@ def contribution_bins(bound: int, at_most: int) -> tuple[tuple[int, int], ...]:
         at_most: the last number of the last bin, which also holds people with more.
 
     Example:
-        >>> contribution_bins(3, 20)
-        ((1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7), (8, 8), (9, 9), (10, 10), (11, 12), (13, 14), (15, 17), (18, 20))
+        >>> contribution_bins(2, 12)
+        ((1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7), (8, 8), (9, 9), (10, 11), (12, 12))
     """
-    return tuple([*_bins(0, bound), *_bins(bound, at_most)])
+    return (*_bins(0, bound), *_bins(bound, at_most))
 
 
 def _bins(before: int, last: int) -> Iterator[tuple[int, int]]:

@@ -98,8 +98,9 @@ cut to z. What is said above of m records of a person then holds of the kept one
 a function of the kept memberships and of public facts: a group of which no membership is kept is a group without
 members, which counts (as one of size 0) only where the number of groups of every leaf is public, and then stays in that
 number; so no public number of groups depends on what is kept. The total number of groups with members would, which is
-why it cannot be an invariant beside an enforced bound (`pipeline.plan_sizes` refuses it). How many records are kept changes with a person's, so the total is
-private in both relations. One person with two ids is two people here, and two people with one id are one.
+why it cannot be an invariant beside an enforced bound (`pipeline.plan_sizes` refuses it). How many records are kept
+changes with a person's, so the total is private in both relations. One person with two ids is two people here, and two
+people with one id are one.
 
 **K that was measured** (`PrivateMaximum`). Sizes are clamped to a public bound first, and the largest of them is
 measured. Then K is a function of that noisy value and of public numbers, and the levels are measured with sizes clamped

@@ -54,13 +54,15 @@ class Reconciled:
         tables: the released tables, root first.
         taken: the noisy measurements, in order.
         about: what the statement says about the tables.
-        maximum: what the statement says about the largest size, where it was measured.
+        beside: what it says of what was measured beside the levels, by its keys.
+        contributions: people by their number of records, where they were counted.
     """
 
     tables: Mapping[str, LevelTable]
     taken: tuple[Measurement, ...]
     about: Mapping[str, Any]
-    maximum: Mapping[str, Any] = field(default_factory=dict)
+    beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    contributions: LevelTable | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -149,10 +151,14 @@ class Planned(ABC, Generic[T, M]):
             source = paid_noise(self.account, self.plan, self.terms, asked, true.digest())
             made = self.reconcile(true, source, on_measure)
         statement |= made.about
-        if made.maximum:
-            statement["maximum"] |= made.maximum
+        for key, facts in made.beside.items():
+            statement[key] |= facts
+        return self.as_release(statement, spec | self.table_names(), made)
+
+    def as_release(self, statement: Mapping[str, Any], spec: Mapping[str, Any], made: Reconciled) -> Release:
+        """The release of what was made."""
         measured = measurement_tables(self.tree, made.taken, self.measured_column)
-        return Release(statement, spec | self.table_names(), made.tables, measured, self.tree)
+        return Release(statement, spec, made.tables, measured, self.tree, made.contributions)
 
     def finish(self) -> None:
         """Note in the ledger that the release was handed over, or saved."""
@@ -189,9 +195,7 @@ def canonical(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
     return json.dumps([spec, statement], sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
-def check_noise_plan(
-    planned: Planned[Any, Any], *, max_quantity: int = 1, beside: Collection[Statistic] = ()
-) -> None:
+def check_noise_plan(planned: Planned[Any, Any], *, max_quantity: int = 1, beside: Collection[Statistic] = ()) -> None:
     """Refuse a noise plan whose statistics or sensitivities are not those of the other fields of a planned release.
 
     Args:

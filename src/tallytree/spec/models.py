@@ -14,6 +14,7 @@ from pydantic import Field, PrivateAttr, create_model
 
 from tallytree import counts, sizes
 from tallytree.budget import Budget
+from tallytree.contributions import Contributions
 from tallytree.counts import CountsMechanism
 from tallytree.engines import ENGINES, Engine
 from tallytree.hierarchy import Hierarchy
@@ -28,7 +29,7 @@ from tallytree.pipeline import (
     plan_flows,
     plan_group_sizes,
 )
-from tallytree.pipeline.arguments import RecordOptions, SharedArguments
+from tallytree.pipeline.arguments import PersonOptions, RecordOptions, SharedArguments
 from tallytree.pipeline.signature import option_docs
 from tallytree.postprocess.reconcile_sizes import reconcile_group_sizes
 from tallytree.product import Product
@@ -39,6 +40,8 @@ from tallytree.spec.error_lines import naming_lines
 from tallytree.spec.scalars import Flag, Integer, Split, Text, Texts
 from tallytree.spec.sections import (
     BudgetSpec,
+    ContributionsOption,
+    ContributionsSpec,
     EngineSpec,
     HierarchySpec,
     LargestSize,
@@ -63,6 +66,7 @@ READ_AS: tuple[tuple[Any, Any], ...] = (
     (Engine, EngineSpec),
     (Ledger, Text),
     (PrivateMaximum, LargestSize),
+    (Contributions, ContributionsOption),
     (Mapping, Split),
     (Sequence, Texts),
     (bool, Flag),
@@ -105,7 +109,8 @@ class Spec(Section):
         spec = cls.model_validate(document.data)
         spec._document = document
         with naming_lines(document):
-            base = RecordOptions if issubclass(cls.arguments_class, RecordOptions) else SharedArguments
+            bases = (RecordOptions, PersonOptions, SharedArguments)
+            base = next(each for each in bases if issubclass(cls.arguments_class, each))
             base(**{key: spec._value(key) for key in _keys(base)})
             spec._value("mechanism")
         return spec
@@ -214,6 +219,9 @@ class Spec(Section):
             case PrivateMaximumSpec() as given:
                 with naming_lines(self._document):
                     return PrivateMaximum(given.share, given.at_most)
+            case ContributionsSpec() as given:
+                with naming_lines(self._document):
+                    return Contributions(given.share, given.at_most)
             case str() as given if key in self.tables:
                 return self._path(given)
             case str() if key == "ledger":

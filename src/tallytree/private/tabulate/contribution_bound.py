@@ -112,7 +112,7 @@ class Cells:
 def count_people(db: Session, bound: ContributionBound, cells: Cells) -> IntArray | None:
     """How many people have 1, 2, … records that could count, int64 (people_up_to,); the last, so many or more.
 
-    Of `matched`, as `keep_bounded` finds it. A person has one number, of all their records: see `accounting.sensitivity`.
+    Of `matched`, as `keep_bounded` finds it. A person has one number, of all their records: `accounting.sensitivity`.
     """
     if not bound.people_up_to:
         return None

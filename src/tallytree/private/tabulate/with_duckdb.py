@@ -1,8 +1,9 @@
 """Tabulation in SQL, with DuckDB: records are grouped where they are and never loaded into Python row by row.
 
 One pass over the records groups them into a temporary table; every check, and the join with the hierarchy, then works
-on the grouped rows. Columns are addressed by position and renamed (k0, k1, … the paths; g the group, or the person where
-there is no group; p the person beside a group; v0, v1 the numbers), so no name given by a user is part of a statement, and values are always parameters.
+on the grouped rows. Columns are addressed by position and renamed (k0, k1, … the paths; g the group, or the person
+where there is no group; p the person beside a group; v0, v1 the numbers), so no name given by a user is part of a
+statement, and values are always parameters.
 
 What DuckDB says when it fails may quote a record, so its exceptions end here: see `Session.run`.
 """
@@ -206,7 +207,7 @@ def _group_bounded(
 ) -> IntArray | None:
     """`matched` has every group of every leaf, with the amounts of the memberships that count; 0 where none does.
 
-    Every group keeps a row in each of its leaves, so whether one has several does not depend on which memberships count.
+    Every group keeps a row in each of its leaves: whether one has several does not depend on which memberships count.
 
     Returns:
         How many people have how many memberships, where that is asked for.
