@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tallytree import counts, engines, sizes, solvers
-    from tallytree.api import release_counts, release_flows, release_group_sizes
+    from tallytree.api import release_contributions, release_counts, release_flows, release_group_sizes
     from tallytree.budget import Budget
     from tallytree.contributions import Contributions
     from tallytree.errors import BudgetExceeded
@@ -28,6 +28,7 @@ _MODULE_OF = {
     "Product": "tallytree.product",
     "Release": "tallytree.release",
     "reconcile_group_sizes": "tallytree.postprocess.reconcile_sizes",
+    "release_contributions": "tallytree.api",
     "release_counts": "tallytree.api",
     "release_flows": "tallytree.api",
     "release_group_sizes": "tallytree.api",
@@ -45,6 +46,7 @@ __all__ = [
     "counts",
     "engines",
     "reconcile_group_sizes",
+    "release_contributions",
     "release_counts",
     "release_flows",
     "release_group_sizes",

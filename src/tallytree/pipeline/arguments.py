@@ -188,6 +188,23 @@ class CountsArguments(RecordOptions):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class ContributionsArguments(CountsArguments):
+    """The arguments of `tallytree.release_contributions`."""
+
+    _: KW_ONLY
+    share: Annotated[
+        float | None,
+        Doc("the share of the budget that is spent; by default that of `contributions` if given, else all of it."),
+    ] = None
+    at_most: Annotated[
+        int | None,
+        Doc(
+            "public: people with more records are counted as with so many; by default that of `contributions`, or 1,000."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class FlowsArguments(RecordOptions):
     """The arguments of `tallytree.release_flows`."""
 

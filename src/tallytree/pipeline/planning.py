@@ -21,7 +21,7 @@ from tallytree.ledger import Account, Ledger, checked_name
 from tallytree.measurements import Statistic
 from tallytree.pipeline.arguments import SharedArguments
 from tallytree.private.engines import Engine, Local
-from tallytree.terms import UNITS, NoiseTerms
+from tallytree.terms import UNITS, NoiseTerms, Unit
 
 AutoSplit = Callable[[Mapping[str, float], bool], BudgetSplit]
 """What `budget_split="auto"` means: from each level's noise (std_dev) if it had all of the budget, and whether shares
@@ -75,8 +75,17 @@ def noise_plan(
     return plan_noise(Budget(epsilon=total), bounds, true, terms.accounting, grid, first)
 
 
-def account(arguments: SharedArguments, statistic: str, mechanism: object, plan: Plan) -> Account | None:
+def account(
+    arguments: SharedArguments, statistic: str, mechanism: object, plan: Plan, *, unit: Unit | None = None
+) -> Account | None:
     """The place of a release in the ledger that is named; None without one. The ledger is not opened yet.
+
+    Args:
+        arguments: the ledger, the data set and what is protected.
+        statistic: what is released.
+        mechanism: the mechanism.
+        plan: what is spent.
+        unit: what a person has so many of; by default that of the statistic.
 
     Raises:
         ValueError: a ledger without the name of a data set or the other way round, or a seed beside a ledger.
@@ -102,7 +111,7 @@ def account(arguments: SharedArguments, statistic: str, mechanism: object, plan:
         mechanism=type(mechanism).__name__,
         neighboring=arguments.relation,
         max_contributions=arguments.max_contributions,
-        unit=UNITS[statistic],
+        unit=unit or UNITS[statistic],
         loss=Loss.of(plan),
     )
     return Account(_ledger(arguments.ledger), posting)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast, get_args, get_origin
 
 from pydantic import Field, PrivateAttr, create_model
 
@@ -25,6 +25,7 @@ from tallytree.pipeline import (
     FlowsArguments,
     Planned,
     SizesArguments,
+    contributions_of,
     plan_counts,
     plan_flows,
     plan_group_sizes,
@@ -180,6 +181,38 @@ class Spec(Section):
         require_writable(refuse_existing(folder))
         planned = self.plan(progress=progress)
         with naming_lines(self._document):
+            release = planned.run()
+        named = {key: _public_name(getattr(self, key)) for key in self.tables}
+        release = dataclasses.replace(release, spec={**release.spec, **named})
+        release.save(folder, csv=csv)
+        planned.finish()
+        return release
+
+    def release_contributions(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        share: str | float | None = None,
+        at_most: int | None = None,
+        csv: bool = False,
+        progress: bool = False,
+    ) -> Release:
+        """Release people by their number of records, to choose this spec's `max_contributions`, and save it.
+
+        Args:
+            folder: where to; it must not exist yet.
+            share: the share of the spec's budget that is spent; by default that of its `contributions`, or all of it.
+            at_most: the last number of records; by default that of its `contributions`, or 1,000.
+            csv: write the table as CSV too.
+            progress: show a progress bar on standard error.
+
+        Raises:
+            SpecError, BudgetExceeded, FileExistsError, OSError: see `release`.
+        """
+        require_writable(refuse_existing(folder))
+        chosen_for = self.plan(progress=progress)
+        with naming_lines(self._document, elsewhere=("share", "at_most")):
+            planned = contributions_of(cast(Any, chosen_for), share, at_most)
             release = planned.run()
         named = {key: _public_name(getattr(self, key)) for key in self.tables}
         release = dataclasses.replace(release, spec={**release.spec, **named})
