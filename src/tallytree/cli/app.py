@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from tallytree.cli.commands.audit_command import audit
+from tallytree.cli.commands.contributions_command import contributions
 from tallytree.cli.commands.demo_command import demo
 from tallytree.cli.commands.ledger_and_limit import limit, show_ledger
 from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
@@ -53,6 +54,7 @@ app.command()(release)
 app.command()(check)
 app.command()(reconcile)
 app.command("error")(show_errors)
+app.command()(contributions)
 app.command("ledger")(show_ledger)
 app.command()(limit)
 app.command()(demo)

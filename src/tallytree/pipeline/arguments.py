@@ -199,7 +199,7 @@ class ContributionsArguments(CountsArguments):
     at_most: Annotated[
         int | None,
         Doc(
-            "public: people with more records are counted as with so many; by default that of `contributions`, or 1,000."
+            "public: people with more records are counted as with so many; by default as in `contributions`, or 1,000."
         ),
     ] = None
 

@@ -39,9 +39,9 @@ class MeasuredContributions:
         """The table that is published."""
         return contributions_table(self.bins, self.people, self.noise.std_dev, column=column)
 
-    def facts(self, bound: int, noun: str) -> dict[str, Any]:
-        """What a statement says of what the bound leaves out."""
-        return left_out_facts(left_out(self.bins, self.people, self.noise, bound), bound, noun)
+    def facts(self, bound: int, noun: str, *, applied: bool) -> dict[str, Any]:
+        """What a statement says of what the bound leaves out; see `left_out_facts`."""
+        return left_out_facts(left_out(self.bins, self.people, self.noise, bound), bound, noun, applied=applied)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ def published_contributions(
         return PublishedContributions()
     bound = terms.max_contributions
     measured = measured_contributions(true, plan, source, contribution_bins(bound, asked.at_most))
-    facts = measured.facts(bound, counted_noun(terms, statistic))
+    facts = measured.facts(bound, counted_noun(terms, statistic), applied=True)
     return PublishedContributions(measured.table(), {"contributions": facts})
 
 

@@ -119,7 +119,8 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
     def reconcile(self, true: TrueContributions, source: NoiseSource, on_measure: Callable[[str], None]) -> Reconciled:
         """See `Planned.reconcile`: nothing is reconciled, and the noisy numbers are published as they are."""
         measured = measured_contributions(true, self.plan, source, self.bins)
-        facts = measured.facts(self.terms.max_contributions, counted_noun(self.terms, _statistic(self.chosen_for)))
+        noun = counted_noun(self.terms, _statistic(self.chosen_for))
+        facts = measured.facts(self.terms.max_contributions, noun, applied=False)
         chosen = recommendation(self.chosen_for, measured)
         facts |= {"recommended": chosen}
         tables = {FILE: measured.table()}

@@ -87,27 +87,35 @@ def contributions_table(
     return PlainTable(pa.table({"records_from": first, "records_to": last, **numbers}))
 
 
-def left_out_facts(found: LeftOut, bound: int, noun: str) -> dict[str, Any]:
+def left_out_facts(found: LeftOut, bound: int, noun: str, *, applied: bool) -> dict[str, Any]:
     """What a statement says of what the bound leaves out, JSON-able.
 
     Args:
         found: the estimates.
         bound: m.
         noun: what is counted: `"records"`, `"trips"`, …
+        applied: whether the release has counts, to which the bound was applied.
     """
     records, share = found.records, found.share
+    begin, end = f"A bound of {bound:,} leaves out", ""
+    if applied:
+        begin = f"Counts are of bounded {noun}: of every person at most {bound:,} count. The bound leaves out"
+        end = "; counts are short by about so much"
     return {
         "records_left_out": {"estimate": round(records.estimate), **_ends(records)},
         "share_left_out": {"estimate": round(share.estimate, 4), **_ends(share)},
         "alpha": ALPHA,
         "covers": COVERS,
         "summary": (
-            f"Counts are of bounded {noun}: of every person at most {bound:,} count. The bound leaves out about "
-            f"{share.estimate:.1%} of the {noun} (interval {share.ci_lower:.1%} to {share.ci_upper:.1%}), about "
-            f"{round(records.estimate):,} (interval {int(records.ci_lower):,} to {int(records.ci_upper):,}); counts "
-            "are short by about so much."
+            f"{begin} about {_percent(share.estimate)} of the {noun} (interval {_percent(share.ci_lower)} to "
+            f"{_percent(share.ci_upper)}), about {round(records.estimate):,} (interval {int(records.ci_lower):,} to "
+            f"{int(records.ci_upper):,}){end}."
         ),
     }
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _ends(of: Estimated) -> dict[str, float]:

@@ -192,7 +192,7 @@ class Spec(Section):
         self,
         folder: str | os.PathLike[str],
         *,
-        share: str | float | None = None,
+        share: float | None = None,
         at_most: int | None = None,
         csv: bool = False,
         progress: bool = False,

@@ -1,0 +1,60 @@
+"""`tallytree contributions`: people by their number of records, to choose the contribution bound."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tallytree.cli.failures import errors_in_one_line
+from tallytree.cli.rendering.statements import show_terms, warn_of_seed
+from tallytree.cli.rendering.terminal import open_console, show_line
+from tallytree.cli.shared_options import CsvOption, DatasetOption, LedgerOption, OutFolder, SpecFile
+
+
+def contributions(
+    context: typer.Context,
+    spec: SpecFile,
+    out: OutFolder,
+    share: Annotated[
+        float | None,
+        typer.Option(
+            "--share",
+            metavar="NUMBER",
+            help="The share of the spec's budget to spend; by default that of its contributions, or all of it.",
+        ),
+    ] = None,
+    at_most: Annotated[
+        int | None,
+        typer.Option(
+            "--at-most",
+            metavar="NUMBER",
+            help="Public: people with more records are counted as with so many; by default the spec's, or 1,000.",
+        ),
+    ] = None,
+    ledger: LedgerOption = None,
+    dataset: DatasetOption = None,
+    csv: CsvOption = False,
+) -> None:
+    """Publish how many people have how many records, and recommend max_contributions.
+
+    For the release that SPEC.yaml describes, which is not made; a release of its own, which spends budget. The privacy
+    unit is a person with all of their records. SPEC.yaml must name the people (person).
+    """
+    with errors_in_one_line(debug=context.obj):
+        from tallytree.cli.rendering.contributions import show_contributions
+        from tallytree.spec import load_spec
+
+        loaded = load_spec(spec).recorded_in(ledger, dataset)
+        warn_of_seed(loaded.seed)
+        progress = sys.stderr.isatty()
+        released = loaded.release_contributions(out, share=share, at_most=at_most, csv=csv, progress=progress)
+        console = open_console()
+        show_contributions(console, released)
+        show_terms(console, released.statement)
+        if loaded.ledger_path is not None:
+            from tallytree.cli.rendering.ledgers import show_account
+
+            show_account(console, loaded.ledger_path, released.statement["ledger"]["dataset"])
+        show_line(console, f"Release: {out}")
