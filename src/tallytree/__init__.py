@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tallytree import counts, engines, sizes, solvers
-    from tallytree.api import new_secret, release_counts, release_flows, release_group_sizes
+    from tallytree.api import (
+        new_secret,
+        release_contributions,
+        release_counts,
+        release_flows,
+        release_group_sizes,
+    )
     from tallytree.budget import Budget
+    from tallytree.contributions import Contributions
     from tallytree.errors import BudgetExceeded
     from tallytree.hierarchy import Hierarchy
     from tallytree.postprocess.reconcile_sizes import reconcile_group_sizes
@@ -22,11 +29,13 @@ if TYPE_CHECKING:
 _MODULE_OF = {
     "Budget": "tallytree.budget",
     "BudgetExceeded": "tallytree.errors",
+    "Contributions": "tallytree.contributions",
     "Hierarchy": "tallytree.hierarchy",
     "Product": "tallytree.product",
     "Release": "tallytree.release",
     "new_secret": "tallytree.api",
     "reconcile_group_sizes": "tallytree.postprocess.reconcile_sizes",
+    "release_contributions": "tallytree.api",
     "release_counts": "tallytree.api",
     "release_flows": "tallytree.api",
     "release_group_sizes": "tallytree.api",
@@ -37,6 +46,7 @@ _PACKAGES = ("counts", "engines", "sizes", "solvers")
 __all__ = [
     "Budget",
     "BudgetExceeded",
+    "Contributions",
     "Hierarchy",
     "Product",
     "Release",
@@ -44,6 +54,7 @@ __all__ = [
     "engines",
     "new_secret",
     "reconcile_group_sizes",
+    "release_contributions",
     "release_counts",
     "release_flows",
     "release_group_sizes",

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from tallytree.pipeline import (
+    ContributionsArguments,
     CountsArguments,
     FlowsArguments,
     Planned,
     SizesArguments,
+    plan_contributions,
     plan_counts,
     plan_flows,
     plan_group_sizes,
@@ -97,6 +99,30 @@ def release_group_sizes(arguments: SizesArguments) -> Release:
         OSError: the ledger is locked or cannot be written; nothing was drawn.
     """
     return _released(plan_group_sizes(arguments))
+
+
+@takes(ContributionsArguments, shared=SharedArguments)
+def release_contributions(arguments: ContributionsArguments) -> Release:
+    """Publish how many people have how many records, and recommend a contribution bound.
+
+    To choose `max_contributions` of a release of counts before it is made, with a part of its budget. The arguments are
+    those of that release; of group sizes give the entity rows, whose records are memberships, and of flows a `Product`.
+    The privacy unit is a person with all of their records, however many. See `docs/contributions.md`.
+
+    Args:
+        {arguments}
+
+    Returns:
+        The release; `release.table("contributions")` has one row per bin of numbers of records, with a noisy number of
+        people, and `release.statement["contributions"]` says what `max_contributions` leaves out, and which bound is
+        recommended.
+
+    Raises:
+        ValueError, TypeError: an argument or the records are not usable; nothing was published.
+        BudgetExceeded: more than the ledger has left would be spent; nothing was drawn.
+        OSError: the ledger is locked or cannot be written; nothing was drawn.
+    """
+    return _released(plan_contributions(arguments))
 
 
 def _released(planned: Planned[Any, Any]) -> Release:

@@ -21,7 +21,11 @@ Statistic = Literal[
     "chain_tail_counts",
     "sorted_sizes",
     "largest_size",
+    "contributions",
 ]
+
+BESIDE_THE_LEVELS: tuple[Statistic, ...] = ("largest_size", "contributions")
+"""Statistics of all records together, that are measured beside the levels: each at most once, and before them."""
 
 
 @dataclass(frozen=True)

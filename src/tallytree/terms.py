@@ -70,8 +70,7 @@ class NoiseTerms:
     max_contributions: Annotated[
         int,
         Doc(
-            "the most records of one person. It is assumed, not enforced, unless `person` (of counts and flows) names "
-            "the people.",
+            "the most records of one person. It is assumed, not enforced, unless `person` names the people.",
             hint="the most records of one person",
         ),
     ] = 1

@@ -12,7 +12,7 @@ import pytest
 
 import tallytree as tt
 from tallytree.accounting import Asked, plan_noise
-from tallytree.accounting.sensitivity import Sensitivity, largest_size_sensitivity, level_sensitivities
+from tallytree.accounting.sensitivity import Sensitivity, level_sensitivities, sensitivity
 from tallytree.audit import Subject, audit, audit_subject
 from tallytree.audit.audited import Audited
 from tallytree.audit.library import library_cases
@@ -47,7 +47,7 @@ def forged(levels_budget, maximum_bound, share, m=1, levels=("all", "c")):
         dict.fromkeys(levels, "tail_counts"), "add_remove", m, max_quantity=1, nodes=dict.fromkeys(levels, 1)
     )
     maximum = Asked("all", "largest_size", maximum_bound, share)
-    return plan_noise(levels_budget, bounds, maximum=maximum)
+    return plan_noise(levels_budget, bounds, beside=[maximum])
 
 
 @pytest.mark.slow
@@ -127,7 +127,7 @@ def test_counts_have_no_largest_size():
 @pytest.mark.slow
 def test_a_maximum_that_is_not_charged_is_caught():
     """The levels spend ε = 1 and the maximum as much again: true loss 2, stated 1; more than 1.3 is shown."""
-    uncharged = forged(tt.Budget(epsilon=2), largest_size_sensitivity("add_remove", 1, max_quantity=1), HALF)
+    uncharged = forged(tt.Budget(epsilon=2), sensitivity("largest_size", "add_remove"), HALF)
     object.__setattr__(uncharged, "budget", PURE)
     result = audit_subject(subject(plan=uncharged), seed=1)
     assert not result.passed

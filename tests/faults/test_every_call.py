@@ -121,7 +121,8 @@ def say(command, seen):
 def test_every_fault_of_a_release_leaves_nothing_unpaid_and_nothing_half_made(faults, inputs, tmp_path):
     start = tmp_path / "start"
     shutil.copytree(inputs, start)
-    command = ("release", "day.yaml", "--run", "Monday", "--out", "out", "--if-exists", "skip", "--fallback-out", "kept")
+    options = ("--run", "Monday", "--out", "out", "--if-exists", "skip", "--fallback-out", "kept")
+    command = ("release", "day.yaml", *options)
     assert faults.run(*command)[0] == 0, faults.log
     expected, seen = tables(inputs / "out"), Counter()
     back_to(inputs, start)

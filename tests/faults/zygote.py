@@ -65,7 +65,7 @@ def warm_up():
     tt.release_counts(states, tree, tt.Budget(epsilon=1), **shared)
     sizes = tt.release_group_sizes(states, tree, tt.Budget(epsilon=1), group="home", max_group_size=20, **shared)
     tt.replicate_errors(sizes, 10, seed=1)
-    names = [Path(f"/proc/self/task/{task}/comm").read_text().strip() for task in os.listdir("/proc/self/task")]
+    names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
     others = sorted(names)
     others.remove(Path("/proc/self/comm").read_text().strip())
     # jemalloc's thread expects forks; any other would leave the children without what it holds.

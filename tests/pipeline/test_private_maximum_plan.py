@@ -119,7 +119,7 @@ def test_a_plan_that_does_not_pay_for_its_maximum_cannot_exist(areas, budget):
     whole = planned(areas, budget, max_group_size=100).plan
     maximum = planned(areas, budget).plan.maximum
     with pytest.raises(tt.BudgetExceeded, match="would spend"):
-        NoisePlan(budget, whole.accounting, whole.levels, maximum)
+        NoisePlan(budget, whole.accounting, whole.levels, (maximum,))
 
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "change_one"])
@@ -170,8 +170,8 @@ def test_a_job_whose_maximum_was_altered_does_not_run(areas):
         replace(job, plan=public.plan),
         replace(public, plan=job.plan),
         replace(public, private_maximum=PrivateMaximum()),
-        replace(job, plan=replace(job.plan, maximum=cheap)),
-        replace(job, plan=replace(job.plan, maximum=elsewhere)),
+        replace(job, plan=replace(job.plan, beside=(cheap,))),
+        replace(job, plan=replace(job.plan, beside=(elsewhere,))),
         replace(job, arguments=replace(job.arguments, max_quantity=2)),
         replace(job, arguments=replace(job.arguments, max_contributions=2)),
     ):

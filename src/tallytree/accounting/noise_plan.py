@@ -16,7 +16,7 @@ from tallytree.accounting.scales import MIN_SCALE, representable
 from tallytree.accounting.sensitivity import Sensitivity
 from tallytree.budget import Budget, BudgetSplit, shares
 from tallytree.errors import BudgetExceeded
-from tallytree.measurements import Noise, Statistic
+from tallytree.measurements import BESIDE_THE_LEVELS, Noise, Statistic
 from tallytree.terms import Accounting
 
 
@@ -69,17 +69,27 @@ class NoisePlan:
         budget: what was granted.
         accounting: how (ε, δ) is accounted for; None for a pure budget or one of ρ.
         levels: the measured levels by name, root first.
-        maximum: how the largest size is measured, before the levels; None where it is public, or of no interest.
+        beside: how what is measured beside the levels is measured, in order, before them.
     """
 
     budget: Budget
     accounting: Accounting | None
     levels: Mapping[str, LevelPlan]
-    maximum: LevelPlan | None = None
+    beside: tuple[LevelPlan, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse to exist where more than the budget would be spent; the levels are sealed."""
+        """Refuse to exist where more than the budget would be spent; the levels are sealed.
+
+        Raises:
+            BudgetExceeded: it would be.
+            ValueError: what is measured beside the levels is not of that kind, or the same thing twice: both would have
+                the same noise.
+        """
         object.__setattr__(self, "levels", MappingProxyType(dict(self.levels)))
+        object.__setattr__(self, "beside", tuple(self.beside))
+        statistics = [each.statistic for each in self.beside]
+        if len(set(statistics)) < len(statistics) or not set(statistics) <= set(BESIDE_THE_LEVELS):
+            raise ValueError(f"beside: {statistics} must be distinct, and among {', '.join(BESIDE_THE_LEVELS)}")
         law = "discrete_laplace" if self.budget.kind == "pure" else "discrete_gaussian"
         for each in self.measured:
             if each.noise.distribution != law or each.noise.scale < MIN_SCALE:
@@ -116,15 +126,28 @@ class NoisePlan:
     @property
     def measured(self) -> tuple[LevelPlan, ...]:
         """All that is measured and has to be paid for, in order."""
-        return (() if self.maximum is None else (self.maximum,)) + tuple(self.levels.values())
+        return self.beside + tuple(self.levels.values())
+
+    @property
+    def maximum(self) -> LevelPlan | None:
+        """How the largest size is measured; None where it is public, or of no interest."""
+        return self._measured_beside("largest_size")
+
+    @property
+    def contributions(self) -> LevelPlan | None:
+        """How people are counted by their number of records; None where they are not."""
+        return self._measured_beside("contributions")
 
     def planned(self, level: str, statistic: str) -> LevelPlan | None:
         """How this statistic of a level is measured; None where it is not."""
-        found = self.maximum if statistic == "largest_size" else self.levels.get(level)
+        found = self._measured_beside(statistic) if statistic in BESIDE_THE_LEVELS else self.levels.get(level)
         return found if found is not None and (found.level, found.statistic) == (level, statistic) else None
 
     def planned_stable(self, level: str) -> None:
         """Nothing is measured above a threshold."""
+
+    def _measured_beside(self, statistic: str) -> LevelPlan | None:
+        return next((each for each in self.beside if each.statistic == statistic), None)
 
     @property
     def _curves(self) -> pld.Curves:
@@ -158,18 +181,18 @@ def plan_noise(
     budget_split: BudgetSplit = None,
     accounting: str | None = None,
     grid: Grid = representable,
-    maximum: Asked | None = None,
+    beside: Sequence[Asked] = (),
 ) -> NoisePlan:
     """How much noise every measured level gets.
 
     Args:
         budget: what may be spent in all. Pure: discrete Laplace noise; with δ or ρ: discrete Gaussian noise.
         statistics: for each measured level, root first, what is measured there and its sensitivity.
-        budget_split: see `tallytree.budget.shares`; shares are of ε, or of ρ, or of what `maximum` leaves of it.
+        budget_split: see `tallytree.budget.shares`; shares are of ε, or of ρ, or of what `beside` leaves of it.
         accounting: `"pld"`, `"zcdp"` or `"paper"`, for a budget with δ only; by default `"pld"` where it is proven for
             these levels and within reach of its arithmetic, else `"zcdp"`.
         grid: rounds a scale up to one that the noise source draws.
-        maximum: the largest size and the share of the budget that measures it, if it is private.
+        beside: what is measured beside the levels, before them, each with its share of the budget.
 
     Raises:
         ValueError: an accounting that does not go with the budget or the levels, or a split that does not fit them.
@@ -178,9 +201,9 @@ def plan_noise(
     if not isinstance(budget, Budget):
         raise TypeError(f"budget: {budget!r} must be a tallytree.Budget, for instance Budget(epsilon=1.0)")
     split = shares(budget_split, list(statistics)) if statistics else {}
-    rest = 1 - (Fraction(0) if maximum is None else maximum.share)
+    rest = 1 - sum((each.share for each in beside), Fraction(0))
     levels = [Asked(level, what, bound, rest * split[level]) for level, (what, bound) in statistics.items()]
-    asked = levels if maximum is None else [maximum, *levels]
+    asked = [*beside, *levels]
     method = _accounting_for(budget, accounting, asked)
     noise_for = laplace_for if budget.kind == "pure" else gaussian_for
     if method == "pld":
@@ -197,7 +220,7 @@ def plan_noise(
         budget,
         method,
         {each.level: planned(each) for each in levels},
-        None if maximum is None else planned(maximum),
+        tuple(planned(each) for each in beside),
     )
 
 
@@ -262,10 +285,13 @@ def _obstacle_to_pld(budget: Budget, asked: Sequence[Asked]) -> str | None:
     rho = composable_budget(budget, "zcdp")
     for each in asked:
         scale = gaussian_for(each.sensitivity, rho * each.share).scale
-        what = "the largest size" if each.statistic == "largest_size" else repr(each.level)
+        what = _IN_WORDS.get(each.statistic) or repr(each.level)
         if not pld.MIN_SIGMA <= scale <= pld.MAX_SIGMA:
             return (
                 f"is computed for noise of scale {float(pld.MIN_SIGMA):g} to {float(pld.MAX_SIGMA):g}, "
                 f"but {what} needs about {float(scale):.3g}"
             )
     return None
+
+
+_IN_WORDS: dict[Statistic, str] = {"largest_size": "the largest size", "contributions": "people by number of records"}

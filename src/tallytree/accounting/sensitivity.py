@@ -48,6 +48,15 @@ Proofs, for one level:
   and m that go and m that come by something in [−m·z, m·z]: L1 = L2 = m·z in both relations, whatever is public of the
   numbers of groups. Attained by m records that join the largest group.
 
+* **contributions** (people per bin of their number of records, for any bins that do not overlap). Every person is in
+  one bin, that of the number of all of their records, before any bound; in none if they have none, or if no bin has
+  that number. No bin depends on anybody else's records. A person who comes or goes, with however many records, moves
+  one cell by 1 or none: L1 = L2 = 1. A person who is replaced, or whose records are, however many they were and then
+  are, leaves one bin and enters one: two cells by 1 or, where these are the same bin, none; one where there is only the
+  one or the other: L1 = 2, L2 = √2. Neither depends on m, so they hold whatever is enforced or assumed of it. They also
+  hold where what is counted of a person is not records but distinct leaves, or memberships: whatever it is, it is a
+  number that depends on that person's records alone.
+
 **Shifts**: how single cells move, which is what composing privacy-loss distributions needs (`accounting.pld`). A
 pattern lists by how much cells move, up to sign and without those that stay. For m = 1 every neighboring change moves
 a level by one of the patterns of the table, or by part of one (the other cells stay):
@@ -66,6 +75,8 @@ a level by one of the patterns of the table, or by part of one (the other cells 
 * largest size, z = 1: one cell by 1, or none. For z > 1 it moves by anything up to z. That z is the worst of these for
   discrete Gaussian noise is not proven, so no pattern is stated.
 
+* contributions, any m: one cell by 1 (add_remove), or two (change_one), or a part of these, as above.
+
 * distinct counts, any m: as above, so every change is the pattern of m (add_remove) or 2m (change_one) cells by 1, or a
   part of it: fewer leaves, or some in common.
 
@@ -82,8 +93,14 @@ thresholds, and no clamped size moves further, so a larger z counts as that (`ef
 (`contribution_bound`). So for every key, data sets that differ in one person's records, however many those are, are
 tabulated from kept records that differ in one person's, at most m of them: what is said above holds of the kept
 records, for people with any number of records. The key is drawn independently of the records, so the same loss bounds
-the release together with the key, and without it. How many records are kept changes with a person's, so the total is
-private in both relations. One person with two ids is two people here, and two people with one id are one.
+the release together with the key, and without it. For group sizes a record is a membership: the group, and the quantity
+cut to z. What is said above of m records of a person then holds of the kept ones, since every statistic of the sizes is
+a function of the kept memberships and of public facts: a group of which no membership is kept is a group without
+members, which counts (as one of size 0) only where the number of groups of every leaf is public, and then stays in that
+number; so no public number of groups depends on what is kept. The total number of groups with members would, which is
+why it cannot be an invariant beside an enforced bound (`pipeline.plan_sizes` refuses it). How many records are kept
+changes with a person's, so the total is private in both relations. One person with two ids is two people here, and two
+people with one id are one.
 
 **K that was measured** (`PrivateMaximum`). Sizes are clamped to a public bound first, and the largest of them is
 measured. Then K is a function of that noisy value and of public numbers, and the levels are measured with sizes clamped
@@ -148,6 +165,9 @@ def sensitivity(
     """
     if statistic not in get_args(Statistic):
         raise ValueError(f"statistic: {statistic!r} has no known sensitivity")
+    if statistic == "contributions":
+        cells = 2 if neighboring == "change_one" else 1
+        return Sensitivity(cells, cells, _cells_by_one(cells))
     if statistic == "distinct_counts":
         cells = max_contributions * (2 if neighboring == "change_one" else 1)
         return Sensitivity(cells, cells, _cells_by_one(cells))
@@ -159,11 +179,6 @@ def sensitivity(
 def effective_quantity(max_quantity: int, smallest: int, largest: int) -> int:
     """The most that a record of quantity `max_quantity` can move sizes that are clamped into [smallest, largest]."""
     return min(max_quantity, largest - smallest + 1)
-
-
-def largest_size_sensitivity(neighboring: Neighboring, max_contributions: int, *, max_quantity: int) -> Sensitivity:
-    """That of the largest size, of all groups together."""
-    return sensitivity("largest_size", neighboring, max_contributions, max_quantity=max_quantity)
 
 
 def level_sensitivities(

@@ -100,6 +100,8 @@ class StabilityPlan:
     stable: StableLevel
     accounting: None = None
     maximum: None = None
+    contributions: None = None
+    beside: tuple[()] = ()
 
     def __post_init__(self) -> None:
         """Refuse to exist where more than the budget would be spent."""

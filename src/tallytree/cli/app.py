@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from tallytree.cli.commands.audit_command import audit
+from tallytree.cli.commands.contributions_command import contributions
 from tallytree.cli.commands.demo_command import demo
 from tallytree.cli.commands.ledger_and_limit import ledger_commands, limit
 from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
@@ -54,6 +55,7 @@ app.command()(release)
 app.command()(check)
 app.command()(reconcile)
 app.command("error")(show_errors)
+app.command()(contributions)
 app.add_typer(ledger_commands, name="ledger")
 app.command()(limit)
 app.add_typer(secret, name="secret")

@@ -4,20 +4,25 @@
 opening private data. `planned` runs a plan: it tabulates, records in the ledger, measures and reconciles.
 """
 
-from tallytree.pipeline.arguments import CountsArguments, FlowsArguments, SizesArguments
+from tallytree.pipeline.arguments import ContributionsArguments, CountsArguments, FlowsArguments, SizesArguments
 from tallytree.pipeline.plan_counts import plan_counts, plan_flows
 from tallytree.pipeline.plan_sizes import plan_group_sizes
 from tallytree.pipeline.planned import Planned
+from tallytree.pipeline.planned_contributions import PlannedContributions, contributions_of, plan_contributions
 from tallytree.pipeline.planned_counts import PlannedCounts
 from tallytree.pipeline.planned_sizes import PlannedSizes
 
 __all__ = [
+    "ContributionsArguments",
     "CountsArguments",
     "FlowsArguments",
     "Planned",
+    "PlannedContributions",
     "PlannedCounts",
     "PlannedSizes",
     "SizesArguments",
+    "contributions_of",
+    "plan_contributions",
     "plan_counts",
     "plan_flows",
     "plan_group_sizes",

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
 
 from tallytree.budget import Budget
+from tallytree.contributions import Contributions, asked_contributions
 from tallytree.counts import CountsMechanism
 from tallytree.hierarchy import Hierarchy
 from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
@@ -116,7 +117,66 @@ class SharedArguments(Terms):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class RecordOptions(SharedArguments):
+class PersonOptions(SharedArguments):
+    """The options about people with several records."""
+
+    person: Annotated[
+        str | None,
+        Doc(
+            "the column with the id of the person whom a record belongs to (text or integers). Of every person at most "
+            "`max_contributions` records then count, chosen by a secret key. The total is private then. For group "
+            "sizes a record is an entity row: a membership of a group.",
+            hint="the column with the ids of people, to enforce max_contributions",
+        ),
+    ] = None
+    contributions: Annotated[
+        Contributions | float | None,
+        Doc(
+            "with `person`, a share of the budget, or `tallytree.Contributions(share=…, at_most=…)`: measures first "
+            "how many people have how many records, and publishes it with the share of the records that "
+            "`max_contributions` leaves out, and its interval.",
+            hint="with person: a share such as 0.05, or {share: ..., at_most: ...}, to see what max_contributions cuts",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            ValueError: people are to be counted by their records, but nothing names them; or up to a number that the
+                contribution bound reaches already.
+            TypeError: a value of the wrong kind.
+        """
+        super().__post_init__()
+        column(self.person, "person")
+        asked = asked_contributions(self.contributions)
+        object.__setattr__(self, "contributions", asked)
+        if asked is None:
+            return
+        if self.person is None:
+            raise ValueError(
+                f"contributions: {asked!r} counts people by their number of records, so it needs person, the column "
+                "that names them; give it, or leave contributions out"
+            )
+        if asked.at_most <= self.max_contributions:
+            raise ValueError(
+                f"contributions: at_most={asked.at_most} must be more than max_contributions, which is "
+                f"{self.max_contributions}; give the most records that a person may have"
+            )
+
+    @property
+    def person_column(self) -> str | None:
+        """See `Terms.person_column`."""
+        return self.person
+
+    @property
+    def asked_contributions(self) -> Contributions | None:
+        """The option `contributions`, as it is after the check."""
+        return cast("Contributions | None", self.contributions)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class RecordOptions(PersonOptions):
     """The options that counts and flows share."""
 
     count: Annotated[
@@ -124,14 +184,6 @@ class RecordOptions(SharedArguments):
         Doc(
             "a column with the number of records that each row stands for; by default each row is one.",
             hint="the column with the number of records of a row",
-        ),
-    ] = None
-    person: Annotated[
-        str | None,
-        Doc(
-            "the column with the id of the person whom a record belongs to (text or integers). Of every person at most "
-            "`max_contributions` records then count, chosen by a secret key. The total is private then.",
-            hint="the column with the ids of people, to enforce max_contributions",
         ),
     ] = None
     distinct: Annotated[
@@ -153,7 +205,6 @@ class RecordOptions(SharedArguments):
         """
         super().__post_init__()
         column(self.count, "count")
-        column(self.person, "person")
         if not isinstance(self.distinct, bool):
             raise TypeError(f"distinct: {type(self.distinct).__name__} must be True or False")
         if self.distinct and self.person is None:
@@ -161,11 +212,6 @@ class RecordOptions(SharedArguments):
                 "distinct: True counts every person at most once in a leaf, so it needs person, the column that names "
                 "them; give it, or leave distinct out"
             )
-
-    @property
-    def person_column(self) -> str | None:
-        """See `Terms.person_column`."""
-        return self.person
 
     @property
     def distinct_people(self) -> bool:
@@ -180,6 +226,23 @@ class CountsArguments(RecordOptions):
     records: Annotated[TableArgument, PRIVATE_TABLE]
     hierarchy: Annotated[Hierarchy | Product, PUBLIC_TREE]
     budget: Annotated[Budget, BUDGET]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ContributionsArguments(CountsArguments):
+    """The arguments of `tallytree.release_contributions`."""
+
+    _: KW_ONLY
+    share: Annotated[
+        float | None,
+        Doc("the share of the budget that is spent; by default that of `contributions` if given, else all of it."),
+    ] = None
+    at_most: Annotated[
+        int | None,
+        Doc(
+            "public: people with more records are counted as with so many; by default as in `contributions`, or 1,000."
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -234,7 +297,7 @@ class FlowsArguments(RecordOptions):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SizesArguments(SharedArguments):
+class SizesArguments(PersonOptions):
     """The arguments of `tallytree.release_group_sizes`."""
 
     records: Annotated[TableArgument, PRIVATE_TABLE]
@@ -250,7 +313,8 @@ class SizesArguments(SharedArguments):
     max_contributions: Annotated[
         int,
         Doc(
-            "the most records of one person. It is assumed, not enforced.",
+            "the most records of one person: memberships of groups. It is assumed, not enforced, unless `person` names "
+            "the people.",
             hint="the most records of one person",
         ),
     ] = 1

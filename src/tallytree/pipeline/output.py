@@ -36,7 +36,7 @@ class Output:
     """
 
     folder: str | os.PathLike[str]
-    if_exists: IfExists = "error"
+    if_exists: IfExists | str = "error"
     fallback: str | os.PathLike[str] | None = None
     csv: bool = False
 

@@ -16,6 +16,7 @@ from tallytree.counts.mechanism import in_place_of_counts
 from tallytree.hierarchy import Hierarchy, check_level_names, nodes_per_level
 from tallytree.measurements import Statistic
 from tallytree.pipeline.arguments import CountsArguments, FlowsArguments, RecordOptions
+from tallytree.pipeline.person_bound import shares_beside
 from tallytree.pipeline.planned_counts import PlannedCounts, leaf_keys
 from tallytree.pipeline.planning import account, check_statistics, chosen_engine, noise_plan, warn_caller
 from tallytree.private.tabulate.records import LeafKey
@@ -109,8 +110,15 @@ def _plan(mechanism: CountsMechanism, statistics: Mapping[str, Statistic], argum
             )
 
         measured = in_place_of_counts(statistics, tree, distinct=arguments.distinct)
-        return noise_plan(arguments, arguments.budget, measured, tree, auto_split=split)
+        beside = shares_beside(arguments)
+        return noise_plan(arguments, arguments.budget, measured, tree, auto_split=split, beside=beside)
     check_statistics(mechanism, statistics, {leaf: STABLE_STATISTICS})
+    if arguments.contributions is not None:
+        raise ValueError(
+            f"contributions: {type(mechanism).__name__} publishes counts above a threshold and measures nothing beside "
+            "them; leave it out, and count people by their records in a release of its own "
+            "(tallytree.release_contributions)"
+        )
     if arguments.budget_split != "auto":
         shares(arguments.budget_split, [leaf])
     m = arguments.max_contributions

@@ -12,6 +12,7 @@ from tallytree.budget import Budget, BudgetSplit
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.measurements import Statistic
 from tallytree.pipeline.arguments import SizesArguments
+from tallytree.pipeline.person_bound import shares_beside
 from tallytree.pipeline.planned_sizes import PlannedSizes, groups_per_leaf
 from tallytree.pipeline.planning import account, check_statistics, chosen_engine, noise_plan, warn_caller
 from tallytree.sizes import Joint, SizesMechanism
@@ -37,6 +38,7 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
     _check_kind_of_rows(arguments)
     public = _public_numbers(arguments)
     _check_quantity(arguments)
+    _check_person(arguments, public)
     greatest = largest_size(arguments.max_group_size)
     private = greatest if isinstance(greatest, PrivateMaximum) else None
     smallest, largest = _size_range(arguments.min_group_size, greatest, public)
@@ -59,7 +61,7 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
         auto_split=split,
         max_quantity=effective_quantity(arguments.max_quantity, smallest, largest),
         understatement=understatement,
-        maximum_share=None if private is None else private.share,
+        beside=shares_beside(arguments, None if private is None else private.share),
     )
     caution = _published_calibration(mechanism, arguments.budget, plan) if understatement else mechanism.caution
     if caution is not None:
@@ -145,6 +147,36 @@ def _check_quantity(arguments: SizesArguments) -> None:
         raise ValueError(
             f"max_quantity: {most} is assumed of (leaf, size, groups) rows, not enforced, and a ledger adds up "
             "releases for records that add 1 to a size; give entity rows with quantity=, or leave the ledger out"
+        )
+
+
+def _check_person(arguments: SizesArguments, public: Invariants) -> None:
+    """Refuse a column of people where it enforces nothing, or where what is public would show what it leaves out.
+
+    Raises:
+        ValueError: rows that are not of people; the total number of groups is public; a column that has another use.
+    """
+    person = arguments.person
+    if person is None:
+        return
+    if arguments.group is None:
+        raise ValueError(
+            f"person: {person!r} names people of entity rows; (leaf, size, groups) rows say nothing of people, so no "
+            "bound on their memberships can be enforced. Give entity rows with group=, or leave person out, and "
+            "max_contributions is assumed"
+        )
+    if public == "total":
+        raise ValueError(
+            'invariants: "total" publishes how many groups have members, which depends on which memberships of one '
+            'person count, so it does not go with person; choose "none", or "groups" with public_groups'
+        )
+    for name in ("group", "quantity"):
+        if person == getattr(arguments, name):
+            raise ValueError(f"person: {person!r} is the column of {name} too; name the column with the ids of people")
+    if person in arguments.hierarchy.columns:
+        raise ValueError(
+            f"person: {person!r} is a column of the hierarchy, whose values are public; name the column with the "
+            "ids of people"
         )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
 from tallytree.accounting import Plan, StabilityPlan
-from tallytree.accounting.sensitivity import largest_size_sensitivity, level_sensitivities
+from tallytree.accounting.sensitivity import level_sensitivities, sensitivity
 from tallytree.accounting.spending import Loss
 from tallytree.errors import SPENT, BudgetExceeded
 from tallytree.hierarchy import Hierarchy, nodes_per_level
@@ -56,13 +56,15 @@ class Reconciled:
         tables: the released tables, root first.
         taken: the noisy measurements, in order.
         about: what the statement says about the tables.
-        maximum: what the statement says about the largest size, where it was measured.
+        beside: what it says of what was measured beside the levels, by its keys.
+        contributions: people by their number of records, where they were counted.
     """
 
     tables: Mapping[str, LevelTable]
     taken: tuple[Measurement, ...]
     about: Mapping[str, Any]
-    maximum: Mapping[str, Any] = field(default_factory=dict)
+    beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    contributions: LevelTable | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -151,11 +153,15 @@ class Planned(ABC, Generic[T, M]):
             source, release_id = paid_noise(self, asked, true.digest())
             made = self.reconcile(true, source, on_measure)
             statement |= made.about
-            if made.maximum:
-                statement["maximum"] |= made.maximum
+            for key, facts in made.beside.items():
+                statement[key] |= facts
             statement["release"] = {"id": release_id, "run": self.options.run, "plan": self.plan_digest}
-            measured = measurement_tables(self.tree, made.taken, self.measured_column)
-            return Release(statement, spec | self.table_names(), made.tables, measured, self.tree)
+            return self.as_release(statement, spec | self.table_names(), made)
+
+    def as_release(self, statement: Mapping[str, Any], spec: Mapping[str, Any], made: Reconciled) -> Release:
+        """The release of what was made."""
+        measured = measurement_tables(self.tree, made.taken, self.measured_column)
+        return Release(statement, spec, made.tables, measured, self.tree, made.contributions)
 
     def finish(self) -> None:
         """Note in the ledger that the release was handed over, or saved."""
@@ -218,27 +224,30 @@ def canonical(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
     return json.dumps([spec, statement], sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
-def check_noise_plan(planned: Planned[Any, Any], *, max_quantity: int = 1, private_maximum: bool = False) -> None:
+def check_noise_plan(planned: Planned[Any, Any], *, max_quantity: int = 1, beside: Collection[Statistic] = ()) -> None:
     """Refuse a noise plan whose statistics or sensitivities are not those of the other fields of a planned release.
 
+    Args:
+        planned: the release.
+        max_quantity: the most that one record adds to a group's size.
+        beside: what is measured beside the levels, in order.
+
     Raises:
-        BudgetExceeded: a level's statistic or sensitivity is another than the other fields say, or that of the largest
-            size is; or it is to be measured although it is public, or the other way round.
+        BudgetExceeded: a level's statistic or sensitivity is another than the other fields say, or that of what is
+            measured beside the levels is; or more or less is measured there than they say.
     """
     plan, terms, tree = planned.plan, planned.terms, planned.tree
     relation, m = terms.relation, terms.max_contributions
     found = {level: (each.statistic, each.sensitivity) for level, each in plan.levels.items()}
     nodes = nodes_per_level(tree)
     needed = level_sensitivities(planned.statistics, relation, m, max_quantity=max_quantity, nodes=nodes)
-    maximum = None
-    if plan.maximum is not None:
-        maximum = (plan.maximum.level, plan.maximum.statistic, plan.maximum.sensitivity)
-    wanted = None
-    if private_maximum:
-        bound = largest_size_sensitivity(relation, m, max_quantity=max_quantity)
-        wanted = (tree.levels[0], "largest_size", bound)
+    first = [(each.level, each.statistic, each.sensitivity) for each in plan.beside]
+    wanted = [
+        (tree.levels[0], statistic, sensitivity(statistic, relation, m, max_quantity=max_quantity))
+        for statistic in beside
+    ]
     lost = plan.stable.most_lost if isinstance(plan, StabilityPlan) else m
-    if (found, maximum, lost) != (needed, wanted, m):
+    if (found, first, lost) != (needed, wanted, m):
         raise BudgetExceeded("budget: the noise is planned for another release; plan it anew")
 
 

@@ -7,16 +7,22 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tallytree.accounting import StabilityPlan
+from tallytree.contributions import Contributions
 from tallytree.counts import CountsMechanism
 from tallytree.counts.mechanism import MeasuresInPlace
 from tallytree.counts.released_counts import count_negative, count_violations
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.measurements import Measures
 from tallytree.pipeline.arguments import CountsArguments
+from tallytree.pipeline.measured_contributions import published_contributions, true_contributions
+from tallytree.pipeline.person_bound import (
+    beside_the_levels,
+    contribution_bound,
+    contributions_spec,
+    with_contributions,
+)
 from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, table_name
-from tallytree.pipeline.release_keys import release_key
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise import entropy
 from tallytree.private.noise.noise_source import NoiseSource
 from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.records import LeafKey
@@ -79,7 +85,7 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
 
     def check_plan(self) -> None:
         """See `Planned.check_plan`."""
-        check_noise_plan(self)
+        check_noise_plan(self, beside=beside_the_levels(self.arguments))
 
     def spec(self) -> dict[str, Any]:
         """See `Planned.spec`."""
@@ -90,6 +96,7 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
             "count": self.arguments.count,
             "person": self.arguments.person,
             "distinct": self.arguments.distinct,
+            **contributions_spec(self.arguments),
         }
 
     def table_names(self) -> dict[str, str | None]:
@@ -110,7 +117,7 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
             notes.append(f"Each row stands for as many records as its column {self.arguments.count!r} says.")
         if self.arguments.distinct:
             notes.append("Every person counts at most once in a leaf.")
-        return privacy_statement(
+        statement = privacy_statement(
             statistic=self.statistic,
             levels=nodes_per_level(self.tree),
             plan=self.plan,
@@ -121,9 +128,14 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
             tabulated_by=self.engine.software,
             dataset=self.dataset,
         )
+        return with_contributions(statement, self.arguments)
 
     def tabulate(self) -> TrueCounts:
         """See `Planned.tabulate`."""
+        return self.tabulate_with(self.arguments.asked_contributions)
+
+    def tabulate_with(self, asked: Contributions | None) -> TrueCounts:
+        """The true counts, and people by their number of records as they are asked for."""
         given = self.arguments
         found = self.engine.count_records(
             given.records,
@@ -131,16 +143,21 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
             count=given.count,
             on_unknown=given.on_unknown,
             argument=self.argument,
-            bound=self._contribution_bound(),
+            bound=self._contribution_bound(asked),
         )
         leaves = self.tree.leaf_numbers(found.parts) if isinstance(self.tree, Product) else found.parts[0]
-        true = TrueCounts(self.tree, leaves, found.counts, distinct=given.distinct)
+        people = true_contributions(found.people, self.tree, asked, given.max_contributions)
+        true = TrueCounts(self.tree, leaves, found.counts, distinct=given.distinct, contributions=people)
         if true.total > MAX_RECORDS:  # before the ledger records the release: mechanisms would fail once it is paid for
             raise ValueError(f"{self.argument}: counts add up to more than 2^58; use a coarser unit")
         return true
 
     def reconcile(self, true: TrueCounts, source: NoiseSource, on_measure: Callable[[str], None]) -> Reconciled:
         """See `Planned.reconcile`."""
+        given = self.arguments
+        people = published_contributions(
+            true.contributions, given.asked_contributions, self.plan, source, given, self.statistic
+        )
         measurer = Measurer(true, self.plan, source, on_measure)
         total = true.total if self._total_is_published else None
         levels = self.mechanism.reconcile(self.tree, total, self.measures(measurer))
@@ -148,7 +165,7 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
             "constraint_violations": count_violations(self.tree, levels),
             "negative_numbers": count_negative(levels),
         }
-        return Reconciled(count_tables(self.tree, levels), measurer.taken, about)
+        return Reconciled(count_tables(self.tree, levels), measurer.taken, about, people.facts, people.table)
 
     def measures(self, measurer: Measures) -> Measures:
         """What the mechanism measures with: the measurer, asked for the statistics that were planned."""
@@ -159,13 +176,9 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
         """Whether the number of records is published exactly: it is public, and the mechanism keeps it."""
         return self.terms.total_is_public and self.mechanism.keeps_total
 
-    def _contribution_bound(self) -> ContributionBound | None:
-        """What counts of one person, chosen by a key of its own: the noise key must not exist before the statistics."""
-        given = self.arguments
-        if given.person is None:
-            return None
-        key = entropy.derive(release_key(given), "records that count")
-        return ContributionBound(given.person, given.max_contributions, key, distinct=given.distinct)
+    def _contribution_bound(self, asked: Contributions | None) -> ContributionBound | None:
+        """What counts of one person; see `contribution_bound`."""
+        return contribution_bound(self.arguments, asked, distinct=self.arguments.distinct)
 
 
 def leaf_keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:

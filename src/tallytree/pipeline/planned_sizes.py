@@ -11,15 +11,25 @@ import numpy as np
 from tallytree.accounting import NoisePlan
 from tallytree.accounting.sensitivity import effective_quantity
 from tallytree.compute.arrays import IntArray
+from tallytree.contributions import Contributions
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.pipeline.arguments import SizesArguments
+from tallytree.pipeline.measured_contributions import published_contributions, true_contributions
 from tallytree.pipeline.measured_maximum import within_measured_maximum
+from tallytree.pipeline.person_bound import (
+    beside_the_levels,
+    contribution_bound,
+    contributions_spec,
+    with_contributions,
+)
 from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, table_name
 from tallytree.pipeline.sizes_notes import SizesNotes
 from tallytree.private.engines import Engine
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import NoiseSource
+from tallytree.private.tabulate.leaf_statistics import LeafGroups
 from tallytree.private.tabulate.records import LeafKey
+from tallytree.private.tabulate.true_contributions import TrueContributions, digest_with
 from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.release.released_tables import about_size_tables, size_tables
 from tallytree.release.statement import privacy_statement
@@ -41,14 +51,16 @@ class TabulatedSizes:
     Attributes:
         domain: the public facts.
         true: the sizes of every node.
+        contributions: people by their number of memberships, where they are measured too.
     """
 
     domain: SizesDomain
     true: TrueSizes
+    contributions: TrueContributions | None = None
 
     def digest(self) -> bytes:
-        """A digest of all true sizes, for the derivation of the noise key; never published."""
-        return self.true.digest()
+        """A digest of all statistics, for the derivation of the noise key; never published."""
+        return digest_with(self.true.digest(), self.contributions)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -97,7 +109,12 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         given = self.arguments
         if given.group is not None:
             self.engine.check_group_sizes(
-                given.records, self.key, group=given.group, quantity=given.quantity, argument="records"
+                given.records,
+                self.key,
+                group=given.group,
+                quantity=given.quantity,
+                argument="records",
+                person=given.person,
             )
             if given.public_groups is not None:
                 self._groups_listed()
@@ -109,7 +126,8 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
     def check_plan(self) -> None:
         """See `Planned.check_plan`."""
         quantity = effective_quantity(self.arguments.max_quantity, self.smallest, self.largest)
-        check_noise_plan(self, max_quantity=quantity, private_maximum=self.private_maximum is not None)
+        beside = beside_the_levels(self.arguments, maximum=self.private_maximum is not None)
+        check_noise_plan(self, max_quantity=quantity, beside=beside)
 
     def spec(self) -> dict[str, Any]:
         """See `Planned.spec`."""
@@ -128,6 +146,8 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
             "max_group_size": (
                 self.largest if maximum is None else {"share": float(maximum.share), "at_most": self.largest}
             ),
+            **({} if given.person is None else {"person": given.person}),
+            **contributions_spec(given),
         }
 
     def table_names(self) -> dict[str, str | None]:
@@ -154,11 +174,16 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         )
         if self.plan.maximum is not None:
             statement["maximum"] |= {"at_most": self.largest, "margin": margin(self.plan.maximum.noise)}
-        return statement
+        return with_contributions(statement, self.arguments)
 
     def tabulate(self) -> TabulatedSizes:
         """See `Planned.tabulate`."""
-        leaves, sizes, groups = self._groups_of_leaves()
+        return self.tabulate_with(self.arguments.asked_contributions)
+
+    def tabulate_with(self, asked: Contributions | None) -> TabulatedSizes:
+        """The true sizes, and people by their number of memberships as they are asked for."""
+        found = self._found(asked)
+        leaves, sizes, groups = self._groups_of_leaves(found)
         if int(groups.sum()) > MAX_GROUPS:
             raise ValueError("records: they hold more than 2^50 groups, beyond which sums are not exact; use fewer")
         groups_per_leaf = np.zeros(self.tree.n_leaves, dtype=np.int64)
@@ -167,22 +192,29 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         domain = SizesDomain.from_leaves(self.tree, groups_per_leaf, self.smallest, self.largest, self.invariants)
         self._refuse_long_lists(domain)
         true = TrueSizes(self.tree, leaves, sizes, groups, domain.groups, self.smallest, self.largest)
-        return TabulatedSizes(domain, true)
+        people = true_contributions(found.people, self.tree, asked, self.arguments.max_contributions)
+        return TabulatedSizes(domain, true, people)
 
     def reconcile(self, true: TabulatedSizes, source: NoiseSource, on_measure: Callable[[str], None]) -> Reconciled:
         """See `Planned.reconcile`."""
+        given = self.arguments
+        people = published_contributions(
+            true.contributions, given.asked_contributions, self.plan, source, given, "group_sizes"
+        )
         domain, clamped, maximum = within_measured_maximum(true.domain, true.true, self.plan, source)
         measurer = Measurer(clamped, self.plan, source, on_measure)
         levels = self.mechanism.reconcile(domain, measurer)
         tables = size_tables(self.tree, levels)
-        return Reconciled(tables, measurer.taken, about_size_tables(domain, levels), maximum)
+        about = about_size_tables(domain, levels)
+        beside = {**({"maximum": maximum} if maximum else {}), **people.facts}
+        return Reconciled(tables, measurer.taken, about, beside, people.table)
 
-    def _groups_of_leaves(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Leaf, size and number of groups of every (leaf, size) that has groups."""
-        given, private = self.arguments, self.invariants != "groups"
-        smallest = 0 if private else self.smallest
+    def _found(self, asked: Contributions | None = None) -> LeafGroups:
+        """What the engine finds in the records."""
+        given = self.arguments
+        smallest = self.smallest if self.invariants == "groups" else 0
         if given.group is None:
-            found = self.engine.group_rows(
+            return self.engine.group_rows(
                 given.records,
                 self.key,
                 size=str(given.size),
@@ -192,22 +224,26 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
                 on_unknown=given.on_unknown,
                 argument="records",
             )
-        else:
-            found = self.engine.group_sizes(
-                given.records,
-                self.key,
-                group=given.group,
-                quantity=given.quantity,
-                max_quantity=given.max_quantity,
-                smallest=smallest,
-                largest=self.largest,
-                on_unknown=given.on_unknown,
-                argument="records",
-            )
-        if private:  # groups without members are not counted
+        return self.engine.group_sizes(
+            given.records,
+            self.key,
+            group=given.group,
+            quantity=given.quantity,
+            max_quantity=given.max_quantity,
+            smallest=smallest,
+            largest=self.largest,
+            on_unknown=given.on_unknown,
+            argument="records",
+            **({} if given.person is None else {"bound": contribution_bound(given, asked)}),
+        )
+
+    def _groups_of_leaves(self, found: LeafGroups | None = None) -> tuple[IntArray, IntArray, IntArray]:
+        """Leaf, size and number of groups of every (leaf, size) that has groups."""
+        found = self._found() if found is None else found
+        if self.invariants != "groups":  # groups without members are not counted
             kept = found.sizes > 0
             return found.leaves[kept], np.maximum(found.sizes[kept], self.smallest), found.groups[kept]
-        if given.group is None:
+        if self.arguments.group is None:
             return found.leaves, found.sizes, found.groups
         return self._with_empty_groups(found.leaves, found.sizes, found.groups)
 

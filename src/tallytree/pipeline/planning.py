@@ -13,7 +13,7 @@ from typing import Any
 
 from tallytree.accounting import Asked, NoisePlan, Plan, composable_budget, plan_noise
 from tallytree.accounting.scales import next_float, representable
-from tallytree.accounting.sensitivity import Sensitivity, largest_size_sensitivity, level_sensitivities
+from tallytree.accounting.sensitivity import Sensitivity, level_sensitivities, sensitivity
 from tallytree.accounting.spending import Approval, Loss, Posting
 from tallytree.budget import Budget, BudgetSplit, shares
 from tallytree.hierarchy import Tree, nodes_per_level
@@ -22,7 +22,7 @@ from tallytree.measurements import Statistic
 from tallytree.pipeline.arguments import SharedArguments
 from tallytree.private.engines import Engine, Local
 from tallytree.private.noise.secret import read_secret
-from tallytree.terms import UNITS, NoiseTerms
+from tallytree.terms import UNITS, NoiseTerms, Unit
 
 AutoSplit = Callable[[Mapping[str, float], bool], BudgetSplit]
 """What `budget_split="auto"` means: from each level's noise (std_dev) if it had all of the budget, and whether shares
@@ -38,7 +38,7 @@ def noise_plan(
     auto_split: AutoSplit,
     max_quantity: int = 1,
     understatement: Mapping[str, int] | None = None,
-    maximum_share: Fraction | None = None,
+    beside: Mapping[Statistic, Fraction] | None = None,
 ) -> NoisePlan:
     """The noise of every measured level, with the sensitivity of what is measured there.
 
@@ -51,30 +51,29 @@ def noise_plan(
         max_quantity: the most that one record adds to a group's size.
         understatement: by which factors a published calibration understates the loss of the levels. The plan then has
             the noise that was published, and the budget which that truly spends.
-        maximum_share: the share of the budget that measures the largest size, where it is private.
+        beside: what is measured beside the levels, before them, with the share of the budget that measures it.
     """
     grid = next_float if terms.noise == "opendp" else representable
     relation, m = terms.relation, terms.max_contributions
     bounds = level_sensitivities(statistics, relation, m, max_quantity=max_quantity, nodes=nodes_per_level(tree))
-    maximum = None
-    if maximum_share is not None:
-        bound = largest_size_sensitivity(relation, m, max_quantity=max_quantity)
-        maximum = Asked(tree.levels[0], "largest_size", bound, maximum_share)
+    first = tuple(
+        Asked(tree.levels[0], statistic, sensitivity(statistic, relation, m, max_quantity=max_quantity), share)
+        for statistic, share in (beside or {}).items()
+    )
     split = terms.budget_split
     if split == "auto" and isinstance(budget, Budget):
         std_devs = {level: _std_dev_alone(budget, bound) for level, (_, bound) in bounds.items()}
         split = auto_split(std_devs, budget.kind != "pure")
     if not understatement:
-        return plan_noise(budget, bounds, split, terms.accounting, grid, maximum)
+        return plan_noise(budget, bounds, split, terms.accounting, grid, first)
     if not isinstance(budget, Budget) or budget.epsilon is None or budget.delta is not None:
         raise ValueError(f'budget: {budget!r} must be pure with calibration="as_published", as the paper\'s is')
     share = shares(split, list(statistics))
-    rest = budget.epsilon * (1 - (maximum_share or 0))
+    rest = budget.epsilon * (1 - sum((each.share for each in first), Fraction(0)))
     true = {level: rest * share[level] * understatement[level] for level in statistics}
     total = budget.epsilon - rest + sum(true.values(), Fraction(0))
-    if maximum is not None:
-        maximum = replace(maximum, share=(budget.epsilon - rest) / total)
-    return plan_noise(Budget(epsilon=total), bounds, true, terms.accounting, grid, maximum)
+    first = tuple(replace(each, share=each.share * budget.epsilon / total) for each in first)
+    return plan_noise(Budget(epsilon=total), bounds, true, terms.accounting, grid, first)
 
 
 def check_run(arguments: SharedArguments) -> None:
@@ -101,8 +100,17 @@ def check_run(arguments: SharedArguments) -> None:
     read_secret(arguments.secret)
 
 
-def account(arguments: SharedArguments, statistic: str, mechanism: object, plan: Plan) -> Account | None:
+def account(
+    arguments: SharedArguments, statistic: str, mechanism: object, plan: Plan, *, unit: Unit | None = None
+) -> Account | None:
     """The place of a release in the ledger that is named; None without one. The ledger is not opened yet.
+
+    Args:
+        arguments: the ledger, the data set and what is protected.
+        statistic: what is released.
+        mechanism: the mechanism.
+        plan: what is spent.
+        unit: what a person has so many of; by default that of the statistic.
 
     Raises:
         ValueError: a ledger without the name of a data set or the other way round, or a seed beside a ledger.
@@ -129,7 +137,7 @@ def account(arguments: SharedArguments, statistic: str, mechanism: object, plan:
         mechanism=type(mechanism).__name__,
         neighboring=arguments.relation,
         max_contributions=arguments.max_contributions,
-        unit=UNITS[statistic],
+        unit=unit or UNITS[statistic],
         loss=Loss.of(plan),
         run=arguments.run,
         approval=Approval(approved_by=arguments.approved_by, reason=arguments.reason, ticket=arguments.ticket),

@@ -93,8 +93,8 @@ def plan_digest(asked: str, tree: Hierarchy | Product) -> str:
     for file, hierarchy in hierarchies.items():
         _add(digest, json.dumps([file, hierarchy.levels, hierarchy.columns]).encode())
         for labels, parent in zip(hierarchy.labels, hierarchy.parent, strict=True):
-            lengths, text = _text_bytes(labels)
-            for part in (lengths, text, np.ascontiguousarray(parent, dtype="<i8").tobytes()):
+            lengths, content = _text_bytes(labels)
+            for part in (lengths, content, np.ascontiguousarray(parent, dtype="<i8").tobytes()):
                 _add(digest, part)
     return digest.hexdigest()
 

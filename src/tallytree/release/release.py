@@ -6,6 +6,7 @@ A release on disk is a folder (format version 2):
     tables/LEVEL.parquet         the published numbers (and LEVEL.csv when asked)
     measurements/LEVEL.parquet   the noisy measurements, enough to post-process again
     hierarchies/NAME.parquet     the leaves of the public hierarchies, in order
+    contributions.parquet        people by their number of records, where they were counted (and .csv when asked)
 
 It is written to a temporary sibling folder, which is renamed when it is complete. So a folder of that name is never
 half-made. Rows are in the hierarchy's own order, and Parquet files carry no column statistics.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ import pyarrow as pa
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
 from tallytree.release.contents import check_files
+from tallytree.release.contributions_table import described, stored_contributions, write_contributions
 from tallytree.release.files import (
     building_folder,
     flush,
@@ -56,6 +58,7 @@ class Release:
     _tables: Mapping[str, LevelTable]
     _measurements: Mapping[str, LevelTable]
     _tree: Hierarchy | Product | StoredTree | None = None
+    _contributions: LevelTable | None = None
 
     def __repr__(self) -> str:
         """The levels with their numbers of published rows."""
@@ -116,7 +119,16 @@ class Release:
 
     def with_tables(self, tables: Mapping[str, LevelTable], statement: Mapping[str, Any]) -> Release:
         """The same noisy measurements under other tables; for `reconcile_group_sizes` and `replicate_errors`."""
-        return Release(statement, self.spec, tables, self._measurements, self._tree)
+        return replace(self, statement=statement, _tables=tables)
+
+    @property
+    def contributions(self) -> pa.Table | None:
+        """People by their number of records, one row for each bin; None where they were not counted.
+
+        `records_from` and `records_to`, `people` (a noisy integer, which may be negative) and the `std_dev` of its
+        noise. The last bin also holds people with more records.
+        """
+        return None if self._contributions is None else read_all(self._contributions)
 
     @property
     def tables(self) -> Mapping[str, LevelTable]:
@@ -158,9 +170,10 @@ class Release:
                     if suffix == "csv" and not (csv and kind == "tables"):
                         continue
                     name = f"{kind}/{file_stem(level)}.{suffix}"
-                    write(table, folder / name)
+                    write(described(table, self.statement) if kind == "tables" else table, folder / name)
                     files[name] = {"level": level, "rows": table.num_rows, "sha256": sha256(folder / name)}
             flush(folder / kind)
+        files |= write_contributions(self._contributions, folder, csv=csv)
         tree = self.tree
         if tree is not None:
             files |= _write_hierarchies(tree, folder)
@@ -209,7 +222,8 @@ class Release:
             }
 
         tree = None if "tree" not in manifest else StoredTree(place, manifest["tree"])
-        return cls(manifest["statement"], manifest["spec"], tables("tables"), tables("measurements"), tree)
+        people = stored_contributions(place, manifest["files"])
+        return cls(manifest["statement"], manifest["spec"], tables("tables"), tables("measurements"), tree, people)
 
 
 def _level(tables: Mapping[str, LevelTable], level: str, levels: tuple[str, ...]) -> LevelTable:

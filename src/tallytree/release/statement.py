@@ -58,7 +58,8 @@ def privacy_statement(
     """
     private = terms.seed is None
     unit = _unit(statistic, terms, max_quantity)
-    maximum = {} if plan.maximum is None else {"maximum": _measured(plan.maximum, private=private)}
+    first = {"maximum": plan.maximum, "contributions": plan.contributions}
+    beside = {key: _measured(each, private=private) for key, each in first.items() if each is not None}
     return {
         "private": private,
         "guarantee": _guarantee(plan, terms, unit) if private else _NOT_PRIVATE,
@@ -77,8 +78,11 @@ def privacy_statement(
         "ledger": None if dataset is None else {"dataset": dataset, "recorded": True},
         "seeded": not private,
         "levels": [_level(level, nodes, plan.levels.get(level), private=private) for level, nodes in levels.items()],
-        **maximum,
-        "notes": [*notes, *((_SOURCES[terms.noise], *_LIMITS, _of_people(terms)) if private else (_NOT_PRIVATE,))],
+        **beside,
+        "notes": [
+            *notes,
+            *((_SOURCES[terms.noise], *_LIMITS, _of_people(statistic, terms, plan)) if private else (_NOT_PRIVATE,)),
+        ],
         "software": _software(terms, plan, tabulated_by),
     }
 
@@ -111,6 +115,8 @@ def _guarantee(plan: Plan, terms: Terms, unit: str) -> str:
 def _unit(statistic: str, terms: Terms, max_quantity: int) -> str:
     what = {"flows": "trip", "group_sizes": "membership of a group"}.get(statistic, "record")
     plural = {"flows": "trips", "group_sizes": "memberships of groups"}.get(statistic, "records")
+    if statistic == "contributions":
+        return "one person, with all of their records, however many"
     one = terms.max_contributions == 1
     if terms.person_column is not None:
         if terms.distinct_people:
@@ -122,15 +128,21 @@ def _unit(statistic: str, terms: Terms, max_quantity: int) -> str:
     return f"one person, who has {has}{quantity}"
 
 
-def _of_people(terms: Terms) -> str:
+def _of_people(statistic: str, terms: Terms, plan: Plan) -> str:
     """What is taken on trust of people, and of their records."""
     if terms.person_column is None:
         return _ASSUMED
+    who = f"A person is a value of the column {terms.person_column!r}; that nobody has several is assumed."
+    if statistic == "contributions":
+        return who
+    known = "whether any were left out is not published" if plan.contributions is None else _ESTIMATED
     return (
-        f"A person is a value of the column {terms.person_column!r}; that nobody has several is assumed. Of a person's "
-        "records at most max_contributions count, chosen by a secret key from that person's records alone; whether any "
-        "were left out is not published."
+        f"{who} Of a person's records at most max_contributions count, chosen by a secret key from that person's "
+        f"records alone; {known}."
     )
+
+
+_ESTIMATED = "what was left out is estimated under contributions"
 
 
 def _granted(budget: Budget) -> dict[str, Fraction]:

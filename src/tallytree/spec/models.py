@@ -8,12 +8,13 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast, get_args, get_origin
 
 from pydantic import Field, PrivateAttr, create_model
 
 from tallytree import counts, sizes
 from tallytree.budget import Budget
+from tallytree.contributions import Contributions
 from tallytree.counts import CountsMechanism
 from tallytree.engines import ENGINES, Engine
 from tallytree.hierarchy import Hierarchy
@@ -24,11 +25,12 @@ from tallytree.pipeline import (
     FlowsArguments,
     Planned,
     SizesArguments,
+    contributions_of,
     plan_counts,
     plan_flows,
     plan_group_sizes,
 )
-from tallytree.pipeline.arguments import RecordOptions, SharedArguments
+from tallytree.pipeline.arguments import PersonOptions, RecordOptions, SharedArguments
 from tallytree.pipeline.output import Output
 from tallytree.pipeline.signature import option_docs
 from tallytree.postprocess.reconcile_sizes import reconcile_group_sizes
@@ -40,6 +42,8 @@ from tallytree.spec.error_lines import naming_lines
 from tallytree.spec.scalars import Flag, Integer, Split, Text, Texts
 from tallytree.spec.sections import (
     BudgetSpec,
+    ContributionsOption,
+    ContributionsSpec,
     EngineSpec,
     HierarchySpec,
     LargestSize,
@@ -67,6 +71,7 @@ READ_AS: tuple[tuple[Any, Any], ...] = (
     (Engine, EngineSpec),
     (Ledger, Text),
     (PrivateMaximum, LargestSize),
+    (Contributions, ContributionsOption),
     (Mapping, Split),
     (Sequence, Texts),
     (bool, Flag),
@@ -134,7 +139,8 @@ class Spec(Section):
     def _check_shared_options(self) -> None:
         """Refuse options that all releases share, where a value is wrong or they do not go together."""
         with naming_lines(self._document):
-            base = RecordOptions if issubclass(self.arguments_class, RecordOptions) else SharedArguments
+            bases = (RecordOptions, PersonOptions, SharedArguments)
+            base = next(each for each in bases if issubclass(self.arguments_class, each))
             base(**{key: self._value(key) for key in _keys(base)})
 
     @property
@@ -194,7 +200,40 @@ class Spec(Section):
         if finished is not None:
             return finished
         output.check()
-        planned = self.plan(progress=progress)
+        return self._saved(self.plan(progress=progress), output)
+
+    def release_contributions(
+        self,
+        folder: str | os.PathLike[str] | Output,
+        *,
+        share: float | None = None,
+        at_most: int | None = None,
+        csv: bool = False,
+        progress: bool = False,
+    ) -> Release:
+        """Release people by their number of records, to choose this spec's `max_contributions`, and save it.
+
+        Args:
+            folder: where to; see `release`.
+            share: the share of the spec's budget that is spent; by default that of its `contributions`, or all of it.
+            at_most: the last number of records; by default that of its `contributions`, or 1,000.
+            csv: write the table as CSV too.
+            progress: show a progress bar on standard error.
+
+        Raises:
+            SpecError, BudgetExceeded, FileExistsError, OSError: see `release`.
+        """
+        output = folder if isinstance(folder, Output) else Output(folder, csv=csv)
+        finished = self.finished(output)
+        if finished is not None:
+            return finished
+        output.check()
+        chosen_for = self.plan(progress=progress)
+        with naming_lines(self._document, elsewhere=("share", "at_most")):
+            return self._saved(contributions_of(cast(Any, chosen_for), share, at_most), output)
+
+    def _saved(self, planned: Planned[Any, Any], output: Output) -> Release:
+        """Run what is planned, save it and note in the ledger that it is."""
         with naming_lines(self._document):
             release = planned.run()
         named = {key: _public_name(getattr(self, key)) for key in self.tables}
@@ -242,6 +281,9 @@ class Spec(Section):
             case PrivateMaximumSpec() as given:
                 with naming_lines(self._document):
                     return PrivateMaximum(given.share, given.at_most)
+            case ContributionsSpec() as given:
+                with naming_lines(self._document):
+                    return Contributions(given.share, given.at_most)
             case str() as given if key in self.tables:
                 return self._path(given)
             case str() as given if key in FILES:

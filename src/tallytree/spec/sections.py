@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
+from tallytree.contributions import DEFAULT_AT_MOST as PEOPLE_UP_TO
+from tallytree.contributions import DEFAULT_SHARE as SHARE_OF_PEOPLE
 from tallytree.sizes.private_maximum import DEFAULT_AT_MOST, DEFAULT_SHARE
 from tallytree.spec.scalars import NUMBER, Integer, Option, Positive, Probability, Text, Texts, integer_as_written
 from tallytree.spec.wording import closest
@@ -99,6 +101,25 @@ def _largest_size(value: object) -> int | str | PrivateMaximumSpec:
 
 
 LargestSize = Annotated[int | str | PrivateMaximumSpec, PlainValidator(_largest_size)]
+
+
+class ContributionsSpec(Section):
+    """How people are counted by their number of records."""
+
+    share: Probability = Field(SHARE_OF_PEOPLE, description="the share of the budget that measures it, between 0 and 1")
+    at_most: Integer = Field(PEOPLE_UP_TO, description="what is public: people with more are counted as with so many")
+
+
+def _contributions(value: object) -> ContributionsSpec:
+    match value:
+        case dict() if not value:
+            raise ValueError("an empty mapping must name share or at_most; or write the share alone, such as 0.05")
+        case dict():
+            return ContributionsSpec.model_validate(value)  # a finding in it is found at its key
+    return ContributionsSpec.model_validate({"share": value})
+
+
+ContributionsOption = Annotated[ContributionsSpec, PlainValidator(_contributions)]
 
 
 class EngineSpec(Section):

@@ -32,6 +32,10 @@ def show_levels(console: Console, statement: Mapping[str, Any], published: Mappi
             )
     if "maximum" in statement:
         show_line(console, _largest_size(statement["maximum"]))
+    if "contributions" in statement:
+        show_line(console, _people_by_records(statement["contributions"]))
+    if statement["max_contributions_enforced"]:
+        show_line(console, _bounded_records(statement))
 
 
 def _largest_size(maximum: Mapping[str, Any]) -> str:
@@ -41,6 +45,27 @@ def _largest_size(maximum: Mapping[str, Any]) -> str:
     return (
         f"Largest size: measured first (share {share}, sensitivity {norm}, scale {scale}, std dev {std_dev}); "
         f"K is the measured size plus {maximum['margin']:,}, at most {maximum['at_most']:,}{found}."
+    )
+
+
+def _people_by_records(contributions: Mapping[str, Any]) -> str:
+    """How people are counted by their number of records."""
+    share, norm, scale, std_dev = _measurement({**contributions, "measured": True})[1:]
+    return (
+        f"People by their number of records: measured first (share {share}, sensitivity {norm}, scale {scale}, std dev "
+        f"{std_dev}), up to {contributions['at_most']:,} records."
+    )
+
+
+def _bounded_records(statement: Mapping[str, Any]) -> str:
+    """That records over the bound are not counted, and about how many these are, where that is known."""
+    contributions = statement.get("contributions", {})
+    if "summary" in contributions:
+        return str(contributions["summary"])
+    known = "is estimated" if contributions else "is not known; the option contributions estimates it"
+    return (
+        f"Counts are of bounded records: of every person at most {statement['max_contributions']:,} count, and the "
+        f"others are left out. How many these are {known}."
     )
 
 

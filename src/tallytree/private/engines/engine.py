@@ -28,7 +28,9 @@ class Engine(Protocol):
     ) -> None:
         """Raise what `count_records` would raise for the columns and their types; no row is read."""
 
-    def check_group_sizes(self, table: Any, key: LeafKey, *, group: str, quantity: str | None, argument: str) -> None:
+    def check_group_sizes(
+        self, table: Any, key: LeafKey, *, group: str, quantity: str | None, argument: str, person: str | None = None
+    ) -> None:
         """Raise what `group_sizes` would raise for the columns and their types; no row is read."""
 
     def check_group_rows(self, table: Any, key: LeafKey, *, size: str, groups: str, argument: str) -> None:
@@ -58,8 +60,12 @@ class Engine(Protocol):
         largest: int,
         on_unknown: OnUnknown,
         argument: str,
+        bound: ContributionBound | None = None,
     ) -> LeafGroups:
-        """The number of groups of every (leaf, size), from one row per entity; quantities cut, sizes clamped."""
+        """The number of groups of every (leaf, size), from one row per entity; quantities cut, sizes clamped.
+
+        With a bound, of the memberships that count; a group of which none does has size 0.
+        """
 
     def group_rows(
         self,

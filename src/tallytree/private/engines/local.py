@@ -76,10 +76,17 @@ class Local:
         close(_count_columns(table, keys, count, person, argument).source, table)
 
     def check_group_sizes(
-        self, table: Any, key: LeafKey, *, group: str, quantity: str | None = None, argument: str = "records"
+        self,
+        table: Any,
+        key: LeafKey,
+        *,
+        group: str,
+        quantity: str | None = None,
+        argument: str = "records",
+        person: str | None = None,
     ) -> None:
         """Raise what `group_sizes` would raise for the columns and their types; no row is read."""
-        close(_member_columns(table, key, group, quantity, argument).source, table)
+        close(_member_columns(table, key, group, person, quantity, argument).source, table)
 
     def check_group_rows(self, table: Any, key: LeafKey, *, size: str, groups: str, argument: str = "records") -> None:
         """Raise what `group_rows` would raise for the columns and their types; no row is read."""
@@ -135,10 +142,11 @@ class Local:
         largest: int,
         on_unknown: OnUnknown = "error",
         argument: str = "records",
+        bound: ContributionBound | None = None,
     ) -> LeafGroups:
         """Count groups per leaf and size, from one row per member.
 
-        A group's size is its number of rows, or the sum of their quantities.
+        A group's size is its number of rows, or the sum of their quantities; with a bound, of those that count.
 
         Args:
             table: the members (see `tallytree.sources.locate.locate`); a stream is read once.
@@ -151,6 +159,7 @@ class Local:
             on_unknown: what to do with a member outside the hierarchy: raise, or leave it out (its group then has the
                 size of the rest).
             argument: the table's name in messages.
+            bound: the most memberships of one person that count, and whose they are; None: all count.
 
         Raises:
             ValueError: as for `count_records`; a null id; a group with members in more than one leaf.
@@ -159,12 +168,13 @@ class Local:
         drop = _drops(on_unknown)
         _require_range(smallest, largest)
         _require_integer(max_quantity, "max_quantity")
-        records = _member_columns(table, key, group, quantity, argument)
+        person = None if bound is None else bound.person
+        records = _member_columns(table, key, group, person, quantity, argument)
         try:
             from tallytree.private.tabulate import with_duckdb
 
             with self._session(argument) as db:
-                return with_duckdb.group_sizes(db, records, key, max_quantity, smallest, largest, drop)
+                return with_duckdb.group_sizes(db, records, key, max_quantity, smallest, largest, drop, bound)
         finally:
             close(records.source, table)
 
@@ -223,9 +233,12 @@ def _count_columns(
     return check_records(table, keys, [*people, *numbers], argument)
 
 
-def _member_columns(table: Any, key: LeafKey, group: str, quantity: str | None, argument: str) -> Records:
+def _member_columns(
+    table: Any, key: LeafKey, group: str, person: str | None, quantity: str | None, argument: str
+) -> Records:
+    people = [] if person is None else [Wanted(person, "person", "person")]
     numbers = [] if quantity is None else [Wanted(quantity, "number", "quantity")]
-    return check_records(table, [key], [Wanted(group, "group", "group"), *numbers], argument)
+    return check_records(table, [key], [Wanted(group, "group", "group"), *people, *numbers], argument)
 
 
 def _group_columns(table: Any, key: LeafKey, size: str, groups: str, argument: str) -> Records:

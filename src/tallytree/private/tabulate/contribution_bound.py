@@ -16,6 +16,13 @@ has keys, and all the rest is the id. The hash is a plain one with a secret pref
 side, and privacy does not depend on the key. The key is secret so that a person cannot choose records that are certain
 to count. All this is the same in every engine.
 
+Of group sizes a record is a membership, and a cell is a leaf, a group and a quantity (cut to the most that counts);
+memberships of quantity 0 change no size and are left out first. What is hashed is
+
+    sha256(key ‖ leaf number, ‖ quantity, ‖ bytes of the group's id, ‖ group's id ‖ person's id)
+
+with the numbers in decimal, each with a comma, and the ids as text in UTF-8.
+
 An id is its text, as the labels of keys are: the integer 7 and the text 7 are one person, 7 and 007 are two.
 """
 
@@ -24,6 +31,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import numpy as np
+
+from tallytree.compute.arrays import IntArray
 
 KEY_BYTES = 32
 
@@ -44,6 +55,8 @@ class ContributionBound:
         most: m, the most records of a person that count.
         key: 32 secret bytes, independent of the records, that choose which.
         distinct: whether a person counts at most once in a cell.
+        people_up_to: count people by their number of records too, before the bound: 1, 2, … records, the last number
+            for so many or more; 0 where they are not counted.
 
     Raises:
         ValueError: a bound below 1, or a key of another length.
@@ -54,6 +67,7 @@ class ContributionBound:
     most: int
     key: bytes = field(repr=False)
     distinct: bool = False
+    people_up_to: int = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.person, str):
@@ -64,28 +78,81 @@ class ContributionBound:
             raise ValueError(f"key: it must be {KEY_BYTES} bytes long, got {len(self.key)}")
 
 
-def keep_bounded(db: Session, bound: ContributionBound, leaves: Sequence[str]) -> None:
-    """Turn `matched` (columns `leaves`, g, amount; a row per person and cell) into what counts (`leaves`, amount).
+@dataclass(frozen=True)
+class Cells:
+    """What the records of a person are grouped by: columns of `matched`, beside the person and the `amount` of records.
 
-    Rows outside the hierarchy (a leaf is NULL) and without an amount are left out first.
+    Attributes:
+        columns: a cell's columns.
+        person: the column with the person's id.
+        known: the condition under which a row can count at all.
+        content: what is hashed after the key, as an expression.
     """
-    cells, known = ", ".join(leaves), " AND ".join(f"{leaf} IS NOT NULL" for leaf in leaves)
+
+    columns: tuple[str, ...]
+    person: str
+    known: str
+    content: str
+
+    @classmethod
+    def of_records(cls, leaves: Sequence[str]) -> Cells:
+        """Combinations of leaves."""
+        known = " AND ".join([*(f"{leaf} IS NOT NULL" for leaf in leaves), "amount > 0"])
+        content = " || ".join([*(f"{leaf} || ','" for leaf in leaves), "CAST(g AS VARCHAR)"])
+        return cls(tuple(leaves), "g", known, content)
+
+    @classmethod
+    def of_memberships(cls) -> Cells:
+        """A leaf, a group `g` and a quantity `q`, of a person `p`."""
+        group = "CAST(g AS VARCHAR)"
+        content = f"leaf0 || ',' || q || ',' || strlen({group}) || ',' || {group} || CAST(p AS VARCHAR)"
+        return cls(("leaf0", "g", "q"), "p", "leaf0 IS NOT NULL AND q > 0", content)
+
+
+def count_people(db: Session, bound: ContributionBound, cells: Cells) -> IntArray | None:
+    """How many people have 1, 2, … records that could count, int64 (people_up_to,); the last, so many or more.
+
+    Of `matched`, as `keep_bounded` finds it. A person has one number, of all their records: `accounting.sensitivity`.
+    """
+    if not bound.people_up_to:
+        return None
     counted = "least(amount, 1)" if bound.distinct else "amount"
-    content = " || ".join([*(f"{leaf} || ','" for leaf in leaves), "CAST(g AS VARCHAR)"])
+    rows = db.run(
+        f"""
+        WITH everybody AS (
+            SELECT least(sum({counted}), $most) AS records FROM matched WHERE {cells.known} GROUP BY {cells.person}
+        )
+        SELECT CAST(records AS BIGINT), count(*) FROM everybody GROUP BY records
+        """,
+        most=bound.people_up_to,
+    )
+    people = np.zeros(bound.people_up_to, dtype=np.int64)
+    for records, number in rows:
+        people[records - 1] = number
+    return people
+
+
+def keep_bounded(db: Session, bound: ContributionBound, cells: Cells) -> None:
+    """Turn `matched` (a row per person and cell, with its `amount`) into what counts: a row per cell, and its amount.
+
+    Rows that cannot count (outside the hierarchy, or without an amount) are left out first.
+    """
+    columns, person, known = ", ".join(cells.columns), cells.person, cells.known
+    counted = "least(amount, 1)" if bound.distinct else "amount"
     db.run("ALTER TABLE matched RENAME TO everyone")
     db.run(
         f"""
         CREATE TEMP TABLE over_bound AS
-        SELECT g FROM everyone WHERE {known} AND amount > 0 GROUP BY g HAVING sum({counted}) > $most
+        SELECT {person} FROM everyone WHERE {known} GROUP BY {person} HAVING sum({counted}) > $most
         """,
         most=bound.most,
     )
     db.run(
         f"""
         CREATE TEMP TABLE placed AS
-        SELECT {cells}, g, {counted} AS amount,
-            CAST('0x' || left(sha256($key || encode({content})), 15) AS BIGINT) AS place
-        FROM everyone SEMI JOIN over_bound USING (g) WHERE {known} AND amount > 0
+        SELECT {columns}, {person} AS who, {counted} AS amount,
+            CAST('0x' || left(sha256($key || encode({cells.content})), 15) AS BIGINT) AS place
+        FROM everyone SEMI JOIN over_bound USING ({person}) WHERE {known}
         """,
         key=bound.key,
     )
@@ -93,15 +160,15 @@ def keep_bounded(db: Session, bound: ContributionBound, leaves: Sequence[str]) -
         f"""
         CREATE TEMP TABLE matched AS
         WITH ordered AS (
-            SELECT {cells}, amount, coalesce(sum(amount) OVER (
-                PARTITION BY g ORDER BY place, {cells} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            SELECT {columns}, amount, coalesce(sum(amount) OVER (
+                PARTITION BY who ORDER BY place, {columns} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
             ), 0) AS before FROM placed
         ), kept AS (
-            SELECT {cells}, least(amount, $most - before) AS amount FROM ordered WHERE before < $most
+            SELECT {columns}, least(amount, $most - before) AS amount FROM ordered WHERE before < $most
             UNION ALL
-            SELECT {cells}, {counted} FROM everyone ANTI JOIN over_bound USING (g) WHERE {known} AND amount > 0
+            SELECT {columns}, {counted} FROM everyone ANTI JOIN over_bound USING ({person}) WHERE {known}
         )
-        SELECT {cells}, sum(amount) AS amount FROM kept GROUP BY {cells}
+        SELECT {columns}, sum(amount) AS amount FROM kept GROUP BY {columns}
         """,
         most=bound.most,
     )

@@ -22,6 +22,7 @@ class LeafCounts:
     Attributes:
         parts: per key, int64 (n,): the leaf's number in the key's hierarchy. Rows are sorted by them and distinct.
         counts: int64 (n,): records, all > 0; their sum is at most 2^62.
+        people: int64: how many people have 1, 2, … records, where that was asked for (`ContributionBound`).
 
     Raises:
         ValueError: the arrays break what is said above.
@@ -29,6 +30,7 @@ class LeafCounts:
 
     parts: tuple[IntArray, ...]
     counts: IntArray
+    people: IntArray | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", tuple(_sealed(part) for part in self.parts))
@@ -48,6 +50,7 @@ class LeafGroups:
         leaves: int64 (n,): the leaf's number in its hierarchy. Rows are sorted by (leaf, size) and distinct.
         sizes: int64 (n,): members of a group, ≥ 0.
         groups: int64 (n,): groups of that size in that leaf, all > 0; their sum is at most 2^62.
+        people: int64: how many people have 1, 2, … memberships, where that was asked for (`ContributionBound`).
 
     Raises:
         ValueError: the arrays break what is said above.
@@ -56,6 +59,7 @@ class LeafGroups:
     leaves: IntArray
     sizes: IntArray
     groups: IntArray
+    people: IntArray | None = None
 
     def __post_init__(self) -> None:
         for name in ("leaves", "sizes", "groups"):

@@ -8,6 +8,7 @@ from tallytree.compute.arrays import IntArray, sum_by_key
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Statistic
 from tallytree.private.tabulate.array_digest import array_digest
+from tallytree.private.tabulate.true_contributions import TrueContributions, digest_with
 
 
 class TrueCounts:
@@ -18,9 +19,20 @@ class TrueCounts:
         leaves: int64 (n,), leaf numbers, distinct.
         counts: int64 (n,), records of each.
         distinct: whether no person is counted twice in a leaf, which makes the leaf level's another statistic.
+        contributions: people by their number of records, where they are measured too: part of the digest, and measured
+            by a measurer of their own.
     """
 
-    def __init__(self, tree: Tree, leaves: IntArray, counts: IntArray, *, distinct: bool = False) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        leaves: IntArray,
+        counts: IntArray,
+        *,
+        distinct: bool = False,
+        contributions: TrueContributions | None = None,
+    ) -> None:
+        self.contributions = contributions
         order = np.argsort(leaves, kind="stable")
         nodes, here = leaves[order], counts[order]
         by_level = [(nodes, here)]
@@ -45,8 +57,9 @@ class TrueCounts:
         return int(self._levels[self._root][1].sum())
 
     def digest(self) -> bytes:
-        """A digest of the counts of every level, for the derivation of the noise key; never published."""
-        return array_digest(array for level in self._levels.values() for array in level)
+        """A digest of all statistics, for the derivation of the noise key; never published."""
+        levels = array_digest(array for level in self._levels.values() for array in level)
+        return digest_with(levels, self.contributions)
 
     def size(self, level: str) -> int:
         """How many nodes the level has."""

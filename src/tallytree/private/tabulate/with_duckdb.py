@@ -1,8 +1,9 @@
 """Tabulation in SQL, with DuckDB: records are grouped where they are and never loaded into Python row by row.
 
 One pass over the records groups them into a temporary table; every check, and the join with the hierarchy, then works
-on the grouped rows. Columns are addressed by position and renamed (k0, k1, … the paths; g the group or the person; v0,
-v1 the numbers), so no name given by a user is part of a statement, and values are always parameters.
+on the grouped rows. Columns are addressed by position and renamed (k0, k1, … the paths; g the group, or the person
+where there is no group; p the person beside a group; v0, v1 the numbers), so no name given by a user is part of a
+statement, and values are always parameters.
 
 What DuckDB says when it fails may quote a record, so its exceptions end here: see `Session.run`.
 """
@@ -20,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray
-from tallytree.private.tabulate.contribution_bound import ContributionBound, keep_bounded
+from tallytree.private.tabulate.contribution_bound import Cells, ContributionBound, count_people, keep_bounded
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
 from tallytree.private.tabulate.records import LeafKey, Records, Wanted, enumerate_names, is_narrow_decimal, named
 from tallytree.sources.text_columns import is_text_type
@@ -136,11 +137,14 @@ def count_records(
     _group(db, records, extra=person, amount=amount, groups_by=person)
     _match(db, records, keys, drop_unknown, kept=[person] if person else [])
     columns = [f"leaf{i}" for i in range(len(keys))]
+    people = None
     if bound is not None:
-        keep_bounded(db, bound, columns)
+        cells = Cells.of_records(columns)
+        people = count_people(db, bound, cells)
+        keep_bounded(db, bound, cells)
     _refuse_large_total(db, records, numbers)
     *parts, counts = _result(db, columns)
-    return LeafCounts(tuple(parts), counts)
+    return LeafCounts(tuple(parts), counts, people)
 
 
 def group_rows(
@@ -155,14 +159,28 @@ def group_rows(
 
 
 def group_sizes(
-    db: Session, records: Records, key: LeafKey, max_quantity: int, smallest: int, largest: int, drop_unknown: bool
+    db: Session,
+    records: Records,
+    key: LeafKey,
+    max_quantity: int,
+    smallest: int,
+    largest: int,
+    drop_unknown: bool,
+    bound: ContributionBound | None = None,
 ) -> LeafGroups:
-    """Groups per leaf and clamped size, from one row per member, each counting 1 or its quantity, cut to the most."""
-    if any(column.use == "number" for column in records.wanted):
-        _group(db, records, extra="g", amount="sum(least(v0, $most))", groups_by="g", most=max_quantity)
+    """Groups per leaf and clamped size, from one row per member, each counting 1 or its quantity, cut to the most.
+
+    With a bound, of every person only the memberships that count. A group of which none counts has size 0.
+    """
+    people = None
+    if bound is not None:
+        people = _group_bounded(db, records, key, max_quantity, drop_unknown, bound)
     else:
-        _group(db, records, extra="g", amount="count(*)", groups_by="g")
-    _match(db, records, [key], drop_unknown, kept=("g",))
+        if any(column.use == "number" for column in records.wanted):
+            _group(db, records, extra="g", amount="sum(least(v0, $most))", groups_by="g", most=max_quantity)
+        else:
+            _group(db, records, extra="g", amount="count(*)", groups_by="g")
+        _match(db, records, [key], drop_unknown, kept=("g",))
     leaves, sizes, groups, spans = db.arrays(
         """
         WITH entire_group AS (
@@ -181,7 +199,36 @@ def group_sizes(
             f"{records.argument}: a group (column {_group_column(records)!r}) has records in more than one leaf; give "
             "every group one leaf, for instance by an id that is made of the leaf and the group"
         )
-    return LeafGroups(leaves, sizes, groups)
+    return LeafGroups(leaves, sizes, groups, people)
+
+
+def _group_bounded(
+    db: Session, records: Records, key: LeafKey, max_quantity: int, drop_unknown: bool, bound: ContributionBound
+) -> IntArray | None:
+    """`matched` has every group of every leaf, with the amounts of the memberships that count; 0 where none does.
+
+    Every group keeps a row in each of its leaves: whether one has several does not depend on which memberships count.
+
+    Returns:
+        How many people have how many memberships, where that is asked for.
+    """
+    has_quantity = any(column.use == "number" for column in records.wanted)
+    most = {"most": max_quantity} if has_quantity else {}
+    quantity = "least(v0, $most) AS q" if has_quantity else "1 AS q"
+    _group(db, records, extra=f"g, p, {quantity}", amount="count(*)", groups_by="g, p, q", **most)
+    _match(db, records, [key], drop_unknown, kept=("g", "p", "q"))
+    db.run("CREATE TEMP TABLE every_group AS SELECT DISTINCT leaf0, g FROM matched WHERE leaf0 IS NOT NULL")
+    cells = Cells.of_memberships()
+    people = count_people(db, bound, cells)
+    keep_bounded(db, bound, cells)
+    db.run("ALTER TABLE matched RENAME TO counting")
+    db.run(
+        """
+        CREATE TEMP TABLE matched AS
+        SELECT leaf0, g, amount * q AS amount FROM counting UNION ALL SELECT leaf0, g, 0 FROM every_group
+        """
+    )
+    return people
 
 
 def _group_column(records: Records) -> str:
@@ -204,7 +251,7 @@ def _group(db: Session, records: Records, *, extra: str, amount: str, groups_by:
         **files,
         **parameters,
     )
-    nameless = [f"{name} IS NULL" for name in [*path, *(["g"] if groups_by == "g" else [])]]
+    nameless = [f"{name} IS NULL" for name in [*path, *_ids(records)]]
     tests = [f"coalesce(bool_or({test}), false)" for test in [*nameless, *(f"fault{i}" for i in range(len(numbers)))]]
     found = db.run(f"SELECT {_listed(tests)} FROM grouped")[0]
     for column, at_fault in zip(records.wanted, found, strict=True):
@@ -251,13 +298,20 @@ def _renamed(records: Records, positions: Sequence[int], layout: int) -> str:
         elif column.use == "group":
             columns.append(f"{value} AS g")
         elif column.use == "person":
+            name = _ids(records)[-1]
             # Integers stay: they are quicker to group, and are united with another file's text as text. An empty text
             # is no id, in no format: all who have none would be one person.
-            columns.append(f"{value if _is_integer(kind) else _text_id(value)} AS g")
+            columns.append(f"{value if _is_integer(kind) else _text_id(value)} AS {name}")
         else:
             columns.append(f"{_integer(value, kind)} AS v{numbers}")
             numbers += 1
     return _listed(columns)
+
+
+def _ids(records: Records) -> list[str]:
+    """Our names of the columns with ids, in their order: the group is `g`, and the person where there is no group."""
+    uses = [column.use for column in records.wanted if column.use in ("group", "person")]
+    return ["g", "p"][: len(uses)]
 
 
 def _text_id(value: str) -> str:

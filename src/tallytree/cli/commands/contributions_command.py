@@ -1,0 +1,96 @@
+"""`tallytree contributions`: people by their number of records, to choose the contribution bound."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tallytree.cli.failures import errors_in_one_line
+from tallytree.cli.rendering.statements import show_terms, warn_of_seed
+from tallytree.cli.rendering.terminal import open_console, show_line
+from tallytree.cli.shared_options import (
+    ApprovedByOption,
+    CsvOption,
+    DatasetOption,
+    FallbackOption,
+    IfExistsOption,
+    LedgerOption,
+    OnChangedOption,
+    ReasonOption,
+    ReleaseFolder,
+    RunOption,
+    SecretOption,
+    SpecFile,
+    TicketOption,
+)
+
+
+def contributions(
+    context: typer.Context,
+    spec: SpecFile,
+    out: ReleaseFolder,
+    share: Annotated[
+        float | None,
+        typer.Option(
+            "--share",
+            metavar="NUMBER",
+            help="The share of the spec's budget to spend; by default that of its contributions, or all of it.",
+        ),
+    ] = None,
+    at_most: Annotated[
+        int | None,
+        typer.Option(
+            "--at-most",
+            metavar="NUMBER",
+            help="Public: people with more records are counted as with so many; by default the spec's, or 1,000.",
+        ),
+    ] = None,
+    run: RunOption = None,
+    secret: SecretOption = None,
+    on_changed: OnChangedOption = None,
+    if_exists: IfExistsOption = "error",
+    fallback_out: FallbackOption = None,
+    ledger: LedgerOption = None,
+    dataset: DatasetOption = None,
+    approved_by: ApprovedByOption = None,
+    reason: ReasonOption = None,
+    ticket: TicketOption = None,
+    csv: CsvOption = False,
+) -> None:
+    """Publish how many people have how many records, and recommend max_contributions.
+
+    For the release that SPEC.yaml describes, which is not made; a release of its own, which spends budget. The privacy
+    unit is a person with all of their records. SPEC.yaml must name the people (person).
+    """
+    with errors_in_one_line(debug=context.obj):
+        from tallytree.cli.rendering.contributions import show_contributions
+        from tallytree.pipeline.output import Output
+        from tallytree.spec import load_spec
+
+        loaded = load_spec(spec).with_options(
+            ledger=ledger,
+            dataset=dataset,
+            run=run,
+            secret=secret,
+            on_changed=on_changed,
+            approved_by=approved_by,
+            reason=reason,
+            ticket=ticket,
+        )
+        warn_of_seed(loaded.seed)
+        output = Output(out, if_exists, fallback_out, csv)
+        if loaded.finished(output) is not None:
+            show_line(open_console(), f"{out} holds the run {loaded.run!r}, finished. Nothing was done or spent.")
+            return
+        progress = sys.stderr.isatty()
+        released = loaded.release_contributions(output, share=share, at_most=at_most, progress=progress)
+        console = open_console()
+        show_contributions(console, released)
+        show_terms(console, released.statement)
+        if loaded.ledger_path is not None:
+            from tallytree.cli.rendering.ledgers import show_account
+
+            show_account(console, loaded.ledger_path, released.statement["ledger"]["dataset"])
+        show_line(console, f"Release: {out}")

@@ -1,0 +1,44 @@
+"""People by their number of records, and the recommended contribution bound, at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tallytree.cli.rendering.terminal import fitted_table, show_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tallytree.release import Release
+
+NEIGHBORS = 3
+"""So many choices are shown before and after the recommended one; the statement has all."""
+
+
+def show_contributions(console: Console, release: Release) -> None:
+    """Show the noisy numbers of people, what the bound leaves out, and the recommended bound."""
+    rows = [
+        [f"{row['records_from']:,}", f"{row['records_to']:,}", f"{row['people']:,}", f"{row['std_dev']:.6g}"]
+        for row in release.table("contributions").to_pylist()
+    ]
+    console.print(fitted_table(console, ["records from", "to", "people", "std dev"], rows))
+    facts = release.statement["contributions"]
+    show_line(console, facts["summary"])
+    show_line(console, facts["covers"])
+    if facts["recommended"] is None:
+        show_line(console, "No bound is recommended: the error of this mechanism's noise follows no simple rule.")
+        return
+    _show_choices(console, facts["recommended"])
+
+
+def _show_choices(console: Console, recommended: Mapping[str, Any]) -> None:
+    choices = recommended["choices"]
+    chosen = [choice["max_contributions"] for choice in choices].index(recommended["max_contributions"])
+    shown = choices[max(chosen - NEIGHBORS, 0) : chosen + NEIGHBORS + 1]
+    columns = ("max_contributions", "noise", "left_out", "expected_error")
+    rows = [[f"{choice[column]:,}" for column in columns] for choice in shown]
+    console.print(fitted_table(console, [column.replace("_", " ") for column in columns], rows))
+    show_line(
+        console, f"Recommended: max_contributions: {recommended['max_contributions']}. {recommended['objective']}"
+    )

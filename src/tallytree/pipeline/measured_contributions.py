@@ -1,0 +1,113 @@
+"""People counted by their number of records, with noise, and what that tells of the contribution bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tallytree.accounting import Plan
+from tallytree.accounting.left_out import left_out
+from tallytree.compute.arrays import IntArray
+from tallytree.contributions import Contributions, contribution_bins
+from tallytree.hierarchy import Tree
+from tallytree.measurements import Noise
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import NoiseSource
+from tallytree.private.tabulate.true_contributions import TrueContributions
+from tallytree.release.contributions_table import contributions_table, left_out_facts
+from tallytree.release.level_tables import LevelTable
+from tallytree.terms import UNITS, Terms
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredContributions:
+    """Noisy numbers of people by their number of records; all of it may be published.
+
+    Attributes:
+        bins: first and last number of records of each bin.
+        people: int64 (bins,), noisy.
+        noise: of each number.
+    """
+
+    bins: tuple[tuple[int, int], ...]
+    people: IntArray
+    noise: Noise
+
+    def table(self, column: str = "people") -> LevelTable:
+        """The table that is published."""
+        return contributions_table(self.bins, self.people, self.noise.std_dev, column=column)
+
+    def facts(self, bound: int, noun: str, *, applied: bool) -> dict[str, Any]:
+        """What a statement says of what the bound leaves out; see `left_out_facts`."""
+        return left_out_facts(left_out(self.bins, self.people, self.noise, bound), bound, noun, applied=applied)
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedContributions:
+    """What a release publishes of them.
+
+    Attributes:
+        table: the table; None where they were not measured.
+        facts: by the statement's keys.
+    """
+
+    table: LevelTable | None = None
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def true_contributions(
+    people: IntArray | None, tree: Tree, asked: Contributions | None, bound: int
+) -> TrueContributions | None:
+    """The true numbers of people in the bins, where they are to be measured.
+
+    Args:
+        people: int64 (at_most,), how many people have 1, 2, … records.
+        tree: the public tree; the numbers have their place at its root.
+        asked: what was asked for.
+        bound: m.
+    """
+    if people is None or asked is None:
+        return None
+    return TrueContributions(tree.levels[0], contribution_bins(bound, asked.at_most), people)
+
+
+def measured_contributions(
+    true: TrueContributions, plan: Plan, source: NoiseSource, bins: tuple[tuple[int, int], ...]
+) -> MeasuredContributions:
+    """Measure them.
+
+    The measurer is one of its own, with the plan's source, in which these numbers have an address that no level has:
+    the root's, with a statistic that no level measures. It holds no other statistic, and no other measurer holds these.
+    """
+    planned = plan.contributions
+    if planned is None:
+        raise ValueError("contributions: the plan has no noise for them")
+    measurer = Measurer(true, plan, source)
+    measured = measurer.measure(planned.level, np.zeros(1, dtype=np.int64), "contributions")
+    return MeasuredContributions(bins, measured.values, measured.noise)
+
+
+def published_contributions(
+    true: TrueContributions | None,
+    asked: Contributions | None,
+    plan: Plan,
+    source: NoiseSource,
+    terms: Terms,
+    statistic: str,
+) -> PublishedContributions:
+    """Measure them where that was asked for, and say what the bound leaves out."""
+    if true is None or asked is None:
+        return PublishedContributions()
+    bound = terms.max_contributions
+    measured = measured_contributions(true, plan, source, contribution_bins(bound, asked.at_most))
+    facts = measured.facts(bound, counted_noun(terms, statistic), applied=True)
+    return PublishedContributions(measured.table(), {"contributions": facts})
+
+
+def counted_noun(terms: Terms, statistic: str) -> str:
+    """What is counted of a person, in the plural."""
+    if terms.distinct_people:
+        return "leaves of people"
+    return f"{UNITS[statistic]}s"

@@ -1,0 +1,149 @@
+"""People by their number of records, as published: the table, its file, and what is said of the bound in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tallytree.accounting.left_out import ALPHA, Estimated, LeftOut
+from tallytree.compute.arrays import IntArray
+from tallytree.release.files import sha256, write_csv, write_parquet
+from tallytree.release.level_tables import FileTable, LevelTable
+
+FILE = "contributions"
+"""The name of the file, without its suffix; of a release of nothing else, the name of its one table too."""
+
+COVERS = (
+    "An interval covers the noise of the numbers of people and the width of the bins, if nobody has more than at_most "
+    "records; not errors in the records, nor records that are missing or outside the hierarchy."
+)
+METADATA_KEY = b"tallytree"
+"""Under which the Parquet files of tables say, in JSON, what a contribution bound leaves out of their numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlainTable:
+    """A small table in memory, without paths.
+
+    Attributes:
+        rows: the table.
+    """
+
+    rows: pa.Table
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has."""
+        return int(self.rows.num_rows)
+
+    def read(self, start: int, stop: int) -> pa.Table:
+        """Rows `start` … `stop` − 1."""
+        return self.rows.slice(start, stop - start)
+
+    def slices(self) -> Iterator[slice]:
+        """All rows at once."""
+        return iter((slice(0, self.num_rows),))
+
+
+@dataclass(frozen=True, eq=False)
+class DescribedTable:
+    """A table of a level, with a description in the metadata of its schema.
+
+    Attributes:
+        table: the table.
+        metadata: what is said of it.
+    """
+
+    table: LevelTable
+    metadata: Mapping[bytes, bytes]
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has."""
+        return self.table.num_rows
+
+    def read(self, start: int, stop: int) -> pa.Table:
+        """Rows `start` … `stop` − 1."""
+        rows = self.table.read(start, stop)
+        return rows.replace_schema_metadata({**(rows.schema.metadata or {}), **self.metadata})
+
+    def slices(self) -> Iterator[slice]:
+        """Those of the table."""
+        return self.table.slices()
+
+
+def contributions_table(
+    bins: Sequence[tuple[int, int]], people: IntArray, std_dev: float, *, column: str = "people"
+) -> PlainTable:
+    """A row for each bin: `records_from`, `records_to`, the noisy number of people, `std_dev` of its noise."""
+    first, last = np.array(bins, dtype=np.int64).T
+    numbers = {column: people.astype(np.int64), "std_dev": np.full(len(first), std_dev)}
+    return PlainTable(pa.table({"records_from": first, "records_to": last, **numbers}))
+
+
+def left_out_facts(found: LeftOut, bound: int, noun: str, *, applied: bool) -> dict[str, Any]:
+    """What a statement says of what the bound leaves out, JSON-able.
+
+    Args:
+        found: the estimates.
+        bound: m.
+        noun: what is counted: `"records"`, `"trips"`, …
+        applied: whether the release has counts, to which the bound was applied.
+    """
+    records, share = found.records, found.share
+    begin, end = f"A bound of {bound:,} leaves out", ""
+    if applied:
+        begin = f"Counts are of bounded {noun}: of every person at most {bound:,} count. The bound leaves out"
+        end = "; counts are short by about so much"
+    return {
+        "records_left_out": {"estimate": round(records.estimate), **_ends(records)},
+        "share_left_out": {"estimate": round(share.estimate, 4), **_ends(share)},
+        "alpha": ALPHA,
+        "covers": COVERS,
+        "summary": (
+            f"{begin} about {_percent(share.estimate)} of the {noun} (interval {_percent(share.ci_lower)} to "
+            f"{_percent(share.ci_upper)}), about {round(records.estimate):,} (interval {int(records.ci_lower):,} to "
+            f"{int(records.ci_upper):,}){end}."
+        ),
+    }
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _ends(of: Estimated) -> dict[str, float]:
+    return {"ci_lower": of.ci_lower, "ci_upper": of.ci_upper}
+
+
+def described(table: LevelTable, statement: Mapping[str, Any]) -> LevelTable:
+    """The table as it is written: its file says what the bound leaves out, where that was estimated."""
+    facts = statement.get("contributions")
+    if isinstance(table, FileTable) or not isinstance(facts, Mapping) or "summary" not in facts:
+        return table
+    said = {key: facts[key] for key in ("summary", "records_left_out", "share_left_out", "alpha", "covers")}
+    text = json.dumps({"max_contributions": statement["max_contributions"], **said}, ensure_ascii=False)
+    return DescribedTable(table, {METADATA_KEY: text.encode()})
+
+
+def write_contributions(table: LevelTable | None, folder: Path, *, csv: bool) -> dict[str, dict[str, Any]]:
+    """Write the table into the folder of a release, where there is one; what the manifest says of its files."""
+    files: dict[str, dict[str, Any]] = {}
+    if table is not None:
+        for write, suffix in ((write_parquet, "parquet"), *(((write_csv, "csv"),) if csv else ())):
+            name = f"{FILE}.{suffix}"
+            write(table, folder / name)
+            files[name] = {"rows": table.num_rows, "sha256": sha256(folder / name)}
+    return files
+
+
+def stored_contributions(place: Path, files: Mapping[str, Mapping[str, Any]]) -> FileTable | None:
+    """The table in the folder of a release, if its manifest names one."""
+    name = f"{FILE}.parquet"
+    return FileTable(place / name, files[name]["rows"]) if name in files else None
