@@ -6,7 +6,6 @@ NumPy, pyarrow and the like only when a command runs, so that help and shell com
 
 from __future__ import annotations
 
-import signal
 import sys
 import warnings
 from typing import Annotated, Any
@@ -18,6 +17,7 @@ from tallytree.cli.commands.demo_command import demo
 from tallytree.cli.commands.ledger_and_limit import limit, show_ledger
 from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
 from tallytree.cli.commands.release_and_check import check, release
+from tallytree.cli.signals import ends_on_signals
 
 app = typer.Typer(
     name="tallytree",
@@ -59,6 +59,7 @@ app.command()(demo)
 app.command()(audit)
 
 
+@ends_on_signals
 def main() -> None:
     """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
@@ -66,8 +67,6 @@ def main() -> None:
             # A label that the terminal cannot show must not make a paid release fail.
             stream.reconfigure(errors="backslashreplace")
     warnings.showwarning = _show_warning
-    # SIGTERM raises an exception, so that temporary folders with private rows are removed.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         app(prog_name="tallytree")
     except KeyboardInterrupt:

@@ -25,6 +25,7 @@ from tallytree.ledger import Account
 from tallytree.measurements import Measurement, Statistic
 from tallytree.pipeline.arguments import SharedArguments
 from tallytree.pipeline.progress import level_progress
+from tallytree.private.core_dumps import core_dumps_disabled
 from tallytree.private.engines import Engine
 from tallytree.private.noise import entropy
 from tallytree.private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
@@ -137,6 +138,7 @@ class Planned(ABC, Generic[T, M]):
         self._check_room()
         self.check_records()
 
+    @core_dumps_disabled()
     def run(self) -> Release:
         """Tabulate, record, measure, reconcile; the budget is spent here."""
         if not self.sealed:
