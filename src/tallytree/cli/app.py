@@ -6,7 +6,6 @@ NumPy, pyarrow and the like only when a command runs, so that help and shell com
 
 from __future__ import annotations
 
-import signal
 import sys
 import warnings
 from typing import Annotated, Any
@@ -20,6 +19,7 @@ from tallytree.cli.commands.ledger_and_limit import ledger_commands, limit
 from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
 from tallytree.cli.commands.release_and_check import check, release
 from tallytree.cli.commands.secret_command import secret
+from tallytree.cli.signals import ends_on_signals
 
 app = typer.Typer(
     name="tallytree",
@@ -63,6 +63,7 @@ app.command()(demo)
 app.command()(audit)
 
 
+@ends_on_signals
 def main() -> None:
     """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
@@ -70,8 +71,6 @@ def main() -> None:
             # A label that the terminal cannot show must not make a paid release fail.
             stream.reconfigure(errors="backslashreplace")
     warnings.showwarning = _show_warning
-    # SIGTERM raises an exception, so that temporary folders with private rows are removed.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         app(prog_name="tallytree")
     except KeyboardInterrupt:

@@ -16,23 +16,29 @@ except ImportError:  # not a POSIX system: nothing is locked, and nothing is tak
     fcntl = None  # type: ignore[assignment]
 
 
-def try_lock(handle: int) -> bool:
-    """Take the lock of an open file or folder; False where another process has it, or where there are no locks."""
+def try_lock(handle: int) -> bool | None:
+    """Take the lock of an open file or folder, which ends when it is closed.
+
+    Returns:
+        True: taken; False: somebody else has it; None: the system or the file system has no locks.
+    """
     if fcntl is None:
-        return False
+        return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # BlockingIOError: somebody has it; others: the file system has no locks
+    except BlockingIOError:
         return False
+    except OSError:
+        return None
     return True
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[bool]:
+def locked(folder: Path) -> Iterator[bool | None]:
     """Hold the lock of a folder, if the file system has locks; it stays with the folder when that is renamed.
 
     Yields:
-        Whether the lock is held.
+        Whether the lock is held; see `try_lock`.
     """
     handle = os.open(folder, os.O_RDONLY)
     try:

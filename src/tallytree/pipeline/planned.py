@@ -28,6 +28,7 @@ from tallytree.measurements import Measurement, Statistic
 from tallytree.pipeline.arguments import SharedArguments
 from tallytree.pipeline.progress import level_progress
 from tallytree.pipeline.release_keys import keyed_digest, noise_key, plan_digest, unrecorded_id
+from tallytree.private.core_dumps import core_dumps_disabled
 from tallytree.private.engines import Engine
 from tallytree.private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.product import Product
@@ -141,6 +142,7 @@ class Planned(ABC, Generic[T, M]):
         self._check_room()
         self.check_records()
 
+    @core_dumps_disabled()
     def run(self) -> Release:
         """Tabulate, record, measure, reconcile; the budget is spent here."""
         if not self.sealed:

@@ -26,9 +26,10 @@ _MEMORY = re.compile(r"\d+(\.\d+)?\s*([KMGT]i?)?B", re.IGNORECASE)
 class Local:
     """Tabulates on this machine; records may be larger than memory, since DuckDB spills to disk.
 
-    Spilled rows lie in a separate folder (mode 0700) that is removed at the end and after an error. A process that is
-    killed cannot remove it: look for `tallytree-*` in `temp_directory`. The same holds for a process that is
-    terminated, unless the program turns the signal into an exception, as the command line does.
+    Spilled rows lie in a separate folder `tallytree-spill-*` (mode 0700) that is removed at the end and after an error.
+    A process that is killed cannot remove it: the next run of the same user with the same `temp_directory` does. The
+    same holds for a process that is ended by SIGTERM or SIGHUP, unless the program turns the signal into an exception,
+    as the command line does.
 
     Attributes:
         memory_limit: for the grouping, e.g. `"4GB"`; by default 80 % of the machine's memory.

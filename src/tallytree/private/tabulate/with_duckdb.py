@@ -10,7 +10,6 @@ What DuckDB says when it fails may quote a record, so its exceptions end here: s
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -21,6 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray
+from tallytree.compute.spill_folders import spill_folder
+from tallytree.private.core_dumps import core_dumps_disabled
 from tallytree.private.tabulate.contribution_bound import Cells, ContributionBound, count_people, keep_bounded
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
 from tallytree.private.tabulate.records import LeafKey, Records, Wanted, enumerate_names, is_narrow_decimal, named
@@ -96,6 +97,8 @@ def session(
 ) -> Iterator[Session]:
     """A session whose spilled rows only this user can read, and which are removed at the end, also after an error.
 
+    Spilled rows that dead runs left in the same place are removed first: see `tallytree.compute.spill_folders`.
+
     DuckDB could encrypt them, but only with an extension that has to be downloaded.
 
     Args:
@@ -104,9 +107,9 @@ def session(
         threads: None: one per core.
         temp_directory: where the folder for spilled rows is made; None: the system's place.
     """
-    with tempfile.TemporaryDirectory(prefix="tallytree-", dir=temp_directory) as folder:  # made with mode 0700
+    with spill_folder(temp_directory) as folder, core_dumps_disabled():
         settings: dict[str, Any] = {
-            "temp_directory": folder,
+            "temp_directory": str(folder),
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "allow_community_extensions": "false",
