@@ -2,16 +2,20 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from helpers.ledger_entries import posting, pure
+from tallytree.accounting.spending import Approval
 from tallytree.ledger import Ledger
 from tallytree.release import Release
 
@@ -53,24 +57,56 @@ def test_releases_are_recorded_until_the_limit_is_reached(folder, output, refusa
     assert str(folder) not in (folder / "out2" / "release.json").read_text()
 
 
-def test_a_ledger_is_listed(folder, output):
+def moments(entries):
+    return [each.replace("T", " ").rstrip("Z") for each in entries]
+
+
+def test_a_ledger_is_listed(folder, output, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "130")
     for number in (1, 2):
         output("release", "counts.yaml", "--out", f"out{number}", *HERE)
-    output("limit", "ledger.db", "people", "--rho", "0.2")
-    output("limit", "ledger.db", "trips", "--rho", "0.1", "--neighboring", "bounded")
-    when = [entry.recorded_at.replace("T", " ").rstrip("Z") for entry in Ledger("ledger.db").entries()]
-    assert output("ledger", "ledger.db") == (
-        "people: add_remove, one record per person; limit rho 0.2\n"
-        "     recorded (UTC)  statistic  mechanism     spent        in all         state   \n"
-        "──────────────────────────────────────────────────────────────────────────────────\n"
-        f"{when[0]}  counts     LeastSquares  epsilon 0.5  rho 0.0416667  finished\n"
-        f"{when[1]}  counts     LeastSquares  epsilon 0.5  rho 0.0833334  finished\n"
+    output("limit", "ledger.db", "people", "--rho", "0.2", "--approved-by", "A. Person", "--ticket", "DP-7")
+    output("limit", "ledger.db", "trips", "--rho", "0.1", "--neighboring", "bounded", "--unit", "trip")
+    ledger = Ledger("ledger.db")
+    when = moments(entry.recorded_at for entry in ledger.entries())
+    ids = [entry.release_id[:8] for entry in ledger.entries()]
+    (limit,) = ledger.dataset("people").limits
+    (other,) = ledger.dataset("trips").limits
+    table, _, end = output("ledger", "ledger.db").partition("Limit of")
+    assert [re.split(" {2,}", line.strip()) for line in table.splitlines()] == [
+        ["people: add_remove, unit person; limit rho 0.2"],
+        ["entry", "recorded (UTC)", "statistic", "mechanism", "m", "spent", "in all", "state", "release"],
+        [table.splitlines()[2]],
+        ["1", when[0], "counts", "LeastSquares", "1", "epsilon 0.5", "rho 0.0416667", "finished", ids[0]],
+        ["2", when[1], "counts", "LeastSquares", "1", "epsilon 0.5", "rho 0.0833334", "finished", ids[1]],
+        ["limit", *moments([limit.set_at]), "at most rho 0.2", "set"],
+    ]
+    assert end == (
+        f" {moments([limit.set_at])[0]}: approved by A. Person; ticket DP-7.\n"
         "2 releases spent rho 0.0833334 of rho 0.2; rho 0.116666 is left.\n"
         "\n"
-        "trips: change_one, at most 1 per person; limit rho 0.1\n"
+        "trips: change_one, one trip per person; limit rho 0.1\n"
+        "entry       recorded (UTC)  in all           state\n"
+        "──────────────────────────────────────────────────\n"
+        f"limit  {moments([other.set_at])[0]}  at most rho 0.1  set  \n"
         "0 releases spent rho 0 of rho 0.1; rho 0.1 is left.\n"
+        "\n"
+        f"Head: {ledger.head}\n"
     )
     assert output("ledger", "ledger.db", "--dataset", "trips").startswith("trips: ")
+
+
+def test_a_listing_fits_80_columns_and_names_the_run(folder, output, monkeypatch):
+    """Where the table is too wide, each entry is a paragraph."""
+    monkeypatch.setenv("COLUMNS", "80")
+    given = posting(pure("1/2"), run="2026-11-22", plan="ab" * 32, approval=Approval(reason="a long reason " * 30))
+    Ledger("ledger.db").record(given, statistics="cd" * 32)
+    (entry,) = Ledger("ledger.db").entries()
+    listed = output("ledger", "ledger.db")
+    paragraph = " ".join(listed.splitlines()[1:4])
+    assert all(len(line) <= 80 for line in listed.splitlines() if not line.startswith("Entry 1: reason: a long reason"))
+    for fact in ("1: recorded (UTC)", "m 1", "run 2026-11-22", f"release {entry.release_id[:8]}", "plan abababab"):
+        assert fact in paragraph
 
 
 def test_a_limit_needs_an_amount(folder, refusal):
@@ -82,34 +118,61 @@ def test_a_limit_needs_an_amount(folder, refusal):
 def test_a_ledger_without_a_limit_says_so(folder, output):
     output("release", "counts.yaml", "--out", "out", *HERE)
     listed = output("ledger", "ledger.db")
-    assert listed.startswith("people: add_remove, one record per person; no limit\n")
-    assert listed.endswith("1 release spent epsilon 0.5; no limit is set (`tallytree limit` sets one).\n")
-    Ledger.create("empty.db")
-    assert output("ledger", "empty.db") == "The ledger is empty.\n"
+    assert listed.startswith("people: add_remove, unit person; no limit\n")
+    assert "\n1 release spent epsilon 0.5; no limit is set (`tallytree limit` sets one).\n" in listed
+    empty = Ledger.create("empty.db", strict=True)
+    assert output("ledger", "empty.db") == (
+        f"The ledger is empty.\nStrict: releases of data sets without a limit are refused.\nHead: {empty.head}\n"
+    )
 
 
 def test_a_ledger_is_json_too_with_exact_amounts(folder, output):
-    output("limit", "ledger.db", "people", "--epsilon", "0.5", "--neighboring", "add_remove")
+    output("limit", "ledger.db", "people", "--epsilon", "0.5", "--neighboring", "add_remove", "--reason", "a test")
     output("release", "counts.yaml", "--out", "out", *HERE)
-    (people,) = json.loads(output("ledger", "ledger.db", "--json"))
+    ledger = json.loads(output("ledger", "ledger.db", "--json"))
+    (people,) = ledger.pop("datasets")
+    assert ledger == {"strict": True, "events": 5, "head": Ledger("ledger.db").head}
     (release,) = people.pop("releases")
+    (limit,) = people.pop("limits")
     assert people == {
         "dataset": "people",
         "neighboring": "add_remove",
-        "max_contributions": 1,
-        "unit": "record",
+        "max_contributions": None,
+        "unit": "person",
         "limit": {"epsilon": 0.5},
         "spent": {"epsilon": 0.5},
         "remaining": {"epsilon": 0.0},
     }
+    assert limit.pop("set_at").endswith("Z")
+    assert limit == {
+        "event": 3,
+        "limit": {"epsilon": 0.5},
+        "exact": {"epsilon": "1/2"},
+        "raised": False,
+        "approved_by": None,
+        "reason": "a test",
+        "ticket": None,
+    }
+    (entry,) = Ledger("ledger.db").entries()
     assert release.pop("recorded_at").endswith("Z")
     assert release == {
         "number": 1,
+        "event": 4,
+        "release_id": entry.release_id,
+        "run": entry.run,
+        "plan": entry.plan,
+        "statistics": None,
         "statistic": "counts",
         "mechanism": "LeastSquares",
+        "max_contributions": 1,
+        "unit": "record",
         "state": "finished",
         "spent": {"epsilon": 0.5},
         "exact": {"epsilon": "1/2", "delta": "0", "rho": "1/24"},
+        "approved_by": None,
+        "reason": None,
+        "ticket": None,
+        "version": version("tallytree"),
     }
 
 
@@ -118,7 +181,7 @@ def test_check_shows_the_room_and_records_nothing(folder, output, refusal):
     assert not (folder / "ledger.db").exists()
     output("limit", "ledger.db", "people", "--epsilon", "0.4", "--neighboring", "add_remove")
     assert refusal("check", "counts.yaml", *HERE).startswith("budget: epsilon 0.5 is more than the epsilon 0.4 ")
-    output("limit", "ledger.db", "people", "--epsilon", "0.6")
+    output("limit", "ledger.db", "people", "--epsilon", "0.6", "--reason", "a second release")
     assert "of epsilon 0.6; epsilon 0.6 is left.\n" in output("check", "counts.yaml", *HERE)
     assert Ledger("ledger.db").entries() == ()
 
@@ -132,8 +195,21 @@ def test_check_shows_the_room_and_records_nothing(folder, output, refusal):
         (["limit", "one.db", "people"], "epsilon: no amount is given; add --epsilon NUMBER"),
         (["limit", "one.db", "people", "--epsilon", "one"], "epsilon: 'one' must be a number"),
         (["limit", "one.db", "people", "--epsilon", "1e99999"], "epsilon: 1e99999 is out of range"),
-        (["limit", "one.db", "people", "--epsilon", "-1"], "epsilon: "),
-        (["limit", "one.db", "people", "--rho", "1", "--delta", "1e-8"], "delta: "),
+        (["limit", "one.db", "people", "--epsilon", "-1"], "epsilon: -1 must be greater than 0"),
+        (["limit", "one.db", "people", "--epsilon", "0"], "epsilon: 0 must be greater than 0"),
+        (["limit", "one.db", "people", "--epsilon", "1", "--delta", "1.5"], "delta: 1.5 must lie strictly between "),
+        (["limit", "one.db", "people", "--delta", "1e-8"], "epsilon: none is given beside the delta 1e-8; add --eps"),
+        (["limit", "one.db", "people", "--rho", "1", "--epsilon", "2"], "epsilon: 2 has no place beside --rho; give "),
+        (["limit", "one.db", "people", "--rho", "1", "--delta", "1e-8"], "delta: 1e-8 has no place beside --rho; "),
+        (["limit", "one.db", "--epsilon", "1"], "dataset: no data set is named; give its name after the ledger"),
+        (["limit", "one.db"], "dataset: no data set is named; give its name after the ledger"),
+        (["limit", "nowhere.db", "people", "--epsilon", "1"], "neighboring: the ledger does not know the data set "),
+        (["limit", "nowhere.db", "--strict"], "ledger: no file at 'nowhere.db'; give the path of a ledger"),
+        (["limit", "one.db", "people", "--epsilon", "4"], "reason: the limit of the data set 'people', epsilon 3, "),
+        (["limit", "one.db", "people", "--epsilon", "1", "--ticket", ""], "ticket: '' must be one line of 1 to 500 "),
+        (["ledger", "plan", "one.db", "--dataset", "x", "--runs", "7"], "dataset: the ledger 'one.db' has no 'x'; "),
+        (["ledger", "plan", "one.db", "--dataset", "people", "--runs", "0"], "runs: 0 must be at least 1"),
+        (["ledger", "plan", "one.db", "--dataset", "people", "--runs", "7", "--delta", "2"], "delta: 2 must lie "),
         (["limit", "one.db", "x", "--rho", "1"], "neighboring: the ledger does not know the data set 'x' yet; "),
         (["limit", "one.db", "people", "--rho", "1", "--neighboring", "change_one"], "neighboring: 'change_one' is "),
         (["limit", "one.db", "people", "--rho", "1", "--unit", "house"], "unit: 'house' is not known; "),

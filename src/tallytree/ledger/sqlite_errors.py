@@ -28,7 +28,7 @@ def translated(path: Path) -> Iterator[None]:
     """Raise SQLite's errors as built-in exceptions that name the file, chosen by SQLite's primary error code."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite's messages quote damaged text
         name = str(path)
         match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF:
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:

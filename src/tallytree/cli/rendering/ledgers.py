@@ -43,9 +43,10 @@ def show_books(console: Console, books: Books) -> None:
             show_line(console, line)
         show_line(console, f"{_standing(dataset)}.")
         show_line(console, "")
-    strict = "Strict: a data set needs a limit. " if books.strict else ""
+    if books.strict:
+        show_line(console, "Strict: releases of data sets without a limit are refused.")
     head = "none until something is written (format 1)" if books.chain.head == START else books.chain.head
-    show_line(console, f"{strict}Head: {head}")
+    show_line(console, f"Head: {head}")
 
 
 def show_account(console: Console, ledger: Path, dataset: str) -> None:
@@ -127,8 +128,8 @@ def _release_row(entry: Entry, so_far: Mapping[str, Fraction]) -> list[str]:
 
 
 def _limit_row(limit: LimitEntry) -> list[str]:
-    amount = f"limit {shown(granted(limit.limit))}"
-    return ["", _when(limit.set_at), "", "", "", "", amount, "raised" if limit.raised else "set", "", "", ""]
+    amount = f"at most {shown(granted(limit.limit))}"
+    return ["limit", _when(limit.set_at), "", "", "", "", amount, "raised" if limit.raised else "set", "", "", ""]
 
 
 def _when(time: str) -> str:
