@@ -69,7 +69,7 @@ def test_the_stated_loss_can_be_chosen():
 )
 def test_mistakes_are_one_line(arguments, message):
     result = run(*arguments)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr.startswith(message)
     assert result.stderr.count("\n") == 1
 

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from tallytree.cli.failures import ExitCode
 from tallytree.release.intervals import COVERS
 from tallytree.release.replacing import replace_release
 
@@ -107,7 +108,7 @@ def test_what_cannot_be_used_is_refused_in_one_line(folder, refusal):
     assert "is not a complete release" in refusal("error", "empty")
     assert refusal("error", "out", "--replicates", "1").startswith("replicates: 1 are too few")
     assert refusal("error", "out", "--alpha", "1.5").startswith("alpha: 1.5 must lie strictly between 0 and 1")
-    assert "exists" in refusal("error", "out", "--out", "empty")
+    assert "exists" in refusal("error", "out", "--out", "empty", code=ExitCode.EXISTS)
     manifest = json.loads((folder / "out/release.json").read_text())
     manifest["statement"]["mechanism"]["name"] = "Magic"
     (folder / "out/release.json").write_text(json.dumps(manifest))

@@ -46,7 +46,7 @@ def test_the_program_works_without_a_terminal(folder):
     result = tallytree("release", "counts.yaml", "--out", "out")
     assert (result.returncode, result.stderr) == (0, "")
     assert "\x1b" not in result.stdout
-    assert tallytree("check", "nowhere.yaml").returncode == 1
+    assert tallytree("check", "nowhere.yaml").returncode == 2
     assert Release.load("out").levels == ("all", "state", "county")
 
 
@@ -111,7 +111,7 @@ def test_a_completion_script_is_printed(shell):
     ("words", "completed"),
     [
         ("tallytree re", "release\nreconcile\n"),
-        ("tallytree release --l", "--ledger\n"),
+        ("tallytree release --le", "--ledger\n"),
         ("tallytree release --out", "--out\n"),
     ],
 )

@@ -9,10 +9,12 @@ from __future__ import annotations
 import signal
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
+from tallytree.cli import logs
 from tallytree.cli.commands.audit_command import audit
 from tallytree.cli.commands.demo_command import demo
 from tallytree.cli.commands.ledger_and_limit import limit, show_ledger
@@ -49,14 +51,18 @@ def _global_options(
 
 
 # In the order of the help.
-app.command()(release)
-app.command()(check)
-app.command()(reconcile)
-app.command("error")(show_errors)
-app.command("ledger")(show_ledger)
-app.command()(limit)
-app.command()(demo)
-app.command()(audit)
+COMMANDS: dict[str, Callable[..., None]] = {
+    "release": release,
+    "check": check,
+    "reconcile": reconcile,
+    "error": show_errors,
+    "ledger": show_ledger,
+    "limit": limit,
+    "demo": demo,
+    "audit": audit,
+}
+for _name, _command in COMMANDS.items():
+    app.command(_name)(logs.with_log_options(_command))
 
 
 def main() -> None:
@@ -76,4 +82,4 @@ def main() -> None:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Show a warning of the library as one line, without its place in the code."""
-    print(f"warning: {message}", file=sys.stderr)  # noqa: T201
+    logs.warning(str(message))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.rendering.statements import published_rows, show_levels, show_terms
 from tallytree.cli.rendering.terminal import open_console, show_line
@@ -32,7 +32,7 @@ def reconcile(
 
         made = load_spec(spec).reconcile(Release.load(earlier), out, csv=csv)
         if not made.statement["private"]:
-            show_line(open_console(stderr=True), "WARNING: NOT PRIVATE. The noise was drawn from a seed.", "bold red")
+            logs.loud_warning("NOT PRIVATE. The noise was drawn from a seed.")
         console = open_console()
         show_levels(console, made.statement, published_rows(out))
         show_terms(console, made.statement, "Nothing was spent. The measurements had spent")
@@ -68,7 +68,7 @@ def show_errors(
 
         if out is not None:
             require_writable(refuse_existing(out))
-        made = replicate_errors(folder, replicates, alpha=alpha, seed=seed, progress=sys.stderr.isatty())
+        made = replicate_errors(folder, replicates, alpha=alpha, seed=seed, progress=logs.show_bar())
         if out is None:
             replace_release(made, folder)
         else:

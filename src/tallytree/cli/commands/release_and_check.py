@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
+from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.rendering.statements import (
+    note_invariants,
     published_rows,
-    show_invariants,
     show_levels,
     show_terms,
     warn_of_seed,
@@ -35,10 +35,11 @@ def release(
         from tallytree.spec import load_spec
 
         loaded = load_spec(spec).recorded_in(ledger, dataset)
+        logs.about(dataset=loaded.dataset)
         warn_of_seed(loaded.seed)
-        released = loaded.release(out, csv=csv, progress=not quiet and sys.stderr.isatty())
+        released = loaded.release(out, csv=csv, progress=logs.show_bar(quiet=quiet))
         if quiet:
-            show_invariants(open_console(stderr=True), released.statement)
+            note_invariants(released.statement)
         else:
             console = open_console()
             show_levels(console, released.statement, published_rows(out))
@@ -59,6 +60,7 @@ def check(context: typer.Context, spec: SpecFile, ledger: LedgerOption = None, d
         from tallytree.spec import load_spec
 
         loaded = load_spec(spec).recorded_in(ledger, dataset)
+        logs.about(dataset=loaded.dataset)
         planned = loaded.check()
         statement = planned.statement()
         warn_of_seed(loaded.seed)
