@@ -114,6 +114,11 @@ def part(name: str) -> Iterator[None]:
             observer.end(name)
 
 
+def observed() -> bool:
+    """Whether somebody is told of the stages."""
+    return _observer.get() is not None
+
+
 @contextmanager
 def reading(percent: Callable[[], float]) -> Iterator[None]:
     """Records are read by the block; `percent` may be called from another thread, and is not after the block."""

@@ -7,8 +7,8 @@ from tallytree.audit import auditing
 from tallytree.audit import library as library_of_audits
 from tallytree.cli.app import app
 from tallytree.measurements import Noise
-from tallytree.pipeline.progress import audit_progress
 from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.progress import audit_progress
 
 
 class HalfScale(KeyedNoise):

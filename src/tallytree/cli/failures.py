@@ -76,7 +76,7 @@ def exit_code(error: Exception) -> ExitCode:
 
 
 def _is_on_purpose(error: Exception) -> bool:
-    """Whether the library raised the error itself: subclasses of these are excluded, since other libraries raise them."""
+    """Whether the library raised the error itself; subclasses are excluded, since other libraries raise them."""
     from tallytree.errors import ARGUMENT
 
     return type(error) in (ValueError, TypeError, MemoryError) and ARGUMENT.match(str(error)) is not None

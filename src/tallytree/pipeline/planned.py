@@ -24,13 +24,14 @@ from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.ledger import Account
 from tallytree.measurements import Measurement, Statistic
 from tallytree.pipeline.arguments import SharedArguments
-from tallytree.pipeline.progress import level_progress
 from tallytree.private.engines import Engine
 from tallytree.private.noise import entropy
 from tallytree.private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.product import Product
+from tallytree.progress import level_progress
 from tallytree.release import LevelTable, Release
 from tallytree.release.measured_table import measurement_tables
+from tallytree.stages import stage
 from tallytree.terms import Terms
 
 M = TypeVar("M")
@@ -143,11 +144,14 @@ class Planned(ABC, Generic[T, M]):
             raise BudgetExceeded("budget: the release was changed after its noise was planned; plan it anew")
         spec, statement = self.spec(), self.statement()
         asked = canonical(spec, statement)
-        self._check_room()
-        true = self.tabulate()
         with level_progress(self.options.progress, self.plan.levels) as on_measure:
-            source = paid_noise(self.account, self.plan, self.terms, asked, true.digest())
-            made = self.reconcile(true, source, on_measure)
+            self._check_room()
+            with stage("tabulate", dataset=self.dataset):
+                true = self.tabulate()
+            with stage("record", dataset=self.dataset):
+                source = paid_noise(self.account, self.plan, self.terms, asked, true.digest())
+            with stage("reconcile", dataset=self.dataset):
+                made = self.reconcile(true, source, on_measure)
         statement |= made.about
         if made.maximum:
             statement["maximum"] |= made.maximum

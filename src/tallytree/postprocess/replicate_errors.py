@@ -18,7 +18,6 @@ from tallytree.compute.arrays import IntArray
 from tallytree.counts import CountsMechanism
 from tallytree.hierarchy import Hierarchy, Tree
 from tallytree.measurements import Noise, Statistic
-from tallytree.pipeline.progress import step_progress
 from tallytree.postprocess.bootstrap import CountReplicates, SizeReplicates, StatedPlan, fresh_sources
 from tallytree.postprocess.published_values import (
     PublishedLevel,
@@ -31,6 +30,7 @@ from tallytree.postprocess.reconcile_sizes import published_range
 from tallytree.postprocess.recorded_measurements import FRESH_COPY, recorded_noise
 from tallytree.postprocess.squared_errors import SquaredErrors
 from tallytree.product import Product
+from tallytree.progress import step_progress
 from tallytree.release import LevelTable, Release
 from tallytree.release.intervals import COVERS, MIN_REPLICATES, LevelErrors, checked_alpha, interval
 from tallytree.release.statement import TABLES_MADE_BY, TOTAL_IS_PUBLIC, versions

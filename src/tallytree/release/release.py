@@ -33,6 +33,7 @@ from tallytree.release.intervals import stated_errors, with_intervals
 from tallytree.release.level_tables import FileTable, LevelTable, NodeTable, read_all
 from tallytree.release.manifest import FORMAT_VERSION, MANIFEST, file_stem, read_manifest
 from tallytree.release.stored_tree import StoredTree, described_tree
+from tallytree.stages import stage
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,6 +134,11 @@ class Release:
         target = refuse_existing(folder)
         require_writable(target)
         target.parent.mkdir(parents=True, exist_ok=True)
+        with stage("save", dataset=(self.statement.get("ledger") or {}).get("dataset")):
+            return self._save(target, csv=csv)
+
+    def _save(self, target: Path, *, csv: bool) -> Path:
+        """Write the folder beside its place, and rename it."""
         building = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
         try:
             self._write(building, csv=csv)

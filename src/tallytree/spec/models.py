@@ -49,6 +49,7 @@ from tallytree.spec.sections import (
     TreeSpec,
 )
 from tallytree.spec.wording import unknown
+from tallytree.stages import stage
 
 NOT_IN_A_SPEC = ("progress",)
 """Arguments that the command line decides."""
@@ -137,9 +138,10 @@ class Spec(Section):
             BudgetExceeded: more than the budget would be spent.
             OSError: a public table cannot be read.
         """
-        values = {key: self._value(key) for key in _keys(self.arguments_class)}
-        with naming_lines(self._document):
-            return type(self).plan_release(self.arguments_class(**values, progress=progress))
+        with stage("plan", dataset=self.dataset):
+            values = {key: self._value(key) for key in _keys(self.arguments_class)}
+            with naming_lines(self._document):
+                return type(self).plan_release(self.arguments_class(**values, progress=progress))
 
     def check(self) -> Planned[Any, Any]:
         """Plan the release, check the private tables' schemas and the ledger's room, reading no private row.

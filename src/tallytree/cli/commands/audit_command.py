@@ -31,7 +31,7 @@ def audit(
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.audit.library import library_cases
-        from tallytree.pipeline.progress import audit_progress
+        from tallytree.progress import audit_progress
 
         cases = library_cases(epsilon, mechanism)
         results = []

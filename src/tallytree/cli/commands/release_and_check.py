@@ -17,6 +17,7 @@ from tallytree.cli.rendering.statements import (
 )
 from tallytree.cli.rendering.terminal import open_console, show_line
 from tallytree.cli.shared_options import CsvOption, DatasetOption, LedgerOption, OutFolder, SpecFile
+from tallytree.progress import run_progress
 
 
 def release(
@@ -32,12 +33,13 @@ def release(
 ) -> None:
     """Release what SPEC.yaml describes; spends its budget."""
     with errors_in_one_line(debug=context.obj):
-        from tallytree.spec import load_spec
+        with run_progress(logs.show_bar(quiet=quiet)):
+            from tallytree.spec import load_spec
 
-        loaded = load_spec(spec).recorded_in(ledger, dataset)
-        logs.about(dataset=loaded.dataset)
-        warn_of_seed(loaded.seed)
-        released = loaded.release(out, csv=csv, progress=logs.show_bar(quiet=quiet))
+            loaded = load_spec(spec).recorded_in(ledger, dataset)
+            logs.about(dataset=loaded.dataset)
+            warn_of_seed(loaded.seed)
+            released = loaded.release(out, csv=csv)
         if quiet:
             note_invariants(released.statement)
         else:
