@@ -159,5 +159,6 @@ def with_log_options(command: Callable[..., None]) -> Callable[..., None]:
     parameters = [*signature.parameters.values(), *added]
     configured.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     configured.__annotations__ = {each.name: each.annotation for each in parameters}
-    del configured.__wrapped__  # type: ignore[attr-defined]  (Typer would read the annotations of the command)
+    # Typer would read the annotations of the command itself.
+    del configured.__wrapped__
     return configured

@@ -10,6 +10,10 @@ import typer
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="The spec; docs/spec.md explains its keys.")]
 OutFolder = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to make; it must not exist yet.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Write every table as CSV too.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A key of the spec, such as budget.epsilon=0.5, in its place."),
+]
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger, a file; docs/ledger.md explains it.")]
 LedgerOption = Annotated[
     Path | None,

@@ -178,7 +178,8 @@ class Spec(Section):
         planned = self.plan(progress=progress)
         with naming_lines(self._document):
             release = planned.run()
-        named = {key: _public_name(getattr(self, key)) for key in self.tables}
+        written = self._document.written  # a value of the environment is not published
+        named = {key: _public_name(written.get((key,), getattr(self, key))) for key in self.tables}
         release = dataclasses.replace(release, spec={**release.spec, **named})
         release.save(folder, csv=csv)
         planned.finish()

@@ -11,7 +11,7 @@ from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.rendering.statements import published_rows, show_levels, show_terms
 from tallytree.cli.rendering.terminal import open_console, show_line
-from tallytree.cli.shared_options import CsvOption, OutFolder, SpecFile
+from tallytree.cli.shared_options import CsvOption, OutFolder, SetOption, SpecFile
 
 
 def reconcile(
@@ -19,6 +19,7 @@ def reconcile(
     earlier: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release of group sizes.")],
     spec: SpecFile,
     out: OutFolder,
+    changes: SetOption = None,
     csv: CsvOption = False,
 ) -> None:
     """Make the tables of the release in DIR again; spends nothing.
@@ -30,7 +31,7 @@ def reconcile(
         from tallytree.release import Release
         from tallytree.spec import load_spec
 
-        made = load_spec(spec).reconcile(Release.load(earlier), out, csv=csv)
+        made = load_spec(spec, changes=changes or ()).reconcile(Release.load(earlier), out, csv=csv)
         if not made.statement["private"]:
             logs.loud_warning("NOT PRIVATE. The noise was drawn from a seed.")
         console = open_console()

@@ -16,7 +16,7 @@ from tallytree.cli.rendering.statements import (
     warn_of_seed,
 )
 from tallytree.cli.rendering.terminal import open_console, show_line
-from tallytree.cli.shared_options import CsvOption, DatasetOption, LedgerOption, OutFolder, SpecFile
+from tallytree.cli.shared_options import CsvOption, DatasetOption, LedgerOption, OutFolder, SetOption, SpecFile
 from tallytree.progress import run_progress
 
 
@@ -26,6 +26,7 @@ def release(
     out: OutFolder,
     ledger: LedgerOption = None,
     dataset: DatasetOption = None,
+    changes: SetOption = None,
     csv: CsvOption = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Show no progress and no summary, only warnings and invariants.")
@@ -36,7 +37,7 @@ def release(
         with run_progress(logs.show_bar(quiet=quiet)):
             from tallytree.spec import load_spec
 
-            loaded = load_spec(spec).recorded_in(ledger, dataset)
+            loaded = load_spec(spec, changes=changes or ()).recorded_in(ledger, dataset)
             logs.about(dataset=loaded.dataset)
             warn_of_seed(loaded.seed)
             released = loaded.release(out, csv=csv)
@@ -53,7 +54,13 @@ def release(
             show_line(console, f"Release: {out}")
 
 
-def check(context: typer.Context, spec: SpecFile, ledger: LedgerOption = None, dataset: DatasetOption = None) -> None:
+def check(
+    context: typer.Context,
+    spec: SpecFile,
+    ledger: LedgerOption = None,
+    dataset: DatasetOption = None,
+    changes: SetOption = None,
+) -> None:
     """Show what SPEC.yaml would measure; spends nothing.
 
     The spec and its public tables are checked. No private row is read.
@@ -61,7 +68,7 @@ def check(context: typer.Context, spec: SpecFile, ledger: LedgerOption = None, d
     with errors_in_one_line(debug=context.obj):
         from tallytree.spec import load_spec
 
-        loaded = load_spec(spec).recorded_in(ledger, dataset)
+        loaded = load_spec(spec, changes=changes or ()).recorded_in(ledger, dataset)
         logs.about(dataset=loaded.dataset)
         planned = loaded.check()
         statement = planned.statement()
