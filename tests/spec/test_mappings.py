@@ -30,7 +30,7 @@ def test_a_mapping_gives_the_spec_that_its_yaml_gives(folder, monkeypatch, text)
         given["budget_split"]["county"] = 0.2
     monkeypatch.chdir(folder)
     written = load_spec(write(folder, text, "written.yaml"))
-    assert load_spec(given).model_dump() == written.model_dump()
+    assert dict(load_spec(given)) == dict(written)
 
 
 def test_it_is_released_with_paths_relative_to_the_working_directory(folder, monkeypatch, tmp_path):
@@ -59,7 +59,7 @@ def test_a_number_is_the_decimal_number_that_is_written(value, exact):
 def test_changes_and_variables_work_as_in_a_file():
     given = {**GIVEN, "records": "${DAY}.parquet", "variables": {"DAY": {"default": date(2026, 11, 22)}, "X": None}}
     assert load_spec(given).records == "2026-11-22.parquet"
-    assert load_spec(given, changes={"variables.DAY": "today", "seed": True and 3}).seed == 3
+    assert load_spec(given, changes={"variables.DAY": "today", "seed": 3}).seed == 3
     assert given["records"] == "${DAY}.parquet"
 
 

@@ -80,15 +80,15 @@ def test_the_text_itself_can_be_written(folder):
     [
         (LISTED, [], ", line 14, variables.WHICH: has no value; give --set variables.WHICH=…, or set the environment "),
         (LISTED, ["variables.WHICH="], ", line 14, variables.WHICH: is empty; give --set variables.WHICH=…"),
-        (LISTED, ["variables.WICH=x"], ", line 14, variables.WICH: is given, but the spec does not declare it; did you "),
+        (LISTED, ["variables.WICH=x"], ", line 14, variables.WICH: is given, but the spec does not declare it; did "),
         (COUNTS, ["variables.X=x"], ", variables.X: is given, but the spec does not declare it; declare it under var"),
-        (LISTED.replace("${WHICH}", "${WHICHH}"), [], ", line 2, records: ${WHICHH} is not declared under variables; did "),
+        (LISTED.replace("${WHICH}", "${WHICHH}"), [], ", line 2, records: ${WHICHH} is not declared under variables; "),
         (LISTED.replace("${WHICH}", "${}"), [], ", line 2, records: ${} is not declared under variables; "),
-        (LISTED.replace("[WHICH]", "WHICH"), [], ", line 14, variables: 'WHICH' must be a list of names, or a mapping "),
+        (LISTED.replace("[WHICH]", "WHICH"), [], ", line 14, variables: 'WHICH' must be a list of names, or a map"),
         (LISTED.replace("[WHICH]", "[1x]"), [], ", line 14, variables: '1x' is no name; use letters, digits and _"),
         (LISTED.replace("[WHICH]", "{WHICH: x}"), [], ", line 14, variables.WHICH: 'x' must be a mapping such as {def"),
-        (LISTED.replace("[WHICH]", "{WHICH: {defalt: x}}"), [], ", line 14, variables.WHICH: a mapping must be a mapping"),
-        (LISTED.replace("[WHICH]", "{WHICH: {default: [x]}}"), [], ", line 14, variables.WHICH.default: a list is given "),
+        (LISTED.replace("[WHICH]", "{WHICH: {defalt: x}}"), [], ", line 14, variables.WHICH: a mapping must be a m"),
+        (LISTED.replace("[WHICH]", "{WHICH: {default: [x]}}"), [], ", line 14, variables.WHICH.default: a list is giv"),
     ],
 )  # fmt: skip
 def test_mistakes_name_the_place(folder, text, changes, message):

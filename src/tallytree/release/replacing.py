@@ -14,7 +14,7 @@ from tallytree.release.files import flush
 from tallytree.release.manifest import MANIFEST
 
 
-def replace_release(release: Release, folder: str | os.PathLike[str]) -> Path:
+def replace_release(release: Release, folder: str | os.PathLike[str], *, csv: bool = False) -> Path:
     """Save a release in the place of an earlier one.
 
     It is written to a sibling folder first; then the earlier folder is renamed away, the new one takes its name, and
@@ -25,6 +25,7 @@ def replace_release(release: Release, folder: str | os.PathLike[str]) -> Path:
     Args:
         release: what to save; its tables may be read from the folder itself.
         folder: a saved release.
+        csv: write every published table as CSV too, also where there was none.
 
     Returns:
         The folder's path.
@@ -39,7 +40,7 @@ def replace_release(release: Release, folder: str | os.PathLike[str]) -> Path:
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
     earlier = aside.with_suffix(".earlier")
     try:
-        made = release.save(aside / target.name, csv=any(name.endswith(".csv") for name in own))
+        made = release.save(aside / target.name, csv=csv or any(name.endswith(".csv") for name in own))
         _keep_others(target, made, own)
         made.chmod(target.stat().st_mode)
         try:

@@ -44,8 +44,14 @@ def show_errors(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")],
     replicates: Annotated[
-        int, typer.Option("--replicates", metavar="NUMBER", help="The number of replicates of the bootstrap.")
-    ] = 50,
+        int | None,
+        typer.Option(
+            "--replicates",
+            metavar="NUMBER",
+            help="The number of replicates of the bootstrap. If absent: none where the release has the errors of its "
+            "own fit, else 50.",
+        ),
+    ] = None,
     alpha: Annotated[
         float, typer.Option("--alpha", metavar="NUMBER", help="The share of intervals that may miss the true number.")
     ] = 0.1,
@@ -55,26 +61,36 @@ def show_errors(
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="NUMBER", help="Makes the replicates reproducible, for tests.")
     ] = None,
+    csv: CsvOption = False,
 ) -> None:
     """Add the error of every number to a release; spends nothing.
 
-    A parametric bootstrap measures and reconciles the published numbers again, with fresh noise. The tables in DIR get
-    the columns std_dev, ci_lower and ci_upper.
+    The tables in DIR get the columns std_dev, ci_lower and ci_upper. Counts by LeastSquares have the errors of their
+    own fit. Other errors come from a parametric bootstrap: the published numbers are measured and reconciled again,
+    with fresh noise.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.cli.rendering.level_errors import show_errors_of_levels
-        from tallytree.postprocess.replicate_errors import replicate_errors
-        from tallytree.release import refuse_existing, require_writable
+        from tallytree.postprocess.fitted_errors import METHOD, fitted_errors, has_fitted_errors
+        from tallytree.postprocess.replicate_errors import DEFAULT_REPLICATES, replicate_errors
+        from tallytree.release import Release, refuse_existing, require_writable
         from tallytree.release.replacing import replace_release
 
         if out is not None:
             require_writable(refuse_existing(out))
-        made = replicate_errors(folder, replicates, alpha=alpha, seed=seed, progress=logs.show_bar())
-        if out is None:
-            replace_release(made, folder)
+        release = Release.load(folder)
+        if not replicates and has_fitted_errors(release):
+            made = fitted_errors(release, alpha=alpha)
         else:
-            made.save(out)
+            rounds = DEFAULT_REPLICATES if replicates is None else replicates
+            made = replicate_errors(release, rounds, alpha=alpha, seed=seed, progress=logs.show_bar())
+        if out is None:
+            replace_release(made, folder, csv=csv)
+        else:
+            made.save(out, csv=csv)
         console = open_console()
         show_errors_of_levels(console, made)
+        if made.statement["errors"]["method"] == METHOD:
+            show_line(console, "These errors are those of the release's own fit; --replicates 50 estimates others.")
         show_line(console, made.statement["errors"]["covers"])
         show_line(console, f"Nothing was spent. Release: {folder if out is None else out}")
