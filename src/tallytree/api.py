@@ -7,8 +7,9 @@ or the audit needs them too, in `tallytree.terms`. `takes` makes the signatures 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tallytree.pipeline import (
     ContributionsArguments,
@@ -24,7 +25,11 @@ from tallytree.pipeline import (
 from tallytree.pipeline.arguments import SharedArguments
 from tallytree.pipeline.release_keys import make_secret
 from tallytree.pipeline.signature import takes
+from tallytree.progress import run_progress
 from tallytree.release import Release
+from tallytree.stages import stage
+
+A = TypeVar("A", bound=SharedArguments)
 
 
 @takes(CountsArguments, shared=SharedArguments)
@@ -54,7 +59,7 @@ def release_counts(arguments: CountsArguments) -> Release:
         >>> release.table("all")["count"].to_pylist()
         [1000]
     """
-    return _released(plan_counts(arguments))
+    return _released(plan_counts, arguments)
 
 
 @takes(FlowsArguments, shared=SharedArguments)
@@ -75,7 +80,7 @@ def release_flows(arguments: FlowsArguments) -> Release:
         BudgetExceeded: more than the budget, or than the ledger has left, would be spent; nothing was drawn.
         OSError: the ledger is locked or cannot be written; nothing was drawn.
     """
-    return _released(plan_flows(arguments))
+    return _released(plan_flows, arguments)
 
 
 @takes(SizesArguments, shared=SharedArguments)
@@ -98,7 +103,7 @@ def release_group_sizes(arguments: SizesArguments) -> Release:
         BudgetExceeded: more than the budget, or than the ledger has left, would be spent; nothing was drawn.
         OSError: the ledger is locked or cannot be written; nothing was drawn.
     """
-    return _released(plan_group_sizes(arguments))
+    return _released(plan_group_sizes, arguments)
 
 
 @takes(ContributionsArguments, shared=SharedArguments)
@@ -122,10 +127,17 @@ def release_contributions(arguments: ContributionsArguments) -> Release:
         BudgetExceeded: more than the ledger has left would be spent; nothing was drawn.
         OSError: the ledger is locked or cannot be written; nothing was drawn.
     """
-    return _released(plan_contributions(arguments))
+    return _released(plan_contributions, arguments)
 
 
-def _released(planned: Planned[Any, Any]) -> Release:
+def _released(plan: Callable[[A], Planned[Any, Any]], arguments: A) -> Release:
+    with run_progress(arguments.progress):
+        with stage("plan", dataset=arguments.dataset):
+            planned = plan(arguments)
+        return _ran(planned)
+
+
+def _ran(planned: Planned[Any, Any]) -> Release:
     release = planned.run()
     planned.finish()
     return release

@@ -7,8 +7,8 @@ from tallytree.audit import auditing
 from tallytree.audit import library as library_of_audits
 from tallytree.cli.app import app
 from tallytree.measurements import Noise
-from tallytree.pipeline.progress import audit_progress
 from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.progress import audit_progress
 
 
 class HalfScale(KeyedNoise):
@@ -69,7 +69,7 @@ def test_the_stated_loss_can_be_chosen():
 )
 def test_mistakes_are_one_line(arguments, message):
     result = run(*arguments)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr.startswith(message)
     assert result.stderr.count("\n") == 1
 

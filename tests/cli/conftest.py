@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tallytree.cli import app
+from tallytree.cli.failures import ExitCode
 
 
 @pytest.fixture(scope="session")
@@ -30,11 +31,11 @@ def output(run):
 
 @pytest.fixture(scope="session")
 def refusal(run):
-    """Runs a command that must fail; gives the one line on standard error without `error: `."""
+    """Runs a command that must fail with an exit code; gives the one line on standard error without `error: `."""
 
-    def failing(*arguments):
+    def failing(*arguments, code=ExitCode.INPUT):
         result = run(*arguments)
-        assert (result.exit_code, result.stdout) == (1, ""), result.output
+        assert (result.exit_code, result.stdout) == (code, ""), result.output
         assert result.stderr.startswith("error: ")
         assert result.stderr.count("\n") == 1
         return result.stderr.removeprefix("error: ").rstrip("\n")

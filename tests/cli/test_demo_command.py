@@ -9,6 +9,7 @@ from rich.console import Console
 
 import tallytree as tt
 from tallytree.cli.demo import make as demo
+from tallytree.cli.failures import ExitCode
 from tallytree.spec import load_spec
 
 FILES = {".tallytree-demo", "data", "households.yaml", "commutes.yaml", "households-release", "commutes-release"}
@@ -183,7 +184,7 @@ def test_what_is_not_an_untouched_demo_is_never_replaced(tmp_path, run, quick, m
     make(tmp_path / "demo", run)
     before = contents(tmp_path)
     result = run("demo", "--out", tmp_path / "demo")
-    assert result.exit_code == 1
+    assert result.exit_code == ExitCode.EXISTS
     assert result.stderr.startswith(f"error: {tmp_path / 'demo'}: ")
     assert reason in result.stderr
     assert "choose another folder with --out, or move it away" in result.stderr
@@ -220,6 +221,6 @@ def test_an_interruption_while_the_folders_change_places_puts_the_old_one_back(t
 
 def test_a_demo_that_appears_meanwhile_is_not_replaced(tmp_path, run, quick, monkeypatch):
     monkeypatch.setattr(demo, "commute_errors", lambda *arguments: a_folder(tmp_path / "demo", run))
-    assert run("demo", "--out", tmp_path / "demo").exit_code == 1
+    assert run("demo", "--out", tmp_path / "demo").exit_code == ExitCode.EXISTS
     assert [path.name for path in tmp_path.iterdir()] == ["demo"]
     assert not any((tmp_path / "demo").iterdir())

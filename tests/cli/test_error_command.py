@@ -9,6 +9,7 @@ import pytest
 
 import tallytree as tt
 from helpers.manifests import rewrite
+from tallytree.cli.failures import ExitCode
 from tallytree.release import replacing
 from tallytree.release.intervals import COVERS
 from tallytree.release.replacing import replace_release
@@ -108,9 +109,9 @@ def test_what_cannot_be_used_is_refused_in_one_line(folder, refusal):
     assert "is not a complete release" in refusal("error", "empty")
     assert refusal("error", "out", "--replicates", "1").startswith("replicates: 1 are too few")
     assert refusal("error", "out", "--alpha", "1.5").startswith("alpha: 1.5 must lie strictly between 0 and 1")
-    assert "exists" in refusal("error", "out", "--out", "empty")
+    assert "exists" in refusal("error", "out", "--out", "empty", code=ExitCode.EXISTS)
     rewrite(folder / "out", lambda manifest: manifest["statement"]["mechanism"].update(name="Magic"))
-    assert refusal("error", "out").startswith("release: its mechanism is 'Magic'")
+    assert refusal("error", "out", "--replicates", "10").startswith("release: its mechanism is 'Magic'")
     assert contents(folder).keys() == before.keys()
 
 
@@ -149,3 +150,49 @@ def test_a_link_to_a_release_stays_a_link(folder, run):
     assert run("error", "latest", "--replicates", "10").exit_code == 0
     assert (folder / "latest").is_symlink()
     assert "errors" in tt.Release.load("latest").statement
+
+
+@pytest.mark.parametrize("arguments", [[], ["--replicates", "0"]], ids=["absent", "zero"])
+def test_without_replicates_the_errors_of_the_fit_stay(folder, run, arguments):
+    first = tt.Release.load("out")
+    before = {level: first.table(level, alpha=0.2) for level in first.levels}
+    result = run("error", "out", "--alpha", "0.2", *arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "These errors are those of the release's own fit" in result.stdout
+    made = tt.Release.load("out")
+    errors = made.statement["errors"]
+    assert (errors["method"], errors["replicates"], errors["alpha"]) == ("fit", None, 0.2)
+    for level, table in before.items():
+        assert made.table(level).equals(table)
+        assert made.table(level, alpha=0.1).equals(first.table(level, alpha=0.1))
+
+
+def test_replicates_replace_them_where_they_are_asked_for(folder, run):
+    own = tt.Release.load("out").table("town")["std_dev"]
+    assert run("error", "out").exit_code == 0
+    assert run("error", "out", "--replicates", "10", "--seed", "1").exit_code == 0
+    made = tt.Release.load("out")
+    assert made.statement["errors"]["method"] == "replicates"
+    assert not made.table("town")["std_dev"].equals(own)
+    assert run("error", "out", "--alpha", "0.2").exit_code == 0  # what replicates replaced is gone
+    assert tt.Release.load("out").statement["errors"]["replicates"] == 50
+
+
+def test_a_release_without_errors_of_its_own_gets_replicates(folder, run, refusal):
+    tree = tt.Hierarchy.from_table(TOWNS, ["state", "town"])
+    budget, top_down = tt.Budget(epsilon=1), tt.counts.TopDown()
+    tt.release_counts(TOWNS, tree, budget, neighboring="add_remove", mechanism=top_down).save("other")
+    assert refusal("error", "other", "--replicates", "0").startswith("replicates: 0 are too few")
+    assert run("error", "other").exit_code == 0
+    assert tt.Release.load("other").statement["errors"]["replicates"] == 50
+
+
+def test_csv_is_written_where_it_is_asked_for(folder, run):
+    tt.Release.load("out").save("plain")
+    assert run("error", "plain", "--csv").exit_code == 0
+    assert run("error", "plain", "--csv", "--out", "copy").exit_code == 0
+    for place in ("plain", "copy"):
+        heading = (folder / place / "tables/town.csv").read_text().splitlines()[0]
+        assert heading == '"state","town","count","std_dev","ci_lower","ci_upper"'
+    assert run("error", "copy", "--out", "without").exit_code == 0
+    assert not list((folder / "without").rglob("*.csv"))

@@ -16,6 +16,7 @@ import pytest
 import tallytree as tt
 from helpers.ledger_entries import posting, pure
 from tallytree.accounting.spending import Approval
+from tallytree.cli.failures import ExitCode
 from tallytree.ledger import Ledger
 from tallytree.release import Release
 
@@ -48,7 +49,7 @@ def test_releases_are_recorded_until_the_limit_is_reached(folder, output, refusa
         (2, "2 releases spent epsilon 1"),
     ):
         assert f"ledger.db: people: {left}" in output("release", "counts.yaml", "--out", f"out{number}", *HERE)
-    assert refusal("release", "counts.yaml", "--out", "out3", *HERE) == (
+    assert refusal("release", "counts.yaml", "--out", "out3", *HERE, code=ExitCode.BUDGET) == (
         "budget: epsilon 0.5 is more than the epsilon 0.2 that is left of the limit of the data set 'people', "
         "epsilon 1.2; grant less, or raise the limit with `tallytree limit`"
     )
@@ -180,7 +181,8 @@ def test_check_shows_the_room_and_records_nothing(folder, output, refusal):
     assert "people: 0 releases spent epsilon 0; no limit is set" in output("check", "counts.yaml", *HERE)
     assert not (folder / "ledger.db").exists()
     output("limit", "ledger.db", "people", "--epsilon", "0.4", "--neighboring", "add_remove")
-    assert refusal("check", "counts.yaml", *HERE).startswith("budget: epsilon 0.5 is more than the epsilon 0.4 ")
+    message = refusal("check", "counts.yaml", *HERE, code=ExitCode.BUDGET)
+    assert message.startswith("budget: epsilon 0.5 is more than the epsilon 0.4 ")
     output("limit", "ledger.db", "people", "--epsilon", "0.6", "--reason", "a second release")
     assert "of epsilon 0.6; epsilon 0.6 is left.\n" in output("check", "counts.yaml", *HERE)
     assert Ledger("ledger.db").entries() == ()
@@ -230,7 +232,7 @@ def test_a_mistake_is_one_line(folder, refusal, arguments, message):
 def test_a_seeded_spec_is_refused(folder, run):
     (folder / "counts.yaml").write_text(SPEC + "seed: 1\n")
     result = run("release", "counts.yaml", "--out", "out", *HERE)
-    assert result.exit_code == 1
+    assert result.exit_code == ExitCode.INPUT
     assert (
         "error: counts.yaml, line 6, seed: 1 makes a release that is not private, so no ledger takes it"
         in result.stderr
@@ -254,7 +256,7 @@ def test_a_release_that_cannot_be_saved_stays_started_and_spent(folder, output, 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("tallytree.release.release.sha256", fail)
-    refusal("release", "counts.yaml", "--out", "out", *HERE)
+    refusal("release", "counts.yaml", "--out", "out", *HERE, code=ExitCode.SYSTEM)
     (entry,) = Ledger("ledger.db").entries()
     assert entry.state == "started"
     assert Ledger("ledger.db").spent("people") == {"epsilon": entry.loss.epsilon}
@@ -286,13 +288,14 @@ def test_a_release_that_is_killed_while_it_is_saved_counts_as_spent(folder, outp
         os.kill(process.pid, signal.SIGKILL)
     assert not (folder / "out").exists()
     assert output("ledger", "ledger.db").count("started") == 1
-    assert refusal("release", "counts.yaml", "--out", "out", *HERE).startswith("budget: epsilon 0.5 is more than the ")
+    message = refusal("release", "counts.yaml", "--out", "out", *HERE, code=ExitCode.BUDGET)
+    assert message.startswith("budget: epsilon 0.5 is more than the ")
 
 
 def test_two_releases_at_once_cannot_both_pass(folder, output):
     output("limit", "ledger.db", "people", "--epsilon", "0.9", "--neighboring", "add_remove")
     both = [start("release", "counts.yaml", "--out", f"out{i}", *HERE) for i in range(2)]
     ends = [(process.communicate(timeout=120), process.returncode) for process in both]
-    assert sorted(code for _, code in ends) == [0, 1], ends
+    assert sorted(code for _, code in ends) == [0, ExitCode.BUDGET], ends
     assert [(folder / f"out{i}").exists() for i in range(2)] == [code == 0 for _, code in ends]
     assert len(Ledger("ledger.db").entries()) == 1

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from tallytree.cli.failures import ExitCode
 from tallytree.ledger import Ledger
 from tallytree.release import Release
 
@@ -87,7 +88,9 @@ def test_mistakes_are_one_line_and_leave_nothing(folder, refusal):
     before = sorted(folder.iterdir())
     assert re.fullmatch(r"folder: '.*nowhere' does not exist, or is no folder; give the folder of a saved release",
                         refusal("reconcile", "nowhere", "joint.yaml", "--out", "again"))  # fmt: skip
-    assert refusal("reconcile", "out", "joint.yaml", "--out", "areas.parquet").startswith("folder: ")
+    assert refusal("reconcile", "out", "joint.yaml", "--out", "areas.parquet", code=ExitCode.EXISTS).startswith(
+        "folder: "
+    )
     (folder / "joint.yaml").write_text(SPEC + "mechanism: {name: Chain}\n")
     assert refusal("reconcile", "out", "joint.yaml", "--out", "again").startswith(
         "joint.yaml, line 9, mechanism: Chain(calibration='valid') wants 'chain_tail_counts' measured at 'all', but "

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from tallytree.cli.failures import ExitCode
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise, OpenDPNoise
 from tallytree.release import Release
@@ -158,7 +159,7 @@ def test_a_seeded_release_says_not_private(folder, run):
 def test_an_existing_place_is_refused_before_anything_is_drawn(folder, refusal, nothing_drawn, place):
     (folder / "there").mkdir()
     (folder / "dangling").symlink_to(folder / "nowhere")
-    message = refusal("release", "counts.yaml", "--out", place)
+    message = refusal("release", "counts.yaml", "--out", place, code=ExitCode.EXISTS)
     assert message == (
         f"folder: '{folder / place}' exists; a release never overwrites, so choose another or move it away"
     )
@@ -186,7 +187,11 @@ def test_folders_above_the_release_are_made(folder, run):
 @pytest.mark.parametrize(
     ("stop", "code", "said"),
     [
-        (OSError(errno.ENOSPC, "No space left on device"), 1, "error: [Errno 28] No space left on device\n"),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            ExitCode.SYSTEM,
+            "error: [Errno 28] No space left on device\n",
+        ),
         (KeyboardInterrupt(), 130, "interrupted\n"),
     ],
     ids=["disk full", "ctrl-c"],
@@ -288,7 +293,8 @@ def test_spending_too_much_is_one_line(folder, refusal, monkeypatch):
         raise tt.BudgetExceeded("budget: the levels would spend 2 of 1")
 
     monkeypatch.setattr(tt.engines.Local, "count_records", refuse)
-    assert refusal("release", "counts.yaml", "--out", "out") == "budget: the levels would spend 2 of 1"
+    message = refusal("release", "counts.yaml", "--out", "out", code=ExitCode.BUDGET)
+    assert message == "budget: the levels would spend 2 of 1"
 
 
 @pytest.mark.parametrize(
@@ -308,7 +314,7 @@ def test_of_an_unexpected_error_only_the_type_is_shown(folder, refusal, monkeypa
         raise error
 
     monkeypatch.setattr(tt.engines.Local, "count_records", fail)
-    message = refusal("release", "counts.yaml", "--out", "out")
+    message = refusal("release", "counts.yaml", "--out", "out", code=ExitCode.INTERNAL)
     assert message.startswith(f"{type(error).__name__}, which was not expected; ")
     assert "--debug" in message
     assert CANARY not in message

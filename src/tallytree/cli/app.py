@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
+from tallytree.cli import logs
 from tallytree.cli.commands.audit_command import audit
 from tallytree.cli.commands.contributions_command import contributions
 from tallytree.cli.commands.demo_command import demo
@@ -51,16 +53,23 @@ def _global_options(
 
 
 # In the order of the help.
-app.command()(release)
-app.command()(check)
-app.command()(reconcile)
-app.command("error")(show_errors)
-app.command()(contributions)
-app.add_typer(ledger_commands, name="ledger")
-app.command()(limit)
-app.add_typer(secret, name="secret")
-app.command()(demo)
-app.command()(audit)
+COMMANDS: dict[str, Callable[..., None]] = {
+    "release": release,
+    "check": check,
+    "reconcile": reconcile,
+    "error": show_errors,
+    "contributions": contributions,
+    "limit": limit,
+    "demo": demo,
+    "audit": audit,
+}
+GROUPS = {"ledger": ledger_commands, "secret": secret}
+for _name, _command in COMMANDS.items():
+    app.command(_name)(logs.with_log_options(_command))
+for _name, _group in GROUPS.items():
+    for _info in _group.registered_commands:
+        _info.callback = logs.with_log_options(_info.callback) if _info.callback is not None else None
+    app.add_typer(_group, name=_name)
 
 
 @ends_on_signals
@@ -79,4 +88,4 @@ def main() -> None:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Show a warning of the library as one line, without its place in the code."""
-    print(f"warning: {message}", file=sys.stderr)  # noqa: T201
+    logs.warning(str(message))

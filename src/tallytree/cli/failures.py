@@ -1,17 +1,42 @@
-"""How a command fails: one line `error: …` on standard error, and exit code 1."""
+"""How a command fails: one line on standard error, and an exit code that says what kind of failure it is."""
 
 from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 
 import typer
+
+from tallytree.cli import logs
+from tallytree.cli.logs import in_one_line
+
+__all__ = ["ExitCode", "errors_in_one_line", "exit_code", "in_one_line"]
+
+
+class ExitCode(IntEnum):
+    """What the exit code of a command means; `docs/operations.md` says what to do about each."""
+
+    DONE = 0
+    INTERNAL = 1
+    """Something unexpected: a defect of tallytree or of a library. Of `audit` also: a mechanism lost more."""
+    INPUT = 2
+    """The command line, the spec, or a table is wrong; it fails again until that is corrected."""
+    BUDGET = 3
+    """More would be spent than the budget, or the limit in the ledger, allows."""
+    EXISTS = 4
+    """What is to be made exists."""
+    SYSTEM = 5
+    """The machine: memory, the disk, permissions, a ledger that is locked, a package that is missing."""
+
+
+INTERRUPTED = 130
 
 
 @contextmanager
 def errors_in_one_line(*, debug: bool) -> Iterator[None]:
-    """Turn exceptions into one line on standard error and an exit code: 1, or 130 after an interruption.
+    """Turn exceptions into one line on standard error and an exit code: see `ExitCode`, or 130 after an interruption.
 
     The message of an error that the library raises on purpose is shown. Of any other error only the type is shown,
     since its message may quote a record.
@@ -22,15 +47,16 @@ def errors_in_one_line(*, debug: bool) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as interruption:
-        typer.echo(f"interrupted{_notes(interruption)}", err=True)
-        raise typer.Exit(130) from None
+        logs.note(f"interrupted{_notes(interruption)}", event="interrupted", exit_code=INTERRUPTED)
+        raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         raise  # the reader of our output has closed it; typer exits quietly
     except Exception as error:  # noqa: BLE001 (every error becomes one line)
         if debug:
             typer.echo(traceback.format_exc(), err=True, nl=False)
-        typer.secho(f"error: {in_one_line(_message(error))}{_notes(error)}", fg=typer.colors.RED, err=True)
-        raise typer.Exit(1) from None
+        code = exit_code(error)
+        logs.error(in_one_line(_message(error)) + _notes(error), exit_code=code)
+        raise typer.Exit(code) from None
 
 
 def _notes(error: BaseException) -> str:
@@ -41,21 +67,38 @@ def _notes(error: BaseException) -> str:
     return "".join(f"; {in_one_line(note)}" for note in notes)
 
 
-def in_one_line(message: str) -> str:
-    """The message with line breaks and other control characters escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
+def exit_code(error: Exception) -> ExitCode:
+    """What kind of failure an error is."""
+    from tallytree.errors import BudgetExceeded, SpecError
+
+    if isinstance(error, BudgetExceeded):
+        return ExitCode.BUDGET
+    if isinstance(error, FileExistsError):
+        return ExitCode.EXISTS
+    # Of OSErrors, those about a path that the user gave wrongly. Each is raised before anything is spent.
+    if isinstance(error, SpecError | FileNotFoundError | NotADirectoryError | IsADirectoryError):
+        return ExitCode.INPUT
+    if isinstance(error, OSError | MemoryError | ImportError):
+        return ExitCode.SYSTEM
+    return ExitCode.INPUT if _is_on_purpose(error) else ExitCode.INTERNAL
+
+
+def _is_on_purpose(error: Exception) -> bool:
+    """Whether the library raised the error itself; subclasses are excluded, since other libraries raise them."""
+    from tallytree.errors import ARGUMENT
+
+    return type(error) in (ValueError, TypeError, MemoryError) and ARGUMENT.match(str(error)) is not None
 
 
 def _message(error: Exception) -> str:
     """What may be shown of an error: the message where the library raised it on purpose, else the type."""
-    from tallytree.errors import ARGUMENT, BudgetExceeded, SpecError
+    from tallytree.errors import BudgetExceeded, SpecError
 
     if isinstance(error, SpecError | BudgetExceeded | ImportError):
         return str(error)
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-    # Subclasses of these are excluded: other libraries raise them.
-    if type(error) in (ValueError, TypeError, MemoryError) and ARGUMENT.match(str(error)):
+    if _is_on_purpose(error):
         return str(error)
     return (
         f"{type(error).__name__}, which was not expected; its message is withheld because it may quote a record. "

@@ -53,6 +53,10 @@ TicketOption = Annotated[
     str | None, typer.Option(metavar="TEXT", help="For the ledger: a reference, such as a ticket.")
 ]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Write every table as CSV too.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A key of the spec, such as budget.epsilon=0.5, in its place."),
+]
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger, a file; docs/ledger.md explains it.")]
 LedgerOption = Annotated[
     Path | None,

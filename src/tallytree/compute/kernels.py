@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import event
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +43,24 @@ def kernel(function: Function) -> Function:
         return cast(Function, numba.njit(nogil=True)(function))  # an unknown version of numba
     index._source_stamp = sources_digest()
     return cast(Function, compiled)
+
+
+@contextmanager
+def compilations(on_begin: Callable[[str], None], on_end: Callable[[str], None]) -> Iterator[None]:
+    """Call back with a kernel's name when numba begins and ends to compile it during the block; not when it is cached.
+
+    Kernels that a kernel calls are compiled inside it, and called back for too. The events are numba's own.
+    """
+
+    class Compilations(event.Listener):  # type: ignore[misc]
+        def on_start(self, found: Any) -> None:
+            on_begin(found.data["dispatcher"].py_func.__name__)
+
+        def on_end(self, found: Any) -> None:
+            on_end(found.data["dispatcher"].py_func.__name__)
+
+    with event.install_listener("numba:compile", Compilations()):
+        yield
 
 
 @cache

@@ -12,7 +12,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,14 +26,15 @@ from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.ledger import Account
 from tallytree.measurements import Measurement, Statistic
 from tallytree.pipeline.arguments import SharedArguments
-from tallytree.pipeline.progress import level_progress
 from tallytree.pipeline.release_keys import keyed_digest, noise_key, plan_digest, unrecorded_id
 from tallytree.private.core_dumps import core_dumps_disabled
 from tallytree.private.engines import Engine
 from tallytree.private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.product import Product
+from tallytree.progress import level_progress
 from tallytree.release import LevelTable, Release
 from tallytree.release.measured_table import measurement_tables
+from tallytree.stages import stage
 from tallytree.terms import Terms
 
 M = TypeVar("M")
@@ -149,16 +150,23 @@ class Planned(ABC, Generic[T, M]):
             raise BudgetExceeded("budget: the release was changed after its noise was planned; plan it anew")
         spec, statement = self.spec(), self.statement()
         asked = canonical(spec, statement)
-        self._check_room()
-        true = self.tabulate()
         with self.telling_what_is_spent(), level_progress(self.options.progress, self.plan.levels) as on_measure:
-            source, release_id = paid_noise(self, asked, true.digest())
-            made = self.reconcile(true, source, on_measure)
+            self._check_room()
+            with self.stage("tabulate"):
+                true = self.tabulate()
+            with self.stage("record"):
+                source, release_id = paid_noise(self, asked, true.digest())
+            with self.stage("reconcile"):
+                made = self.reconcile(true, source, on_measure)
             statement |= made.about
             for key, facts in made.beside.items():
                 statement[key] |= facts
             statement["release"] = {"id": release_id, "run": self.options.run, "plan": self.plan_digest}
             return self.as_release(statement, spec | self.table_names(), made)
+
+    def stage(self, name: str) -> AbstractContextManager[None]:
+        """A stage of this run in the log; see `tallytree.stages`."""
+        return stage(name, dataset=self.dataset, run=self.options.run)
 
     def as_release(self, statement: Mapping[str, Any], spec: Mapping[str, Any], made: Reconciled) -> Release:
         """The release of what was made."""

@@ -18,7 +18,6 @@ from tallytree.compute.arrays import IntArray
 from tallytree.counts import CountsMechanism
 from tallytree.hierarchy import Hierarchy, Tree
 from tallytree.measurements import Noise, Statistic
-from tallytree.pipeline.progress import step_progress
 from tallytree.postprocess.bootstrap import CountReplicates, SizeReplicates, StatedPlan, fresh_sources
 from tallytree.postprocess.published_values import (
     PublishedLevel,
@@ -31,18 +30,22 @@ from tallytree.postprocess.reconcile_sizes import published_range
 from tallytree.postprocess.recorded_measurements import FRESH_COPY, recorded_noise
 from tallytree.postprocess.squared_errors import SquaredErrors
 from tallytree.product import Product
+from tallytree.progress import step_progress
 from tallytree.release import LevelTable, Release
 from tallytree.release.intervals import COVERS, MIN_REPLICATES, LevelErrors, checked_alpha, interval
 from tallytree.release.statement import TABLES_MADE_BY, TOTAL_IS_PUBLIC, versions
 from tallytree.sizes import ReleasedSizes, SizesDomain, SizesMechanism
+from tallytree.stages import stage
 from tallytree.validate import integer
+
+DEFAULT_REPLICATES = 50
 
 STATISTICS = ("counts", "flows", "group_sizes")
 
 
 def replicate_errors(
     release: Release | str | os.PathLike[str],
-    replicates: int = 50,
+    replicates: int = DEFAULT_REPLICATES,
     *,
     alpha: float = 0.1,
     hierarchy: Hierarchy | Product | None = None,
@@ -106,10 +109,8 @@ def replicate_errors(
         stated.append(facts)
         if plan.thresholds and name not in plan.thresholds:
             continue  # nothing that was published shows what its sums miss
-        of_level, std_dev = LevelErrors(rounds, floors[depth]), errors[depth].std_dev
-        lower, upper = interval(published[depth].numbers, std_dev, level_alpha, of_level)
-        columns = pa.table({"std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
-        tables[name] = TableWithErrors(tables[name], columns)
+        of_level = LevelErrors(rounds, floors[depth])
+        tables[name] = _with_errors(tables[name], published[depth], errors[depth], level_alpha, of_level)
         facts["upward_std_dev"] = of_level.upward_std_dev
         if not zeros_are_listed:
             unlisted = errors[depth].largest_unlisted(level_alpha)
@@ -142,12 +143,21 @@ def _squared_errors(
     else:
         replicated, keys = _of_counts(release, tree, plan, published)
     errors = [SquaredErrors(cells, replicated.truth_at(depth, cells)) for depth, cells in enumerate(keys)]
-    with step_progress(progress, rounds, "replicates") as done:
+    with stage("replicate"), step_progress(progress, rounds, "replicates") as done:
         for levels in replicated.run(fresh_sources(rounds, seed)):
             for level, (cells, numbers) in zip(errors, levels, strict=True):
                 level.add(cells, numbers)
             done()
     return errors
+
+
+def _with_errors(
+    table: LevelTable, published: PublishedLevel, errors: SquaredErrors, alpha: float, of_level: LevelErrors
+) -> LevelTable:
+    """A published table with the standard deviation and the interval of each number."""
+    std_dev = errors.std_dev
+    lower, upper = interval(published.numbers, std_dev, alpha, of_level)
+    return TableWithErrors(table, pa.table({"std_dev": std_dev, "ci_lower": lower, "ci_upper": upper}))
 
 
 def _checked_replicates(replicates: int) -> int:

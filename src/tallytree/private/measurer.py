@@ -10,6 +10,7 @@ from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
+from tallytree import stages
 from tallytree.compute.arrays import IntArray
 from tallytree.errors import BudgetExceeded
 from tallytree.measurements import Measurement, Noise, Statistic
@@ -112,6 +113,7 @@ class Measurer:
         """
         return tuple(self._taken)
 
+    @stages.part("measure")
     def measure(
         self, level: str, nodes: IntArray, statistic: Statistic, cells: tuple[int, int] | None = None
     ) -> Measurement:
@@ -153,6 +155,7 @@ class Measurer:
             self._parts[level] = (int(nodes[0]), part[1])
         return measurement
 
+    @stages.part("measure")
     def measure_stable(self, level: str) -> Measurement:
         """The nodes of `level` whose noisy count passed the threshold, with that count; the same at every call.
 

@@ -42,6 +42,7 @@ from tallytree.release.leftovers import how_to_put_back, warn_of_leftovers
 from tallytree.release.level_tables import FileTable, LevelTable, NodeTable, read_all
 from tallytree.release.manifest import FORMAT_VERSION, MANIFEST, file_stem, manifest_text, read_manifest, table_name
 from tallytree.release.stored_tree import StoredTree, described_tree
+from tallytree.stages import stage
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -153,7 +154,9 @@ class Release:
         require_writable(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         warn_of_leftovers(target)
-        with building_folder(target) as building:
+        release = self.statement.get("release") or {}
+        dataset = (self.statement.get("ledger") or {}).get("dataset")
+        with stage("save", dataset=dataset, run=release.get("run")), building_folder(target) as building:
             self._write(building, csv=csv)
             building.chmod(0o755)
             refuse_existing(target)

@@ -15,7 +15,7 @@ from tallytree.release.leftovers import warn_of_leftovers
 from tallytree.release.manifest import MANIFEST
 
 
-def replace_release(release: Release, folder: str | os.PathLike[str]) -> Path:
+def replace_release(release: Release, folder: str | os.PathLike[str], *, csv: bool = False) -> Path:
     """Save a release in the place of an earlier one.
 
     It is written to a sibling folder first, which then takes the place of the earlier one: see `replace_folder`. CSV
@@ -24,6 +24,7 @@ def replace_release(release: Release, folder: str | os.PathLike[str]) -> Path:
     Args:
         release: what to save; its tables may be read from the folder itself.
         folder: a saved release.
+        csv: write every published table as CSV too, also where there was none.
 
     Returns:
         The folder's path.
@@ -35,7 +36,7 @@ def replace_release(release: Release, folder: str | os.PathLike[str]) -> Path:
     own = _own_files(target)
     warn_of_leftovers(target)
     with building_folder(target) as aside:
-        made = release.save(aside / target.name, csv=any(name.endswith(".csv") for name in own))
+        made = release.save(aside / target.name, csv=csv or any(name.endswith(".csv") for name in own))
         replace_folder(made, target)
         shutil.rmtree(aside, ignore_errors=True)
     return target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
@@ -41,12 +41,16 @@ class Document:
     Attributes:
         name: the file's path as it was given.
         data: mappings, lists, strings and `Plain` scalars; keys without a value are left out.
-        lines: the line of every key and list item, those without a value included.
+        lines: the line of every key and list item, those without a value included; None where it is in no file.
+        given: by what a key was given that is not the file's, such as `--set`.
+        written: as they are written, the texts in which a variable has a value of the environment.
     """
 
     name: str
     data: Mapping[str, Any]
-    lines: Mapping[KeyPath, int]
+    lines: Mapping[KeyPath, int | None]
+    given: Mapping[KeyPath, str] = field(default_factory=dict)
+    written: Mapping[KeyPath, str] = field(default_factory=dict)
 
     def error(self, path: KeyPath, message: str) -> SpecError:
         """An error at a key; the line is that of the nearest enclosing key that is there."""
@@ -57,6 +61,8 @@ class Document:
         near = path
         while near and near not in self.lines:
             near = near[:-1]
+        if near in self.given:
+            return f"{self.name}, {self.given[near]} {'.'.join(map(str, path))}"
         return _place(self.name, self.lines[near] if near else None, path)
 
 
@@ -89,6 +95,27 @@ def read_document(path: str | os.PathLike[str]) -> Document:
         raise SpecError(f"{name}, line {_line(node)}: is {kind}; a spec is a mapping, with lines such as budget: ...")
     reader = _Reader(name)
     return Document(name, reader.value(node, ()), reader.lines)
+
+
+def read_scalar(text: str, place: str) -> str | Plain:
+    """One value, read as a value of a spec is.
+
+    Args:
+        text: YAML.
+        place: where it is written, for messages.
+
+    Raises:
+        SpecError: it is no single value, or not YAML.
+    """
+    try:
+        node = _compose(text)
+    except (yaml.YAMLError, RecursionError):
+        raise SpecError(f"{place}: the value is not valid YAML; put it in quotes") from None
+    if node is None:
+        return Plain("", "empty value")
+    if not isinstance(node, yaml.ScalarNode):
+        raise SpecError(f"{place}: a list or a mapping is given; give one value, or write it in the spec")
+    return _Reader(place).scalar(node, ())
 
 
 def _read_text(name: str) -> str:
@@ -146,7 +173,7 @@ class _Reader:
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
             return [self._entry(item, item, (*path, i)) for i, item in enumerate(node.value)]
-        return self._scalar(cast(yaml.ScalarNode, node), path)
+        return self.scalar(cast(yaml.ScalarNode, node), path)
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         data: dict[str, Any] = {}
@@ -173,12 +200,13 @@ class _Reader:
             raise self._error(
                 node, path, "<< is not supported; write the keys out, or use an alias for all of the mapping"
             )
-        key = self._scalar(node, path)
+        key = self.scalar(node, path)
         if isinstance(key, Plain):
             raise self._error(node, path, f"the key {key.where_text_is_wanted()}")
         return key
 
-    def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> str | Plain:
+    def scalar(self, node: yaml.ScalarNode, path: KeyPath) -> str | Plain:
+        """A single value, as it is written."""
         tag = node.tag.removeprefix("tag:yaml.org,2002:")
         if tag in _KINDS:
             return Plain(node.value, _KINDS[tag])

@@ -24,7 +24,7 @@ def explained(document: Document, statistic: str, errors: Sequence[ErrorDetails]
         path = error["loc"]
         rank = {"extra_forbidden": 0, "missing": 2}.get(error["type"], 1)
         message = _finding(document, statistic, error)
-        found.append((rank, document.lines.get(path, 0), str(document.error(path, message)), str(path[-1])))
+        found.append((rank, document.lines.get(path) or 0, str(document.error(path, message)), str(path[-1])))
     (_, _, first, _), *others = sorted(found)
     more = sum(not first.endswith(f"did you mean {key}?") for _, _, _, key in others)
     return SpecError(f"{first} (and {more} more)" if more else first)

@@ -54,6 +54,7 @@ from tallytree.spec.sections import (
     TreeSpec,
 )
 from tallytree.spec.wording import unknown
+from tallytree.stages import stage
 
 NOT_IN_A_SPEC = ("progress",)
 """Arguments that the command line decides."""
@@ -156,9 +157,10 @@ class Spec(Section):
             BudgetExceeded: more than the budget would be spent.
             OSError: a public table cannot be read.
         """
-        values = {key: self._value(key) for key in _keys(self.arguments_class)}
-        with naming_lines(self._document):
-            return type(self).plan_release(self.arguments_class(**values, progress=progress))
+        with stage("plan", dataset=self.dataset):
+            values = {key: self._value(key) for key in _keys(self.arguments_class)}
+            with naming_lines(self._document):
+                return type(self).plan_release(self.arguments_class(**values, progress=progress))
 
     def check(self) -> Planned[Any, Any]:
         """Plan the release, check the private tables' schemas and the ledger's room, reading no private row.
@@ -236,7 +238,8 @@ class Spec(Section):
         """Run what is planned, save it and note in the ledger that it is."""
         with naming_lines(self._document):
             release = planned.run()
-        named = {key: _public_name(getattr(self, key)) for key in self.tables}
+        written = self._document.written  # a value of the environment is not published
+        named = {key: _public_name(written.get((key,), getattr(self, key))) for key in self.tables}
         release = dataclasses.replace(release, spec={**release.spec, **named})
         with planned.telling_what_is_spent():
             output.save(release)

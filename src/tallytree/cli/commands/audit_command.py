@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
+from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.rendering.audits import show_audits
 from tallytree.cli.rendering.terminal import open_console
@@ -31,11 +31,11 @@ def audit(
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.audit.library import library_cases
-        from tallytree.pipeline.progress import audit_progress
+        from tallytree.progress import audit_progress
 
         cases = library_cases(epsilon, mechanism)
         results = []
-        with audit_progress(sys.stderr.isatty(), len(cases)) as begin:
+        with audit_progress(logs.show_bar(), len(cases)) as begin:
             for case in cases:
                 begin(case.name)
                 results.append(case.run(runs=runs))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
+from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.rendering.statements import show_terms, warn_of_seed
 from tallytree.cli.rendering.terminal import open_console, show_line
@@ -25,6 +25,7 @@ from tallytree.cli.shared_options import (
     SpecFile,
     TicketOption,
 )
+from tallytree.progress import run_progress
 
 
 def contributions(
@@ -79,13 +80,14 @@ def contributions(
             reason=reason,
             ticket=ticket,
         )
+        logs.about(dataset=loaded.dataset, run=loaded.run)
         warn_of_seed(loaded.seed)
         output = Output(out, if_exists, fallback_out, csv)
         if loaded.finished(output) is not None:
             show_line(open_console(), f"{out} holds the run {loaded.run!r}, finished. Nothing was done or spent.")
             return
-        progress = sys.stderr.isatty()
-        released = loaded.release_contributions(output, share=share, at_most=at_most, progress=progress)
+        with run_progress(logs.show_bar()):
+            released = loaded.release_contributions(output, share=share, at_most=at_most)
         console = open_console()
         show_contributions(console, released)
         show_terms(console, released.statement)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.rendering.terminal import open_console
 
@@ -26,4 +26,4 @@ def demo(
         from tallytree.cli.demo import make_demo
 
         console = open_console()
-        make_demo(out, console, progress=sys.stderr.isatty())
+        make_demo(out, console, progress=logs.show_bar())

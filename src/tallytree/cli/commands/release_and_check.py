@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
+from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.rendering.statements import (
+    note_invariants,
     published_rows,
-    show_invariants,
     show_levels,
     show_terms,
     warn_of_seed,
@@ -28,9 +28,11 @@ from tallytree.cli.shared_options import (
     ReleaseFolder,
     RunOption,
     SecretOption,
+    SetOption,
     SpecFile,
     TicketOption,
 )
+from tallytree.progress import run_progress
 
 
 def release(
@@ -47,6 +49,7 @@ def release(
     approved_by: ApprovedByOption = None,
     reason: ReasonOption = None,
     ticket: TicketOption = None,
+    changes: SetOption = None,
     csv: CsvOption = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Show no progress and no summary, only warnings and invariants.")
@@ -54,28 +57,29 @@ def release(
 ) -> None:
     """Release what SPEC.yaml describes; spends its budget."""
     with errors_in_one_line(debug=context.obj):
-        from tallytree.pipeline.output import Output
-        from tallytree.spec import load_spec
+        with run_progress(logs.show_bar(quiet=quiet)):
+            from tallytree.pipeline.output import Output
+            from tallytree.spec import load_spec
 
-        loaded = load_spec(spec).with_options(
-            ledger=ledger,
-            dataset=dataset,
-            run=run,
-            secret=secret,
-            on_changed=on_changed,
-            approved_by=approved_by,
-            reason=reason,
-            ticket=ticket,
-        )
-        warn_of_seed(loaded.seed)
-        output = Output(out, if_exists, fallback_out, csv)
-        finished = loaded.finished(output)
-        if finished is not None:
-            show_line(open_console(), f"{out} holds the run {loaded.run!r}, finished. Nothing was done or spent.")
-            return
-        released = loaded.release(output, progress=not quiet and sys.stderr.isatty())
+            loaded = load_spec(spec, changes=changes or ()).with_options(
+                ledger=ledger,
+                dataset=dataset,
+                run=run,
+                secret=secret,
+                on_changed=on_changed,
+                approved_by=approved_by,
+                reason=reason,
+                ticket=ticket,
+            )
+            logs.about(dataset=loaded.dataset, run=loaded.run)
+            warn_of_seed(loaded.seed)
+            output = Output(out, if_exists, fallback_out, csv)
+            if loaded.finished(output) is not None:
+                show_line(open_console(), f"{out} holds the run {loaded.run!r}, finished. Nothing was done or spent.")
+                return
+            released = loaded.release(output)
         if quiet:
-            show_invariants(open_console(stderr=True), released.statement)
+            note_invariants(released.statement)
         else:
             console = open_console()
             show_levels(console, released.statement, published_rows(out))
@@ -95,6 +99,7 @@ def check(
     on_changed: OnChangedOption = None,
     ledger: LedgerOption = None,
     dataset: DatasetOption = None,
+    changes: SetOption = None,
 ) -> None:
     """Show what SPEC.yaml would measure; spends nothing.
 
@@ -103,9 +108,10 @@ def check(
     with errors_in_one_line(debug=context.obj):
         from tallytree.spec import load_spec
 
-        loaded = load_spec(spec).with_options(
+        loaded = load_spec(spec, changes=changes or ()).with_options(
             ledger=ledger, dataset=dataset, run=run, secret=secret, on_changed=on_changed
         )
+        logs.about(dataset=loaded.dataset, run=loaded.run)
         planned = loaded.check()
         statement = planned.statement()
         warn_of_seed(loaded.seed)

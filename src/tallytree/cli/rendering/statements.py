@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallytree.cli.rendering.terminal import fitted_table, open_console, printable, show_line
+from tallytree.cli import logs
+from tallytree.cli.rendering.terminal import fitted_table, printable, show_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -109,6 +110,13 @@ def show_invariants(console: Console, statement: Mapping[str, Any]) -> None:
         show_line(console, f"  * {fact}", "yellow")
 
 
+def note_invariants(statement: Mapping[str, Any]) -> None:
+    """Say on standard error what is published exactly, where no summary is wanted."""
+    logs.note("PUBLISHED EXACTLY, not protected (invariants):", event="invariants", color="yellow", bold=True)
+    for fact in statement["invariants"]:
+        logs.note(fact, event="invariants", bullet="  * ", color="yellow")
+
+
 def published_rows(folder: Path) -> dict[str, int]:
     """The number of rows of the published table of every level, from `release.json` in the folder."""
     files = json.loads((folder / "release.json").read_text(encoding="utf-8"))["files"]
@@ -118,8 +126,6 @@ def published_rows(folder: Path) -> dict[str, int]:
 def warn_of_seed(seed: int | None) -> None:
     """Warn on standard error where the noise is drawn from a seed."""
     if seed is not None:
-        show_line(
-            open_console(stderr=True),
-            f"WARNING: NOT PRIVATE. The noise is drawn from seed {seed}, so it can be removed; for experiments only.",
-            "bold red",
+        logs.loud_warning(
+            f"NOT PRIVATE. The noise is drawn from seed {seed}, so it can be removed; for experiments only."
         )

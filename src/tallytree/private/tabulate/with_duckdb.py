@@ -26,6 +26,7 @@ from tallytree.private.tabulate.contribution_bound import Cells, ContributionBou
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
 from tallytree.private.tabulate.records import LeafKey, Records, Wanted, enumerate_names, is_narrow_decimal, named
 from tallytree.sources.text_columns import is_text_type
+from tallytree.stages import observed, reading
 
 _T = TypeVar("_T")
 
@@ -123,8 +124,12 @@ def session(
             settings["threads"] = threads
         with closing(duckdb.connect(":memory:", config=settings)) as connection:
             connection.execute("SET enable_progress_bar = false")  # this one cannot be set while connecting
+            if observed():  # DuckDB counts what it has read only where it believes that a bar is drawn
+                connection.execute("SET enable_progress_bar = true")
+                connection.execute("SET enable_progress_bar_print = false")
             connection.execute("SET lock_configuration = true")
-            yield Session(connection, argument)
+            with reading(connection.query_progress):
+                yield Session(connection, argument)
 
 
 def count_records(

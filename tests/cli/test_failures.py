@@ -1,0 +1,47 @@
+"""Exit codes: one for each kind of failure, whatever the command."""
+
+import pyarrow as pa
+import pytest
+
+import tallytree as tt
+from tallytree.cli.failures import ExitCode, exit_code
+from tallytree.errors import SpecError
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (SpecError("a.yaml: is empty"), ExitCode.INPUT),
+        (ValueError("alpha: 2 must lie strictly between 0 and 1"), ExitCode.INPUT),
+        (TypeError("records: int is no table"), ExitCode.INPUT),
+        (FileNotFoundError("ledger: no file at 'x'"), ExitCode.INPUT),
+        (NotADirectoryError(20, "Not a directory"), ExitCode.INPUT),
+        (tt.BudgetExceeded("budget: the levels would spend 2 of 1"), ExitCode.BUDGET),
+        (FileExistsError("folder: 'out' exists"), ExitCode.EXISTS),
+        (OSError(28, "No space left on device"), ExitCode.SYSTEM),
+        (PermissionError(13, "Permission denied"), ExitCode.SYSTEM),
+        (TimeoutError("ledger: 'l' is locked by another process"), ExitCode.SYSTEM),
+        (MemoryError("records: memory ran out"), ExitCode.SYSTEM),
+        (MemoryError(), ExitCode.SYSTEM),
+        (ModuleNotFoundError("OpenDP is not installed"), ExitCode.SYSTEM),
+        (ValueError("could not convert 'Ann' to a number"), ExitCode.INTERNAL),
+        (pa.ArrowInvalid("records: Ann"), ExitCode.INTERNAL),
+        (RuntimeError("records: Ann"), ExitCode.INTERNAL),
+        (ZeroDivisionError(), ExitCode.INTERNAL),
+    ],
+    ids=lambda value: value.name if isinstance(value, ExitCode) else type(value).__name__,
+)
+def test_each_kind_of_error_has_its_exit_code(error, code):
+    assert exit_code(error) is code
+
+
+def test_the_exit_codes_are_what_the_documentation_says():
+    from pathlib import Path
+
+    page = (Path(__file__).parents[2] / "docs/operations.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1:3] for line in page.splitlines() if line.startswith("| ") and line[2].isdigit()]
+    documented = {int(code): name.strip() for code, name in rows}
+    assert documented == {**{code.value: code.name.lower() for code in ExitCode}, **SIGNALS}
+
+
+SIGNALS = {129: "hangup", 130: "interrupted", 143: "terminated"}
