@@ -57,3 +57,46 @@ def test_compiled_code_is_stale_when_a_kernel_that_it_calls_has_changed(tmp_path
     assert "0x61707865" in text
     cipher.write_text(text.replace("0x61707865", "0x61707866"), encoding="utf-8")
     assert drawn() != before
+
+
+PLANTED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from doubling import double
+print(double(21))
+"""
+DOUBLING = "from tallytree.compute.kernels import kernel\n\n\n@kernel\ndef double(number):\n    return 2 * number\n"
+BOMB = "import pickle, sys\nclass Bomb:\n    def __reduce__(self):\n        return print, ('planted code ran',)\n"
+
+
+def run_with_cache(folder, cache):
+    """Call a kernel in a process of its own; `cache` is NUMBA_CACHE_DIR, None is beside the module."""
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment |= {} if cache is None else {"NUMBA_CACHE_DIR": str(cache)}
+    environment["PYTHONPATH"] = str(Path(tallytree.__file__).parents[1])
+    command = [sys.executable, "-c", PLANTED, str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="the system has no POSIX owners")
+@pytest.mark.parametrize("given", [True, False], ids=["NUMBA_CACHE_DIR", "beside the module"])
+def test_cached_code_that_others_could_have_planted_is_not_read(tmp_path, given):
+    (tmp_path / "doubling.py").write_text(DOUBLING)
+    cache = tmp_path / "cache" if given else None
+    first = run_with_cache(tmp_path, cache)
+    assert (first.stdout, first.stderr) == ("42\n", "")
+    (index,) = tmp_path.rglob("*.nbi")
+    # What somebody else would plant: unpickling it runs code. In a folder of one's own it is believed.
+    subprocess.run([sys.executable, "-c", f"{BOMB}pickle.dump(Bomb(), open({str(index)!r}, 'wb'))"], check=True)
+    assert "planted code ran" in run_with_cache(tmp_path, cache).stdout
+    subprocess.run([sys.executable, "-c", f"{BOMB}pickle.dump(Bomb(), open({str(index)!r}, 'wb'))"], check=True)
+    changes = [(index.parent, 0o777), (index, 0o646), (index.parent.parent, 0o757)]
+    for path, mode in changes if given else changes[:1]:
+        was = path.stat().st_mode
+        path.chmod(mode)
+        refused = run_with_cache(tmp_path, cache)
+        assert refused.stdout == "42\n"
+        assert refused.stderr.count("compiled code is not read from the cache") == 1
+        assert f"other users can write to '{path}'" in refused.stderr
+        path.chmod(was)

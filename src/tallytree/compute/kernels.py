@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -12,6 +13,8 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import event
+
+from tallytree.compute.trusted_folders import why_untrusted
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +28,10 @@ def kernel(function: Function) -> Function:
     `NUMBA_CACHE_DIR` names another place. Kernels release the GIL, so a thread pool runs them side by side. They take
     and return arrays and numbers only.
 
+    Cached code is pickled, and unpickling runs what it says. So a folder that somebody else can write to, or a file in
+    it that somebody else owns or can write to, is not used: the kernel is compiled anew, with one warning. This holds
+    for all places, `NUMBA_CACHE_DIR` too. See `docs/decisions/0024-cached-code.md`.
+
     Cached code is used for exactly the sources that it was compiled from, by setting `_source_stamp`, a private
     attribute of numba: the only public setting, `numba.config.CACHE_DIR`, holds for the entire process and would move
     the cached code of other libraries too. Where a version of numba has no such attribute, nothing is cached.
@@ -35,6 +42,11 @@ def kernel(function: Function) -> Function:
         if "cannot cache" not in str(error):
             raise
         logger.info("no folder for compiled code can be written to; set NUMBA_CACHE_DIR to compile once only")
+        return cast(Function, numba.njit(nogil=True)(function))
+    # numba reads the cache at the first call, and not before.
+    fault = _distrusted(compiled)
+    if fault is not None:
+        _warn_once(fault)
         return cast(Function, numba.njit(nogil=True)(function))
     # Compiled code contains the kernels that it calls, but numba compares only the kernel's own file to decide whether
     # cached code is stale. After a correction in one file, the cached callers in other files would run the old code.
@@ -61,6 +73,22 @@ def compilations(on_begin: Callable[[str], None], on_end: Callable[[str], None])
 
     with event.install_listener("numba:compile", Compilations()):
         yield
+
+
+def _distrusted(compiled: Any) -> str | None:
+    """Why the cached code of a kernel may be somebody else's; None if it cannot be, or if there is no cache."""
+    folder = getattr(getattr(compiled, "_cache", None), "cache_path", None)
+    return None if folder is None else why_untrusted(Path(folder), (".nbi", ".nbc"))
+
+
+@cache
+def _warn_once(fault: str) -> None:
+    warnings.warn(
+        f"NUMBA_CACHE_DIR: compiled code is not read from the cache and not kept, because {fault}, so it could be "
+        "somebody else's; it is compiled anew, which takes some seconds in every process. Remove what is cached and "
+        "take the right from others (chmod go-w), or set NUMBA_CACHE_DIR to a new folder of your own (mkdir -m 700)",
+        stacklevel=3,
+    )
 
 
 @cache

@@ -6,14 +6,13 @@ A process number in a file would not do: numbers are used again, and differ betw
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-try:
+if sys.platform != "win32":  # there nothing is locked, and nothing is taken for left behind
     import fcntl
-except ImportError:  # not a POSIX system: nothing is locked, and nothing is taken for left behind
-    fcntl = None  # type: ignore[assignment]
 
 
 def try_lock(handle: int) -> bool | None:
@@ -22,7 +21,7 @@ def try_lock(handle: int) -> bool | None:
     Returns:
         True: taken; False: somebody else has it; None: the system or the file system has no locks.
     """
-    if fcntl is None:
+    if sys.platform == "win32":
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -13,10 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-try:
+if sys.platform != "win32":
     import resource
-except ImportError:  # Windows
-    resource = None  # type: ignore[assignment]
 
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4  # linux/prctl.h
 
@@ -58,7 +56,7 @@ def core_dumps_disabled() -> Iterator[None]:
 
 def _disable_limit() -> int | None:
     """Set the soft limit to 0; what it was, or None where it stays."""
-    if resource is None:
+    if sys.platform == "win32":
         return None
     with suppress(OSError, ValueError):
         soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
@@ -78,7 +76,7 @@ def _disable_dumpable() -> int | None:
 
 def _restore(soft_limit: int | None, dumpable: int | None) -> None:
     """Set back what was changed, unless somebody else has changed it meanwhile; never fails."""
-    if soft_limit is not None:
+    if sys.platform != "win32" and soft_limit is not None:
         with suppress(OSError, ValueError):
             soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
             if soft == 0:

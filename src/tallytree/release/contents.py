@@ -134,7 +134,7 @@ def _path_columns(manifest: Mapping[str, Any], depth: int) -> Sequence[str] | No
         return None
     if tree["kind"] == "hierarchy":
         root_added = len(tree["levels"]) < len(manifest["levels"])
-        return tree["levels"][: depth + (0 if root_added else 1)]
+        return list(tree["levels"][: depth + (0 if root_added else 1)])
     refined = tree["order"][:depth]
     return [column for side in tree["attributes"] for column in side["columns"][: refined.count(side["name"])]]
 
