@@ -12,6 +12,7 @@ import warnings
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from tallytree.cli.commands.audit_command import audit
 from tallytree.cli.commands.demo_command import demo
@@ -19,8 +20,20 @@ from tallytree.cli.commands.ledger_and_limit import ledger_commands, limit
 from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
 from tallytree.cli.commands.release_and_check import check, release
 
+
+class _InOrder(TyperGroup):
+    """Lists the commands in the order below; typer lists a group of commands, such as `ledger`, elsewhere."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the commands."""
+        names = [name for name in super().list_commands(ctx) if name != "ledger"]
+        names.insert(names.index("limit"), "ledger")
+        return names
+
+
 app = typer.Typer(
     name="tallytree",
+    cls=_InOrder,
     help="Differentially private counts over a public hierarchy, consistent at every level.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
