@@ -15,190 +15,59 @@ Both conversions are of what was measured: an ε-private measurement is ε²/2-z
 which Laplace noise nearly attains where ε is small), and an (ε, δ) release is discrete Gaussian noise of known ρ. One
 with a threshold (`accounting.stability`) has no ρ; it and a release in ρ have no terms in common, so the ledger takes
 the one or the other for a data set.
+
+**The unit person**: one sum over counts, flows and group sizes. Release i is made of its own table T_i (the same table
+again, another table, or a part of one), and its contribution bound m_i says that at most m_i records of T_i belong to a
+person: the rows of that person and every row that says something of that person. Let D and D' be the same collection of
+tables but for one person, with at most m_i records in T_i on either side:
+
+* add_remove: the person is in D and not in D'. T_i and T'_i differ in the presence of at most m_i records.
+* change_one: the person is in both, with other records. In T_i at most m_i records are replaced by at most m_i others;
+  it may be all tables at once that change.
+
+Either way, for every i, T_i = T'_i or the two are neighbors in the sense in which release i is private: its
+sensitivities (`accounting.sensitivity`) hold for any change of a person's up to m_i records in T_i, whatever happens to
+that person in other tables. So release i, with its randomness fresh, has its loss for the pair, whatever was seen of
+the releases before it: they may decide its table, m_i, statistic, mechanism and budget, as all that is fixed once they
+are given. For pure ε the densities multiply: P(o_1, …, o_k) / P'(o_1, …, o_k) = Π P(o_i | o_1 … o_i−1) / P'(o_i | o_1 …
+o_i−1) ≤ exp(Σ ε_i). For (ε, δ) and ρ the sums hold by the same argument and their composition theorems, which are
+adaptive (above). The m_i need not be equal. In add_remove the person may be in some of the tables only, and in
+change_one have fewer records: both are changes of at most m_i records. (That change_one with m_i = 1 publishes a total
+exactly is an invariant of that release, which its statement lists: the pair is one in which the person has exactly one
+record of T_i on both sides.)
+
+A bound M on a person's records, where one is stated for the data set, is a claim about the people: no person has more
+than M records in any table. A release with m_i ≥ M protects every such person, in both relations: the pairs of people
+with at most M records are among its pairs (with M on either side in change_one). One with m_i < M does not: for a
+person of M records it bounds only the part of the change that m_i records make. So that is refused, and m_i > M is not.
+
+Under the units record, trip and membership, which one statistic has, the bound is the same number for all releases.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
 
-from tallytree.accounting import Plan, StabilityPlan, epsilon_from_rho
-from tallytree.accounting.amounts import shown_down, shown_up
+from tallytree.accounting.entries import Approval, Entry, LimitEntry, Posting, State
+from tallytree.accounting.losses import Loss, added, admits_more, countable, granted, shown, strongest
 from tallytree.budget import Budget, BudgetKind
 from tallytree.errors import BudgetExceeded
-from tallytree.terms import Neighboring, ProtectedUnit, Unit
+from tallytree.terms import Neighboring, ProtectedUnit
 
-State = Literal["started", "finished"]
-"""`"started"`: recorded, and maybe drawn; `"finished"`: handed over or saved. Both are spent."""
-
-_TERMS: dict[BudgetKind, tuple[str, ...]] = {
-    "pure": ("epsilon",),
-    "approximate": ("epsilon", "delta"),
-    "zcdp": ("rho",),
-}
-
-
-@dataclass(frozen=True)
-class Loss:
-    """What holds of one release: it is (ε, δ)-private where they are known, and ρ-zCDP where that is.
-
-    Attributes:
-        epsilon: ε, or None where only ρ was promised.
-        delta: δ; 0 where the release is purely private, None beside an ε that is None.
-        rho: ρ; None where none holds, as of counts above a threshold.
-    """
-
-    epsilon: Fraction | None
-    delta: Fraction | None
-    rho: Fraction | None
-
-    def __post_init__(self) -> None:
-        """Refuse amounts that no release can have: they would be added up."""
-        amounts = [amount for amount in (self.epsilon, self.delta, self.rho) if amount is not None]
-        if not all(isinstance(amount, Fraction | int) and amount >= 0 for amount in amounts):
-            raise ValueError(f"loss: {amounts} must be exact rationals, 0 or more")
-        if (self.epsilon is None) != (self.delta is None) or (self.delta is not None and self.delta >= 1):
-            raise ValueError(f"loss: epsilon={self.epsilon} goes with a delta below 1, not with delta={self.delta}")
-        if self.rho is None and not self.delta:
-            raise ValueError("loss: without a rho it needs epsilon and delta; pure releases have a rho")
-
-    @classmethod
-    def of(cls, plan: Plan) -> Loss:
-        """What a plan spends, exactly; the module's docstring says why its ρ holds."""
-        if isinstance(plan, StabilityPlan):
-            return cls(plan.spent["epsilon"], plan.spent["delta"], None)
-        rho = Fraction(0)
-        for each in plan.measured:
-            rho += each.cost**2 / 2 if each.noise.distribution == "discrete_laplace" else each.cost
-        spent = plan.spent
-        if "epsilon" not in spent:
-            return cls(None, None, rho)
-        return cls(spent["epsilon"], spent.get("delta", Fraction(0)), rho)
-
-    @property
-    def kind(self) -> BudgetKind:
-        """The strongest terms in which it can be stated."""
-        if self.epsilon is None:
-            return "zcdp"
-        return "approximate" if self.delta else "pure"
-
-    def stated(self) -> dict[str, Fraction]:
-        """In those terms."""
-        return _added([self], self.kind)
-
-
-MOST_CHARACTERS = 500
-"""Of a text in an approval."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Approval:
-    """Who approved something, why, and a reference to it; each may be left out.
-
-    Attributes:
-        approved_by: who approved it.
-        reason: why.
-        ticket: a reference, such as the number of a ticket or of a decision.
-
-    Raises:
-        TypeError: something that is not text.
-        ValueError: text that is empty, too long, or cannot be printed.
-    """
-
-    approved_by: str | None = None
-    reason: str | None = None
-    ticket: str | None = None
-
-    def __post_init__(self) -> None:
-        """Check the texts."""
-        for field in fields(self):
-            text = getattr(self, field.name)
-            if text is None:
-                continue
-            if not isinstance(text, str):
-                raise TypeError(f"{field.name}: {type(text).__name__} must be text")
-            if not text.strip() or not text.isprintable() or len(text) > MOST_CHARACTERS:
-                raise ValueError(
-                    f"{field.name}: {text[:60]!r} must be one line of 1 to {MOST_CHARACTERS} printable characters"
-                )
-
-    def stated(self) -> dict[str, str]:
-        """What was given, by name."""
-        return {field.name: text for field in fields(self) if (text := getattr(self, field.name)) is not None}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Posting:
-    """What is recorded of a release; nothing in it depends on a record.
-
-    Attributes:
-        dataset: the declared name of the data set.
-        statistic: `"counts"`, `"flows"` or `"group_sizes"`.
-        mechanism: the mechanism's name.
-        neighboring: the neighboring relation.
-        max_contributions: the most records of one person.
-        unit: what a person has so many of.
-        loss: what the release spends.
-        run: the name of the run; None for a release that cannot be made again.
-        plan: 64 hex digits, the public digest of the spec and of the planned statement; None where none is known.
-        approval: who approved the release, and why.
-    """
-
-    dataset: str
-    statistic: str
-    mechanism: str
-    neighboring: Neighboring
-    max_contributions: int
-    unit: Unit
-    loss: Loss
-    run: str | None = None
-    plan: str | None = None
-    approval: Approval = Approval()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry(Posting):
-    """A release that was recorded.
-
-    Attributes:
-        number: its number in the ledger.
-        recorded_at: when, in UTC, as 2025-12-31T23:59:59Z.
-        state: `"started"` or `"finished"`; both are spent.
-        release_id: 32 random hex digits, which its folder has too; None of an entry from before there were any.
-        statistics: 64 hex digits, a digest of the statistics that is keyed by the publisher's secret; None without one.
-        position: its place among all events of the ledger.
-        version: the version of tallytree that recorded it.
-    """
-
-    number: int
-    recorded_at: str
-    state: State
-    release_id: str | None
-    statistics: str | None
-    position: int
-    version: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class LimitEntry:
-    """A limit that was set.
-
-    Attributes:
-        set_at: when, in UTC, as 2025-12-31T23:59:59Z.
-        limit: the limit.
-        raised: whether it admits losses that the limit before it did not.
-        approval: who approved it, and why.
-        position: its place among all events of the ledger.
-    """
-
-    set_at: str
-    limit: Budget
-    raised: bool
-    approval: Approval
-    position: int
+__all__ = [
+    "Approval",
+    "DataSet",
+    "Entry",
+    "LimitEntry",
+    "Loss",
+    "Posting",
+    "State",
+    "admits_more",
+    "granted",
+    "shown",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,18 +101,18 @@ class DataSet:
         """The terms it is added up in: its limit's, or without one the strongest that all its releases have."""
         if self.limit is not None:
             return self.limit.kind
-        return _strongest([entry.loss for entry in self.entries])
+        return strongest([entry.loss for entry in self.entries])
 
     @property
     def spent(self) -> dict[str, Fraction]:
         """The sum of its releases, exactly."""
-        return _added([entry.loss for entry in self.entries], self.kind)
+        return added([entry.loss for entry in self.entries], self.kind)
 
     def running_totals(self) -> Iterator[dict[str, Fraction]]:
         """What was spent once each release was recorded, exactly."""
-        total = _added([], self.kind)
+        total = added([], self.kind)
         for entry in self.entries:
-            loss = _added([entry.loss], self.kind)
+            loss = added([entry.loss], self.kind)
             total = {name: total[name] + loss[name] for name in total}
             yield total
 
@@ -313,20 +182,20 @@ class DataSet:
         """
         if self.limit is None:
             losses = [*(entry.loss for entry in self.entries), loss]
-            if not _countable(losses, _strongest(losses)):
+            if not countable(losses, strongest(losses)):
                 raise ValueError(
                     f"budget: {shown(loss.stated())} cannot be added to what the data set {self.name!r} has spent: "
                     "releases in rho and releases with a threshold, of which no rho holds, have no terms in common; "
                     "keep to the one or the other, with epsilon and delta instead of rho"
                 )
             return
-        if not _countable([loss], self.limit.kind):
+        if not countable([loss], self.limit.kind):
             raise ValueError(
                 f"budget: {shown(loss.stated())} cannot be counted against the limit of the data set {self.name!r}, "
                 f"{shown(granted(self.limit))}; give {_WHAT_FITS[self.limit.kind]}, or set its limit in "
                 f"{_terms_that_count(loss)}"
             )
-        asked, remaining = _added([loss], self.limit.kind), self.remaining or {}
+        asked, remaining = added([loss], self.limit.kind), self.remaining or {}
         if any(amount > remaining[name] for name, amount in asked.items()):
             raise BudgetExceeded(
                 f"budget: {shown(asked)} is more than the {shown(remaining, down=True)} that is left of "
@@ -342,12 +211,12 @@ class DataSet:
         """
         losses = [entry.loss for entry in self.entries]
         thresholds = any(loss.rho is None for loss in losses)
-        if not _countable(losses, budget.kind):
+        if not countable(losses, budget.kind):
             raise ValueError(
                 f"budget: the data set has releases that a limit of {shown(granted(budget))} cannot count; set it in "
                 f"{'epsilon and delta' if thresholds else 'rho'}, which counts every release"
             )
-        spent = _added(losses, budget.kind)
+        spent = added(losses, budget.kind)
         if any(spent[name] > amount for name, amount in granted(budget).items()):
             raise ValueError(
                 f"budget: a limit of {shown(granted(budget))} is less than what is spent already, {shown(spent)}; "
@@ -364,79 +233,8 @@ _WHAT_FITS: dict[BudgetKind, str] = {
 }
 
 
-def admits_more(new: Budget, old: Budget) -> bool:
-    """Whether a limit admits losses that an older one does not: unless the new one implies the old one.
-
-    ε implies (ε, δ) and ρ = ε²/2 (Bun and Steinke 2016, Proposition 1.4), and ρ implies (ε, δ) by the conversion
-    (`accounting.conversions`); nothing else implies a limit of another kind.
-    """
-    if old.kind == "zcdp" and new.kind == "pure":
-        return granted(new)["epsilon"] ** 2 / 2 > granted(old)["rho"]
-    if old.kind == "approximate" and new.kind == "zcdp":
-        terms = granted(old)
-        return epsilon_from_rho(granted(new)["rho"], terms["delta"], "zcdp") > terms["epsilon"]
-    if old.kind != new.kind and (old.kind, new.kind) != ("approximate", "pure"):
-        return True
-    return any(amount > granted(old)[name] for name, amount in granted(new).items())
-
-
 def _terms_that_count(loss: Loss) -> str:
     """The terms of limits, other than ε alone, that a release can be counted in."""
     if loss.epsilon is None:
         return "rho"
     return "epsilon and delta" if loss.rho is None else "epsilon and delta, or in rho"
-
-
-def _strongest(losses: Sequence[Loss]) -> BudgetKind:
-    """The strongest terms that each of them may have; `_countable` says whether it has."""
-    kinds = {loss.kind for loss, _ in _counted(losses)}
-    return "zcdp" if "zcdp" in kinds else "approximate" if "approximate" in kinds else "pure"
-
-
-def _countable(losses: Sequence[Loss], kind: BudgetKind) -> bool:
-    """Whether every loss can be stated in these terms."""
-    if kind == "zcdp":
-        return all(loss.rho is not None for loss, _ in _counted(losses))
-    return all(loss.kind in ("pure", kind) for loss, _ in _counted(losses))
-
-
-def _added(losses: Sequence[Loss], kind: BudgetKind) -> dict[str, Fraction]:
-    """The sum of losses that can be stated in these terms, exactly.
-
-    Raises:
-        ValueError: one of them cannot be; the ledger admits none such.
-    """
-    if not _countable(losses, kind):
-        raise ValueError(
-            f"ledger: a release in it cannot be counted in {', '.join(_TERMS[kind])}; it was tampered with"
-        )
-    counted = _counted(losses)
-    return {name: _sum([getattr(loss, name) * times for loss, times in counted]) for name in _TERMS[kind]}
-
-
-def _counted(losses: Sequence[Loss]) -> list[tuple[Loss, int]]:
-    """The losses, each object once, and how often it is there: a ledger has the same one for the same amounts.
-
-    So the same spec run again costs no longer sum, and no rational is compared.
-    """
-    objects = {id(loss): loss for loss in losses}
-    return [(objects[key], times) for key, times in Counter(map(id, losses)).items()]
-
-
-def _sum(terms: Sequence[Fraction]) -> Fraction:
-    """Added up in halves, since denominators grow with the number of terms."""
-    if len(terms) <= 1:
-        return terms[0] if terms else Fraction(0)
-    middle = len(terms) // 2
-    return _sum(terms[:middle]) + _sum(terms[middle:])
-
-
-def granted(budget: Budget) -> dict[str, Fraction]:
-    """A budget's amounts by name."""
-    return {name: getattr(budget, name) for name in _TERMS[budget.kind]}
-
-
-def shown(amounts: Mapping[str, Fraction], *, down: bool = False) -> str:
-    """Amounts as text: six digits, never less than they are; where they are what is left (`down`), never more."""
-    one = shown_down if down else shown_up
-    return ", ".join(f"{name} {one(amount)}" for name, amount in amounts.items())

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from tallytree.cli import logs
 from tallytree.cli.commands.audit_command import audit
@@ -23,8 +24,20 @@ from tallytree.cli.commands.release_and_check import check, release
 from tallytree.cli.commands.secret_command import secret
 from tallytree.cli.signals import ends_on_signals
 
+
+class _InOrder(TyperGroup):
+    """Lists the commands in the order below; typer lists a group of commands, such as `ledger`, elsewhere."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the commands."""
+        names = [name for name in super().list_commands(ctx) if name != "ledger"]
+        names.insert(names.index("limit"), "ledger")
+        return names
+
+
 app = typer.Typer(
     name="tallytree",
+    cls=_InOrder,
     help="Differentially private counts over a public hierarchy, consistent at every level.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -31,8 +31,9 @@ ledger_commands = typer.Typer(
     cls=ListingByDefault,
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="List the releases in LEDGER, what they spent, and limits: `tallytree ledger LEDGER`.\n\n"
-    "`tallytree ledger show --help` lists its options. A file that has the name of a command is reached as ./NAME.",
+    help="List the releases in LEDGER, what they spent, and limits.\n\n"
+    "`tallytree ledger LEDGER` is short for `tallytree ledger show LEDGER`. A file that has the name of a command is "
+    "reached as ./NAME.",
 )
 
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON, with exact amounts.")]
