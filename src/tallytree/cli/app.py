@@ -20,6 +20,7 @@ from tallytree.cli.commands.demo_command import demo
 from tallytree.cli.commands.ledger_and_limit import limit, show_ledger
 from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
 from tallytree.cli.commands.release_and_check import check, release
+from tallytree.cli.commands.warm_command import warm
 
 app = typer.Typer(
     name="tallytree",
@@ -60,6 +61,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "limit": limit,
     "demo": demo,
     "audit": audit,
+    "warm": warm,
 }
 for _name, _command in COMMANDS.items():
     app.command(_name)(logs.with_log_options(_command))
