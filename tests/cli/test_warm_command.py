@@ -10,10 +10,12 @@ import pytest
 from tallytree.cli import warming
 from tallytree.cli.failures import ExitCode
 
-VERSIONS = (
-    "import json; from tallytree.compute.kernels import compiled_versions; print(json.dumps([*compiled_versions()]))"
-)
-WARM = f"import tallytree.cli.app as program; program.app(['warm'], standalone_mode=False); {VERSIONS}"
+VERSIONS = """
+import json
+from tallytree.compute.kernels import compiled_versions
+print(json.dumps([*compiled_versions()]))
+"""
+WARM = f"from tallytree.cli import app; app(['warm'], standalone_mode=False)\n{VERSIONS}"
 RELEASES = f"""
 import warnings
 import tallytree as tt
