@@ -11,8 +11,9 @@ import itertools
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -87,22 +88,23 @@ def _of_counts() -> Iterator[tuple[str, Callable[[], Any]]]:
     for mechanism, (budget, relation) in itertools.product(
         mechanisms, ((PURE, "add_remove"), (GAUSSIAN, "change_one"))
     ):
-        shared = {"budget": budget, "neighboring": relation, "mechanism": mechanism, "seed": SEED}
+        shared: dict[str, Any] = {"budget": budget, "neighboring": relation, "mechanism": mechanism, "seed": SEED}
         yield f"counts, {mechanism}", _counts(records, areas, **shared)
         yield f"counts of a product, {mechanism}", _counts(attributes, crossed, **shared)
         yield f"flows, {mechanism}", _flows(areas, **shared)
     for mechanism in (counts.LeastSquares(), counts.TopDown()):
         shared = {"budget": GAUSSIAN, "neighboring": "add_remove", "mechanism": mechanism, "seed": SEED}
         yield f"people, {mechanism}", _counts(records, areas, person="person", max_contributions=2, **shared)
-        distinct = {"person": "person", "max_contributions": 2, "distinct": True}
+        distinct: dict[str, Any] = {"person": "person", "max_contributions": 2, "distinct": True}
         yield f"people once a leaf, {mechanism}", _counts(records, areas, **distinct, **shared)
-    threshold = {"budget": Budget(epsilon=1, delta=1e-6), "mechanism": counts.StabilityHistogram(), "seed": SEED}
-    yield "counts, a threshold", _counts(records, areas, neighboring="add_remove", **threshold)
-    yield "flows, a threshold", _flows(areas, neighboring="add_remove", **threshold)
+    stable = counts.StabilityHistogram()
+    threshold: dict[str, Any] = {**DEFAULT, "budget": Budget(epsilon=1, delta=1e-6), "mechanism": stable}
+    yield "counts, a threshold", _counts(records, areas, **threshold)
+    yield "flows, a threshold", _flows(areas, **threshold)
     for budget in LARGE_SCALES:
         yield f"counts, {budget}", _counts(records, areas, budget=budget, neighboring="add_remove", seed=SEED)
     for statistic in (_counts(records, areas, **DEFAULT), _flows(areas, **DEFAULT)):
-        yield "replicates of counts", lambda statistic=statistic: replicate_errors(statistic(), 10, seed=SEED)
+        yield "replicates of counts", partial(_replicated, statistic)
     automatic = _counts(records, areas, **{**DEFAULT, "budget_split": "auto"})
     yield "counts, split by the data's tree", automatic
 
@@ -126,25 +128,26 @@ def _of_sizes() -> Iterator[tuple[str, Callable[[], Any]]]:
         sizes.CensusTopDown(),
     )
     for mechanism, budget in (*itertools.product(mechanisms, (PURE, GAUSSIAN)), *((each, PURE) for each in variants)):
-        shared = {"budget": budget, "neighboring": "add_remove", "mechanism": mechanism, "seed": SEED}
+        shared: dict[str, Any] = {"budget": budget, "neighboring": "add_remove", "mechanism": mechanism, "seed": SEED}
         yield f"group sizes, {mechanism}", _sizes(people, areas, listed, max_group_size=12, **shared)
     for mechanism in (sizes.Joint(), sizes.Matching(), sizes.HistogramProjection("cost_table")):
         for invariants in ("none", "total"):
-            private = {**DEFAULT, "mechanism": mechanism, "invariants": invariants, "max_group_size": 12}
-            yield f"group sizes, invariants={invariants}, {mechanism}", _sizes(people, areas, None, **private)
-    largest = {**DEFAULT, "max_group_size": "private"}
+            private: dict[str, Any] = {**DEFAULT, "mechanism": mechanism, "invariants": invariants}
+            name = f"group sizes, invariants={invariants}, {mechanism}"
+            yield name, _sizes(people, areas, None, max_group_size=12, **private)
+    largest: dict[str, Any] = {**DEFAULT, "max_group_size": "private"}
     yield "group sizes, a private largest size", _sizes(people, areas, listed, **largest)
     once = _sizes(people, areas, listed, max_group_size=12, **DEFAULT)
     for mechanism in (sizes.Joint(), sizes.Matching()):
-        yield "reconciled again", lambda mechanism=mechanism: reconcile_group_sizes(once(), areas, mechanism=mechanism)
-    yield "replicates of group sizes", lambda: replicate_errors(once(), 10, seed=SEED)
+        yield "reconciled again", partial(_reconciled, once, areas, mechanism)
+    yield "replicates of group sizes", partial(_replicated, once)
     for budget in LARGE_SCALES:
-        large = {**DEFAULT, "budget": budget}
+        large: dict[str, Any] = {**DEFAULT, "budget": budget}
         yield f"group sizes, {budget}", _sizes(people, areas, listed, max_group_size=12, **large)
 
 
 ORDER = ["area", "sex", "area"]
-MERGES = ("weighted", "average")
+MERGES: tuple[Literal["weighted", "average"], ...] = ("weighted", "average")
 DEFAULT: dict[str, Any] = {"budget": PURE, "neighboring": "add_remove", "seed": SEED}
 
 
@@ -185,9 +188,17 @@ def _flows(areas: Hierarchy, **options: Any) -> Callable[[], Release]:
             **{name: destinations.column(level) for name, level in columns[1].items()},
         }
     )
-    sides = {"origins": areas, "destinations": areas, "origin": [*columns[0]], "destination": [*columns[1]]}
-    return lambda: release_flows(trips, **sides, **options)
+    sides: dict[str, Any] = {"origin": [*columns[0]], "destination": [*columns[1]]}
+    return lambda: release_flows(trips, origins=areas, destinations=areas, **sides, **options)
 
 
 def _sizes(people: pa.Table, areas: Hierarchy, listed: pa.Table | None, **options: Any) -> Callable[[], Release]:
     return lambda: release_group_sizes(people, areas, group="home", public_groups=listed, **options)
+
+
+def _replicated(make: Callable[[], Release]) -> Release:
+    return replicate_errors(make(), 10, seed=SEED)
+
+
+def _reconciled(make: Callable[[], Release], areas: Hierarchy, mechanism: sizes.SizesMechanism) -> Release:
+    return reconcile_group_sizes(make(), areas, mechanism=mechanism)

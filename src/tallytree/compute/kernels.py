@@ -65,7 +65,7 @@ def found_in_cache() -> int:
 
 def cache_folders() -> tuple[Path, ...]:
     """The folders that hold the cached code of the kernels that this process has; none where nothing can be cached."""
-    return tuple(sorted({Path(each._cache.cache_path) for each in _KERNELS if each.signatures}))
+    return tuple(sorted({Path(each.stats.cache_path) for each in _KERNELS if each.signatures}))
 
 
 @contextmanager
