@@ -22,7 +22,7 @@ hierarchy: {path: areas.parquet, levels: [state, county]}
 budget: {epsilon: 1}
 neighboring: change_one
 """
-COMMANDS = ("release", "check", "reconcile", "error", "ledger", "limit", "demo", "audit")
+COMMANDS = ("release", "check", "reconcile", "error", "ledger", "limit", "demo", "audit", "warm")
 MAIN = "from tallytree.cli import main; main()"
 
 

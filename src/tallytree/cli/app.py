@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -22,17 +22,31 @@ from tallytree.cli.commands.ledger_and_limit import ledger_commands, limit
 from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
 from tallytree.cli.commands.release_and_check import check, release
 from tallytree.cli.commands.secret_command import secret
+from tallytree.cli.commands.warm_command import warm
 from tallytree.cli.signals import ends_on_signals
+
+COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
+    "release": release,
+    "check": check,
+    "contributions": contributions,
+    "reconcile": reconcile,
+    "error": show_errors,
+    "ledger": ledger_commands,
+    "limit": limit,
+    "secret": secret,
+    "demo": demo,
+    "audit": audit,
+    "warm": warm,
+}
+"""The commands and groups of commands, in the order of the help."""
 
 
 class _InOrder(TyperGroup):
-    """Lists the commands in the order below; typer lists a group of commands, such as `ledger`, elsewhere."""
+    """Lists the commands in their order; typer would list groups last."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of the commands."""
-        names = [name for name in super().list_commands(ctx) if name != "ledger"]
-        names.insert(names.index("limit"), "ledger")
-        return names
+        return [*COMMANDS]
 
 
 app = typer.Typer(
@@ -65,24 +79,13 @@ def _global_options(
     context.obj = debug
 
 
-# In the order of the help.
-COMMANDS: dict[str, Callable[..., None]] = {
-    "release": release,
-    "check": check,
-    "reconcile": reconcile,
-    "error": show_errors,
-    "contributions": contributions,
-    "limit": limit,
-    "demo": demo,
-    "audit": audit,
-}
-GROUPS = {"ledger": ledger_commands, "secret": secret}
 for _name, _command in COMMANDS.items():
-    app.command(_name)(logs.with_log_options(_command))
-for _name, _group in GROUPS.items():
-    for _info in _group.registered_commands:
-        _info.callback = logs.with_log_options(_info.callback) if _info.callback is not None else None
-    app.add_typer(_group, name=_name)
+    if isinstance(_command, typer.Typer):
+        for _info in _command.registered_commands:
+            _info.callback = logs.with_log_options(cast(Callable[..., None], _info.callback))
+        app.add_typer(_command, name=_name)
+    else:
+        app.command(_name)(logs.with_log_options(_command))
 
 
 @ends_on_signals

@@ -18,6 +18,9 @@ from tallytree.compute.trusted_folders import why_untrusted
 
 logger = logging.getLogger(__name__)
 
+_KERNELS: list[Any] = []
+"""Every kernel whose code is cached."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -54,7 +57,27 @@ def kernel(function: Function) -> Function:
     if not hasattr(index, "_source_stamp"):
         return cast(Function, numba.njit(nogil=True)(function))  # an unknown version of numba
     index._source_stamp = sources_digest()
+    _KERNELS.append(compiled)
     return cast(Function, compiled)
+
+
+def compiled_versions() -> frozenset[tuple[str, str]]:
+    """The kernels that this process has compiled or found in the cache, each by its name and the types it takes."""
+    return frozenset(
+        (f"{each.py_func.__module__}.{each.py_func.__qualname__}", str(signature))
+        for each in _KERNELS
+        for signature in each.signatures
+    )
+
+
+def found_in_cache() -> int:
+    """How many kernels this process has found compiled, each once for the types that it takes."""
+    return sum(sum(each.stats.cache_hits.values()) for each in _KERNELS)
+
+
+def cache_folders() -> tuple[Path, ...]:
+    """The folders that hold the cached code of the kernels that this process has; none where nothing can be cached."""
+    return tuple(sorted({Path(each.stats.cache_path) for each in _KERNELS if each.signatures}))
 
 
 @contextmanager

@@ -1,0 +1,86 @@
+"""`tallytree warm`: afterwards no release compiles anything."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tallytree.cli import warming
+from tallytree.cli.failures import ExitCode
+
+VERSIONS = """
+import json
+from tallytree.compute.kernels import compiled_versions
+print(json.dumps([*compiled_versions()]))
+"""
+WARM = f"from tallytree.cli import app; app(['warm'], standalone_mode=False)\n{VERSIONS}"
+RELEASES = f"""
+import warnings
+import tallytree as tt
+from tallytree.datasets.commutes import commutes
+from tallytree.datasets.households import households
+
+warnings.simplefilter("ignore")
+population, movement = households(600, n_group_quarters=3), commutes(2000)
+counties = tt.Hierarchy.from_table(population.households, ["country", "state", "county"])
+towns = tt.Hierarchy.from_table(movement.municipalities, ["region", "province", "municipality"])
+sides = {{
+    "origin": [f"origin_{{level}}" for level in ("region", "province", "municipality")],
+    "destination": [f"destination_{{level}}" for level in ("region", "province", "municipality")],
+}}
+for budget in (tt.Budget(epsilon=1), tt.Budget(epsilon=0.5, delta=1e-6)):
+    options = {{"budget": budget, "neighboring": "add_remove"}}
+    stable = [tt.counts.StabilityHistogram()] if budget.delta else []
+    for mechanism in (tt.counts.LeastSquares(), tt.counts.TopDown(), tt.counts.LeafGaussian(), *stable):
+        tt.release_counts(population.people, counties, mechanism=mechanism, **options)
+        tt.release_flows(movement.commutes, origins=towns, destinations=towns, mechanism=mechanism, **sides, **options)
+    groups = {{"group": "household_id", "public_groups": population.households, "max_group_size": 40, **options}}
+    for name in tt.sizes.__all__:
+        kind = getattr(tt.sizes, name)
+        if isinstance(kind, type) and issubclass(kind, tt.sizes.SizesMechanism) and kind is not tt.sizes.SizesMechanism:
+            tt.release_group_sizes(population.people, counties, mechanism=kind(), **groups)
+    tt.release_group_sizes(population.people, counties, **{{**groups, "max_group_size": "private"}})
+tt.replicate_errors(tt.release_counts(population.people, counties, **options), 10)
+{VERSIONS}
+"""
+
+
+def run(program):
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr
+    *printed, versions = done.stdout.splitlines()
+    return printed, {tuple(version) for version in json.loads(versions)}
+
+
+def files(folder):
+    return set(folder.rglob("*.nbc"))
+
+
+@pytest.mark.slow
+def test_after_it_no_release_compiles_anything():
+    # The versions that a process calls are compared, and not only the files: other tests fill the same cache, and one
+    # of its own would take minutes to fill.
+    printed, warmed = run(WARM)
+    assert len(printed) == 1
+    place = Path(printed[0].partition("The cache is in ")[2].removesuffix("."))
+    before = files(place)
+    assert before
+    _, called = run(RELEASES)
+    assert len(called) > 40
+    assert called - warmed == set()
+    assert files(place) == before
+
+
+def test_without_a_place_for_the_cache_it_fails(refusal, monkeypatch):
+    monkeypatch.setattr(warming, "synthetic_runs", lambda: iter([("none", lambda: None)]))
+    monkeypatch.setattr(warming, "cache_folders", tuple)
+    assert refusal("warm", code=ExitCode.SYSTEM).startswith("no folder for compiled code can be written to; set NUMBA")
+
+
+def test_it_says_how_many_and_where(output, monkeypatch):
+    monkeypatch.setattr(warming, "synthetic_runs", lambda: iter([("none", lambda: None)]))
+    monkeypatch.setattr(warming, "cache_folders", lambda: (Path("/cache/a"), Path("/cache/b")))
+    monkeypatch.setattr(warming, "found_in_cache", lambda: 7)
+    assert output("warm") == "0 kernels are compiled now, 7 were found compiled. The cache is in /cache.\n"
