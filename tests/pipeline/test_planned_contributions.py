@@ -65,12 +65,9 @@ def people(release):
     return {row["records_from"]: row["people"] for row in release.table("contributions").to_pylist() if row["people"]}
 
 
-EXACT = {1: 60, 2: 30, 3: 20, 6: 10, 27: 1}
-
-
 def test_it_has_one_table_and_no_level(areas, tmp_path):
     release = released(areas, budget=tt.Budget(epsilon=10**6), at_most=40)
-    assert people(release) == {1: 60, 2: 30, 3: 20, 6: 10, 28: 1} or people(release) == EXACT
+    assert people(release) == {1: 60, 2: 30, 3: 20, 6: 10, 29: 1}
     assert release.levels == ("contributions",)
     assert release.measurements("contributions")["value"].equals(release.table("contributions")["people"])
     release.save(tmp_path / "out", csv=True)
@@ -217,14 +214,15 @@ def test_more_budget_recommends_a_larger_bound(areas):
     assert bounds[-1] >= 6
 
 
+@pytest.mark.slow
 def test_noise_in_the_last_bins_raises_no_bound(areas):
     """With so many bins, and nobody in most of them, the noise alone would count as thousands of records."""
     loud = tt.Budget(epsilon=0.5)
     bounds = [
         released(areas, budget=loud, records=RECORDS.slice(0, 180), seed=seed).statement["contributions"]["recommended"]
-        for seed in range(5)
+        for seed in range(20)
     ]
-    assert all(each["max_contributions"] < 100 for each in bounds)
+    assert max(each["max_contributions"] for each in bounds) < 100
 
 
 def test_some_noise_follows_no_such_rule(areas):
@@ -235,7 +233,7 @@ def test_some_noise_follows_no_such_rule(areas):
     assert recommended(sizes_plan(areas))["max_contributions"] >= 1
 
 
-@pytest.mark.parametrize("scale", [1, 3, 20])
+@pytest.mark.parametrize("scale", [2, 20])
 def test_the_expected_absolute_noise(scale):
     support = np.arange(-2_000, 2_001)
     laplace, gaussian = np.exp(-np.abs(support) / scale), np.exp(-(support**2) / (2 * scale**2))
