@@ -13,6 +13,7 @@ from tallytree.spec.sections import BudgetSpec, EngineSpec, HierarchySpec, Mecha
 __all__ = [
     "SPECS",
     "BudgetSpec",
+    "ContributionsSpec",
     "EngineSpec",
     "HierarchySpec",
     "MechanismSpec",
