@@ -93,8 +93,10 @@ def test_the_statement_is_about_a_person_with_all_records(areas):
     assert statement["unit_of_protection"] == "one person, with all of their records, however many"
     assert statement["guarantee"].endswith("one person, with all of their records, however many, given the invariants.")
     assert (statement["max_contributions"], statement["max_contributions_enforced"]) == (None, None)
-    assert statement["levels"] == []
     facts = statement["contributions"]
+    (table,) = statement["levels"]
+    assert (table["level"], table["nodes"]) == ("contributions", len(contribution_bins(2, 1_000)))
+    assert table["noise"] == facts["noise"]
     assert (facts["share"], facts["at_most"], facts["bound"]) == (1.0, 1_000, 2)
     assert not any("at most max_contributions count" in note for note in statement["notes"])
     assert facts["recommended"]["max_contributions"] in {last for _, last in contribution_bins(2, 1_000)}

@@ -13,6 +13,7 @@ from tallytree.accounting.sensitivity import sensitivity
 from tallytree.budget import Budget, exact
 from tallytree.contributions import DEFAULT_AT_MOST, Contributions, contribution_bins
 from tallytree.errors import BudgetExceeded
+from tallytree.measurements import Statistic
 from tallytree.pipeline.arguments import ContributionsArguments, CountsArguments, SharedArguments
 from tallytree.pipeline.choosing_bound import recommendation
 from tallytree.pipeline.measured_contributions import counted_noun, measured_contributions
@@ -71,7 +72,8 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
 
     def check_plan(self) -> None:
         """See `Planned.check_plan`."""
-        check_noise_plan(self, beside=("contributions",))
+        beside: list[Statistic] = ["contributions"]
+        check_noise_plan(self, beside=beside)
 
     def spec(self) -> dict[str, Any]:
         """See `Planned.spec`: the spec of the release that the bound is for, and how people are counted."""
@@ -106,6 +108,8 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
         )
         # Nothing is bounded here, and nothing assumed: the numbers would be read as what this release enforces.
         statement |= {"max_contributions": None, "max_contributions_enforced": None}
+        table = {"level": FILE, "nodes": len(self.bins), "measured": True}
+        statement["levels"] = [table | statement["contributions"]]
         statement["contributions"] |= {"at_most": self.asked.at_most, "bound": terms.max_contributions}
         return statement
 

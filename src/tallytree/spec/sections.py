@@ -116,7 +116,7 @@ def _contributions(value: object) -> ContributionsSpec:
             raise ValueError("an empty mapping must name share or at_most; or write the share alone, such as 0.05")
         case dict():
             return ContributionsSpec.model_validate(value)  # a finding in it is found at its key
-    return ContributionsSpec(share=value)  # type: ignore[arg-type]
+    return ContributionsSpec.model_validate({"share": value})
 
 
 ContributionsOption = Annotated[ContributionsSpec, PlainValidator(_contributions)]
