@@ -8,10 +8,11 @@ import pytest
 
 import tallytree as tt
 from tallytree.audit import audit
-from tallytree.pipeline.arguments import CountsArguments, FlowsArguments, SizesArguments
+from tallytree.pipeline.arguments import ContributionsArguments, CountsArguments, FlowsArguments, SizesArguments
 from tallytree.pipeline.signature import option_docs
 
 FUNCTIONS = [
+    (tt.release_contributions, ContributionsArguments),
     (tt.release_counts, CountsArguments),
     (tt.release_flows, FlowsArguments),
     (tt.release_group_sizes, SizesArguments),
@@ -22,12 +23,14 @@ def test_public_names():
     assert set(tt.__all__) == {
         "Budget",
         "BudgetExceeded",
+        "Contributions",
         "Hierarchy",
         "Product",
         "Release",
         "counts",
         "engines",
         "reconcile_group_sizes",
+        "release_contributions",
         "release_counts",
         "release_flows",
         "release_group_sizes",
@@ -51,9 +54,9 @@ def test_importing_tallytree_loads_nothing_heavy():
 def test_the_package_offers_what_users_need_and_nothing_else():
     assert dir(tt) == sorted(
         [
-            "Budget", "BudgetExceeded", "Hierarchy", "Product", "Release", "__version__", "counts", "engines",
-            "reconcile_group_sizes", "release_counts", "release_flows", "release_group_sizes", "replicate_errors",
-            "sizes",
+            "Budget", "BudgetExceeded", "Contributions", "Hierarchy", "Product", "Release", "__version__", "counts",
+            "engines", "reconcile_group_sizes", "release_contributions", "release_counts", "release_flows",
+            "release_group_sizes", "replicate_errors", "sizes",
         ]
     )  # fmt: skip
     assert all(getattr(tt, name) is not None for name in tt.__all__)
@@ -83,9 +86,12 @@ def test_a_help_text_describes_every_option(function, arguments):
         assert " ".join(doc.text.split()) in " ".join(text.split())
 
 
-def test_the_help_of_group_sizes_promises_no_bound_that_is_enforced():
+def test_the_help_of_group_sizes_promises_no_bound_that_is_enforced_without_people():
     text = " ".join(inspect.getdoc(tt.release_group_sizes).split())
-    assert "max_contributions: the most records of one person. It is assumed, not enforced. " in text
+    assert (
+        "max_contributions: the most records of one person: memberships of groups. It is assumed, not enforced, unless "
+        in text
+    )
     assert "StabilityHistogram" not in text
 
 

@@ -218,8 +218,8 @@ def test_a_record_without_a_person_is_refused(areas):
         released(areas, records, on_unknown="drop")
 
 
-def test_group_sizes_take_no_person(areas):
-    with pytest.raises(TypeError, match="person"):
+def test_a_person_is_no_group(areas):
+    with pytest.raises(ValueError, match="person: 'who' is the column of group too"):
         tt.release_group_sizes(RECORDS, areas, LOUD, neighboring="add_remove", group="who", person="who")
 
 

@@ -9,6 +9,7 @@ from helpers.specs import refusal, write
 from tallytree.spec import (
     SPECS,
     BudgetSpec,
+    ContributionsSpec,
     EngineSpec,
     HierarchySpec,
     MechanismSpec,
@@ -55,6 +56,7 @@ def test_every_key_is_documented_and_says_what_to_give():
         ("Of `hierarchy`, `origins`, `destinations`", HierarchySpec, set(HierarchySpec.model_fields)),
         ("Of `hierarchy` with several attributes", ProductSpec, set(ProductSpec.model_fields)),
         ("Of `budget`", BudgetSpec, set(BudgetSpec.model_fields)),
+        ("Of `contributions`", ContributionsSpec, set(ContributionsSpec.model_fields)),
         ("Of `mechanism`", MechanismSpec, set(MechanismSpec.model_fields)),
         ("Of `engine`", EngineSpec, set(EngineSpec.model_fields)),
     ]

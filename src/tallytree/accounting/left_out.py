@@ -42,9 +42,8 @@ ALPHA = 0.05
 STEPS = 10_000
 """The ends of the interval of the share are multiples of 1/STEPS, rounded outward."""
 
-TOLD_APART = 3.0
-"""Bins from one on are taken as empty, for a recommendation, where their people together are less than so many standard
-deviations of their noise; noise in the last bins would otherwise count as thousands of records."""
+MISTAKEN = 0.01
+"""With this probability, at most, noise alone makes one of the last bins count as filled; see `told_apart`."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +93,16 @@ def left_out(
 
 
 def told_apart(bins: Sequence[tuple[int, int]], people: IntArray, noise: Noise) -> FloatArray:
-    """The noisy numbers, with 0 in the last bins that cannot be told apart from empty ones; see `TOLD_APART`."""
+    """The noisy numbers, with 0 in the last bins that cannot be told apart from empty ones.
+
+    For a recommendation: noise in the last bins would otherwise count as thousands of records. A bin is taken as filled
+    where its people and those of all later bins together are more than their noise would be, up to `MISTAKEN`; all
+    bins before one that is filled are too.
+    """
     numbers = people.astype(np.float64)
     beyond = np.cumsum(numbers[::-1])[::-1]
-    seen = beyond > TOLD_APART * noise.std_dev * np.sqrt(np.arange(len(bins), 0, -1))
+    reach = _quantile(noise, 2 * MISTAKEN / len(bins))
+    seen = beyond > reach * noise.std_dev * np.sqrt(np.arange(len(bins), 0, -1))
     filled = int(np.flatnonzero(seen).max(initial=-1)) + 1
     numbers[filled:] = 0
     return numbers

@@ -138,7 +138,7 @@ def _noise(planned: PlannedCounts | PlannedSizes, asked: Asked) -> Noise:
 def expected_absolute(noise: Noise) -> float:
     """E|X| of the noise of a cell.
 
-    1 / sinh(1 / scale) of discrete Laplace noise; of discrete Gaussian noise that of continuous noise, √(2/π) · scale.
+    1 / sinh(1 / scale) of discrete Laplace noise; of discrete Gaussian noise that of the continuous law, √(2/π)·scale.
     """
     scale = float(noise.scale)
     if noise.distribution == "discrete_laplace":

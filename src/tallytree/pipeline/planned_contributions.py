@@ -106,6 +106,8 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
         )
         # Nothing is bounded here, and nothing assumed: the numbers would be read as what this release enforces.
         statement |= {"max_contributions": None, "max_contributions_enforced": None}
+        table = {"level": FILE, "nodes": len(self.bins), "measured": True}
+        statement["levels"] = [table | statement["contributions"]]
         statement["contributions"] |= {"at_most": self.asked.at_most, "bound": terms.max_contributions}
         return statement
 

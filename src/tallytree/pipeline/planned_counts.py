@@ -176,7 +176,7 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
         """Whether the number of records is published exactly: it is public, and the mechanism keeps it."""
         return self.terms.total_is_public and self.mechanism.keeps_total
 
-    def _contribution_bound(self, asked: Contributions | None) -> ContributionBound | None:
+    def _contribution_bound(self, asked: Contributions | None = None) -> ContributionBound | None:
         """What counts of one person; see `contribution_bound`."""
         return contribution_bound(self.arguments, asked, distinct=self.arguments.distinct)
 

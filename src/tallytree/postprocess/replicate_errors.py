@@ -92,10 +92,10 @@ def replicate_errors(
     found = Release.load(release) if isinstance(release, str | os.PathLike) else release
     if not isinstance(found, Release):
         raise TypeError(f"release: {type(found).__name__} must be a tallytree.Release, or the folder of a saved one")
-    tree = tree_of(found, hierarchy)
     statistic = found.statement.get("statistic")
     if statistic not in STATISTICS:
         raise ValueError(f"release: its statistic is {statistic!r}, which must be one of {', '.join(STATISTICS)}")
+    tree = tree_of(found, hierarchy)
     noise = recorded_noise(found.statement, tree)
     plan = StatedPlan(noise, _thresholds(found.statement, noise))
     published = [published_level(table, tree, depth) for depth, table in enumerate(found.tables.values())]

@@ -8,11 +8,19 @@ from tallytree.errors import SpecError
 from tallytree.spec.document import read_document
 from tallytree.spec.load import load_spec
 from tallytree.spec.models import SPECS, Spec, known_mechanisms
-from tallytree.spec.sections import BudgetSpec, EngineSpec, HierarchySpec, MechanismSpec, ProductSpec
+from tallytree.spec.sections import (
+    BudgetSpec,
+    ContributionsSpec,
+    EngineSpec,
+    HierarchySpec,
+    MechanismSpec,
+    ProductSpec,
+)
 
 __all__ = [
     "SPECS",
     "BudgetSpec",
+    "ContributionsSpec",
     "EngineSpec",
     "HierarchySpec",
     "MechanismSpec",
