@@ -117,7 +117,7 @@ def test_a_hundred_thousand_million_cells_take_no_memory():
             {"o": ["a"]},
             "columns\\['o'\\]: \\['a'\\] names 1 columns, but its hierarchy has the levels s, c",
         ),
-        (["o", "o", "d", "d", "d"], {"o": ["a", "a"]}, "columns\\['o'\\]: 'a' is named twice"),
+        (["o", "o", "d", "d", "d"], {"o": ["a", "a"]}, "columns\\['o'\\]: the names 1 and 2 of the list are the same"),
         (
             ["o", "o", "d", "d", "d"],
             {"o": ["a", "b"], "d": ["A", "q", "r"]},

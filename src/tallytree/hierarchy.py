@@ -6,7 +6,7 @@ holds such a tree in arrays; `tallytree.product.Product` crosses several without
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,9 +16,13 @@ import pyarrow as pa
 from tallytree.compute.arrays import IntArray, concatenate_ranges
 from tallytree.sources.public_tables import read_public
 from tallytree.sources.text_columns import text_column
+from tallytree.validate import safe_text, text
 
 ROOT = "all"
 """The name of a root that was added above the supplied levels."""
+
+MAX_LEVELS = 100
+"""Levels of a hierarchy. Each is a table of its own in a release."""
 
 RESERVED = ("count", "size", "groups", "value", "values", "std_dev", "ci_lower", "ci_upper")
 """Columns of the published tables, which a level may therefore not be named."""
@@ -209,24 +213,25 @@ def check_level_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
         TypeError: not a sequence of strings.
         ValueError: none, empty, repeated (capitals do not count), too long, or a column of the published tables.
     """
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise TypeError(f"{argument}: {names!r} must be a list of column names, top level first")
-    names = list(names)
-    if not all(isinstance(name, str) for name in names):
-        raise TypeError(f"{argument}: {names!r} must be a list of column names, top level first")
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise TypeError(f"{argument}: {safe_text(names)} must be a list of column names, top level first")
+    names = [text(name, argument, "the name of a column, in a list of them") for name in names]
     if not names:
         raise ValueError(f"{argument}: at least one column name is needed, top level first")
-    seen: set[str] = set()
-    for name in names:
+    if len(names) > MAX_LEVELS:
+        raise ValueError(f"{argument}: {len(names)} columns are more than the {MAX_LEVELS} levels that a tree may have")
+    first: dict[str, int] = {}
+    for place, name in enumerate(names, 1):
         if name == "" or len(name.encode()) > 200:
-            raise ValueError(f"{argument}: {name!r} must have between 1 and 200 bytes")
-        if name.casefold() in seen:
+            raise ValueError(f"{argument}: {name[:200]!r} must have between 1 and 200 bytes")
+        if first.setdefault(name.casefold(), place) != place:
+            # Not shown: in a column that is given in place of names, a value is soon repeated.
             raise ValueError(
-                f"{argument}: {name!r} is named twice (capitals do not count); give each level its own name"
+                f"{argument}: the names {first[name.casefold()]} and {place} of the list are the same (capitals do not "
+                "count); give each level its own name"
             )
         if name.casefold() in RESERVED:
             raise ValueError(f"{argument}: {name!r} is a column of the published tables; rename the level")
-        seen.add(name.casefold())
     return tuple(names)
 
 

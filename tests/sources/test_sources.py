@@ -148,18 +148,18 @@ def test_queries_and_columns_are_no_tables():
 
 def test_a_column_of_a_frame_that_arrow_does_not_know_is_named_without_its_values() -> None:
     mixed = pd.DataFrame({"fine": [1, 2], 5: ["secret", 7]}, dtype=object)
-    with pytest.raises(TypeError, match=r"^areas: column 5 of the pandas frame mixes types or has one that Arrow") as c:
+    with pytest.raises(TypeError, match=r"^areas: column 2 of the pandas frame mixes types or has one that Arrow") as c:
         locate(mixed, "areas")
     assert "secret" not in str(c.value)
     assert c.value.__context__ is None
     wide = pl.DataFrame({"fine": [1], "wide": pl.Series([2**90], dtype=pl.Int128)})
-    with pytest.raises(TypeError, match=r"^areas: column 'wide' of the polars frame mixes types"):
+    with pytest.raises(TypeError, match=r"^areas: column 2 of the polars frame mixes types"):
         locate(wide, "areas")
 
 
-@pytest.mark.parametrize(("labels", "repeated"), [(["a", "a"], "'a'"), ([1, 1], "1")])
-def test_a_label_of_two_columns_is_named(labels: list[Any], repeated: str) -> None:
-    with pytest.raises(ValueError, match=f"^areas: two columns are named {repeated}; give each column its own name"):
+@pytest.mark.parametrize("labels", [["a", "a"], [1, 1]])
+def test_columns_with_one_label_are_named_by_their_places(labels: list[Any]) -> None:
+    with pytest.raises(ValueError, match="^areas: columns 1 and 2 have one name; give each column its own name"):
         locate(pd.DataFrame([[1, 2]], columns=labels), "areas")
 
 

@@ -34,7 +34,7 @@ from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.measurements import Noise
 from tallytree.product import Product
 from tallytree.terms import Accounting, NeighboringName, OnUnknown, Terms
-from tallytree.validate import integer
+from tallytree.validate import integer, safe_text
 
 GRID = 4_096
 """How many points the distribution of a level's largest noise has; a value between two points counts as the larger."""
@@ -230,7 +230,7 @@ def _gaussian_tails(sigma: float) -> FloatArray:
 
 def _number(value: float, argument: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{argument}: {value!r} must be a number")
+        raise TypeError(f"{argument}: {safe_text(value)} must be a number")
     return float(value)
 
 

@@ -6,6 +6,8 @@ import difflib
 import unicodedata
 from collections.abc import Sequence
 
+from tallytree.validate import safe_text
+
 
 def checked_name(dataset: object) -> str:
     """A data set's name; the same text in another encoding of its accents is the same name.
@@ -15,7 +17,7 @@ def checked_name(dataset: object) -> str:
         ValueError: empty, longer than 200 characters, or with spaces around it or characters that cannot be seen.
     """
     if not isinstance(dataset, str):
-        raise TypeError(f"dataset: {dataset!r} must be the name of the data set in the ledger")
+        raise TypeError(f"dataset: {safe_text(dataset)} must be the name of the data set in the ledger")
     if not dataset or dataset != dataset.strip() or not dataset.isprintable() or len(dataset) > 200:
         raise ValueError(
             f"dataset: {dataset[:200]!r} must be a name of 1 to 200 printable characters without spaces around it"

@@ -22,7 +22,7 @@ from tallytree.ledger.database import FileIdentity, blank_ledger, file_identity,
 from tallytree.ledger.dataset_names import checked_name
 from tallytree.ledger.rows import insert_limit, insert_release, known_data_set, read_data_set, register_data_set
 from tallytree.terms import Unit, neighboring_relation
-from tallytree.validate import integer
+from tallytree.validate import integer, path_text, safe_text, text
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,9 @@ class Ledger:
     timeout: float = field(default=10.0, kw_only=True)
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 10.0) -> None:
-        if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
-            raise TypeError(f"ledger: {path!r} must be the path of a file, or a tallytree.ledger.Ledger")
-        if not 0 <= timeout <= 1e6:
-            raise ValueError(f"timeout: {timeout!r} must be a number of seconds, 0 or more")
+        path_text(path, "ledger", "the path of a file, or a tallytree.ledger.Ledger")
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout <= 1e6:
+            raise ValueError(f"timeout: {safe_text(timeout)} must be a number of seconds, 0 or more")
         object.__setattr__(self, "path", Path(path))
         object.__setattr__(self, "timeout", float(timeout))
 
@@ -136,10 +135,10 @@ class Ledger:
         """
         name = checked_name(dataset)
         if not isinstance(budget, Budget):
-            raise TypeError(f"budget: {budget!r} must be a tallytree.Budget, for instance Budget(epsilon=2)")
+            raise TypeError(f"budget: {safe_text(budget)} must be a tallytree.Budget, for instance Budget(epsilon=2)")
         relation = None if neighboring is None else neighboring_relation(neighboring)
         most = None if max_contributions is None else integer(max_contributions, "max_contributions", least=1)
-        if unit is not None and unit not in get_args(Unit):
+        if unit is not None and text(unit, "unit", '"record", "trip" or "membership"') not in get_args(Unit):
             raise ValueError(f'unit: {unit!r} is not known; choose "record", "trip" or "membership"')
         if not self.path.exists() and relation is not None:
             make_ledger(self.path)

@@ -33,6 +33,7 @@ from tallytree.release.intervals import stated_errors, with_intervals
 from tallytree.release.level_tables import FileTable, LevelTable, NodeTable, read_all
 from tallytree.release.manifest import FORMAT_VERSION, MANIFEST, file_stem, read_manifest
 from tallytree.release.stored_tree import StoredTree, described_tree
+from tallytree.validate import path_text, text
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -183,8 +184,7 @@ class Release:
             ValueError: not a complete release, of another format version, or changed since it was written.
             TypeError: not a path.
         """
-        if not isinstance(folder, str | os.PathLike):
-            raise TypeError(f"folder: {folder!r} must be the path of a saved release")
+        path_text(folder, "folder", "the path of a saved release")
         place = Path(os.path.abspath(folder))  # noqa: PTH100  (a later change of directory must not matter)
         manifest = read_manifest(place)
         for name, facts in manifest["files"].items():
@@ -205,7 +205,7 @@ class Release:
 
 
 def _level(tables: Mapping[str, LevelTable], level: str, levels: tuple[str, ...]) -> LevelTable:
-    if level not in tables:
+    if text(level, "level", "the name of a level") not in tables:
         raise ValueError(f"level: {level!r} is not one of the release's levels {', '.join(levels)}")
     return tables[level]
 

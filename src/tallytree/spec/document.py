@@ -12,6 +12,7 @@ import yaml
 
 from tallytree.errors import SpecError
 from tallytree.spec.scalars import NUMBER, Plain
+from tallytree.validate import path_text
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
@@ -71,7 +72,7 @@ def read_document(path: str | os.PathLike[str]) -> Document:
     Raises:
         SpecError: no such file, not UTF-8, not YAML, a key given twice, or no mapping at the top.
     """
-    name = os.fspath(path)
+    name = path_text(path, "path", "the path of a YAML spec")
     text = _read_text(name)
     try:
         node = _compose(text)

@@ -13,6 +13,7 @@ from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
 from tallytree.private.tabulate.records import LeafKey, Records, Wanted, check_records, close
 from tallytree.terms import OnUnknown
+from tallytree.validate import path_text, safe_text
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -50,7 +51,7 @@ class Local:
     def __post_init__(self) -> None:
         if self.memory_limit is not None:
             if not isinstance(self.memory_limit, str):
-                raise TypeError(f"memory_limit: {self.memory_limit!r} must be text such as '4GB'")
+                raise TypeError(f"memory_limit: {safe_text(self.memory_limit)} must be text such as '4GB'")
             if not _MEMORY.fullmatch(self.memory_limit):
                 raise ValueError(f"memory_limit: {self.memory_limit!r} must be a number and a unit, such as '4GB'")
         if self.threads is not None:
@@ -58,8 +59,7 @@ class Local:
             if self.threads < 1:
                 raise ValueError(f"threads: {self.threads} must be at least 1")
         if self.temp_directory is not None:
-            if not isinstance(self.temp_directory, str | os.PathLike):
-                raise TypeError(f"temp_directory: {self.temp_directory!r} must be a path")
+            path_text(self.temp_directory, "temp_directory")
             if not Path(self.temp_directory).is_dir():
                 raise ValueError(f"temp_directory: {os.fspath(self.temp_directory)!r} is not a folder; make it first")
 
@@ -247,4 +247,4 @@ def _require_range(smallest: int, largest: int) -> None:
 
 def _require_integer(value: object, argument: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{argument}: {value!r} must be an integer")
+        raise TypeError(f"{argument}: {safe_text(value)} must be an integer")

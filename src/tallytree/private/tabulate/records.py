@@ -13,6 +13,7 @@ from tallytree.sources.csv_files import open_csv
 from tallytree.sources.locate import Files, Source, locate
 from tallytree.sources.schemas import require_columns, schemas
 from tallytree.sources.text_columns import is_text_type
+from tallytree.validate import safe_text
 
 Use = Literal["key", "group", "person", "number"]
 """What a column is used for: part of a path, the identity of a group or of a person, or an integer ≥ 0."""
@@ -40,12 +41,12 @@ class LeafKey:
             raise TypeError(f"hierarchy: {type(self.hierarchy).__name__} is not a tallytree.Hierarchy")
         columns: Any = self.columns
         if isinstance(columns, str) or not all(isinstance(column, str) for column in columns):
-            raise TypeError(f"columns: {columns!r} must be a list of column names, top level first")
+            raise TypeError(f"columns: {safe_text(columns)} must be a list of column names, top level first")
         object.__setattr__(self, "columns", tuple(columns))
         levels = len(self.hierarchy.columns)
         if len(self.columns) not in {levels, levels - (1 if self._top_is_optional else 0)}:
             raise ValueError(
-                f"columns: {list(self.columns)} names {len(self.columns)} columns, but the hierarchy has the levels "
+                f"columns: it names {len(self.columns)} columns, but the hierarchy has the levels "
                 f"{', '.join(self.hierarchy.columns)}; name one column for each, top level first"
             )
 
