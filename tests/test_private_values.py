@@ -99,15 +99,19 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Release.load": made(tt.Release.load, folder="nowhere"),
 }  # fmt: skip
 MECHANISMS = [getattr(package, name) for package in (tt.counts, tt.sizes) for name in package.__all__]
+BASES = tt.counts.CountsMechanism | tt.sizes.SizesMechanism
 CALLS |= {
-    kind.__name__: made(kind) for kind in MECHANISMS if isinstance(kind, type) and issubclass(kind, tt.counts.CountsMechanism | tt.sizes.SizesMechanism) and not inspect.isabstract(kind)
-}  # fmt: skip
+    kind.__name__: made(kind)
+    for kind in MECHANISMS
+    if isinstance(kind, type) and issubclass(kind, BASES) and not inspect.isabstract(kind)
+}
 
 
 def arguments() -> Iterator[Any]:
     for name, (function, _) in CALLS.items():
         for parameter in inspect.signature(function).parameters:
-            yield pytest.param(name, parameter, id=f"{name}-{parameter}")
+            slow = [pytest.mark.slow] if parameter == "public_groups" else []
+            yield pytest.param(name, parameter, id=f"{name}-{parameter}", marks=slow)
 
 
 def all_that_is_said(error: BaseException) -> str:

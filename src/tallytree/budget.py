@@ -153,10 +153,10 @@ def shares(budget_split: BudgetSplit, measured: Sequence[str]) -> dict[str, Frac
         raise TypeError(
             f'budget_split: {safe_text(budget_split)} must be "even", "auto", or a mapping from level names to weights'
         )
-    if len(budget_split) > len(measured):
+    if len(budget_split) > len(measured) and not set(budget_split) & set(measured):
         raise ValueError(
-            f"budget_split: it has {len(budget_split)} weights, but the measured levels are {_list(measured)}; give one "
-            "for each"
+            f"budget_split: it has {len(budget_split)} weights, but the measured levels are {_list(measured)}; give "
+            "one for each"
         )
     for level in budget_split:
         if text(level, "budget_split", "a mapping from level names to weights") not in measured:

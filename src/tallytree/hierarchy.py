@@ -6,7 +6,7 @@ holds such a tree in arrays; `tallytree.product.Product` crosses several without
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -113,8 +113,8 @@ class Hierarchy:
         labels: list[pa.Array] = []
         parents: list[IntArray] = []
         node_of_row = np.zeros(rows.num_rows, dtype=np.int64)
-        for text in texts:
-            labels_here, parent_here, node_of_row = _number_level(text, node_of_row)
+        for column in texts:
+            labels_here, parent_here, node_of_row = _number_level(column, node_of_row)
             labels.append(labels_here)
             parents.append(parent_here)
         _refuse_repeated_leaves(texts, names, node_of_row, len(parents[-1]))
@@ -213,9 +213,14 @@ def check_level_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
         TypeError: not a sequence of strings.
         ValueError: none, empty, repeated (capitals do not count), too long, or a column of the published tables.
     """
-    if isinstance(names, str) or not isinstance(names, Sequence):
+    if isinstance(names, str) or not isinstance(names, Iterable):
         raise TypeError(f"{argument}: {safe_text(names)} must be a list of column names, top level first")
-    names = [text(name, argument, "the name of a column, in a list of them") for name in names]
+    names = list(names)
+    strange = next((type(name).__name__ for name in names if not isinstance(name, str)), None)
+    if strange is not None:
+        raise TypeError(f"{argument}: it must be a list of column names, top level first, but has a {strange}")
+    for name in names:
+        text(name, argument)
     if not names:
         raise ValueError(f"{argument}: at least one column name is needed, top level first")
     if len(names) > MAX_LEVELS:

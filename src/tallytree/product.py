@@ -237,7 +237,7 @@ def _column_names(
                 f"hierarchies: {safe_text(hierarchy)} is not a tallytree.Hierarchy; give a mapping from attributes to "
                 "hierarchies"
             )
-    if len(given) > len(hierarchies):
+    if len(given) > len(hierarchies) and not set(given) & set(hierarchies):
         raise ValueError(
             f"columns: it names {len(given)} attributes, but the attributes are {', '.join(hierarchies)}; give the "
             "columns of these"
@@ -283,7 +283,7 @@ def _check_order(order: Sequence[str], attributes: tuple[_Attribute, ...]) -> No
         raise TypeError(f"order: {safe_text(order)} must be a list of attribute names, one per refinement step")
     names = [attribute.name for attribute in attributes]
     steps_wanted = sum(len(attribute.columns) for attribute in attributes)
-    if len(order) > steps_wanted:
+    if len(order) > steps_wanted and not set(names) & {name for name in order if isinstance(name, str)}:
         raise ValueError(
             f"order: it has {len(order)} steps, but the attributes have {steps_wanted} columns; name each attribute "
             "once for each of its columns"

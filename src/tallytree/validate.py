@@ -68,7 +68,7 @@ def text(value: object, argument: str, wanted: str = "text") -> str:
         ValueError: it has a NUL character, or half a surrogate pair.
     """
     if not isinstance(value, str):
-        raise TypeError(f"{argument}: {safe_text(value)} must be {wanted}")
+        raise TypeError(f"{argument}: {type(value).__name__} must be {wanted}")
     if "\0" in value:
         raise ValueError(f"{argument}: {value[:200]!r} has a NUL character; take it out")
     if any("\ud800" <= character <= "\udfff" for character in value):
@@ -84,7 +84,7 @@ def path_text(value: object, argument: str, wanted: str = "a path") -> str:
         ValueError: it has a NUL character, or bytes that are not UTF-8.
     """
     if not isinstance(value, str | os.PathLike):
-        raise TypeError(f"{argument}: {safe_text(value)} must be {wanted}")
+        raise TypeError(f"{argument}: {type(value).__name__} must be {wanted}")
     return text(os.fspath(value), argument, wanted)
 
 
@@ -101,6 +101,16 @@ def choice(value: object, argument: str, known: Sequence[str]) -> None:
         raise TypeError(f"{argument}: {safe_text(value)} must be {listed}")
     if value not in known:
         raise ValueError(f"{argument}: {value!r} is not known; choose {listed}")
+
+
+def flag(value: object, argument: str) -> None:
+    """Refuse what is neither True nor False.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{argument}: {safe_text(value)} must be True or False")
 
 
 def column(name: object, argument: str) -> None:

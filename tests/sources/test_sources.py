@@ -159,7 +159,7 @@ def test_a_column_of_a_frame_that_arrow_does_not_know_is_named_without_its_value
 
 @pytest.mark.parametrize("labels", [["a", "a"], [1, 1]])
 def test_columns_with_one_label_are_named_by_their_places(labels: list[Any]) -> None:
-    with pytest.raises(ValueError, match="^areas: columns 1 and 2 have one name; give each column its own name"):
+    with pytest.raises(ValueError, match=r"^areas: columns 1 and 2 have one name; give each column its own name"):
         locate(pd.DataFrame([[1, 2]], columns=labels), "areas")
 
 

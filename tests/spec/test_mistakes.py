@@ -112,7 +112,8 @@ MISTAKES = {
     "a level named twice": (
         "[state, county]",
         "[state, state]",
-        ", line 5, hierarchy.levels: the names 1 and 2 of the list are the same (capitals do not count); give each level its own name",
+        ", line 5, hierarchy.levels: the names 1 and 2 of the list are the same "
+        "(capitals do not count); give each level its own name",
     ),
     "a leaf listed twice": (
         "[state, county]",

@@ -174,8 +174,9 @@ def plan_stability(
             "lone record with a small probability; give epsilon and delta, for instance Budget(epsilon=1, delta=1e-8)"
         )
     if accounting is not None:
+        text(accounting, "accounting")
         raise ValueError(
-            f"accounting: {text(accounting, 'accounting')!r} composes the noise of levels, but StabilityHistogram measures one level, and "
+            f"accounting: {accounting!r} composes the noise of levels, but StabilityHistogram measures one level, and "
             "its epsilon and delta are proven of that; leave it out"
         )
     noise = laplace_for(sensitivity, budget.epsilon, grid)

@@ -225,7 +225,7 @@ def _check(sets: Sequence[Any], mechanisms: Mapping[str, Any], budgets: Sequence
     for budget in budgets:
         if not isinstance(budget, Budget):
             raise TypeError(f"budgets: {safe_text(budget)} must be a tallytree.Budget, for instance Budget(epsilon=1)")
-    for name, metric in (metrics or {}).items() if isinstance(metrics, Mapping) else ():
+    for metric in (metrics or {}).values():
         if not callable(metric):
             raise TypeError(f"metrics: {safe_text(metric)} must be a function of a LevelResult")
     names = [one.name for one in sets]

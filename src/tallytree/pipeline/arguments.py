@@ -20,7 +20,7 @@ from tallytree.private.engines import Engine
 from tallytree.product import Product
 from tallytree.sizes import PrivateMaximum, SizesMechanism
 from tallytree.terms import Doc, Invariants, Terms
-from tallytree.validate import column, integer
+from tallytree.validate import column, flag, integer
 
 TableArgument: TypeAlias = Annotated[Any, "table"]
 """A path or glob (Parquet, CSV), a pandas or polars data frame, a pyarrow table, or a DuckDB relation."""
@@ -73,6 +73,11 @@ class SharedArguments(Terms):
     ] = None
     progress: Annotated[bool, Doc("show a progress bar on standard error.")] = False
 
+    def __post_init__(self) -> None:
+        """Check the options; see `Terms`."""
+        super().__post_init__()
+        flag(self.progress, "progress")
+
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RecordOptions(SharedArguments):
@@ -113,8 +118,7 @@ class RecordOptions(SharedArguments):
         super().__post_init__()
         column(self.count, "count")
         column(self.person, "person")
-        if not isinstance(self.distinct, bool):
-            raise TypeError(f"distinct: {type(self.distinct).__name__} must be True or False")
+        flag(self.distinct, "distinct")
         if self.distinct and self.person is None:
             raise ValueError(
                 "distinct: True counts every person at most once in a leaf, so it needs person, the column that names "

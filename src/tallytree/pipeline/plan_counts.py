@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Literal
+from typing import Any, Literal
 
 from tallytree.accounting import Plan, plan_stability
 from tallytree.accounting.scales import next_float, representable
@@ -75,10 +75,8 @@ def plan_flows(arguments: FlowsArguments) -> PlannedCounts:
         if not isinstance(hierarchy, Hierarchy):
             raise TypeError(f"{name}: {safe_text(hierarchy)} must be a tallytree.Hierarchy")
     columns = {
-        "origin": check_level_names(check_columns(origins, arguments.origin, "origin"), "origin"),
-        "destination": check_level_names(
-            check_columns(destinations, arguments.destination, "destination"), "destination"
-        ),
+        "origin": _path_columns(origins, arguments.origin, "origin"),
+        "destination": _path_columns(destinations, arguments.destination, "destination"),
     }
     for column in sorted(set(columns["origin"]) & set(columns["destination"])):
         raise ValueError(f"destination: {column!r} is a column of origin too; each side has columns of its own")
@@ -88,6 +86,12 @@ def plan_flows(arguments: FlowsArguments) -> PlannedCounts:
     shared = options_of(arguments, RecordOptions)
     as_counts = CountsArguments(arguments.trips, product, arguments.budget, **shared)
     return plan_counts(as_counts, argument="trips", statistic="flows")
+
+
+def _path_columns(hierarchy: Hierarchy, given: Any, argument: str) -> tuple[str, ...]:
+    """The columns of one side of the flows, top level first."""
+    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else given
+    return check_level_names(check_columns(hierarchy, listed, argument), argument)
 
 
 def _plan(mechanism: CountsMechanism, statistics: Mapping[str, Statistic], arguments: CountsArguments) -> Plan:

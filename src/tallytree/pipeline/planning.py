@@ -22,7 +22,7 @@ from tallytree.measurements import Statistic
 from tallytree.pipeline.arguments import SharedArguments
 from tallytree.private.engines import Engine, Local
 from tallytree.terms import UNITS, NoiseTerms
-from tallytree.validate import text
+from tallytree.validate import safe_text
 
 AutoSplit = Callable[[Mapping[str, float], bool], BudgetSplit]
 """What `budget_split="auto"` means: from each level's noise (std_dev) if it had all of the budget, and whether shares
@@ -86,8 +86,8 @@ def account(arguments: SharedArguments, statistic: str, mechanism: object, plan:
     """
     if arguments.ledger is None and arguments.dataset is None:
         return None
-    if arguments.dataset is not None:
-        text(arguments.dataset, "dataset", "the name of the data set in the ledger")
+    if arguments.dataset is not None and not isinstance(arguments.dataset, str):
+        raise TypeError(f"dataset: {safe_text(arguments.dataset)} must be the name of the data set in the ledger")
     if arguments.ledger is None:
         raise ValueError(f"dataset: {arguments.dataset!r} is a name in a ledger; give the ledger too, or leave it out")
     if arguments.dataset is None:

@@ -65,8 +65,8 @@ def with_intervals(table: pa.Table, alpha: float, errors: LevelErrors) -> pa.Tab
     """
     if "std_dev" not in table.column_names:
         raise ValueError(
-            f"alpha: {safe_text(alpha)} asks for intervals, but this release does not know the errors of this level's numbers; "
-            "estimate them with tallytree.replicate_errors(release), or `tallytree error DIR` (with "
+            f"alpha: {safe_text(alpha)} asks for intervals, but this release does not know the errors of this level's "
+            "numbers; estimate them with tallytree.replicate_errors(release), or `tallytree error DIR` (with "
             "StabilityHistogram, those of the leaves can be)"
         )
     name = "count" if "count" in table.column_names else "groups"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import cast, get_args
 
 import numpy as np
@@ -30,7 +31,7 @@ def checked_norm(norm: object) -> Norm:
     Raises:
         ValueError: it is neither.
     """
-    if isinstance(norm, bool) or not isinstance(norm, int | float) or norm not in get_args(Norm):
+    if isinstance(norm, bool) or not isinstance(norm, Real) or norm not in get_args(Norm):
         raise ValueError(f"norm: {safe_text(norm)} must be 1 or 2")
     return cast(Norm, int(cast(int, norm)))
 

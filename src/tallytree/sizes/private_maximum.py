@@ -56,8 +56,8 @@ class PrivateMaximum:
         part = exact(share, "share")
         if not 0 < part < 1:
             raise ValueError(
-                f"share: {safe_text(share)} must lie strictly between 0 and 1 (for instance {float(DEFAULT_SHARE)}): the rest "
-                "is for the levels"
+                f"share: {safe_text(share)} must lie strictly between 0 and 1 (for instance {float(DEFAULT_SHARE)}): "
+                "the rest is for the levels"
             )
         object.__setattr__(self, "share", part)
         object.__setattr__(self, "at_most", integer(at_most, "at_most", least=1, most=MAX_SIZE))

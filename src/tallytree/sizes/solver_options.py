@@ -26,7 +26,8 @@ def check_options(solver: str, known: Sequence[str], time_limit: float, delta: i
     if delta is not None:
         if solver not in ("cost_table", "constraint_program"):
             raise ValueError(
-                f"delta: {safe_text(delta)} is the width of cost tables; the solver {solver!r} has none, so leave it out"
+                f"delta: {safe_text(delta)} is the width of cost tables; the solver {solver!r} has none, so leave it "
+                "out"
             )
         integer(delta, "delta", least=1)
     from tallytree.solvers.papers.packages import SOLVER_PACKAGES

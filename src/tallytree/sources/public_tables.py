@@ -31,7 +31,7 @@ def read_public(table: Any, columns: Sequence[str], argument: str) -> pa.Table:
 
 _HINTS: dict[FileFormat, str] = {
     "parquet": "is it complete?",
-    "csv": "is it complete, its text UTF-8 and quoted as in RFC 4180, with as many cells in every row as in the header?",
+    "csv": "is it complete, in UTF-8, quoted as in RFC 4180, with as many cells in every row as in the header?",
 }
 
 
