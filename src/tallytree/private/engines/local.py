@@ -9,18 +9,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tallytree.compute.address_space import require_address_space
 from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
 from tallytree.private.tabulate.records import LeafKey, Records, Wanted, check_records, close
 from tallytree.terms import OnUnknown
-from tallytree.validate import path_text, safe_text
+from tallytree.validate import integer, path_text, safe_text
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tallytree.private.tabulate.with_duckdb import Session
 
-_MEMORY = re.compile(r"\d+(\.\d+)?\s*([KMGT]i?)?B", re.IGNORECASE)
+MAX_THREADS = 1_024
+"""More threads than processors gain nothing, and DuckDB crashes where the system has no room for them."""
+
+_MEMORY = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*([KMGT]i?)?B", re.IGNORECASE | re.ASCII)
+
+_BYTES = {
+    "": 1,
+    **{f"{letter}{i}": (1024 if i else 1000) ** power for power, letter in enumerate("KMGT", 1) for i in ("", "I")},
+}
+
+_LEAST_MEMORY, _MOST_MEMORY = 1_000_000, 10**15
+"""Bytes for DuckDB: with less it cannot run at all; more it cannot count."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +64,9 @@ class Local:
         if self.memory_limit is not None:
             if not isinstance(self.memory_limit, str):
                 raise TypeError(f"memory_limit: {safe_text(self.memory_limit)} must be text such as '4GB'")
-            if not _MEMORY.fullmatch(self.memory_limit):
-                raise ValueError(f"memory_limit: {self.memory_limit!r} must be a number and a unit, such as '4GB'")
+            object.__setattr__(self, "memory_limit", _checked_memory(self.memory_limit))
         if self.threads is not None:
-            _require_integer(self.threads, "threads")
-            if self.threads < 1:
-                raise ValueError(f"threads: {self.threads} must be at least 1")
+            integer(self.threads, "threads", least=1, most=MAX_THREADS)
         if self.temp_directory is not None:
             path_text(self.temp_directory, "temp_directory")
             if not Path(self.temp_directory).is_dir():
@@ -207,6 +216,7 @@ class Local:
             close(records.source, table)
 
     def _session(self, argument: str) -> AbstractContextManager[Session]:
+        require_address_space(self.threads)
         from tallytree.private.tabulate import with_duckdb
 
         folder = None if self.temp_directory is None else os.fspath(self.temp_directory)
@@ -230,6 +240,21 @@ def _member_columns(table: Any, key: LeafKey, group: str, quantity: str | None, 
 
 def _group_columns(table: Any, key: LeafKey, size: str, groups: str, argument: str) -> Records:
     return check_records(table, [key], [Wanted(size, "number", "size"), Wanted(groups, "number", "groups")], argument)
+
+
+def _checked_memory(limit: str) -> str:
+    """The memory limit, if DuckDB can keep to it.
+
+    Raises:
+        ValueError: no number with a unit, or out of range.
+    """
+    found = _MEMORY.fullmatch(limit)
+    if found is None:
+        raise ValueError(f"memory_limit: {limit[:40]!r} must be a number and a unit, such as '4GB'")
+    amount = float(found[1]) * _BYTES[(found[2] or "").upper()]
+    if not _LEAST_MEMORY <= amount <= _MOST_MEMORY:
+        raise ValueError(f"memory_limit: {limit[:40]!r} must be between 1MB and 1000TB, such as '4GB'")
+    return limit
 
 
 def _drops(on_unknown: str) -> bool:
