@@ -103,7 +103,7 @@ def exact(value: object, argument: str) -> Fraction:
     else:
         number = Fraction(repr(float(value)))
     if max(number.numerator.bit_length(), number.denominator.bit_length()) > _MAX_BITS:
-        raise ValueError(f"{argument}: {_shown(number)} has more than 2,000 digits; give a shorter number")
+        raise ValueError(f"{argument}: the number has more than 2,000 digits; give a shorter one")
     if number and not _LEAST <= abs(number) <= 1 / _LEAST:
         raise ValueError(f"{argument}: {_shown(value)} {_OUT_OF_RANGE}")
     return number

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray, concatenate_ranges
 from tallytree.sources.public_tables import read_public
-from tallytree.sources.text_columns import text_column
+from tallytree.sources.text_columns import is_integer_column, text_column
 from tallytree.validate import safe_text, text
 
 ROOT = "all"
@@ -77,6 +77,7 @@ class Hierarchy:
         labels: per level, the nodes' own labels (a node is identified by its path, so labels may repeat).
         parent: per level, int64 (n,), the parent's number in the level above (empty for the root).
         first_child: per level but the last, int64 (n + 1,): node i's children are first_child[i] … first_child[i+1]−1.
+        integer_columns: those supplied levels that the table of leaves has as integers; their labels are decimal text.
     """
 
     levels: tuple[str, ...]
@@ -84,6 +85,7 @@ class Hierarchy:
     labels: tuple[pa.Array, ...]
     parent: tuple[IntArray, ...]
     first_child: tuple[IntArray, ...]
+    integer_columns: tuple[str, ...] = ()
 
     @classmethod
     def from_table(cls, table: Any, levels: Sequence[str]) -> Hierarchy:
@@ -133,7 +135,9 @@ class Hierarchy:
             np.searchsorted(below, np.arange(n + 1)).astype(np.int64)
             for n, below in zip(sizes[:-1], parents[1:], strict=True)
         )
-        return cls((ROOT, *names) if root_added else names, names, tuple(labels), tuple(parents), first_child)
+        shown = (ROOT, *names) if root_added else names
+        integers = tuple(name for name in names if is_integer_column(rows, name))
+        return cls(shown, names, tuple(labels), tuple(parents), first_child, integers)
 
     def __repr__(self) -> str:
         """The levels with their numbers of nodes."""

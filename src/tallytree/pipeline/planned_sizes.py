@@ -97,13 +97,23 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         given = self.arguments
         if given.group is not None:
             self.engine.check_group_sizes(
-                given.records, self.key, group=given.group, quantity=given.quantity, argument="records"
+                given.records,
+                self.key,
+                group=given.group,
+                quantity=given.quantity,
+                argument="records",
+                on_unknown=given.on_unknown,
             )
             if given.public_groups is not None:
                 self._groups_listed()
         else:
             self.engine.check_group_rows(
-                given.records, self.key, size=str(given.size), groups=str(given.groups), argument="records"
+                given.records,
+                self.key,
+                size=str(given.size),
+                groups=str(given.groups),
+                argument="records",
+                on_unknown=given.on_unknown,
             )
 
     def check_plan(self) -> None:

@@ -85,10 +85,12 @@ def _file_name(path: str | bytes, argument: str) -> str:
     """A path that can be looked for; of text that is none, such as the content of a file, nothing is shown."""
     if isinstance(path, bytes):
         raise TypeError(f"{argument}: bytes must be the path as text")
+    if not path:
+        raise ValueError(f"{argument}: '' is empty; give the path or glob of Parquet or CSV files")
     if any(letter in path for letter in "\0\r\n") or len(path) > 4_000:
         raise ValueError(
-            f"{argument}: the text is no path, since it has {len(path)} characters, with line breaks or NUL among "
-            "them or too many; give a path, or a table in memory"
+            f"{argument}: the text, of {len(path)} characters, is no path (it has a line break or a NUL, or is too "
+            "long); give a path, or a table in memory"
         )
     _refuse_other_encodings(path, argument)
     return path
@@ -103,8 +105,8 @@ def _refuse_other_encodings(path: str, argument: str) -> None:
 def _matches(path: str, argument: str) -> list[str]:
     """The files, or the one folder, that a path or pattern is about."""
     fixed = path.partition("*")[0].partition("?")[0].partition("[")[0]
-    everything = Path(path).resolve() == Path(path).resolve().parent  # the root of the file system
-    if everything or ("**" in path and Path(fixed[: fixed.rfind("/") + 1] or ".").resolve().parent == Path(fixed)):
+    begins = fixed[: fixed.rfind("/") + 1] if "**" in path else path
+    if begins and os.path.realpath(begins) == os.path.realpath(os.sep):
         raise ValueError(f"{argument}: {path!r} is the whole file system; give the folder of the table")
     if Path(path).exists():
         return [path]

@@ -31,6 +31,12 @@ def text_column(table: pa.Table, column: str, argument: str) -> pa.Array:
     return text
 
 
+def is_integer_column(table: pa.Table, column: str) -> bool:
+    """Whether a column holds integers."""
+    kind = table.schema.field(column).type
+    return bool(pa.types.is_integer(kind.value_type if pa.types.is_dictionary(kind) else kind))
+
+
 def is_text_type(kind: pa.DataType) -> bool:
     """Whether an Arrow type holds text."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

@@ -80,19 +80,36 @@ class Local:
         count: str | None,
         argument: str = "records",
         person: str | None = None,
+        on_unknown: OnUnknown = "error",
     ) -> None:
         """Raise what `count_records` would raise for the columns and their types; no row is read."""
-        close(_count_columns(table, keys, count, person, argument).source, table)
+        close(_count_columns(table, keys, count, person, argument, _drops(on_unknown)).source, table)
 
     def check_group_sizes(
-        self, table: Any, key: LeafKey, *, group: str, quantity: str | None = None, argument: str = "records"
+        self,
+        table: Any,
+        key: LeafKey,
+        *,
+        group: str,
+        quantity: str | None = None,
+        argument: str = "records",
+        on_unknown: OnUnknown = "error",
     ) -> None:
         """Raise what `group_sizes` would raise for the columns and their types; no row is read."""
-        close(_member_columns(table, key, group, quantity, argument).source, table)
+        close(_member_columns(table, key, group, quantity, argument, _drops(on_unknown)).source, table)
 
-    def check_group_rows(self, table: Any, key: LeafKey, *, size: str, groups: str, argument: str = "records") -> None:
+    def check_group_rows(
+        self,
+        table: Any,
+        key: LeafKey,
+        *,
+        size: str,
+        groups: str,
+        argument: str = "records",
+        on_unknown: OnUnknown = "error",
+    ) -> None:
         """Raise what `group_rows` would raise for the columns and their types; no row is read."""
-        close(_group_columns(table, key, size, groups, argument).source, table)
+        close(_group_columns(table, key, size, groups, argument, _drops(on_unknown)).source, table)
 
     def count_records(
         self,
@@ -123,7 +140,7 @@ class Local:
             OSError: a file cannot be read.
         """
         drop = _drops(on_unknown)
-        records = _count_columns(table, keys, count, None if bound is None else bound.person, argument)
+        records = _count_columns(table, keys, count, None if bound is None else bound.person, argument, drop)
         try:
             from tallytree.private.tabulate import with_duckdb
 
@@ -168,7 +185,7 @@ class Local:
         drop = _drops(on_unknown)
         _require_range(smallest, largest)
         _require_integer(max_quantity, "max_quantity")
-        records = _member_columns(table, key, group, quantity, argument)
+        records = _member_columns(table, key, group, quantity, argument, drop)
         try:
             from tallytree.private.tabulate import with_duckdb
 
@@ -206,7 +223,7 @@ class Local:
         """
         drop = _drops(on_unknown)
         _require_range(smallest, largest)
-        records = _group_columns(table, key, size, groups, argument)
+        records = _group_columns(table, key, size, groups, argument, drop)
         try:
             from tallytree.private.tabulate import with_duckdb
 
@@ -226,20 +243,21 @@ class Local:
 
 
 def _count_columns(
-    table: Any, keys: Sequence[LeafKey], count: str | None, person: str | None, argument: str
+    table: Any, keys: Sequence[LeafKey], count: str | None, person: str | None, argument: str, drop: bool
 ) -> Records:
     people = [] if person is None else [Wanted(person, "person", "person")]
     numbers = [] if count is None else [Wanted(count, "number", "count")]
-    return check_records(table, keys, [*people, *numbers], argument)
+    return check_records(table, keys, [*people, *numbers], argument, drop_unknown=drop)
 
 
-def _member_columns(table: Any, key: LeafKey, group: str, quantity: str | None, argument: str) -> Records:
+def _member_columns(table: Any, key: LeafKey, group: str, quantity: str | None, argument: str, drop: bool) -> Records:
     numbers = [] if quantity is None else [Wanted(quantity, "number", "quantity")]
-    return check_records(table, [key], [Wanted(group, "group", "group"), *numbers], argument)
+    return check_records(table, [key], [Wanted(group, "group", "group"), *numbers], argument, drop_unknown=drop)
 
 
-def _group_columns(table: Any, key: LeafKey, size: str, groups: str, argument: str) -> Records:
-    return check_records(table, [key], [Wanted(size, "number", "size"), Wanted(groups, "number", "groups")], argument)
+def _group_columns(table: Any, key: LeafKey, size: str, groups: str, argument: str, drop: bool) -> Records:
+    numbers = [Wanted(size, "number", "size"), Wanted(groups, "number", "groups")]
+    return check_records(table, [key], numbers, argument, drop_unknown=drop)
 
 
 def _checked_memory(limit: str) -> str:
