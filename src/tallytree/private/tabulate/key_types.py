@@ -56,13 +56,13 @@ def hint_on_types(columns: Sequence[str], types: Sequence[pa.DataType], hierarch
     for column, kind, level, labels in _levels(columns, types, hierarchy):
         if _is_whole(kind) and (strange := _not_canonical(labels)) is not None:
             return (
-                f". Column {column!r} holds {kind}, but the hierarchy has labels such as {strange!r} at {level!r}; read "
-                "the column as text, so that codes keep their leading zeros"
+                f". Column {column!r} holds {kind}, but the hierarchy has labels such as {strange!r} at {level!r}; "
+                "read the column as text, so that codes keep their leading zeros"
             )
         if is_text_type(kind) and len(labels) and _not_canonical(labels) is None:
             return (
-                f". The hierarchy's labels at {level!r} are numbers without leading zeros; if codes have them, read the "
-                "hierarchy's table as text too (01 and 1 are two labels)"
+                f". The hierarchy's labels at {level!r} are numbers without leading zeros; if codes have them, read "
+                "the hierarchy's table as text too (01 and 1 are two labels)"
             )
     return ""
 
