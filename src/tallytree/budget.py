@@ -58,8 +58,8 @@ class Budget:
     ) -> None:
         if (epsilon is None) == (rho is None):
             raise ValueError(
-                "budget: give either epsilon (with or without delta) or rho, and not "
-                f"{'none' if rho is None else 'both'} of them"
+                "budget: give either epsilon (with or without delta) or rho; "
+                f"{'neither is' if rho is None else 'both are'} given"
             )
         if rho is not None and delta is not None:
             raise ValueError(f"delta: {_shown(delta)} has no place beside rho; a zCDP budget is rho alone")
@@ -159,7 +159,7 @@ def shares(budget_split: BudgetSplit, measured: Sequence[str]) -> dict[str, Frac
             "one for each"
         )
     for level in budget_split:
-        if text(level, "budget_split", "a mapping from level names to weights") not in measured:
+        if text(level, "budget_split", "the name of a level") not in measured:
             raise ValueError(f"budget_split: {level!r} is not measured; the measured levels are {_list(measured)}")
     for level in measured:
         if level not in budget_split:

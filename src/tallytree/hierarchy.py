@@ -222,7 +222,7 @@ def check_level_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
     names = list(names)
     strange = next((type(name).__name__ for name in names if not isinstance(name, str)), None)
     if strange is not None:
-        raise TypeError(f"{argument}: it must be a list of column names, top level first, but has a {strange}")
+        raise TypeError(f"{argument}: it must be a list of column names, top level first, but {strange} is in it")
     for name in names:
         text(name, argument)
     if not names:

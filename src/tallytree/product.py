@@ -231,7 +231,7 @@ def _column_names(
         TypeError: something that is not a `Hierarchy`, or not a list of names.
     """
     for name, hierarchy in hierarchies.items():
-        text(name, "hierarchies", "a mapping from attributes to hierarchies")
+        text(name, "hierarchies", "the name of an attribute")
         if not isinstance(hierarchy, Hierarchy):
             raise TypeError(
                 f"hierarchies: {safe_text(hierarchy)} is not a tallytree.Hierarchy; give a mapping from attributes to "
@@ -243,7 +243,7 @@ def _column_names(
             "columns of these"
         )
     for name in given:
-        if text(name, "columns", "a mapping from attributes to lists of column names") not in hierarchies:
+        if text(name, "columns", "the name of an attribute") not in hierarchies:
             raise ValueError(f"columns: {name!r} is not an attribute; the attributes are {', '.join(hierarchies)}")
     named = {name: hierarchy.columns for name, hierarchy in hierarchies.items()}
     for name, columns in given.items():
@@ -289,7 +289,7 @@ def _check_order(order: Sequence[str], attributes: tuple[_Attribute, ...]) -> No
             "once for each of its columns"
         )
     for name in order:
-        if text(name, "order", "the name of an attribute, in a list of them") not in names:
+        if text(name, "order", "the name of an attribute") not in names:
             raise ValueError(f"order: {name!r} is not an attribute; the attributes are {', '.join(names)}")
     for attribute in attributes:
         steps, wanted = list(order).count(attribute.name), len(attribute.columns)

@@ -18,6 +18,7 @@ from tallytree.cli.commands.demo_command import demo
 from tallytree.cli.commands.ledger_and_limit import limit, show_ledger
 from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
 from tallytree.cli.commands.release_and_check import check, release
+from tallytree.cli.streams import prepare_streams
 
 app = typer.Typer(
     name="tallytree",
@@ -61,10 +62,7 @@ app.command()(audit)
 
 def main() -> None:
     """Run the command line."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            # A label that the terminal cannot show must not make a paid release fail.
-            stream.reconfigure(errors="backslashreplace")
+    prepare_streams()
     warnings.showwarning = _show_warning
     # SIGTERM raises an exception, so that temporary folders with private rows are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

@@ -24,6 +24,11 @@ from tallytree.ledger.rows import insert_limit, insert_release, known_data_set, 
 from tallytree.terms import Unit, neighboring_relation
 from tallytree.validate import integer, path_text, safe_text, text
 
+_RELATION_IS_MISSING = (
+    "neighboring: the ledger does not know the data set {!r} yet; say which relation its releases have, "
+    '"add_remove" or "change_one"'
+)
+
 
 @dataclass(frozen=True)
 class Ledger:
@@ -140,15 +145,14 @@ class Ledger:
         most = None if max_contributions is None else integer(max_contributions, "max_contributions", least=1)
         if unit is not None and text(unit, "unit", '"record", "trip" or "membership"') not in get_args(Unit):
             raise ValueError(f'unit: {unit!r} is not known; choose "record", "trip" or "membership"')
-        if not self.path.exists() and relation is not None:
+        if not self.path.exists():
+            if relation is None:
+                raise ValueError(_RELATION_IS_MISSING.format(name))
             make_ledger(self.path)
         with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
             known = read_data_set(connection, name)
             if known is None and relation is None:
-                raise ValueError(
-                    f"neighboring: the ledger does not know the data set {name!r} yet; say which relation its "
-                    'releases have, "add_remove" or "change_one"'
-                )
+                raise ValueError(_RELATION_IS_MISSING.format(name))
             given = relation or cast(DataSet, known).neighboring
             terms = given, most or (1 if known is None else known.max_contributions), unit
             register_data_set(connection, known, name, *terms)

@@ -89,8 +89,8 @@ def _file_name(path: str | bytes, argument: str) -> str:
         raise ValueError(f"{argument}: '' is empty; give the path or glob of Parquet or CSV files")
     if any(letter in path for letter in "\0\r\n") or len(path) > 4_000:
         raise ValueError(
-            f"{argument}: the text, of {len(path)} characters, is no path (it has a line break or a NUL, or is too "
-            "long); give a path, or a table in memory"
+            f"{argument}: the text that is given is no path (it has a line break or a NUL, or is too long); give "
+            "a path, or a table in memory"
         )
     _refuse_other_encodings(path, argument)
     return path

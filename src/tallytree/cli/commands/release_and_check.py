@@ -32,6 +32,9 @@ def release(
 ) -> None:
     """Release what SPEC.yaml describes; spends its budget."""
     with errors_in_one_line(debug=context.obj):
+        from tallytree.compute.address_space import require_address_space
+
+        require_address_space()  # compiled libraries cannot even be loaded in a very small one
         from tallytree.spec import load_spec
 
         loaded = load_spec(spec).recorded_in(ledger, dataset)
