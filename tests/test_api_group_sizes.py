@@ -359,7 +359,7 @@ def test_relaxed_programs_do_not_add_up_and_say_so(areas, mechanism):
         ("HistogramProjection", {"solver": "cost_table", "delta": 0}, ValueError, "delta: 0 must be at least 1"),
         ("HistogramProjection", {"solver": "cost_table", "delta": 1.5}, TypeError, "delta: 1.5 must be an integer"),
         ("HistogramProjection", {"time_limit": 0}, ValueError, "time_limit: 0 must be a positive number of seconds"),
-        ("CumulativeProjection", {"time_limit": "1"}, TypeError, "time_limit: '1' must be a number of seconds"),
+        ("CumulativeProjection", {"time_limit": "1"}, TypeError, "time_limit: str must be a number of seconds"),
     ],
 )
 def test_a_bad_option_is_named_when_the_mechanism_is_made(mechanism, options, error, message):

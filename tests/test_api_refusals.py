@@ -33,7 +33,7 @@ BAD_COUNTS = [
     ({"on_unknown": "ignore"}, ValueError, "on_unknown: 'ignore' is not known"),
     ({"noise": "numpy"}, ValueError, "noise: 'numpy' is not known"),
     ({"noise": "opendp", "seed": 1}, ValueError, "seed: OpenDP"),
-    ({"seed": "1"}, TypeError, "seed: '1' must be an integer"),
+    ({"seed": "1"}, TypeError, "seed: str must be an integer"),
     ({"accounting": "zcdp"}, ValueError, "needs no conversion"),
     ({"budget": 1.0}, TypeError, "budget: 1.0 must be a tallytree.Budget"),
     ({"budget_split": {"state": 1}}, ValueError, "no weight for the level 'county'"),
@@ -94,7 +94,7 @@ def test_a_missing_extra_is_named_before_anything_is_read(areas, monkeypatch):
 def test_a_bad_argument_of_flows_is_named(areas):
     with pytest.raises(ValueError, match="tree: 'both' is not known"):
         flows(areas, tree="both")
-    with pytest.raises(TypeError, match="origin: 'o_state' must be a list of column names"):
+    with pytest.raises(TypeError, match="origin: str must be a list of column names"):
         flows(areas, origin="o_state")
     with pytest.raises(ValueError, match="names 1 columns, but its hierarchy has the levels state, county"):
         flows(areas, origin=["o_county"])

@@ -103,9 +103,13 @@ def test_any_text_is_a_label_and_numbering_is_consistent(rows):
     [
         (pa.table({"a": pa.array([], pa.string())}), ["a"], "hierarchy: the table of leaves is empty"),
         (pa.table({"a": ["x", "x"], "b": ["y", "y"]}), ["a", "b"], r"the leaf a='x', b='y' is listed twice"),
-        (pa.table({"a": ["x"]}), ["a", "b"], r"column 'b' is missing; the table has 'a'"),
+        (
+            pa.table({"a": ["x"]}),
+            ["a", "b"],
+            r"column 'b' is missing; the table has 1 column$",
+        ),
         (pa.table({"a": ["x", None]}), ["a"], "column 'a' has null keys"),
-        (pa.table({"a": ["x"], "A": ["y"]}), ["a", "A"], "'A' is named twice"),
+        (pa.table({"a": ["x"], "A": ["y"]}), ["a", "A"], "the names 1 and 2 of the list are the same"),
         (pa.table({"all": ["x", "y"]}), ["all"], "'all' is the name of the root"),
         (pa.table({"a": ["x"]}), [], "at least one column name"),
         (pa.table({"a": ["x"]}), [""], "between 1 and 200 bytes"),

@@ -35,7 +35,7 @@ def test_a_given_mechanism_is_chosen(base, given, default):
             SizesMechanism,
             "Joint",
             Joint(),
-            r"mechanism: 'Joint' must be one of tallytree.sizes, for instance Joint\(\)$",
+            r"mechanism: str must be one of tallytree.sizes, for instance Joint\(\)$",
         ),
     ],
 )

@@ -15,10 +15,14 @@ import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray, concatenate_ranges
 from tallytree.sources.public_tables import read_public
-from tallytree.sources.text_columns import text_column
+from tallytree.sources.text_columns import is_integer_column, text_column
+from tallytree.validate import safe_text, text
 
 ROOT = "all"
 """The name of a root that was added above the supplied levels."""
+
+MAX_LEVELS = 100
+"""Levels of a hierarchy. Each is a table of its own in a release."""
 
 RESERVED = ("count", "size", "groups", "value", "values", "std_dev", "ci_lower", "ci_upper")
 """Columns of the published tables, which a level may therefore not be named."""
@@ -73,6 +77,7 @@ class Hierarchy:
         labels: per level, the nodes' own labels (a node is identified by its path, so labels may repeat).
         parent: per level, int64 (n,), the parent's number in the level above (empty for the root).
         first_child: per level but the last, int64 (n + 1,): node i's children are first_child[i] … first_child[i+1]−1.
+        integer_columns: those supplied levels that the table of leaves has as integers; their labels are decimal text.
     """
 
     levels: tuple[str, ...]
@@ -80,6 +85,7 @@ class Hierarchy:
     labels: tuple[pa.Array, ...]
     parent: tuple[IntArray, ...]
     first_child: tuple[IntArray, ...]
+    integer_columns: tuple[str, ...] = ()
 
     @classmethod
     def from_table(cls, table: Any, levels: Sequence[str]) -> Hierarchy:
@@ -109,8 +115,8 @@ class Hierarchy:
         labels: list[pa.Array] = []
         parents: list[IntArray] = []
         node_of_row = np.zeros(rows.num_rows, dtype=np.int64)
-        for text in texts:
-            labels_here, parent_here, node_of_row = _number_level(text, node_of_row)
+        for column in texts:
+            labels_here, parent_here, node_of_row = _number_level(column, node_of_row)
             labels.append(labels_here)
             parents.append(parent_here)
         _refuse_repeated_leaves(texts, names, node_of_row, len(parents[-1]))
@@ -129,7 +135,9 @@ class Hierarchy:
             np.searchsorted(below, np.arange(n + 1)).astype(np.int64)
             for n, below in zip(sizes[:-1], parents[1:], strict=True)
         )
-        return cls((ROOT, *names) if root_added else names, names, tuple(labels), tuple(parents), first_child)
+        shown = (ROOT, *names) if root_added else names
+        integers = tuple(name for name in names if is_integer_column(rows, name))
+        return cls(shown, names, tuple(labels), tuple(parents), first_child, integers)
 
     def __repr__(self) -> str:
         """The levels with their numbers of nodes."""
@@ -210,23 +218,29 @@ def check_level_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
         ValueError: none, empty, repeated (capitals do not count), too long, or a column of the published tables.
     """
     if isinstance(names, str) or not isinstance(names, Iterable):
-        raise TypeError(f"{argument}: {names!r} must be a list of column names, top level first")
+        raise TypeError(f"{argument}: {safe_text(names)} must be a list of column names, top level first")
     names = list(names)
-    if not all(isinstance(name, str) for name in names):
-        raise TypeError(f"{argument}: {names!r} must be a list of column names, top level first")
+    strange = next((type(name).__name__ for name in names if not isinstance(name, str)), None)
+    if strange is not None:
+        raise TypeError(f"{argument}: it must be a list of column names, top level first, but {strange} is in it")
+    for name in names:
+        text(name, argument)
     if not names:
         raise ValueError(f"{argument}: at least one column name is needed, top level first")
-    seen: set[str] = set()
-    for name in names:
+    if len(names) > MAX_LEVELS:
+        raise ValueError(f"{argument}: {len(names)} columns are more than the {MAX_LEVELS} levels that a tree may have")
+    first: dict[str, int] = {}
+    for place, name in enumerate(names, 1):
         if name == "" or len(name.encode()) > 200:
-            raise ValueError(f"{argument}: {name!r} must have between 1 and 200 bytes")
-        if name.casefold() in seen:
+            raise ValueError(f"{argument}: {name[:200]!r} must have between 1 and 200 bytes")
+        if first.setdefault(name.casefold(), place) != place:
+            # Not shown: in a column that is given in place of names, a value is soon repeated.
             raise ValueError(
-                f"{argument}: {name!r} is named twice (capitals do not count); give each level its own name"
+                f"{argument}: the names {first[name.casefold()]} and {place} of the list are the same (capitals do not "
+                "count); give each level its own name"
             )
         if name.casefold() in RESERVED:
             raise ValueError(f"{argument}: {name!r} is a column of the published tables; rename the level")
-        seen.add(name.casefold())
     return tuple(names)
 
 

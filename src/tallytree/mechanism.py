@@ -6,6 +6,8 @@ from abc import ABC
 from dataclasses import is_dataclass
 from typing import ClassVar, Self
 
+from tallytree.validate import safe_text
+
 FOR_COMPARISON = "For comparison only."
 """The last sentence of every caution."""
 
@@ -36,7 +38,7 @@ class Mechanism(ABC):
             if isinstance(given, type):
                 raise TypeError(f"mechanism: {given.__name__} is a class; write {given.__name__}()")
             raise TypeError(
-                f"mechanism: {given!r} must be one of {cls.package}, for instance {type(default).__name__}()"
+                f"mechanism: {safe_text(given)} must be one of {cls.package}, for instance {type(default).__name__}()"
             )
         return given
 

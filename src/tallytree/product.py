@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray, concatenate_ranges
 from tallytree.hierarchy import ROOT, Hierarchy, check_level_names, describe_levels
+from tallytree.validate import safe_text, text
 
 MAX_PRODUCT_CELLS = 2**62
 """Node numbers are 64-bit; a bit is kept free so that arithmetic on them cannot wrap."""
@@ -61,7 +62,7 @@ class Product:
         if not hierarchies:
             raise ValueError("hierarchies: a product needs at least one hierarchy")
         if not isinstance(columns, Mapping | None):
-            raise TypeError(f"columns: {columns!r} must be a mapping from attributes to lists of column names")
+            raise TypeError(f"columns: {safe_text(columns)} must be a mapping from attributes to lists of column names")
         named = _column_names(hierarchies, columns or {})
         self.attributes = tuple(_Attribute(name, hierarchies[name], named[name]) for name in hierarchies)
         position = {attribute.name: i for i, attribute in enumerate(self.attributes)}
@@ -210,11 +211,11 @@ def check_columns(hierarchy: Hierarchy, columns: Sequence[str], argument: str) -
         TypeError: a string, or no sequence.
     """
     if isinstance(columns, str) or not isinstance(columns, Sequence):
-        raise TypeError(f"{argument}: {columns!r} must be a list of column names, top level first")
+        raise TypeError(f"{argument}: {safe_text(columns)} must be a list of column names, top level first")
     without_top = len(hierarchy.columns) - (0 if hierarchy.root_added else 1)
     if len(columns) not in (len(hierarchy.columns), max(without_top, 1)):
         raise ValueError(
-            f"{argument}: {list(columns)} names {len(columns)} columns, but its hierarchy has the levels "
+            f"{argument}: it names {len(columns)} columns, but its hierarchy has the levels "
             f"{', '.join(hierarchy.columns)}; name one column for each, top level first"
         )
     return tuple(columns)
@@ -230,10 +231,19 @@ def _column_names(
         TypeError: something that is not a `Hierarchy`, or not a list of names.
     """
     for name, hierarchy in hierarchies.items():
+        text(name, "hierarchies", "the name of an attribute")
         if not isinstance(hierarchy, Hierarchy):
-            raise TypeError(f"hierarchies[{name!r}]: {type(hierarchy).__name__} is not a tallytree.Hierarchy")
+            raise TypeError(
+                f"hierarchies: {safe_text(hierarchy)} is not a tallytree.Hierarchy; give a mapping from attributes to "
+                "hierarchies"
+            )
+    if len(given) > len(hierarchies) and not set(given) & set(hierarchies):
+        raise ValueError(
+            f"columns: it names {len(given)} attributes, but the attributes are {', '.join(hierarchies)}; give the "
+            "columns of these"
+        )
     for name in given:
-        if name not in hierarchies:
+        if text(name, "columns", "the name of an attribute") not in hierarchies:
             raise ValueError(f"columns: {name!r} is not an attribute; the attributes are {', '.join(hierarchies)}")
     named = {name: hierarchy.columns for name, hierarchy in hierarchies.items()}
     for name, columns in given.items():
@@ -270,10 +280,16 @@ def _clash(attribute: str, named: Mapping[str, Sequence[str]]) -> tuple[str, str
 
 def _check_order(order: Sequence[str], attributes: tuple[_Attribute, ...]) -> None:
     if isinstance(order, str) or not isinstance(order, Sequence):
-        raise TypeError(f"order: {order!r} must be a list of attribute names, one per refinement step")
+        raise TypeError(f"order: {safe_text(order)} must be a list of attribute names, one per refinement step")
     names = [attribute.name for attribute in attributes]
+    steps_wanted = sum(len(attribute.columns) for attribute in attributes)
+    if len(order) > steps_wanted and not set(names) & {name for name in order if isinstance(name, str)}:
+        raise ValueError(
+            f"order: it has {len(order)} steps, but the attributes have {steps_wanted} columns; name each attribute "
+            "once for each of its columns"
+        )
     for name in order:
-        if name not in names:
+        if text(name, "order", "the name of an attribute") not in names:
             raise ValueError(f"order: {name!r} is not an attribute; the attributes are {', '.join(names)}")
     for attribute in attributes:
         steps, wanted = list(order).count(attribute.name), len(attribute.columns)

@@ -7,11 +7,12 @@ stand there, once. Signatures, help texts, the spec and the audit are made from 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal, get_args
 
 from tallytree.budget import BudgetSplit
-from tallytree.validate import choice, integer
+from tallytree.validate import choice, integer, safe_text, text
 
 Neighboring = Literal["add_remove", "change_one"]
 """The neighboring relation."""
@@ -110,6 +111,13 @@ class NoiseTerms:
         object.__setattr__(self, "neighboring", neighboring_relation(self.neighboring))
         m = integer(self.max_contributions, "max_contributions", least=1, most=10**6)
         object.__setattr__(self, "max_contributions", m)
+        if not isinstance(self.budget_split, str | Mapping | None):
+            raise TypeError(
+                f'budget_split: {safe_text(self.budget_split)} must be "even", "auto", or a mapping from level names '
+                "to weights"
+            )
+        if self.accounting is not None:
+            text(self.accounting, "accounting", '"pld", "zcdp" or "paper"')
         choice(self.noise, "noise", get_args(NoiseName))
         if self.noise == "opendp" and importlib.util.find_spec("opendp") is None:  # before anything is spent
             raise ModuleNotFoundError(
@@ -182,7 +190,7 @@ def neighboring_relation(name: str) -> Neighboring:
     """
     known = '"add_remove" (alias "unbounded") or "change_one" (aliases "bounded", "replace_one")'
     if not isinstance(name, str):
-        raise TypeError(f"neighboring: {type(name).__name__} must be {known}")
+        raise TypeError(f"neighboring: {safe_text(name)} must be {known}")
     if name not in ALIASES:
         raise ValueError(f"neighboring: {name!r} is not known; choose {known}")
     return ALIASES[name]

@@ -136,7 +136,7 @@ def test_an_unknown_projection_is_refused():
         (-1, ValueError, "sparsity: -1 must be at least 0 and finite"),
         (float("inf"), ValueError, "sparsity: inf must be at least 0 and finite"),
         (float("nan"), ValueError, "sparsity: nan must be at least 0 and finite"),
-        ("2", TypeError, "sparsity: '2' must be a number of standard deviations"),
+        ("2", TypeError, "sparsity: str must be a number of standard deviations"),
         (True, TypeError, "sparsity: True must be a number of standard deviations"),
     ],
 )

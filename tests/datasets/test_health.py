@@ -86,8 +86,10 @@ def test_the_documented_example_runs_and_its_tables_are_those_of_the_spec(tmp_pa
     )
     assert ran.returncode == 0, ran.stderr
     assert str(LEVELS) in ran.stdout
-    shutil.copy(EXAMPLE, tmp_path)
-    spec, out = str(tmp_path / "health.yaml"), tmp_path / "out"
+    (tmp_path / "examples").mkdir()
+    shutil.copy(EXAMPLE, tmp_path / "examples")
+    assert "tallytree check examples/health.yaml" in text
+    spec, out = str(tmp_path / "examples" / "health.yaml"), tmp_path / "out"
     checked = CliRunner().invoke(app, ["check", spec])
     assert checked.exit_code == 0, checked.output
     assert "age_band" in checked.output

@@ -137,8 +137,8 @@ def test_checking_and_planning_record_nothing(areas, path):
         ({"seed": 1}, ValueError, "seed: 1 makes a release that is not private, so no ledger takes it; "),
         ({"dataset": None}, ValueError, "dataset: the ledger 'ledger.db' keeps what is spent by data set; name "),
         ({"ledger": None}, ValueError, "dataset: 'people' is a name in a ledger; give the ledger too, "),
-        ({"ledger": 7}, TypeError, "ledger: 7 must be the path of a file, or a "),
-        ({"ledger": b"x"}, TypeError, "ledger: b'x' must be the path of a file, or a "),
+        ({"ledger": 7}, TypeError, "ledger: int must be the path of a file, or a "),
+        ({"ledger": b"x"}, TypeError, "ledger: bytes must be the path of a file, or a "),
     ],
 )
 def test_arguments_that_do_not_go_together_are_refused(areas, path, nothing_drawn, changes, error, begins):

@@ -103,6 +103,35 @@ def test_an_empty_csv_cell_is_a_null_key(tmp_path: Path) -> None:
         text_column(table, "leaf", "areas")
 
 
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("name", ["a.csv", "A.CSV.GZ"])
+def test_an_empty_line_of_a_file_of_one_column_is_a_null(tmp_path: Path, ending: str, name: str) -> None:
+    def read(*lines: str) -> Any:
+        content = "".join(line + ending for line in lines).encode()
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("GZ") else content)
+        return read_public(tmp_path / name, ["leaf"], "areas").column("leaf").to_pylist()
+
+    assert read("leaf", "x", "", "", "", "y") == ["x", None, None, None, "y"]
+    assert read("", "", "leaf", "x", '""', "") == ["x", None, None]
+    assert read("\ufeffleaf", "x", "y") == ["x", "y"]
+    assert read("leaf") == []
+    assert read("", "leaf,n", "x,1", "", ",2", "") == ["x", None]  # of two columns a null has its comma
+    (tmp_path / "b.csv").write_text(f"leaf{ending}x{ending}y", newline="")
+    assert read_public(tmp_path / "b.csv", ["leaf"], "areas").column("leaf").to_pylist() == ["x", "y"]
+
+
+@given(st.lists(st.sampled_from(["", "x", "yy", '"z"', '"a\nb"']), max_size=40), st.integers(8, 24), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_empty_lines_are_nulls_wherever_a_block_ends(lines: list[str], block: int, crlf: bool) -> None:
+    text = "".join(line + ("\r\n" if crlf else "\n") for line in ["leaf", *lines])
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        path = Path(folder) / "a.csv"
+        path.write_bytes(text.encode())
+        patched.setattr("tallytree.sources.csv_files._CSV_BLOCK", block)
+        read = read_public(path, ["leaf"], "areas").column("leaf").to_pylist()
+    assert read == [line.strip('"') or None for line in lines]
+
+
 FIELD = r'(?:"(?:[^"]|"")*"|[^",\r\n]*)'
 RFC_4180 = re.compile(rf"(?:{FIELD}(?:,{FIELD})*(?:\r\n|\r|\n|$))*")
 
@@ -148,18 +177,18 @@ def test_queries_and_columns_are_no_tables():
 
 def test_a_column_of_a_frame_that_arrow_does_not_know_is_named_without_its_values() -> None:
     mixed = pd.DataFrame({"fine": [1, 2], 5: ["secret", 7]}, dtype=object)
-    with pytest.raises(TypeError, match=r"^areas: column 5 of the pandas frame mixes types or has one that Arrow") as c:
+    with pytest.raises(TypeError, match=r"^areas: column 2 of the pandas frame mixes types or has one that Arrow") as c:
         locate(mixed, "areas")
     assert "secret" not in str(c.value)
     assert c.value.__context__ is None
     wide = pl.DataFrame({"fine": [1], "wide": pl.Series([2**90], dtype=pl.Int128)})
-    with pytest.raises(TypeError, match=r"^areas: column 'wide' of the polars frame mixes types"):
+    with pytest.raises(TypeError, match=r"^areas: column 2 of the polars frame mixes types"):
         locate(wide, "areas")
 
 
-@pytest.mark.parametrize(("labels", "repeated"), [(["a", "a"], "'a'"), ([1, 1], "1")])
-def test_a_label_of_two_columns_is_named(labels: list[Any], repeated: str) -> None:
-    with pytest.raises(ValueError, match=f"^areas: two columns are named {repeated}; give each column its own name"):
+@pytest.mark.parametrize("labels", [["a", "a"], [1, 1]])
+def test_columns_with_one_label_are_named_by_their_places(labels: list[Any]) -> None:
+    with pytest.raises(ValueError, match=r"^areas: columns 1 and 2 have one name; give each column its own name"):
         locate(pd.DataFrame([[1, 2]], columns=labels), "areas")
 
 
@@ -175,3 +204,33 @@ def test_a_label_of_two_columns_is_named(labels: list[Any], repeated: str) -> No
 )
 def test_the_index_of_a_pandas_frame_is_left_out(index: Any) -> None:
     assert column_names(locate(pd.DataFrame({"a": [1, 2]}, index=index), "areas"), "areas") == ["a"]
+
+
+def test_of_the_columns_of_a_table_only_one_that_is_nearly_the_wanted_one_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("Zwetschke,x,NAME-1,1958-03-02,DIAGNOSIS-1\n")
+    with pytest.raises(ValueError, match=r"column 'county' is missing; the table has 5 columns$"):
+        read_public(tmp_path / "a.csv", ["county"], "areas")
+    for wanted, present, shown in [
+        ("county", "COUNTY", True), ("county", " county", True), ("home_state", "homeState", True),
+        ("county", "countys", True), ("county", "country", True), ("county", "count", False), ("name", "Jane", False),
+        ("Anna", "Hanna", False), ("city", "cite", False),
+    ]:  # fmt: skip
+        with pytest.raises(ValueError, match="is missing; the table has 1 column") as caught:
+            read_public(pa.table({present: ["a"]}), [wanted], "areas")
+        assert str(caught.value).endswith(f"; did you mean {present!r}?") == shown
+        assert shown or present not in str(caught.value)
+
+
+def test_what_is_no_file_is_refused_without_being_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.csv")
+    for path in (tmp_path / "a.csv", str(tmp_path / "*.csv")):
+        with pytest.raises(ValueError, match=r"a\.csv' is a pipe, not a file"):
+            locate(path, "areas")
+
+
+def test_a_folder_of_too_many_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallytree.sources.locate.MAX_ENTRIES", 3)
+    for name in "abcd":
+        write(tmp_path / f"{name}.parquet")
+    with pytest.raises(ValueError, match=r"holds more than 3 files; give the folder of the table"):
+        locate(tmp_path, "areas")

@@ -107,12 +107,13 @@ MISTAKES = {
     "a column that is not there": (
         "[state, county]",
         "[state, town]",
-        ", line 4, hierarchy.path: column 'town' is missing; the table has 'state', 'county'",
+        ", line 4, hierarchy.path: column 'town' is missing; the table has 2 columns",
     ),
     "a level named twice": (
         "[state, county]",
         "[state, state]",
-        ", line 5, hierarchy.levels: 'state' is named twice (capitals do not count); give each level its own name",
+        ", line 5, hierarchy.levels: the names 1 and 2 of the list are the same "
+        "(capitals do not count); give each level its own name",
     ),
     "a leaf listed twice": (
         "[state, county]",

@@ -201,9 +201,9 @@ def test_columns_of_some_attributes_may_be_named_otherwise(folder):
         (
             "budget",
             "  columns: {d: [a, A]}\nbudget",
-            ", line 8, hierarchy.columns['d']: 'A' is named twice (capitals do not count); give each level its own",
+            ", line 8, hierarchy.columns['d']: the names 1 and 2 of the list are the same",
         ),
-        ("budget", "  columns: {d: [a]}\nbudget", ", line 8, hierarchy.columns['d']: ['a'] names 1 columns, but"),
+        ("budget", "  columns: {d: [a]}\nbudget", ", line 8, hierarchy.columns['d']: it names 1 columns, but"),
         ("budget", "  columns: {e: [a]}\nbudget", ", line 8, hierarchy.columns: 'e' is not an attribute; the"),
         ("budget", "  columns: {d: a}\nbudget", ", line 8, hierarchy.columns.d: 'a' must be a list, such as [a]"),
         ("budget", "  columns: [a]\nbudget", ", line 8, hierarchy.columns: a list must be a mapping; name the private"),

@@ -18,6 +18,7 @@ from tallytree.budget import Budget, BudgetSplit, shares
 from tallytree.errors import BudgetExceeded
 from tallytree.measurements import BESIDE_THE_LEVELS, Noise, Statistic
 from tallytree.terms import Accounting
+from tallytree.validate import safe_text, text
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,7 @@ def plan_noise(
         TypeError: a budget that is not a `Budget`.
     """
     if not isinstance(budget, Budget):
-        raise TypeError(f"budget: {budget!r} must be a tallytree.Budget, for instance Budget(epsilon=1.0)")
+        raise TypeError(f"budget: {safe_text(budget)} must be a tallytree.Budget, for instance Budget(epsilon=1.0)")
     split = shares(budget_split, list(statistics)) if statistics else {}
     rest = 1 - sum((each.share for each in beside), Fraction(0))
     levels = [Asked(level, what, bound, rest * split[level]) for level, (what, bound) in statistics.items()]
@@ -236,7 +237,9 @@ def _rho_by_pld(budget: Budget, parts: tuple[tuple[Sensitivity, Fraction], ...],
 
 
 def _accounting_for(budget: Budget, accounting: str | None, asked: Sequence[Asked]) -> Accounting | None:
-    if accounting is not None and accounting not in get_args(Accounting):
+    if accounting is not None and text(accounting, "accounting", '"pld", "zcdp" or "paper"') not in get_args(
+        Accounting
+    ):
         raise ValueError(
             f'accounting: {accounting!r} is not known; choose "pld" (tight), "zcdp" (tight for rho) or "paper"'
         )

@@ -48,6 +48,7 @@ from tallytree.accounting.sensitivity import Sensitivity
 from tallytree.budget import Budget
 from tallytree.errors import BudgetExceeded
 from tallytree.measurements import Noise, Statistic
+from tallytree.validate import safe_text, text
 
 _SPARE_BITS = 128
 """Beyond what tells δ, 1/m and 1/scale from 0; enclosures that are too wide would raise the threshold, not lower it."""
@@ -166,13 +167,16 @@ def plan_stability(
         TypeError: a budget that is not a `Budget`.
     """
     if not isinstance(budget, Budget):
-        raise TypeError(f"budget: {budget!r} must be a tallytree.Budget, for instance Budget(epsilon=1, delta=1e-8)")
+        raise TypeError(
+            f"budget: {safe_text(budget)} must be a tallytree.Budget, for instance Budget(epsilon=1, delta=1e-8)"
+        )
     if budget.epsilon is None or budget.delta is None:
         raise ValueError(
             f"budget: {budget!r} has no delta, but StabilityHistogram leaves cells without records out, and so shows a "
             "lone record with a small probability; give epsilon and delta, for instance Budget(epsilon=1, delta=1e-8)"
         )
     if accounting is not None:
+        text(accounting, "accounting")
         raise ValueError(
             f"accounting: {accounting!r} composes the noise of levels, but StabilityHistogram measures one level, and "
             "its epsilon and delta are proven of that; leave it out"

@@ -22,7 +22,7 @@ from tallytree.pipeline import (
 from tallytree.product import Product
 from tallytree.sizes import PrivateMaximum, SizesDomain, SizesMechanism
 from tallytree.terms import Invariants, NoiseTerms, options_of
-from tallytree.validate import integer
+from tallytree.validate import integer, safe_text
 
 PERSON_COLUMN = "person"
 """Stands for the column of people where there are no records, and so no columns."""
@@ -89,7 +89,7 @@ class Audited(NoiseTerms):
             )
         if self.maximum_share is not None:
             raise ValueError(
-                f"maximum_share: {self.maximum_share} is about group sizes; counts have no K, leave it out"
+                f"maximum_share: {safe_text(self.maximum_share)} is about group sizes; counts have no K, leave it out"
             )
         if integer(self.max_quantity, "max_quantity", least=1) > 1:
             raise ValueError(

@@ -28,7 +28,7 @@ from tallytree.private.noise import entropy
 from tallytree.private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.sizes import SizesDomain, SizesMechanism
 from tallytree.terms import Doc, NoiseTerms, options_of
-from tallytree.validate import integer
+from tallytree.validate import integer, safe_text
 
 ZCDP_DELTA = Fraction(1, 10**6)
 """The δ at which a budget in ρ is stated as an ε; the bound on ρ itself is the stronger test."""
@@ -379,7 +379,7 @@ def _line(symbol: str, stated: float, lower: float, exact: float | None) -> str:
 
 def _checked_confidence(confidence: Any) -> float:
     if isinstance(confidence, bool) or not isinstance(confidence, int | float):
-        raise TypeError(f"confidence: {confidence!r} must be a number")
+        raise TypeError(f"confidence: {safe_text(confidence)} must be a number")
     if not 0 < confidence < 1:
         raise ValueError(f"confidence: {confidence!r} must lie strictly between 0 and 1, for instance 0.9999")
     return float(confidence)

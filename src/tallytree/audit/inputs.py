@@ -18,6 +18,7 @@ from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain
 from tallytree.terms import Neighboring
+from tallytree.validate import safe_text
 
 MAX_PLACES = 10_000
 """An audit draws every cell in every run, so its inputs must be small."""
@@ -99,7 +100,7 @@ def group_lists(given: Any, argument: str, domain: SizesDomain) -> list[IntArray
         TypeError: not a list of lists of integers.
     """
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise TypeError(f"{argument}: {given!r} must be a list with the list of group sizes of every leaf")
+        raise TypeError(f"{argument}: {safe_text(given)} must be a list with the list of group sizes of every leaf")
     if len(given) != domain.hierarchy.n_leaves:
         raise ValueError(f"{argument}: it lists {len(given)} leaves, but the hierarchy has {domain.hierarchy.n_leaves}")
     return [_integers(sizes, f"{argument}[{leaf}]") for leaf, sizes in enumerate(given)]

@@ -40,6 +40,7 @@ from tallytree.sizes.estimators import ESTIMATORS
 from tallytree.sizes.histogram_projection import HistogramSolver
 from tallytree.solvers.papers.packages import PROJECTION_PACKAGES, SOLVER_PACKAGES
 from tallytree.terms import Invariants, Neighboring
+from tallytree.validate import text
 
 Mechanism = CountsMechanism | SizesMechanism
 
@@ -163,7 +164,7 @@ def library_cases(epsilon: Any = 1, mechanism: str | None = None) -> list[Case]:
         ValueError: an unknown mechanism, or an ε that is no budget.
     """
     mechanisms = library_mechanisms()
-    if mechanism is not None and mechanism not in mechanisms:
+    if mechanism is not None and text(mechanism, "mechanism", "the name of a mechanism") not in mechanisms:
         raise ValueError(f"mechanism: {mechanism!r} is not known; choose one of {', '.join(mechanisms)}")
     pure = Budget(epsilon=epsilon)
     budgets = (

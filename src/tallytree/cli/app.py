@@ -24,6 +24,7 @@ from tallytree.cli.commands.release_and_check import check, release
 from tallytree.cli.commands.secret_command import secret
 from tallytree.cli.commands.warm_command import warm
 from tallytree.cli.signals import ends_on_signals
+from tallytree.cli.streams import prepare_streams
 
 COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "release": release,
@@ -91,10 +92,7 @@ for _name, _command in COMMANDS.items():
 @ends_on_signals
 def main() -> None:
     """Run the command line."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            # A label that the terminal cannot show must not make a paid release fail.
-            stream.reconfigure(errors="backslashreplace")
+    prepare_streams()
     warnings.showwarning = _show_warning
     try:
         app(prog_name="tallytree")

@@ -13,6 +13,7 @@ from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measurement, Measures, Statistic
 from tallytree.mechanism import Mechanism
+from tallytree.validate import safe_text
 
 
 class CountsMechanism(Mechanism):
@@ -99,7 +100,7 @@ def checked_sparsity(given: Any) -> float:
         TypeError: it is not a number (a bool is not a number).
     """
     if isinstance(given, bool) or not isinstance(given, int | float):
-        raise TypeError(f"sparsity: {given!r} must be a number of standard deviations, for instance 3.0")
+        raise TypeError(f"sparsity: {safe_text(given)} must be a number of standard deviations, for instance 3.0")
     if not (math.isfinite(given) and given >= 0):
         raise ValueError(f"sparsity: {given!r} must be at least 0 and finite, for instance 3.0; 0 keeps everything")
     return float(given)

@@ -16,7 +16,7 @@ from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Statistic
 from tallytree.solvers.simplex import chebyshev_families, euclidean_families
 from tallytree.solvers.thresholds import survivors
-from tallytree.validate import require_packages
+from tallytree.validate import require_packages, text
 
 Projection = Literal["chebyshev", "euclidean", "cvxpy-l2", "cvxpy-linf"]
 
@@ -57,7 +57,7 @@ class TopDown(CountsMechanism):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        if self.projection not in get_args(Projection):
+        if text(self.projection, "projection", "the name of a projection") not in get_args(Projection):
             raise ValueError(
                 f'projection: {self.projection!r} is not known; choose "chebyshev" or "euclidean" (or "cvxpy-l2" or '
                 '"cvxpy-linf", to compare with)'

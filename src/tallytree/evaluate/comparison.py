@@ -17,6 +17,7 @@ from tallytree.evaluate.compared_data import Data, TrueTables
 from tallytree.evaluate.level_metrics import COUNT_METRICS, GROUP_SIZE_METRICS, LevelResult, Metric
 from tallytree.evaluate.metrics import NUMBERS
 from tallytree.release import Release
+from tallytree.validate import integer, safe_text
 
 
 def compare(
@@ -60,11 +61,12 @@ def compare(
             no `Budget`.
         Any error of a release, with a note that names the release.
     """
-    sets = [data] if isinstance(data, Data) else list(data)
-    given = [budgets] if isinstance(budgets, Budget) else list(budgets)
+    sets = [data] if isinstance(data, Data) else _listed(data, "data", "a tallytree.evaluate.Data")
+    given = [budgets] if isinstance(budgets, Budget) else _listed(budgets, "budgets", "a tallytree.Budget")
+    integer(seed, "seed", least=0)
     _check(sets, mechanisms, given, runs, metrics)
     if isinstance(levels, str):
-        raise TypeError(f"levels: {levels!r} must be a list of levels' names, for instance [{levels!r}]")
+        raise TypeError(f"levels: {safe_text(levels)} must be a list of levels' names, for instance ['all']")
     relations = [neighboring] if isinstance(neighboring, str) else list(neighboring)
     accountings = [accounting] if accounting is None or isinstance(accounting, str) else list(accounting)
     seeds = [int(word >> 1) for word in np.random.SeedSequence(seed).generate_state(runs, np.uint64)]
@@ -199,6 +201,12 @@ def _terms(release: Release, budget: Budget) -> dict[str, Any]:
     return stated | {name: None if amount is None else float(amount) for name, amount in amounts.items()}
 
 
+def _listed(given: Any, argument: str, one: str) -> list[Any]:
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise TypeError(f"{argument}: {safe_text(given)} must be {one}, or a list of them")
+    return list(given)
+
+
 def _check(sets: Sequence[Any], mechanisms: Mapping[str, Any], budgets: Sequence[Any], runs: int, metrics: Any) -> None:
     for argument, value in (("mechanisms", mechanisms), ("metrics", {} if metrics is None else metrics)):
         if not isinstance(value, Mapping):
@@ -216,15 +224,15 @@ def _check(sets: Sequence[Any], mechanisms: Mapping[str, Any], budgets: Sequence
             )
     for budget in budgets:
         if not isinstance(budget, Budget):
-            raise TypeError(f"budgets: {budget!r} must be a tallytree.Budget, for instance Budget(epsilon=1)")
-    for name, metric in (metrics or {}).items() if isinstance(metrics, Mapping) else ():
+            raise TypeError(f"budgets: {safe_text(budget)} must be a tallytree.Budget, for instance Budget(epsilon=1)")
+    for metric in (metrics or {}).values():
         if not callable(metric):
-            raise TypeError(f"metrics: {name!r} is {metric!r} and must be a function of a LevelResult")
+            raise TypeError(f"metrics: {safe_text(metric)} must be a function of a LevelResult")
     names = [one.name for one in sets]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"data: {name!r} is the name of two data sets; give each its own")
     if isinstance(runs, bool) or not isinstance(runs, int):
-        raise TypeError(f"runs: {runs!r} must be an integer")
+        raise TypeError(f"runs: {safe_text(runs)} must be an integer")
     if runs < 1:
         raise ValueError(f"runs: {runs} must be at least 1")

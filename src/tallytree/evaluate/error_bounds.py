@@ -30,11 +30,13 @@ from tallytree.accounting.sensitivity import level_sensitivities
 from tallytree.budget import Budget, BudgetSplit
 from tallytree.compute.arrays import FloatArray
 from tallytree.counts import TopDown
+from tallytree.counts.mechanism import in_place_of_counts
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.measurements import Noise
+from tallytree.pipeline.arguments import RecordOptions
 from tallytree.product import Product
-from tallytree.terms import Accounting, NeighboringName, OnUnknown, Terms
-from tallytree.validate import integer
+from tallytree.terms import Accounting, NeighboringName, OnUnknown
+from tallytree.validate import integer, safe_text
 
 GRID = 4_096
 """How many points the distribution of a level's largest noise has; a value between two points counts as the larger."""
@@ -95,6 +97,8 @@ def top_down_error_bound(
     budget_split: BudgetSplit = None,
     accounting: Accounting | None = None,
     on_unknown: OnUnknown = "error",
+    person: str | None = None,
+    distinct: bool = False,
 ) -> dict[str, int]:
     """For each level, an error that no node exceeds with probability 1 − beta, when `TopDown()` publishes this tree.
 
@@ -110,6 +114,9 @@ def top_down_error_bound(
         budget_split: see `tallytree.release_counts`.
         accounting: see `tallytree.release_counts`.
         on_unknown: see `tallytree.release_counts`; with `"drop"` the total is measured.
+        person: see `tallytree.release_counts`; the total is measured then. What the bound is about is the number of
+            records that count: those that the contribution bound leaves out are no part of it.
+        distinct: see `tallytree.release_counts`; the bound is about the number of people then, leaf by leaf.
 
     Returns:
         The bound in records by level, root first.
@@ -126,8 +133,15 @@ def top_down_error_bound(
     """
     if not isinstance(tree, Hierarchy | Product):
         raise TypeError(f"tree: {type(tree).__name__} must be a tallytree.Hierarchy or a tallytree.Product")
-    terms = Terms(neighboring=neighboring, max_contributions=max_contributions, on_unknown=on_unknown)
-    statistics = TopDown().statistics(tree, total_is_public=terms.total_is_public)
+    terms = RecordOptions(
+        neighboring=neighboring,
+        max_contributions=max_contributions,
+        on_unknown=on_unknown,
+        person=person,
+        distinct=distinct,
+    )
+    asked = TopDown().statistics(tree, total_is_public=terms.total_is_public)
+    statistics = in_place_of_counts(asked, tree, distinct=distinct)
     bounds = level_sensitivities(
         statistics, terms.relation, terms.max_contributions, max_quantity=1, nodes=nodes_per_level(tree)
     )
@@ -230,7 +244,7 @@ def _gaussian_tails(sigma: float) -> FloatArray:
 
 def _number(value: float, argument: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{argument}: {value!r} must be a number")
+        raise TypeError(f"{argument}: {safe_text(value)} must be a number")
     return float(value)
 
 

@@ -27,7 +27,7 @@ from tallytree.ledger.limit_events import LimitAsked, strict_text
 from tallytree.ledger.release_events import Recorded, recorded_posting, tried_posting
 from tallytree.ledger.runs import OnChanged
 from tallytree.terms import ProtectedUnit, neighboring_relation
-from tallytree.validate import choice, integer
+from tallytree.validate import choice, integer, path_text, safe_text
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,9 @@ class Ledger:
     timeout: float = field(default=10.0, kw_only=True)
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 10.0) -> None:
-        if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
-            raise TypeError(f"ledger: {path!r} must be the path of a file, or a tallytree.ledger.Ledger")
-        if not 0 <= timeout <= 1e6:
-            raise ValueError(f"timeout: {timeout!r} must be a number of seconds, 0 or more")
+        path_text(path, "ledger", "the path of a file, or a tallytree.ledger.Ledger")
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout <= 1e6:
+            raise ValueError(f"timeout: {safe_text(timeout)} must be a number of seconds, 0 or more")
         object.__setattr__(self, "path", Path(path))
         object.__setattr__(self, "timeout", float(timeout))
 
@@ -173,9 +172,7 @@ class Ledger:
         """
         name = checked_name(dataset)
         if not isinstance(budget, Budget):
-            raise TypeError(
-                f"budget: {type(budget).__name__} must be a tallytree.Budget, for instance Budget(epsilon=2)"
-            )
+            raise TypeError(f"budget: {safe_text(budget)} must be a tallytree.Budget, for instance Budget(epsilon=2)")
         amounts(budget)
         relation = None if neighboring is None else neighboring_relation(neighboring)
         most = None if max_contributions is None else integer(max_contributions, "max_contributions", least=1)

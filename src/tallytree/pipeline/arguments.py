@@ -21,7 +21,7 @@ from tallytree.private.engines import Engine
 from tallytree.product import Product
 from tallytree.sizes import PrivateMaximum, SizesMechanism
 from tallytree.terms import Doc, Invariants, Terms
-from tallytree.validate import choice, column, integer
+from tallytree.validate import choice, column, flag, integer
 
 TableArgument: TypeAlias = Annotated[Any, "table"]
 """A path or glob (Parquet, CSV), a pandas or polars data frame, a pyarrow table, or a DuckDB relation."""
@@ -114,6 +114,7 @@ class SharedArguments(Terms):
             object.__setattr__(self, "dataset", checked_name(self.dataset))
         if self.run is not None:
             object.__setattr__(self, "run", checked_run(self.run))
+        flag(self.progress, "progress")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -205,8 +206,7 @@ class RecordOptions(PersonOptions):
         """
         super().__post_init__()
         column(self.count, "count")
-        if not isinstance(self.distinct, bool):
-            raise TypeError(f"distinct: {type(self.distinct).__name__} must be True or False")
+        flag(self.distinct, "distinct")
         if self.distinct and self.person is None:
             raise ValueError(
                 "distinct: True counts every person at most once in a leaf, so it needs person, the column that names "

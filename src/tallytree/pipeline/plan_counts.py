@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Literal
+from typing import Any, Literal
 
 from tallytree.accounting import Plan, plan_stability
 from tallytree.accounting.scales import next_float, representable
@@ -22,7 +22,7 @@ from tallytree.pipeline.planning import account, check_statistics, chosen_engine
 from tallytree.private.tabulate.records import LeafKey
 from tallytree.product import Product, check_columns
 from tallytree.terms import options_of
-from tallytree.validate import choice
+from tallytree.validate import choice, safe_text
 
 ROOT_STATISTICS: frozenset[Statistic] = frozenset(("total",))
 COUNTS_STATISTICS: frozenset[Statistic] = frozenset(("counts",))
@@ -46,7 +46,7 @@ def plan_counts(
     tree = arguments.hierarchy
     if not isinstance(tree, Hierarchy | Product):
         raise TypeError(
-            f"hierarchy: {type(tree).__name__} must be a tallytree.Hierarchy or a tallytree.Product; make one "
+            f"hierarchy: {safe_text(tree)} must be a tallytree.Hierarchy or a tallytree.Product; make one "
             "with tallytree.Hierarchy.from_table(leaves, levels=[…])"
         )
     mechanism = CountsMechanism.chosen(arguments.mechanism, LeastSquares())
@@ -72,15 +72,13 @@ def plan_flows(arguments: FlowsArguments) -> PlannedCounts:
     """Plan a release of flows, as counts on the product of two hierarchies; see `tallytree.release_flows`."""
     choice(arguments.tree, "tree", ("destination", "origin"))
     origins, destinations = arguments.origins, arguments.destinations
-    columns = {
-        "origin": check_level_names(arguments.origin, "origin"),
-        "destination": check_level_names(arguments.destination, "destination"),
-    }
     for name, hierarchy in (("origins", origins), ("destinations", destinations)):
         if not isinstance(hierarchy, Hierarchy):
-            raise TypeError(f"{name}: {type(hierarchy).__name__} must be a tallytree.Hierarchy")
-    check_columns(origins, columns["origin"], "origin")
-    check_columns(destinations, columns["destination"], "destination")
+            raise TypeError(f"{name}: {safe_text(hierarchy)} must be a tallytree.Hierarchy")
+    columns = {
+        "origin": _path_columns(origins, arguments.origin, "origin"),
+        "destination": _path_columns(destinations, arguments.destination, "destination"),
+    }
     for column in sorted(set(columns["origin"]) & set(columns["destination"])):
         raise ValueError(f"destination: {column!r} is a column of origin too; each side has columns of its own")
     first, second = ("destination", "origin") if arguments.tree == "destination" else ("origin", "destination")
@@ -89,6 +87,12 @@ def plan_flows(arguments: FlowsArguments) -> PlannedCounts:
     shared = options_of(arguments, RecordOptions)
     as_counts = CountsArguments(arguments.trips, product, arguments.budget, **shared)
     return plan_counts(as_counts, argument="trips", statistic="flows")
+
+
+def _path_columns(hierarchy: Hierarchy, given: Any, argument: str) -> tuple[str, ...]:
+    """The columns of one side of the flows, top level first."""
+    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else given
+    return check_level_names(check_columns(hierarchy, listed, argument), argument)
 
 
 def _plan(mechanism: CountsMechanism, statistics: Mapping[str, Statistic], arguments: CountsArguments) -> Plan:

@@ -26,6 +26,9 @@ SIZES_STATISTICS: frozenset[Statistic] = frozenset(("tail_counts", "chain_tail_c
 SORTED_STATISTICS: frozenset[Statistic] = frozenset(("sorted_sizes",))
 """What needs the number of groups of every node to be public, since it shows it."""
 
+MAX_SIZES = 2**20
+"""Cells of one node. Fitting takes some microseconds per cell, whether or not there are groups of such sizes."""
+
 MAX_MEASURED_CELLS = 2**32
 """More cells take more than some 10 to 60 GB, depending on the mechanism."""
 
@@ -204,9 +207,14 @@ def _check_cells(
     Raises:
         ValueError: naming what to lower.
     """
+    name = "max_group_size" if private is None else "max_group_size: at_most"
     nodes = sum(nodes_per_level(hierarchy)[level] for level, kind in statistics.items() if kind != "sorted_sizes")
+    if nodes and sizes > MAX_SIZES:
+        raise ValueError(
+            f"{name}: {sizes:,} sizes are {sizes:,} cells to measure at every node, more than {MAX_SIZES:,}; lower it, "
+            "or use a coarser unit of size"
+        )
     if nodes * sizes > MAX_MEASURED_CELLS:
-        name = "max_group_size" if private is None else "max_group_size: at_most"
         raise ValueError(
             f"{name}: {sizes:,} sizes at {nodes:,} nodes are {nodes * sizes:,} cells to measure, more than "
             f"{MAX_MEASURED_CELLS:,}; lower it, since every size up to it is measured at every node"

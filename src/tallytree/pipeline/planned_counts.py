@@ -80,7 +80,12 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
         """See `Planned.check_records`."""
         given = self.arguments
         self.engine.check_counts(
-            given.records, self.keys, count=given.count, argument=self.argument, person=given.person
+            given.records,
+            self.keys,
+            count=given.count,
+            argument=self.argument,
+            person=given.person,
+            on_unknown=given.on_unknown,
         )
 
     def check_plan(self) -> None:

@@ -115,12 +115,18 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
                 quantity=given.quantity,
                 argument="records",
                 person=given.person,
+                on_unknown=given.on_unknown,
             )
             if given.public_groups is not None:
                 self._groups_listed()
         else:
             self.engine.check_group_rows(
-                given.records, self.key, size=str(given.size), groups=str(given.groups), argument="records"
+                given.records,
+                self.key,
+                size=str(given.size),
+                groups=str(given.groups),
+                argument="records",
+                on_unknown=given.on_unknown,
             )
 
     def check_plan(self) -> None:

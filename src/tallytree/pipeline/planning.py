@@ -23,6 +23,7 @@ from tallytree.pipeline.arguments import SharedArguments
 from tallytree.private.engines import Engine, Local
 from tallytree.private.noise.secret import read_secret
 from tallytree.terms import UNITS, NoiseTerms, Unit
+from tallytree.validate import safe_text
 
 AutoSplit = Callable[[Mapping[str, float], bool], BudgetSplit]
 """What `budget_split="auto"` means: from each level's noise (std_dev) if it had all of the budget, and whether shares
@@ -119,6 +120,8 @@ def account(
     check_run(arguments)
     if arguments.ledger is None and arguments.dataset is None:
         return None
+    if arguments.dataset is not None and not isinstance(arguments.dataset, str):
+        raise TypeError(f"dataset: {safe_text(arguments.dataset)} must be the name of the data set in the ledger")
     if arguments.ledger is None:
         raise ValueError(f"dataset: {arguments.dataset!r} is a name in a ledger; give the ledger too, or leave it out")
     if arguments.dataset is None:

@@ -16,6 +16,7 @@ import pyarrow.parquet
 
 from tallytree.compute.locked_folders import locked
 from tallytree.release.level_tables import FileTable, LevelTable, in_slices
+from tallytree.validate import path_text
 
 
 def refuse_existing(folder: str | os.PathLike[str]) -> Path:
@@ -25,8 +26,7 @@ def refuse_existing(folder: str | os.PathLike[str]) -> Path:
         FileExistsError: something is.
         ValueError, TypeError: no path.
     """
-    if not isinstance(folder, str | os.PathLike):
-        raise TypeError(f"folder: {folder!r} must be the path of a folder to be made")
+    path_text(folder, "folder", "the path of a folder to be made")
     if not os.fspath(folder):
         raise ValueError("folder: '' is no name; give the path of a folder to be made")
     path = Path(os.path.abspath(folder))  # noqa: PTH100  (resolve() would follow a dangling link)

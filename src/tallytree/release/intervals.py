@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.compute.arrays import FloatArray, IntArray, NumberArray
+from tallytree.validate import safe_text
 
 ERROR_COLUMNS = ("std_dev", "ci_lower", "ci_upper")
 """What a published table says of the error of its numbers."""
@@ -64,8 +65,8 @@ def with_intervals(table: pa.Table, alpha: float, errors: LevelErrors) -> pa.Tab
     """
     if "std_dev" not in table.column_names:
         raise ValueError(
-            f"alpha: {alpha!r} asks for intervals, but this release does not know the errors of this level's numbers; "
-            "estimate them with tallytree.replicate_errors(release), or `tallytree error DIR` (with "
+            f"alpha: {safe_text(alpha)} asks for intervals, but this release does not know the errors of this level's "
+            "numbers; estimate them with tallytree.replicate_errors(release), or `tallytree error DIR` (with "
             "StabilityHistogram, those of the leaves can be)"
         )
     name = "count" if "count" in table.column_names else "groups"
@@ -116,7 +117,7 @@ def checked_alpha(alpha: float) -> float:
         TypeError: not a number.
     """
     if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.floating):
-        raise TypeError(f"alpha: {alpha!r} must be a number between 0 and 1; 0.1 makes 90 % intervals")
+        raise TypeError(f"alpha: {safe_text(alpha)} must be a number between 0 and 1; 0.1 makes 90 % intervals")
     if not 0 < alpha < 1:
         raise ValueError(f"alpha: {alpha!r} must lie strictly between 0 and 1; 0.1 makes 90 % intervals")
     if alpha < MIN_ALPHA:

@@ -43,6 +43,7 @@ from tallytree.release.level_tables import FileTable, LevelTable, NodeTable, rea
 from tallytree.release.manifest import FORMAT_VERSION, MANIFEST, file_stem, manifest_text, read_manifest, table_name
 from tallytree.release.stored_tree import StoredTree, described_tree
 from tallytree.stages import stage
+from tallytree.validate import path_text, text
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -206,8 +207,7 @@ class Release:
                 outside the folder, or with a statement that contradicts itself or the files. The message quotes no row.
             TypeError: not a path.
         """
-        if not isinstance(folder, str | os.PathLike):
-            raise TypeError(f"folder: {folder!r} must be the path of a saved release")
+        path_text(folder, "folder", "the path of a saved release")
         place = Path(os.path.abspath(folder))  # noqa: PTH100  (a later change of directory must not matter)
         if not place.is_dir():
             raise ValueError(
@@ -230,7 +230,7 @@ class Release:
 
 
 def _level(tables: Mapping[str, LevelTable], level: str, levels: tuple[str, ...]) -> LevelTable:
-    if level not in tables:
+    if text(level, "level", "the name of a level") not in tables:
         raise ValueError(f"level: {level!r} is not one of the release's levels {', '.join(levels)}")
     return tables[level]
 

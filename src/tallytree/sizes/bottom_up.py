@@ -14,6 +14,7 @@ from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 from tallytree.solvers.isotonic import Norm
 from tallytree.terms import Invariants
+from tallytree.validate import safe_text
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,9 @@ class BottomUp(SizesMechanism):
     def __post_init__(self) -> None:
         """Check the options."""
         if not isinstance(self.estimator, str):
-            raise TypeError(f"estimator: {self.estimator!r} must be one name, since the leaves alone are estimated")
+            raise TypeError(
+                f"estimator: {safe_text(self.estimator)} must be one name, since the leaves alone are estimated"
+            )
         check_estimator(self.estimator)
         object.__setattr__(self, "norm", checked_norm(self.norm))
 

@@ -15,6 +15,7 @@ from tallytree.sizes.noisy import level_weights, measure_levels
 from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers.chain_regression import fit_chain
 from tallytree.terms import Invariants
+from tallytree.validate import text
 
 Calibration = Literal["valid", "as_published"]
 
@@ -40,7 +41,7 @@ class Chain(SizesMechanism):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        if self.calibration not in get_args(Calibration):
+        if text(self.calibration, "calibration", '"valid" or "as_published"') not in get_args(Calibration):
             raise ValueError(f'calibration: {self.calibration!r} is not known; choose "valid" or "as_published"')
 
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:

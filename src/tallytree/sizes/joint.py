@@ -21,6 +21,7 @@ from tallytree.solvers import joint_families as joint
 from tallytree.solvers.joint_downward import Tails
 from tallytree.solvers.rates import DISPERSIONS
 from tallytree.terms import Invariants
+from tallytree.validate import safe_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +135,7 @@ class Joint(SizesMechanism):
 
 def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name}: {value!r} must be a number")
+        raise TypeError(f"{name}: {safe_text(value)} must be a number")
     return float(value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import cast, get_args
 
 import numpy as np
@@ -19,6 +20,7 @@ from tallytree.sizes.noisy import CELLS_AT_ONCE
 from tallytree.solvers.isotonic import Norm
 from tallytree.solvers.matching import NodeRuns, rounded_sizes
 from tallytree.terms import Invariants
+from tallytree.validate import safe_text, text
 
 EstimatorOption = EstimatorName | Mapping[str, EstimatorName]
 
@@ -29,8 +31,8 @@ def checked_norm(norm: object) -> Norm:
     Raises:
         ValueError: it is neither.
     """
-    if norm not in get_args(Norm) or isinstance(norm, bool):
-        raise ValueError(f"norm: {norm!r} must be 1 or 2")
+    if isinstance(norm, bool) or not isinstance(norm, Real) or norm not in get_args(Norm):
+        raise ValueError(f"norm: {safe_text(norm)} must be 1 or 2")
     return cast(Norm, int(cast(int, norm)))
 
 
@@ -42,9 +44,9 @@ def check_estimator(estimator: object) -> None:
         TypeError: neither a name nor a mapping.
     """
     if not isinstance(estimator, str | Mapping):
-        raise TypeError(f"estimator: {estimator!r} must be a name, or a mapping from level names to names")
+        raise TypeError(f"estimator: {safe_text(estimator)} must be a name, or a mapping from level names to names")
     for name in [estimator] if isinstance(estimator, str) else estimator.values():
-        if name not in ESTIMATORS:
+        if text(name, "estimator", "a name, or a mapping from level names to names") not in ESTIMATORS:
             raise ValueError(f"estimator: {name!r} is not known; choose one of {', '.join(ESTIMATORS)}")
 
 

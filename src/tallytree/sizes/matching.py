@@ -21,6 +21,7 @@ from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 from tallytree.solvers.isotonic import Norm
 from tallytree.solvers.matching import Carry, Merge, match_families
 from tallytree.terms import Invariants
+from tallytree.validate import text
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ class Matching(SizesMechanism):
         """Check the options."""
         check_estimator(self.estimator)
         object.__setattr__(self, "norm", checked_norm(self.norm))
-        if self.merge not in get_args(Merge):
+        if text(self.merge, "merge", '"weighted" or "average"') not in get_args(Merge):
             raise ValueError(f'merge: {self.merge!r} is not known; choose "weighted" or "average"')
-        if self.carry not in get_args(Carry):
+        if text(self.carry, "carry", '"unrounded" or "rounded"') not in get_args(Carry):
             raise ValueError(f'carry: {self.carry!r} is not known; choose "unrounded" or "rounded"')
 
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:

@@ -12,7 +12,7 @@ import numpy as np
 from tallytree.budget import exact
 from tallytree.compute.arrays import IntArray
 from tallytree.measurements import Noise
-from tallytree.validate import integer
+from tallytree.validate import integer, safe_text
 
 DEFAULT_SHARE = Fraction(1, 100)
 """At this share the levels get 1 % more noise, and K is about 5·√2·100/ε above the largest size: 707 at ε = 1."""
@@ -56,8 +56,8 @@ class PrivateMaximum:
         part = exact(share, "share")
         if not 0 < part < 1:
             raise ValueError(
-                f"share: {share!r} must lie strictly between 0 and 1 (for instance {float(DEFAULT_SHARE)}): the rest "
-                "is for the levels"
+                f"share: {safe_text(share)} must lie strictly between 0 and 1 (for instance {float(DEFAULT_SHARE)}): "
+                "the rest is for the levels"
             )
         object.__setattr__(self, "share", part)
         object.__setattr__(self, "at_most", integer(at_most, "at_most", least=1, most=MAX_SIZE))
@@ -76,7 +76,7 @@ def largest_size(max_group_size: object) -> int | PrivateMaximum:
     """
     if isinstance(max_group_size, PrivateMaximum):
         return max_group_size
-    if max_group_size == "private":
+    if isinstance(max_group_size, str) and max_group_size == "private":
         return PrivateMaximum()
     if isinstance(max_group_size, str):
         raise ValueError(
@@ -85,7 +85,7 @@ def largest_size(max_group_size: object) -> int | PrivateMaximum:
         )
     if max_group_size is None or max_group_size is PrivateMaximum:
         raise TypeError(
-            f'max_group_size: {max_group_size!r} must be an integer, "private", or '
+            f'max_group_size: {safe_text(max_group_size)} must be an integer, "private", or '
             "tallytree.sizes.PrivateMaximum(share=…, at_most=…)"
         )
     return integer(max_group_size, "max_group_size", least=1, most=MAX_SIZE)

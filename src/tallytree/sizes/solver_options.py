@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from tallytree.terms import Invariants
-from tallytree.validate import integer, require_packages
+from tallytree.validate import integer, require_packages, safe_text, text
 
 
 def check_options(solver: str, known: Sequence[str], time_limit: float, delta: int | None = None) -> None:
@@ -17,16 +17,17 @@ def check_options(solver: str, known: Sequence[str], time_limit: float, delta: i
         TypeError: a time limit or delta of the wrong type.
         ModuleNotFoundError: the solver's package is not installed.
     """
-    if solver not in known:
+    if text(solver, "solver", "the name of a solver") not in known:
         raise ValueError(f"solver: {solver!r} is not known; choose one of {', '.join(known)}")
     if isinstance(time_limit, bool) or not isinstance(time_limit, int | float):
-        raise TypeError(f"time_limit: {time_limit!r} must be a number of seconds")
+        raise TypeError(f"time_limit: {safe_text(time_limit)} must be a number of seconds")
     if not 0 < time_limit < math.inf:
-        raise ValueError(f"time_limit: {time_limit!r} must be a positive number of seconds")
+        raise ValueError(f"time_limit: {safe_text(time_limit)} must be a positive number of seconds")
     if delta is not None:
         if solver not in ("cost_table", "constraint_program"):
             raise ValueError(
-                f"delta: {delta!r} is the width of cost tables; the solver {solver!r} has none, so leave it out"
+                f"delta: {safe_text(delta)} is the width of cost tables; the solver {solver!r} has none, so leave it "
+                "out"
             )
         integer(delta, "delta", least=1)
     from tallytree.solvers.papers.packages import SOLVER_PACKAGES

@@ -21,18 +21,33 @@ _CSV_BLOCK = 1 << 23
 
 def csv_header(path: str) -> list[str]:
     """The names in the first row that is not empty."""
-    opened = gzip.open if path.lower().endswith(".gz") else open
+    return _header(path)[0]
+
+
+def _header(path: str) -> tuple[list[str], int]:
+    """The names in the first row that is not empty, and how many empty lines are before it."""
+    opened = gzip.open if _is_gzip(path) else open
     # The block that is read holds rows too, which are not used: what is not UTF-8 in them is replaced.
     with opened(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as lines:
-        return next(row for row in csv.reader(lines) if row)
+        return next((row, empty) for empty, row in enumerate(csv.reader(lines)) if row)
+
+
+def _is_gzip(path: str) -> bool:
+    return path.lower().endswith(".gz")
 
 
 def open_csv(path: str, columns: Sequence[str]) -> pa.csv.CSVStreamingReader:
-    """A stream of some columns of a CSV file (gzip where the name says so): text as it is written, empty cells null."""
+    """A stream of some columns of a CSV file (gzip where the name says so): text as it is written, empty cells null.
+
+    An empty line is a null where the file has one column: polars, Arrow and DuckDB write nulls so. It is no row where
+    there are several, since a row of nulls has commas.
+    """
+    names, empty_lines = _header(path)
+    one_column = len(names) == 1
     return pa.csv.open_csv(
         pa.PythonFile(_StrictQuotes(path), mode="r"),
-        read_options=pa.csv.ReadOptions(block_size=_CSV_BLOCK),
-        parse_options=pa.csv.ParseOptions(newlines_in_values=True),
+        read_options=pa.csv.ReadOptions(block_size=_CSV_BLOCK, skip_rows=empty_lines if one_column else 0),
+        parse_options=pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=not one_column),
         convert_options=pa.csv.ConvertOptions(
             include_columns=list(dict.fromkeys(columns)),
             column_types=dict.fromkeys(columns, pa.string()),
@@ -50,7 +65,7 @@ class _StrictQuotes(io.RawIOBase):
     """
 
     def __init__(self, path: str) -> None:
-        self._file = pa.input_stream(path, compression="detect")
+        self._file = pa.input_stream(path, compression="gzip" if _is_gzip(path) else None)
         self._last = b"\n"
         self._quotes_before = 0
 

@@ -26,17 +26,21 @@ def arrow_of_frame(table: Any, argument: str) -> pa.Table:
         TypeError: a column has no Arrow type.
     """
     labels = list(table.columns)
-    repeated = next((label for place, label in enumerate(labels) if label in labels[:place]), None)
-    if repeated is not None:
-        raise ValueError(f"{argument}: two columns are named {repeated!r}; give each column its own name")
+    # A name is not shown: where a file without a header was read, the names are the first record.
+    first: dict[Any, int] = {}
+    for place, label in enumerate(labels, 1):
+        if first.setdefault(label, place) != place:
+            raise ValueError(
+                f"{argument}: columns {first[label]} and {place} have one name; give each column its own name"
+            )
     frame = nw.from_native(table, eager_only=True)
     # narwhals turns an index into columns of the Arrow table, unless it is the default one.
     try:
         return nw.maybe_reset_index(frame).to_arrow()
     except Exception:  # noqa: BLE001 (every library has exceptions of its own; what they say may quote a record)
-        culprit = next((name for name in labels if not _fits_arrow(frame, name)), None)
+        culprit = next((place for place, name in enumerate(labels, 1) if not _fits_arrow(frame, name)), None)
     raise TypeError(
-        f"{argument}: column {culprit!r} of the {frame.implementation.value} frame mixes types or has one that Arrow "
+        f"{argument}: column {culprit} of the {frame.implementation.value} frame mixes types or has one that Arrow "
         "does not know; give it one type (for instance with .astype(str)) or leave it out"
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -19,6 +20,10 @@ FileFormat = Literal["parquet", "csv"]
 
 TABLE_FORMATS = ("_delta_log", "metadata/*.metadata.json", ".hoodie")
 """The files by which a Delta Lake, Iceberg or Hudi table is recognised."""
+
+
+MAX_ENTRIES = 1_000_000
+"""Files and folders below a folder that is given as a table; more are not one table (the root of a disk, a home)."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ def locate(table: Any, argument: str) -> Source:
         TypeError: it is none of the kinds above, or a column of a frame has no Arrow type.
     """
     if isinstance(table, str | os.PathLike):
-        return _files(os.fspath(table), argument)
+        return _files(_file_name(os.fspath(table), argument), argument)
     if isinstance(table, pa.RecordBatch):
         return pa.Table.from_batches([table])
     if isinstance(table, pa.Table | pa.RecordBatchReader):
@@ -76,13 +81,51 @@ def locate(table: Any, argument: str) -> Source:
     )
 
 
+def _file_name(path: str | bytes, argument: str) -> str:
+    """A path that can be looked for; of text that is none, such as the content of a file, nothing is shown."""
+    if isinstance(path, bytes):
+        raise TypeError(f"{argument}: bytes must be the path as text")
+    if not path:
+        raise ValueError(f"{argument}: '' is empty; give the path or glob of Parquet or CSV files")
+    if any(letter in path for letter in "\0\r\n") or len(path) > 4_000:
+        raise ValueError(
+            f"{argument}: the text that is given is no path (it has a line break or a NUL, or is too long); give "
+            "a path, or a table in memory"
+        )
+    _refuse_other_encodings(path, argument)
+    return path
+
+
+def _refuse_other_encodings(path: str, argument: str) -> None:
+    # Python writes the bytes of a file name that are not UTF-8 as lone surrogates; no other reader of ours takes them.
+    if any("\ud800" <= letter <= "\udfff" for letter in path):
+        raise ValueError(f"{argument}: the file name {path!r} is not UTF-8; rename the file")
+
+
+def _matches(path: str, argument: str) -> list[str]:
+    """The files, or the one folder, that a path or pattern is about."""
+    fixed = path.partition("*")[0].partition("?")[0].partition("[")[0]
+    begins = fixed[: fixed.rfind("/") + 1] if "**" in path else path
+    if begins and os.path.realpath(begins) == os.path.realpath(os.sep):
+        raise ValueError(f"{argument}: {path!r} is the whole file system; give the folder of the table")
+    if Path(path).exists():
+        return [path]
+    return sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
+
+
 def _files(path: str, argument: str) -> Files:
-    matches = [path] if Path(path).exists() else sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
+    try:
+        matches = _matches(path, argument)
+        problem = None
+    except OSError as error:  # a name that is too long, a loop of links
+        problem = error.strerror
+    if problem is not None:
+        raise ValueError(f"{argument}: {path!r} cannot be looked for: {problem}")
     if len(matches) == 1 and Path(matches[0]).is_dir():
         matches = _in_folder(Path(matches[0]), argument)
         if not matches:
             raise ValueError(f"{argument}: the folder {path!r} holds no .parquet file; for CSV give '{path}/*.csv'")
-    matches = _without_repeats(matches)
+    matches = _without_repeats(matches, argument)
     if not matches:
         raise ValueError(f"{argument}: no file at {path!r}; give the path or glob of Parquet or CSV files")
     formats = {_format_of(name) for name in matches}
@@ -99,20 +142,46 @@ def _in_folder(folder: Path, argument: str) -> list[str]:
                 f"{argument}: {str(folder)!r} is a table with a log ({marker}), some of whose files may be out of "
                 "date; export its current rows to Parquet"
             )
-    files = (file.relative_to(folder) for file in folder.rglob("*.parquet"))
-    return sorted(str(folder / file) for file in files if not any(part[0] in "_." for part in file.parts))
+    found, entries = [], 0
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name[0] not in "_."]
+        entries += len(folders) + len(files)
+        if entries > MAX_ENTRIES:
+            raise ValueError(
+                f"{argument}: the folder {str(folder)!r} holds more than {MAX_ENTRIES:,} files; give the folder of the "
+                "table"
+            )
+        found += [str(Path(place) / name) for name in files if name.endswith(".parquet") and name[0] not in "_."]
+    return sorted(found)
 
 
-def _without_repeats(paths: list[str]) -> list[str]:
-    """Each file once, also where several paths lead to it: a record that is read twice has half the protection."""
+def _without_repeats(paths: list[str], argument: str) -> list[str]:
+    """Each file once, also where several paths lead to it: a record that is read twice has half the protection.
+
+    Raises:
+        ValueError: something is no file: reading from a pipe, for instance, may never end.
+    """
     seen: set[tuple[int, int]] = set()
     kept = []
     for path in paths:
-        status = Path(path).stat()
+        _refuse_other_encodings(path, argument)
+        try:
+            status = Path(path).stat()
+        except OSError as error:
+            status, problem = None, error.strerror
+        if status is None:
+            raise ValueError(f"{argument}: {path!r} cannot be opened: {problem}")
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError(f"{argument}: {path!r} is {_kind_of_file(status.st_mode)}, not a file; give files alone")
         if (status.st_dev, status.st_ino) not in seen:
             seen.add((status.st_dev, status.st_ino))
             kept.append(path)
     return kept
+
+
+def _kind_of_file(mode: int) -> str:
+    kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+    return next((name for test, name in kinds if test(mode)), "a device")
 
 
 def _format_of(name: str) -> FileFormat | None:

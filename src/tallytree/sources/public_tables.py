@@ -29,6 +29,12 @@ def read_public(table: Any, columns: Sequence[str], argument: str) -> pa.Table:
     return source.select(list(columns))
 
 
+_HINTS: dict[FileFormat, str] = {
+    "parquet": "is it complete?",
+    "csv": "is it complete, in UTF-8, quoted as in RFC 4180, with as many cells in every row as in the header?",
+}
+
+
 def _read_file(path: str, file_format: FileFormat, columns: Sequence[str], argument: str) -> pa.Table:
     require_columns(column_names(Files((path,), file_format), argument), columns, argument)
     try:
@@ -36,5 +42,7 @@ def _read_file(path: str, file_format: FileFormat, columns: Sequence[str], argum
             return pa.parquet.read_table(path, columns=list(columns)).select(list(columns))
         with open_csv(path, columns) as reader:
             return reader.read_all()
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{argument}: {path!r} cannot be read as {file_format}: {error}") from None
+    except (pa.ArrowException, OSError):
+        # What the reader says may quote a row, and the table may be a private one, given by mistake.
+        hint = _HINTS[file_format]
+    raise ValueError(f"{argument}: {path!r} cannot be read as {file_format}; {hint}")

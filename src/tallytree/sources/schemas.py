@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import zlib
 from collections.abc import Iterable, Sequence
 
@@ -51,15 +52,50 @@ def _schema_of_file(path: str, file_format: FileFormat, argument: str) -> pa.Sch
 
 
 def require_columns(names: Iterable[str], wanted: Sequence[str], argument: str) -> None:
-    """Raise a `ValueError` that names the first of `wanted` that is missing or ambiguous among `names`."""
+    """Raise a `ValueError` that names the first of `wanted` that is missing or ambiguous among `names`.
+
+    Of the table's own names it shows at most one, and only one that is nearly the wanted name: where a CSV file has no
+    header, its names are the first record.
+    """
     present = list(names)
+    distinct = len(set(wanted))
+    if distinct > len(present) and not set(wanted) & set(present):  # a private column in place of the names, perhaps
+        raise ValueError(
+            f"{argument}: {_columns(distinct)} are wanted, but the table has {_columns(len(present))}"
+            f"{_csv_hint(present)}; it must have one for each of them"
+        )
     for column in wanted:
         found = present.count(column)
         if found == 0:
-            has = ", ".join(map(repr, present)) + _csv_hint(present)
-            raise ValueError(f"{argument}: column {column!r} is missing; the table has {has}")
+            near = _nearly(column, present)
+            guess = "" if near is None else f"; did you mean {near!r}?"
+            raise ValueError(
+                f"{argument}: column {column!r} is missing; the table has {_columns(len(present))}"
+                f"{_csv_hint(present)}{guess}"
+            )
         if found > 1:
             raise ValueError(f"{argument}: column {column!r} appears {found} times; give each column its own name")
+
+
+NEAR = 0.9
+"""How near to a wanted name (difflib's ratio) a column of the table must be to be shown: one letter in ten."""
+
+
+def _columns(number: int) -> str:
+    return f"{number} column{'' if number == 1 else 's'}"
+
+
+def _nearly(wanted: str, present: Sequence[str]) -> str | None:
+    """The column that is the wanted one but for capitals, blanks and marks between words, or a letter; else None."""
+    plain = {_plain(name): name for name in reversed(present)}
+    if _plain(wanted) in plain:
+        return plain[_plain(wanted)]
+    near = difflib.get_close_matches(_plain(wanted), list(plain), n=1, cutoff=NEAR)
+    return plain[near[0]] if near else None
+
+
+def _plain(name: str) -> str:
+    return name[:200].casefold().replace("_", "").replace("-", "").replace(" ", "").strip("\t\ufeff\xa0")
 
 
 def _csv_hint(names: Sequence[str]) -> str:

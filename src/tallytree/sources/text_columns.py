@@ -9,7 +9,7 @@ def text_column(table: pa.Table, column: str, argument: str) -> pa.Array:
     """A key column as one array of strings: text as it is, integers as decimal text.
 
     Raises:
-        ValueError: a key is null (or an empty CSV cell).
+        ValueError: a key is null (or an empty CSV cell), or text is not UTF-8.
         TypeError: the column holds neither text nor integers.
     """
     values = table.column(column)
@@ -18,10 +18,23 @@ def text_column(table: pa.Table, column: str, argument: str) -> pa.Array:
         raise TypeError(
             f"{argument}: column {column!r} holds {kind}; keys must be strings or integers (cast the column first)"
         )
-    text = pa.concat_arrays(values.cast(kind).cast(pa.large_string()).chunks or [pa.array([], pa.large_string())])
+    try:
+        values.validate(full=True)  # a library can hand over text that is not UTF-8, which no file could hold
+        text = pa.concat_arrays(values.cast(kind).cast(pa.large_string()).chunks or [pa.array([], pa.large_string())])
+        sound = True
+    except pa.ArrowInvalid:
+        sound = False
+    if not sound:
+        raise ValueError(f"{argument}: column {column!r} has text that is not UTF-8; decode it from its own encoding")
     if text.null_count:
-        raise ValueError(f"{argument}: column {column!r} has null keys; drop or fill those rows")
+        raise ValueError(f"{argument}: column {column!r} has null keys (or empty cells); drop or fill those rows")
     return text
+
+
+def is_integer_column(table: pa.Table, column: str) -> bool:
+    """Whether a column holds integers."""
+    kind = table.schema.field(column).type
+    return bool(pa.types.is_integer(kind.value_type if pa.types.is_dictionary(kind) else kind))
 
 
 def is_text_type(kind: pa.DataType) -> bool:

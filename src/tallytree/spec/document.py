@@ -12,13 +12,14 @@ import yaml
 
 from tallytree.errors import SpecError
 from tallytree.spec.scalars import NUMBER, Plain
+from tallytree.validate import path_text
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
-MAX_FILE = 1_000_000
-"""Bytes. A data file that is given as the spec is refused at once."""
+MAX_FILE = 200_000
+"""Bytes. A data file that is given as the spec is refused at once; of the largest spec, reading takes seconds."""
 
-MAX_ENTRIES = 100_000
+MAX_ENTRIES = 20_000
 """Keys and list items, aliases followed; bounds what a few nested aliases can grow into."""
 
 MAX_DEPTH = 20
@@ -77,7 +78,7 @@ def read_document(path: str | os.PathLike[str]) -> Document:
     Raises:
         SpecError: no such file, not UTF-8, not YAML, a key given twice, or no mapping at the top.
     """
-    name = os.fspath(path)
+    name = path_text(path, "path", "the path of a YAML spec")
     text = _read_text(name)
     try:
         node = _compose(text)
@@ -120,10 +121,12 @@ def read_scalar(text: str, place: str) -> str | Plain:
 
 def _read_text(name: str) -> str:
     path = Path(name)
-    if not path.exists():
-        raise SpecError(f"{name}: no such file; give the path of a YAML spec")
-    if not path.is_file() or path.stat().st_size > MAX_FILE:
+    if not os.path.exists(name):  # noqa: PTH110 (Path.exists raises an error for a name that is too long)
+        raise SpecError(f"{name[:200]}: no such file; give the path of a YAML spec")
+    if not path.is_file():
         raise SpecError(f"{name}: is not a spec; give the path of a YAML file")
+    if path.stat().st_size > MAX_FILE:
+        raise SpecError(f"{name}: is not a spec, since it has more than {MAX_FILE:,} bytes; give the path of one")
     raw = path.read_bytes()
     try:
         return raw.decode("utf-8-sig")

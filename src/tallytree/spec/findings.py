@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
@@ -16,18 +17,28 @@ from tallytree.spec.scalars import shown
 from tallytree.spec.sections import best_fit
 from tallytree.spec.wording import closest
 
+_IN_WORDS = 50
+"""How many findings of one line are put into words, to choose among them."""
+
 
 def explained(document: Document, statistic: str, errors: Sequence[ErrorDetails]) -> SpecError:
     """One error for all findings: the first one in full, unknown keys before what may be missing because of them."""
-    found: list[tuple[int, int, str, str]] = []
-    for error in errors:
-        path = error["loc"]
-        rank = {"extra_forbidden": 0, "missing": 2}.get(error["type"], 1)
-        message = _finding(document, statistic, error)
-        found.append((rank, document.lines.get(path) or 0, str(document.error(path, message)), str(path[-1])))
-    (_, _, first, _), *others = sorted(found)
-    more = sum(not first.endswith(f"did you mean {key}?") for _, _, _, key in others)
+    ranked = sorted(errors, key=lambda error: _order(document, error))
+    least = _order(document, ranked[0])
+    # Of several in one line the first in the alphabet. There may be thousands, so only some are put into words.
+    candidates = islice((error for error in ranked if _order(document, error) == least), _IN_WORDS)
+    first, chosen = min(
+        ((str(document.error(error["loc"], _finding(document, statistic, error))), error) for error in candidates),
+        key=lambda each: each[0],
+    )
+    others = (str(error["loc"][-1]) for error in ranked if error is not chosen)
+    more = sum(not first.endswith(f"did you mean {key}?") for key in others)
     return SpecError(f"{first} (and {more} more)" if more else first)
+
+
+def _order(document: Document, error: ErrorDetails) -> tuple[int, int]:
+    rank = {"extra_forbidden": 0, "missing": 2}.get(error["type"], 1)
+    return rank, document.lines.get(error["loc"]) or 0
 
 
 def _finding(document: Document, statistic: str, error: ErrorDetails) -> str:

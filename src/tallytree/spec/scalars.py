@@ -14,11 +14,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, PlainValidator, TypeAdapter
 
-from tallytree.spec.wording import article
+from tallytree.budget import MAX_EXPONENT
+from tallytree.spec.wording import article, shortened
 
 NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.[\d_]*)?|\.\d[\d_]*)([eE][-+]?\d+)?")
 
-_MAX_EXPONENT = 400
+_MAX_EXPONENT = MAX_EXPONENT
 
 
 @dataclass(frozen=True)
@@ -35,16 +36,17 @@ class Plain:
 
     def where_text_is_wanted(self) -> str:
         """What is wrong, and the remedy."""
-        return f'{self.text} is read as {article(self.kind)}; put it in quotes: "{self.text}"'
+        text = shortened(self.text)
+        return f'{text} is read as {article(self.kind)}; put it in quotes: "{text}"'
 
 
 def shown(value: object) -> str:
     """A value as a message shows it."""
     if isinstance(value, Plain):
-        return value.text
+        return shortened(value.text)
     if isinstance(value, list):
         return "a list"
-    return "a mapping" if isinstance(value, dict) else repr(value)
+    return "a mapping" if isinstance(value, dict) else repr(shortened(value) if isinstance(value, str) else value)
 
 
 def _text(value: object) -> str:
@@ -75,8 +77,8 @@ def _number(value: object) -> Fraction:
         number = Decimal(text.strip().replace("_", ""))
     except InvalidOperation:  # an exponent that not even Decimal can hold
         number = None
-    if number is None or len(text) > _MAX_EXPONENT or abs(number.adjusted()) > _MAX_EXPONENT:
-        raise ValueError(f"{text[:40]} is out of range")
+    if number is None or len(text) > _MAX_EXPONENT or not -_MAX_EXPONENT <= number.adjusted() < _MAX_EXPONENT:
+        raise ValueError(f"{text[:40]} is out of range; give a number between 1e-300 and 1e300")
     return Fraction(number)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
@@ -46,7 +47,8 @@ TREES: tuple[type[Section], ...] = (HierarchySpec, ProductSpec)
 
 def best_fit(given: Mapping[str, object], models: Iterable[type[BaseModel]]) -> type[BaseModel]:
     """The section that most of the keys, or keys much like them, belong to; the first of several."""
-    return max(models, key=lambda model: sum(closest(key, model.model_fields) is not None for key in given))
+    first = list(islice(given, 50))  # more keys than any section has
+    return max(models, key=lambda model: sum(closest(key, model.model_fields) is not None for key in first))
 
 
 def _tree(value: object) -> Any:

@@ -5,6 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MAX_NAME = 100
+"""Letters; nothing that is longer was meant to be one of our names."""
+
+
+def shortened(text: str) -> str:
+    """The text, or the beginning of a long one."""
+    return text if len(text) <= MAX_NAME else f"{text[:MAX_NAME]}…"
+
 
 def article(noun: str) -> str:
     """The noun with a or an."""
@@ -19,6 +27,8 @@ def alternatives(names: Iterable[str]) -> str:
 
 def closest(name: str, known: Iterable[str]) -> str | None:
     """What was probably meant."""
+    if len(name) > MAX_NAME:
+        return None
     return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
 
 
@@ -27,4 +37,4 @@ def unknown(name: str, known: Iterable[str], what: str) -> str:
     known = list(known)
     near = closest(name, known)
     guess = f"did you mean {near}? " if near else ""
-    return f"{name!r} is not {article(what)}; {guess}known: {', '.join(known) or 'none'}"
+    return f"{shortened(name)!r} is not {article(what)}; {guess}known: {', '.join(known) or 'none'}"

@@ -193,7 +193,7 @@ class TestKeys:
 
     def test_several_top_values_may_not(self, engine: Local, refuses: Any) -> None:
         areas = Hierarchy.from_table(pa.table({"region": ["A", "B"], "town": ["a", "b"]}), ["region", "town"])
-        with refuses(ValueError, "column 'region' is missing", "'town'"):
+        with refuses(ValueError, "column 'region' is missing; the table has 1 column"):
             engine.count_records(pa.table({"town": ["a"]}), [LeafKey(areas, ("region", "town"))])
         with pytest.raises(ValueError, match="one column for each"):
             LeafKey(areas, ("town",))

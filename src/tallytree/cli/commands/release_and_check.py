@@ -57,6 +57,9 @@ def release(
 ) -> None:
     """Release what SPEC.yaml describes; spends its budget."""
     with errors_in_one_line(debug=context.obj):
+        from tallytree.compute.address_space import require_address_space
+
+        require_address_space()  # compiled libraries cannot even be loaded in a very small one
         with run_progress(logs.show_bar(quiet=quiet)):
             from tallytree.pipeline.output import Output
             from tallytree.spec import load_spec

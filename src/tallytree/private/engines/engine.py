@@ -24,16 +24,33 @@ class Engine(Protocol):
         """The packages that it tabulates with, whose versions a statement lists."""
 
     def check_counts(
-        self, table: Any, keys: Sequence[LeafKey], *, count: str | None, argument: str, person: str | None = None
+        self,
+        table: Any,
+        keys: Sequence[LeafKey],
+        *,
+        count: str | None,
+        argument: str,
+        person: str | None = None,
+        on_unknown: OnUnknown = "error",
     ) -> None:
         """Raise what `count_records` would raise for the columns and their types; no row is read."""
 
     def check_group_sizes(
-        self, table: Any, key: LeafKey, *, group: str, quantity: str | None, argument: str, person: str | None = None
+        self,
+        table: Any,
+        key: LeafKey,
+        *,
+        group: str,
+        quantity: str | None,
+        argument: str,
+        on_unknown: OnUnknown = "error",
+        person: str | None = None,
     ) -> None:
         """Raise what `group_sizes` would raise for the columns and their types; no row is read."""
 
-    def check_group_rows(self, table: Any, key: LeafKey, *, size: str, groups: str, argument: str) -> None:
+    def check_group_rows(
+        self, table: Any, key: LeafKey, *, size: str, groups: str, argument: str, on_unknown: OnUnknown = "error"
+    ) -> None:
         """Raise what `group_rows` would raise for the columns and their types; no row is read."""
 
     def count_records(

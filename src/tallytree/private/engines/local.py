@@ -9,17 +9,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tallytree.compute.address_space import require_address_space
 from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
 from tallytree.private.tabulate.records import LeafKey, Records, Wanted, check_records, close
 from tallytree.terms import OnUnknown
+from tallytree.validate import integer, path_text, safe_text
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tallytree.private.tabulate.with_duckdb import Session
 
-_MEMORY = re.compile(r"\d+(\.\d+)?\s*([KMGT]i?)?B", re.IGNORECASE)
+MAX_THREADS = 1_024
+"""More threads than processors gain nothing, and DuckDB crashes where the system has no room for them."""
+
+_MEMORY = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*([KMGT]i?)?B", re.IGNORECASE | re.ASCII)
+
+_BYTES = {
+    "": 1,
+    **{f"{letter}{i}": (1024 if i else 1000) ** power for power, letter in enumerate("KMGT", 1) for i in ("", "I")},
+}
+
+_LEAST_MEMORY, _MOST_MEMORY = 1_000_000, 10**15
+"""Bytes for DuckDB: with less it cannot run at all; more it cannot count."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +64,12 @@ class Local:
     def __post_init__(self) -> None:
         if self.memory_limit is not None:
             if not isinstance(self.memory_limit, str):
-                raise TypeError(f"memory_limit: {self.memory_limit!r} must be text such as '4GB'")
-            if not _MEMORY.fullmatch(self.memory_limit):
-                raise ValueError(f"memory_limit: {self.memory_limit!r} must be a number and a unit, such as '4GB'")
+                raise TypeError(f"memory_limit: {safe_text(self.memory_limit)} must be text such as '4GB'")
+            object.__setattr__(self, "memory_limit", _checked_memory(self.memory_limit))
         if self.threads is not None:
-            _require_integer(self.threads, "threads")
-            if self.threads < 1:
-                raise ValueError(f"threads: {self.threads} must be at least 1")
+            integer(self.threads, "threads", least=1, most=MAX_THREADS)
         if self.temp_directory is not None:
-            if not isinstance(self.temp_directory, str | os.PathLike):
-                raise TypeError(f"temp_directory: {self.temp_directory!r} must be a path")
+            path_text(self.temp_directory, "temp_directory")
             if not Path(self.temp_directory).is_dir():
                 raise ValueError(f"temp_directory: {os.fspath(self.temp_directory)!r} is not a folder; make it first")
 
@@ -72,9 +81,10 @@ class Local:
         count: str | None,
         argument: str = "records",
         person: str | None = None,
+        on_unknown: OnUnknown = "error",
     ) -> None:
         """Raise what `count_records` would raise for the columns and their types; no row is read."""
-        close(_count_columns(table, keys, count, person, argument).source, table)
+        close(_count_columns(table, keys, count, person, argument, _drops(on_unknown)).source, table)
 
     def check_group_sizes(
         self,
@@ -84,14 +94,25 @@ class Local:
         group: str,
         quantity: str | None = None,
         argument: str = "records",
+        on_unknown: OnUnknown = "error",
         person: str | None = None,
     ) -> None:
         """Raise what `group_sizes` would raise for the columns and their types; no row is read."""
-        close(_member_columns(table, key, group, person, quantity, argument).source, table)
+        records = _member_columns(table, key, group, person, quantity, argument, drop=_drops(on_unknown))
+        close(records.source, table)
 
-    def check_group_rows(self, table: Any, key: LeafKey, *, size: str, groups: str, argument: str = "records") -> None:
+    def check_group_rows(
+        self,
+        table: Any,
+        key: LeafKey,
+        *,
+        size: str,
+        groups: str,
+        argument: str = "records",
+        on_unknown: OnUnknown = "error",
+    ) -> None:
         """Raise what `group_rows` would raise for the columns and their types; no row is read."""
-        close(_group_columns(table, key, size, groups, argument).source, table)
+        close(_group_columns(table, key, size, groups, argument, _drops(on_unknown)).source, table)
 
     def count_records(
         self,
@@ -122,7 +143,7 @@ class Local:
             OSError: a file cannot be read.
         """
         drop = _drops(on_unknown)
-        records = _count_columns(table, keys, count, None if bound is None else bound.person, argument)
+        records = _count_columns(table, keys, count, None if bound is None else bound.person, argument, drop)
         try:
             from tallytree.private.tabulate import with_duckdb
 
@@ -170,7 +191,7 @@ class Local:
         _require_range(smallest, largest)
         _require_integer(max_quantity, "max_quantity")
         person = None if bound is None else bound.person
-        records = _member_columns(table, key, group, person, quantity, argument)
+        records = _member_columns(table, key, group, person, quantity, argument, drop=drop)
         try:
             from tallytree.private.tabulate import with_duckdb
 
@@ -208,7 +229,7 @@ class Local:
         """
         drop = _drops(on_unknown)
         _require_range(smallest, largest)
-        records = _group_columns(table, key, size, groups, argument)
+        records = _group_columns(table, key, size, groups, argument, drop)
         try:
             from tallytree.private.tabulate import with_duckdb
 
@@ -218,6 +239,7 @@ class Local:
             close(records.source, table)
 
     def _session(self, argument: str) -> AbstractContextManager[Session]:
+        require_address_space(self.threads)
         from tallytree.private.tabulate import with_duckdb
 
         folder = None if self.temp_directory is None else os.fspath(self.temp_directory)
@@ -227,23 +249,40 @@ class Local:
 
 
 def _count_columns(
-    table: Any, keys: Sequence[LeafKey], count: str | None, person: str | None, argument: str
+    table: Any, keys: Sequence[LeafKey], count: str | None, person: str | None, argument: str, drop: bool
 ) -> Records:
     people = [] if person is None else [Wanted(person, "person", "person")]
     numbers = [] if count is None else [Wanted(count, "number", "count")]
-    return check_records(table, keys, [*people, *numbers], argument)
+    return check_records(table, keys, [*people, *numbers], argument, drop_unknown=drop)
 
 
 def _member_columns(
-    table: Any, key: LeafKey, group: str, person: str | None, quantity: str | None, argument: str
+    table: Any, key: LeafKey, group: str, person: str | None, quantity: str | None, argument: str, *, drop: bool
 ) -> Records:
     people = [] if person is None else [Wanted(person, "person", "person")]
     numbers = [] if quantity is None else [Wanted(quantity, "number", "quantity")]
-    return check_records(table, [key], [Wanted(group, "group", "group"), *people, *numbers], argument)
+    columns = [Wanted(group, "group", "group"), *people, *numbers]
+    return check_records(table, [key], columns, argument, drop_unknown=drop)
 
 
-def _group_columns(table: Any, key: LeafKey, size: str, groups: str, argument: str) -> Records:
-    return check_records(table, [key], [Wanted(size, "number", "size"), Wanted(groups, "number", "groups")], argument)
+def _group_columns(table: Any, key: LeafKey, size: str, groups: str, argument: str, drop: bool) -> Records:
+    numbers = [Wanted(size, "number", "size"), Wanted(groups, "number", "groups")]
+    return check_records(table, [key], numbers, argument, drop_unknown=drop)
+
+
+def _checked_memory(limit: str) -> str:
+    """The memory limit, if DuckDB can keep to it.
+
+    Raises:
+        ValueError: no number with a unit, or out of range.
+    """
+    found = _MEMORY.fullmatch(limit)
+    if found is None:
+        raise ValueError(f"memory_limit: {limit[:40]!r} must be a number and a unit, such as '4GB'")
+    amount = float(found[1]) * _BYTES[(found[2] or "").upper()]
+    if not _LEAST_MEMORY <= amount <= _MOST_MEMORY:
+        raise ValueError(f"memory_limit: {limit[:40]!r} must be between 1MB and 1000TB, such as '4GB'")
+    return limit
 
 
 def _drops(on_unknown: str) -> bool:
@@ -261,4 +300,4 @@ def _require_range(smallest: int, largest: int) -> None:
 
 def _require_integer(value: object, argument: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{argument}: {value!r} must be an integer")
+        raise TypeError(f"{argument}: {safe_text(value)} must be an integer")

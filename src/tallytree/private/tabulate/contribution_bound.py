@@ -35,6 +35,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tallytree.compute.arrays import IntArray
+from tallytree.validate import safe_text
 
 KEY_BYTES = 32
 
@@ -71,7 +72,7 @@ class ContributionBound:
 
     def __post_init__(self) -> None:
         if not isinstance(self.person, str):
-            raise TypeError(f"person: {self.person!r} must be the name of a column")
+            raise TypeError(f"person: {safe_text(self.person)} must be the name of a column")
         if self.most < 1:
             raise ValueError(f"most: {self.most} must be at least 1")
         if len(self.key) != KEY_BYTES:

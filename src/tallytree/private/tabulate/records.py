@@ -9,10 +9,12 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from tallytree.hierarchy import Hierarchy
+from tallytree.private.tabulate.key_types import require_types_that_meet
 from tallytree.sources.csv_files import open_csv
 from tallytree.sources.locate import Files, Source, locate
 from tallytree.sources.schemas import require_columns, schemas
 from tallytree.sources.text_columns import is_text_type
+from tallytree.validate import safe_text
 
 Use = Literal["key", "group", "person", "number"]
 """What a column is used for: part of a path, the identity of a group or of a person, or an integer ≥ 0."""
@@ -40,12 +42,12 @@ class LeafKey:
             raise TypeError(f"hierarchy: {type(self.hierarchy).__name__} is not a tallytree.Hierarchy")
         columns: Any = self.columns
         if isinstance(columns, str) or not all(isinstance(column, str) for column in columns):
-            raise TypeError(f"columns: {columns!r} must be a list of column names, top level first")
+            raise TypeError(f"columns: {safe_text(columns)} must be a list of column names, top level first")
         object.__setattr__(self, "columns", tuple(columns))
         levels = len(self.hierarchy.columns)
         if len(self.columns) not in {levels, levels - (1 if self._top_is_optional else 0)}:
             raise ValueError(
-                f"columns: {list(self.columns)} names {len(self.columns)} columns, but the hierarchy has the levels "
+                f"columns: it names {len(self.columns)} columns, but the hierarchy has the levels "
                 f"{', '.join(self.hierarchy.columns)}; name one column for each, top level first"
             )
 
@@ -138,7 +140,9 @@ def enumerate_names(items: Sequence[Any]) -> list[tuple[str, Any]]:
     return [(f"c{place}", item) for place, item in enumerate(items)]
 
 
-def check_records(table: Any, keys: Sequence[LeafKey], others: Sequence[Wanted], argument: str) -> Records:
+def check_records(
+    table: Any, keys: Sequence[LeafKey], others: Sequence[Wanted], argument: str, *, drop_unknown: bool = False
+) -> Records:
     """Find the wanted columns and check their types; no row is read.
 
     Args:
@@ -146,10 +150,12 @@ def check_records(table: Any, keys: Sequence[LeafKey], others: Sequence[Wanted],
         keys: the columns of the paths.
         others: further columns.
         argument: the table's name in messages.
+        drop_unknown: whether records outside the hierarchy will be left out.
 
     Raises:
         ValueError: a column is missing, or twice there; a file cannot be read.
-        TypeError: a column has a type that its use does not allow, or `table` is not a table.
+        TypeError: a column has a type that its use does not allow, or `table` is not a table; records would be left
+            out because of their column's type (see `key_types`).
     """
     source = locate(table, argument)
     try:
@@ -157,6 +163,10 @@ def check_records(table: Any, keys: Sequence[LeafKey], others: Sequence[Wanted],
         present = tuple(key.present(distinct[0][1].names) for key in keys)
         wanted = (*(Wanted(name, "key") for names in present for name in names), *others)
         layouts = tuple(_layout(paths, schema, wanted, argument) for paths, schema in distinct)
+        for layout in layouts:
+            for key, columns, types in key_types(keys, present, layout):
+                where = table_in_messages(argument, layout.paths)
+                require_types_that_meet(columns, types, key.hierarchy, where, drop_unknown=drop_unknown)
     except (TypeError, ValueError):
         close(source, table)
         raise
@@ -169,8 +179,23 @@ def close(source: Source, table: Any) -> None:
         source.close()
 
 
+def key_types(
+    keys: Sequence[LeafKey], present: Sequence[tuple[str, ...]], layout: Layout
+) -> Iterator[tuple[LeafKey, tuple[str, ...], tuple[pa.DataType, ...]]]:
+    """Each key with the columns to match and their types in some files."""
+    first = 0
+    for key, columns in zip(keys, present, strict=True):
+        yield key, columns, layout.types[first : first + len(columns)]
+        first += len(columns)
+
+
+def table_in_messages(argument: str, paths: Sequence[str]) -> str:
+    """The argument, and the first of its files where it has some."""
+    return f"{argument} ({paths[0]!r})" if paths else argument
+
+
 def _layout(paths: tuple[str, ...], schema: pa.Schema, wanted: Sequence[Wanted], argument: str) -> Layout:
-    where = f"{argument} ({paths[0]!r})" if paths else argument
+    where = table_in_messages(argument, paths)
     require_columns(schema.names, [column.name for column in wanted], where)
     positions = tuple(schema.names.index(column.name) for column in wanted)
     types = tuple(_value_type(schema.field(position).type) for position in positions)

@@ -23,8 +23,17 @@ from tallytree.compute.arrays import IntArray
 from tallytree.compute.spill_folders import spill_folder
 from tallytree.private.core_dumps import core_dumps_disabled
 from tallytree.private.tabulate.contribution_bound import Cells, ContributionBound, count_people, keep_bounded
+from tallytree.private.tabulate.key_types import hint_on_types
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
-from tallytree.private.tabulate.records import LeafKey, Records, Wanted, enumerate_names, is_narrow_decimal, named
+from tallytree.private.tabulate.records import (
+    LeafKey,
+    Records,
+    Wanted,
+    enumerate_names,
+    is_narrow_decimal,
+    key_types,
+    named,
+)
 from tallytree.sources.text_columns import is_text_type
 from tallytree.stages import observed, reading
 
@@ -304,7 +313,9 @@ def _renamed(records: Records, positions: Sequence[int], layout: int) -> str:
             columns.append(f"{value} AS k{path}")
             path += 1
         elif column.use == "group":
-            columns.append(f"{value} AS g")
+            # An empty text is no id, in no format: a CSV file cannot tell it from a null.
+            texts = is_text_type(kind.value_type if pa.types.is_dictionary(kind) else kind)
+            columns.append(f"{_text_id(value) if texts else value} AS g")
         elif column.use == "person":
             name = _ids(records)[-1]
             # Integers stay: they are quicker to group, and are united with another file's text as text. An empty text
@@ -365,7 +376,7 @@ def _match(db: Session, records: Records, keys: Sequence[LeafKey], drop_unknown:
         first = path.stop
     db.run(f"CREATE TEMP TABLE matched AS SELECT {_listed([*leaves, *kept, 'amount'])} FROM grouped {' '.join(joins)}")
     if not drop_unknown:
-        _refuse_unknown(db, records)
+        _refuse_unknown(db, records, keys)
     db.run("DROP TABLE grouped")
 
 
@@ -373,7 +384,7 @@ def _same_path(i: int, path: range) -> str:
     return " AND ".join(f"CAST(k{k} AS VARCHAR) = leaves{i}.c{c}" for c, k in enumerate(path))
 
 
-def _refuse_unknown(db: Session, records: Records) -> None:
+def _refuse_unknown(db: Session, records: Records, keys: Sequence[LeafKey]) -> None:
     tests = [f"coalesce(bool_or(leaf{i} IS NULL), false)" for i in range(len(records.keys))]
     found = db.run(f"SELECT {_listed(tests)} FROM matched")[0]
     first = 0
@@ -389,7 +400,14 @@ def _refuse_unknown(db: Session, records: Records) -> None:
             raise ValueError(
                 f"{records.argument}: a record is outside the hierarchy, at {place}; add that leaf to the hierarchy's "
                 "table, correct the record, or (private records only) leave such records out with on_unknown='drop'"
+                f"{_hint_on_types(records, keys, i)}"
             )
+
+
+def _hint_on_types(records: Records, keys: Sequence[LeafKey], i: int) -> str:
+    """What of the types of the ith key's columns may put a record outside; the first such thing among the files."""
+    found = (list(key_types(keys, records.keys, layout))[i] for layout in records.layouts)
+    return next((hint for key, columns, types in found if (hint := hint_on_types(columns, types, key.hierarchy))), "")
 
 
 def _known(n_keys: int) -> str:

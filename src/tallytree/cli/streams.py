@@ -1,0 +1,54 @@
+"""The standard streams of the program: what cannot be written to them must not stop a release."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import TextIO
+
+
+def prepare_streams() -> None:
+    """Open the standard streams that are closed, on the null device, and keep errors of standard error from programs.
+
+    A descriptor that is closed is given to the next file that is opened, a ledger for instance, and messages of a
+    library would be written into it. So 0, 1 and 2 are taken first.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the least descriptor that is free: this one
+    if sys.stdout is None:
+        sys.stdout = _opened(1)
+    if sys.stderr is None:
+        sys.stderr = _opened(2)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A label that the terminal cannot show must not make a paid release fail.
+            stream.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        encoding = sys.stderr.encoding
+        sys.stderr = _Unfailing(sys.stderr.detach(), encoding, "backslashreplace", line_buffering=True)
+
+
+def _opened(descriptor: int) -> TextIO:
+    return open(descriptor, "w", encoding="utf-8", closefd=False)
+
+
+class _Unfailing(io.TextIOWrapper):
+    """Standard error: its reader may be gone, or its disk full, and then what it would say is lost, not a release."""
+
+    def write(self, text: str) -> int:
+        """Write what can be written."""
+        try:
+            return super().write(text)
+        except OSError:
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush what can be written."""
+        try:
+            super().flush()
+        except OSError:
+            return

@@ -1,0 +1,49 @@
+"""Standard streams that are closed, full or gone do not stop a release."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+
+import tallytree as tt
+from helpers.releases import PEOPLE, PUBLIC
+from tallytree.cli.streams import _Unfailing
+
+SPEC = """\
+statistic: counts
+records: people.parquet
+hierarchy: {path: areas.parquet, levels: [state, county]}
+budget: {epsilon: 1}
+neighboring: change_one
+ledger: ledger.db
+dataset: people
+"""
+
+
+def test_what_cannot_be_written_to_standard_error_is_lost_without_an_error():
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "wb", buffering=0) as broken:  # noqa: PTH123 (a descriptor)
+        stream = _Unfailing(broken, "utf-8", "backslashreplace", line_buffering=True)
+        assert stream.write("lost\n") == 5
+        stream.flush()
+        stream.detach()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")  # noqa: PTH110
+@pytest.mark.parametrize("streams", ["2>&-", "2>/dev/full", ">&- 2>&- <&-"])
+def test_a_release_is_made_and_its_ledger_is_whole(streams, tmp_path):
+    pq.write_table(PEOPLE, tmp_path / "people.parquet")
+    pq.write_table(PUBLIC, tmp_path / "areas.parquet")
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    command = f"{shlex.quote(sys.executable)} -m tallytree release spec.yaml --out out {streams}"
+    ran = subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, check=False, capture_output=True)
+    assert ran.returncode == 0, ran
+    assert tt.Release.load(tmp_path / "out").table("all")["count"].to_pylist() == [100]
+    assert len(tt.ledger.Ledger(tmp_path / "ledger.db").entries()) == 1
