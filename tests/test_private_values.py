@@ -140,7 +140,9 @@ def shows_nothing(function: Callable[..., Any], given: Mapping[str, Any]) -> Non
 def test_a_private_column_in_place_of_an_argument_is_not_shown(name, parameter, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     function, right = CALLS[name]
-    for value in PRIVATE.values():
+    for kind, value in PRIVATE.items():
+        if parameter == "levels" and kind == "a NumPy array of one":
+            continue  # a list of one name is what the argument takes, so the name that is missing is shown
         shows_nothing(function, {**right, parameter: value})
 
 

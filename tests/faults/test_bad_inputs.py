@@ -114,11 +114,16 @@ def csv_bytes(line: dict[str, Any], folder: Path) -> None:
     counts(records=path, hierarchy=tree, **line.get("options", {}))
 
 
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(path.name)
+
+
 def place(line: dict[str, Any], folder: Path) -> None:
     """Something in the file system, given as the path of records."""
     makers: dict[str, Callable[[Path], Any]] = {
         "pipe": os.mkfifo,
-        "socket": lambda path: socket.socket(socket.AF_UNIX).bind(path.name),
+        "socket": make_socket,
         "folder": Path.mkdir,
         "link to nothing": lambda path: path.symlink_to("nowhere"),
         "link to itself": lambda path: path.symlink_to(path.name),

@@ -212,7 +212,7 @@ def test_of_the_columns_of_a_table_only_one_that_is_nearly_the_wanted_one_is_sho
         read_public(tmp_path / "a.csv", ["county"], "areas")
     for wanted, present, shown in [
         ("county", "COUNTY", True), ("county", " county", True), ("home_state", "homeState", True),
-        ("county", "countys", True), ("county", "country", True), ("county", "count", False), ("name", "Jane", False),
+        ("county", "countys", True), ("county", "country", True), ("county", "court", False), ("name", "Jane", False),
         ("Anna", "Hanna", False), ("city", "cite", False),
     ]:  # fmt: skip
         with pytest.raises(ValueError, match="is missing; the table has 1 column") as caught:

@@ -54,13 +54,9 @@ def test_text_in_the_records_and_integers_in_the_hierarchy_are_warned_of():
 
 
 def test_a_refusal_names_the_types_where_they_may_be_the_reason():
-    with pytest.raises(
-        ValueError, match=r"at code='1'; .*Column 'code' holds int64, but .* such as '01' at 'code'; read"
-    ):
+    with pytest.raises(ValueError, match=r"at code='1'; .*Column 'code' holds int64, but .* such as '01' at 'code'"):
         released([1, 2], CODES)
-    with pytest.raises(
-        ValueError, match=r"labels at 'code' are numbers without leading zeros; if codes have them, read"
-    ):
+    with pytest.raises(ValueError, match=r"labels at 'code' are numbers without leading zeros; if codes have"):
         released(["01"], PLAIN)
     with pytest.raises(ValueError, match=r"leave such records out with on_unknown='drop'$"):
         released(["x"], CODES)
