@@ -20,6 +20,8 @@ from typing import NoReturn
 GRACE = 1.2
 """Seconds for the way out; the promise is two, and a busy machine needs the rest."""
 
+_STEPS = 12
+
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
@@ -76,9 +78,15 @@ def _watch(reading: int) -> NoReturn:
     """Wait for a signal that ends the program, then end it if nothing else does."""
     from tallytree.compute.spill_folders import remove_folders_in_use
 
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # they are for the main thread
     number = 0
     while number not in ENDING:
         number = os.read(reading, 1)[0]
-    time.sleep(GRACE)
+    for _ in range(_STEPS):
+        time.sleep(GRACE / _STEPS)
+        if _Received.number is None and hasattr(signal, "pthread_kill"):
+            # It came just before the main thread began to wait for something, so it did not wake it up.
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
     remove_folders_in_use()
     os._exit(128 + (_Received.number or number))
