@@ -21,7 +21,7 @@ hierarchy: {path: areas.parquet, levels: [state, county]}
 budget: {epsilon: 1}
 neighboring: change_one
 """
-COMMANDS = ("release", "check", "reconcile", "error", "ledger", "limit", "demo", "audit")
+COMMANDS = ("release", "check", "reconcile", "error", "contributions", "ledger", "limit", "demo", "audit")
 MAIN = "from tallytree.cli import main; main()"
 
 

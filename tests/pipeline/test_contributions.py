@@ -164,6 +164,7 @@ def measured(job, true, runs):
         yield published_contributions(true.contributions, asked, job.plan, source, job.terms, "counts")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [tt.Budget(epsilon=1), tt.Budget(rho=0.5)])
 def test_the_noise_has_the_law_that_is_stated(areas, budget):
     job = planned(areas, budget=budget)
