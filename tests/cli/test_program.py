@@ -22,7 +22,9 @@ hierarchy: {path: areas.parquet, levels: [state, county]}
 budget: {epsilon: 1}
 neighboring: change_one
 """
-COMMANDS = ("release", "check", "reconcile", "error", "ledger", "limit", "demo", "audit", "warm")
+COMMANDS = (
+    "release", "check", "contributions", "reconcile", "error", "ledger", "limit", "secret", "demo", "audit", "warm",
+)  # fmt: skip
 MAIN = "from tallytree.cli import main; main()"
 
 

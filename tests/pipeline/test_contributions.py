@@ -12,6 +12,7 @@ import pytest
 import tallytree as tt
 from tallytree.accounting.spending import Loss
 from tallytree.pipeline import CountsArguments, SizesArguments, plan_counts, plan_group_sizes
+from tallytree.pipeline.measured_contributions import published_contributions
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.release.contributions_table import METADATA_KEY
@@ -155,19 +156,52 @@ def test_a_mechanism_cannot_measure_it(areas):
         measurer.measure("all", np.zeros(1, dtype=np.int64), "contributions")
 
 
+def measured(job, true, runs):
+    """What is published of one table, so many times."""
+    for run in range(runs):
+        source = KeyedNoise(run.to_bytes(32, "big"))
+        asked = job.arguments.asked_contributions
+        yield published_contributions(true.contributions, asked, job.plan, source, job.terms, "counts")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", [tt.Budget(epsilon=1), tt.Budget(rho=0.5)])
 def test_the_noise_has_the_law_that_is_stated(areas, budget):
     job = planned(areas, budget=budget)
-    true = np.array([(number in (2, 3)) + 0 for number in range(1, 21)])
-    noise = job.plan.contributions.noise
-    spread = []
-    for _ in range(40):
-        release = planned(areas, budget=budget).run()
-        table = release.contributions.to_pylist()
-        spread += [row["people"] - true[row["records_from"] - 1] for row in table if row["records_to"] < 10]
-    assert np.std(spread) == pytest.approx(noise.std_dev, rel=0.2)  # 300 numbers and more: 4 standard errors
-    assert abs(np.mean(spread)) < 5 * noise.std_dev / np.sqrt(len(spread))
+    true = {2: 1, 3: 1, 20: 1}
+    spread = [
+        row["people"] - true.get(row["records_from"], 0)
+        for each in measured(job, job.tabulate(), 100)
+        for row in each.table.read(0, 50).to_pylist()
+    ]
+    std_dev = job.plan.contributions.noise.std_dev
+    assert len(spread) == 1_400
+    assert np.std(spread) == pytest.approx(std_dev, rel=0.1)  # 3 standard errors of Laplace noise, 5 of Gaussian noise
+    assert abs(np.mean(spread)) < 4 * std_dev / np.sqrt(len(spread))
+
+
+@pytest.mark.slow
+def test_the_intervals_cover_what_the_bound_leaves_out(areas):
+    """400 releases of 200 people, noise of standard deviation 14: 0.95 of them, less 3 standard errors."""
+    numbers = np.minimum(np.random.default_rng(2).geometric(0.25, 200), 20)
+    who = np.repeat(np.arange(200), numbers)
+    records = pa.table({"who": who, "state": ["A"] * len(who), "county": ["x"] * len(who)})
+    over = np.maximum(numbers - 2, 0).sum()
+    options = {"neighboring": "add_remove", "person": "who", "max_contributions": 2}
+    asked = tt.Contributions(0.1, 20)
+    job = plan_counts(CountsArguments(records, areas, tt.Budget(epsilon=1), contributions=asked, **options))
+    true, covered = {"records_left_out": over, "share_left_out": over / numbers.sum()}, np.zeros(2)
+    for each in measured(job, job.tabulate(), 400):
+        facts = each.facts["contributions"]
+        covered += [facts[key]["ci_lower"] <= right <= facts[key]["ci_upper"] for key, right in true.items()]
+    assert (covered / 400 >= 0.95 - 3 * np.sqrt(0.05 * 0.95 / 400)).all()
+
+
+@pytest.mark.needs("opendp")
+def test_opendp_draws_it_too(areas):
+    release = released(areas, budget=tt.Budget(epsilon=1), noise="opendp")
+    assert release.contributions.num_rows == 14
+    assert release.statement["noise_source"] == "opendp"
 
 
 # --- A plan that was altered ---

@@ -117,9 +117,11 @@ def _least_share(people: FloatArray, part: FloatArray, rest: FloatArray, reach: 
         rest: float64 (n,), at least what one adds to the rest.
         reach: how many units of noise a sum of weights of norm 1 may be above its mean.
     """
-    share = np.arange(STEPS + 1)[:, None] / STEPS
-    weights = (1 - share) * part - share * rest
-    rejected = weights @ people > reach * np.linalg.norm(weights, axis=1)
+    share = np.arange(STEPS + 1) / STEPS
+    # Of the weights (1 − share) · part − share · rest of the bins, for all shares at once: their sum and squared norm.
+    sums = (1 - share) * (people @ part) - share * (people @ rest)
+    squared = (1 - share) ** 2 * (part @ part) - 2 * share * (1 - share) * (part @ rest) + share**2 * (rest @ rest)
+    rejected = sums > reach * np.sqrt(np.maximum(squared, 0))
     first = int(np.argmin(rejected)) if not rejected.all() else STEPS
     return max(first - 1, 0) / STEPS
 

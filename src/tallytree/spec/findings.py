@@ -59,21 +59,20 @@ def _unknown_key(document: Document, statistic: str, path: KeyPath) -> str:
     key = str(path[-1])
     fields = _fields_at(document, statistic, path[:-1])
     top = len(path) == 1
-    # A key of a section, letter for letter, is likelier than one that is only written much like it.
+    # A key of a section or of another statistic, letter for letter, is likelier than one that is only much like it.
     inside = [
         f"{name}.{key}"
         for name, field in fields.items()
         if top and any(key in section.model_fields for section in _sections(field.annotation))
     ]
+    other = next((name for name, spec in SPECS.items() if top and key in spec.model_fields), None)
+    if other and not inside:
+        needed = next((name for name in SPECS[statistic].tables if name not in document.data), None)
+        hint = "leave it out" if needed is None else f"use {needed}"
+        return f"is a key for {other}, not for {statistic}; {hint}"
     near = inside[0] if inside else closest(key, fields)
     if near:
         return f"unknown key; did you mean {near}?"
-    if top:
-        other = next((name for name, spec in SPECS.items() if key in spec.model_fields), None)
-        if other:
-            needed = next((name for name in SPECS[statistic].tables if name not in document.data), None)
-            hint = "leave it out" if needed is None else f"use {needed}"
-            return f"is a key for {other}, not for {statistic}; {hint}"
     if path[:-1] == ("mechanism",):
         return f"unknown key; options of a mechanism go under options: {{name: …, options: {{{key}: …}}}}"
     return f"unknown key; the keys here are {', '.join(fields)}"

@@ -60,7 +60,7 @@ def contributions(
     ticket: TicketOption = None,
     csv: CsvOption = False,
 ) -> None:
-    """Publish how many people have how many records, and recommend max_contributions.
+    """Count people by their records; recommends max_contributions.
 
     For the release that SPEC.yaml describes, which is not made; a release of its own, which spends budget. The privacy
     unit is a person with all of their records. SPEC.yaml must name the people (person).
