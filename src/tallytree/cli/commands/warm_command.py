@@ -11,10 +11,11 @@ from tallytree.cli.failures import errors_in_one_line
 
 
 def warm(context: typer.Context) -> None:
-    """Compile all numeric code ahead, for instance in a container image.
+    """Compile all numeric code ahead.
 
-    Small synthetic releases are made and thrown away; no data is read. The compiled code is cached beside the package,
-    or in the folder that the environment variable NUMBA_CACHE_DIR names, and is used by later runs of the same user.
+    This is for container images. Small synthetic releases are made and thrown away; no data is read. The compiled code
+    is cached beside the package, or in the folder that the environment variable NUMBA_CACHE_DIR names, and is used by
+    later runs of the same user.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.cli.warming import synthetic_runs, warm_up
