@@ -48,12 +48,12 @@ def show_ledger(
         from dataclasses import replace
 
         from tallytree.cli.rendering.ledgers import ledger_json, show_books
-        from tallytree.ledger import Ledger
+        from tallytree.ledger import Ledger, checked_name
 
         opened = Ledger(ledger)
         books = opened.contents()
         if dataset is not None:
-            found = books.known(dataset, opened.path)
+            found = books.known(checked_name(dataset), opened.path)
             books = replace(books, datasets={found.name: found})
         if as_json:
             typer.echo(ledger_json(books))
