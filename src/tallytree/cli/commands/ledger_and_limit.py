@@ -37,6 +37,17 @@ ledger_commands = typer.Typer(
 )
 
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON, with exact amounts.")]
+UnitOption = Annotated[
+    str | None,
+    typer.Option(metavar="UNIT", help="person (if absent), or record, trip or membership for one statistic alone."),
+]
+StrictOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--strict/--no-strict",
+        help="Refuse releases of data sets without a limit; --strict is the default of a ledger that is made here.",
+    ),
+]
 
 
 @ledger_commands.command(_LISTING)
@@ -112,17 +123,8 @@ def limit(
             help="The most records of one person, below which no release may be; else each has its own.",
         ),
     ] = None,
-    unit: Annotated[
-        str | None,
-        typer.Option(metavar="UNIT", help="person (if absent), or record, trip or membership for one statistic alone."),
-    ] = None,
-    strict: Annotated[
-        bool | None,
-        typer.Option(
-            "--strict/--no-strict",
-            help="Refuse releases of data sets without a limit; --strict is the default of a ledger that is made here.",
-        ),
-    ] = None,
+    unit: UnitOption = None,
+    strict: StrictOption = None,
     approved_by: Annotated[
         str | None, typer.Option(metavar="NAME", help="Who approved it; the ledger keeps it.")
     ] = None,
