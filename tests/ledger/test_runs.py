@@ -1,6 +1,7 @@
 """Runs: the same release is charged once, and another one under the same name is refused, or charged."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import tallytree as tt
 from helpers.ledger_entries import TERMS, posting, pure
 from tallytree.accounting.spending import Approval
-from tallytree.ledger import Account, Recorded
+from tallytree.ledger import Account, Ledger, Recorded
 
 PLAN, OTHER_PLAN = "a" * 64, "b" * 64
 STATISTICS, OTHER_STATISTICS = "1" * 64, "2" * 64
@@ -28,6 +29,15 @@ def test_the_same_release_is_charged_once_and_keeps_its_entry(ledger):
     (entry,) = ledger.entries()
     assert (entry.run, entry.plan, entry.statistics) == ("monday", PLAN, STATISTICS)
     assert entry.release_id == first.release_id
+    assert ledger.spent("people") == {"epsilon": 1}
+
+
+def test_retries_at_once_are_charged_once(ledger, path):
+    patient = Ledger(path, timeout=60)
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: patient.record(MONDAY, statistics=STATISTICS), range(16)))
+    assert sorted(each.again for each in made) == [False] + [True] * 15
+    assert len({(each.number, each.release_id) for each in made}) == 1
     assert ledger.spent("people") == {"epsilon": 1}
 
 

@@ -17,13 +17,13 @@ from tallytree.ledger.chain import Facts, encoded
 from tallytree.ledger.dataset_names import checked_name, checked_run
 from tallytree.terms import Neighboring, ProtectedUnit, Unit
 
-MOST_DIGITS = 4_000
-"""Of the numerator and of the denominator of an amount; Python reads and writes no more than 4,300 by default."""
+MOST_DIGITS = 4_300
+"""Of the numerator and of the denominator of an amount; Python reads and writes no more by default."""
 
 REMEMBERED = 50_000
 """How many events are kept as they were read: a program that releases in a loop reads each of them only once."""
 
-_RATIONAL = re.compile(r"[0-9]{1,4000}(/[1-9][0-9]{0,3999})?")
+_RATIONAL = re.compile(r"[0-9]{1,4300}(/[1-9][0-9]{0,4299})?")
 _TOO_LONG, _TOO_LARGE = 10**MOST_DIGITS, 10**300
 _HEX = re.compile(r"[0-9a-f]{32}([0-9a-f]{32})?")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")

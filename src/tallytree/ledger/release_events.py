@@ -85,7 +85,7 @@ def _admitted(books: Books, posting: Posting, path: Path) -> tuple[DataSet, list
     """
     known = books.datasets.get(posting.dataset)
     if books.strict and (known is None or known.limit is None):
-        near = [name for name in near_names(posting.dataset, [*books.datasets]) if books.datasets[name].limit]
+        near = near_names(posting.dataset, [name for name, each in books.datasets.items() if each.limit])
         meant = f"if {' or '.join(map(repr, near))} is meant, give that name; else set" if near else "set"
         raise ValueError(
             f"dataset: {posting.dataset!r} has no limit in the ledger {path.name!r}, which is strict: it takes only "

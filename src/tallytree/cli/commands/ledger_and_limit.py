@@ -37,6 +37,17 @@ ledger_commands = typer.Typer(
 )
 
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON, with exact amounts.")]
+UnitOption = Annotated[
+    str | None,
+    typer.Option(metavar="UNIT", help="person (if absent), or record, trip or membership for one statistic alone."),
+]
+StrictOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--strict/--no-strict",
+        help="Refuse releases of data sets without a limit; --strict is the default of a ledger that is made here.",
+    ),
+]
 
 
 @ledger_commands.command(_LISTING)
@@ -48,12 +59,12 @@ def show_ledger(
         from dataclasses import replace
 
         from tallytree.cli.rendering.ledgers import ledger_json, show_books
-        from tallytree.ledger import Ledger
+        from tallytree.ledger import Ledger, checked_name
 
         opened = Ledger(ledger)
         books = opened.contents()
         if dataset is not None:
-            found = books.known(dataset, opened.path)
+            found = books.known(checked_name(dataset), opened.path)
             books = replace(books, datasets={found.name: found})
         if as_json:
             typer.echo(ledger_json(books))
@@ -112,17 +123,8 @@ def limit(
             help="The most records of one person, below which no release may be; else each has its own.",
         ),
     ] = None,
-    unit: Annotated[
-        str | None,
-        typer.Option(metavar="UNIT", help="person (if absent), or record, trip or membership for one statistic alone."),
-    ] = None,
-    strict: Annotated[
-        bool | None,
-        typer.Option(
-            "--strict/--no-strict",
-            help="Refuse releases of data sets without a limit; --strict is the default of a ledger that is made here.",
-        ),
-    ] = None,
+    unit: UnitOption = None,
+    strict: StrictOption = None,
     approved_by: Annotated[
         str | None, typer.Option(metavar="NAME", help="Who approved it; the ledger keeps it.")
     ] = None,
