@@ -54,7 +54,7 @@ def with_python_joined(found):
 @pytest.mark.slow
 def test_every_command_and_code_block_works_in_a_fresh_clone(clone):
     kinds = [kind for kind, _ in blocks()]
-    assert kinds == ["sh", "sh", "sh", "python", "python", "yaml", "sh"]
+    assert kinds == ["sh", "sh", "sh", "python", "python", "yaml", "sh", "sh"]
     for kind, text in with_python_joined(blocks()):
         if kind == "yaml":
             name = re.match(r"# (\S+\.yaml)\n", text)
@@ -69,6 +69,7 @@ def test_every_command_and_code_block_works_in_a_fresh_clone(clone):
     assert (clone / "tallytree-demo" / "households-release" / "release.json").is_file()
     for release in ("households", "people", "commutes"):
         assert (clone / "out" / release / "release.json").is_file()
+    assert (clone / "out" / "2026-11-22" / "release.json").is_file()
     assert (clone / "out" / "households" / "tables" / "state.csv").is_file()
 
 
