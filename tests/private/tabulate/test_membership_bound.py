@@ -29,7 +29,7 @@ LEAVES = ["x", "y"]
 HOME_IN = {"h1": "x", "h2": "x", "h,3": "y", "4": "y"}
 places = Hierarchy.from_table(pa.table({"leaf": LEAVES}), ["leaf"])
 PLACE = LeafKey(places, ("leaf",))
-relaxed = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 Row = tuple[str, str, int]
 """A person's id, a group, and a quantity."""
@@ -134,7 +134,7 @@ def statistics(rows: list[Row], m: int, z: int, smallest: int, public: bool) -> 
     quantity = {"quantity": "cars", "max_quantity": z}
     arguments = SizesArguments(
         table_of(rows), places, tt.Budget(epsilon=1), neighboring="add_remove", group="home", person="who",
-        max_contributions=m, max_group_size=4, min_group_size=smallest, seed=5,
+        max_contributions=m, max_group_size=4, min_group_size=smallest, seed=5, engine=Local(threads=1),
         contributions=tt.Contributions(0.1, m + 2), **quantity, **options,
     )  # fmt: skip
     found = plan_group_sizes(arguments).tabulate()
@@ -155,9 +155,10 @@ def statistics(rows: list[Row], m: int, z: int, smallest: int, public: bool) -> 
 @pytest.mark.parametrize(("m", "z", "smallest", "public"), [(1, 2, 0, True), (2, 2, 1, False), (2, 1, 2, True)])
 def test_one_person_moves_what_counts_by_no_more_than_is_stated(m: int, z: int, smallest: int, public: bool) -> None:
     """Every pair of neighbors: what ann's rows may be, up to three of four kinds of rows, beside two sets of others."""
-    ways = [list(way) for size in range(4) for way in itertools.combinations_with_replacement(ROWS_OF_ANN, size)]
     reached: dict[tuple[str, str], int] = {}
-    for others in OTHERS:
+    for others, most in zip(OTHERS, (3, 2), strict=True):
+        sizes = range(most + 1)
+        ways = [list(way) for size in sizes for way in itertools.combinations_with_replacement(ROWS_OF_ANN, size)]
         found = [statistics([*others, *way], m, z, smallest, public) for way in ways]
         for relation in ("add_remove", "change_one"):
             for level, kind in found[0]:
