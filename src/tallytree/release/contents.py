@@ -15,11 +15,12 @@ import pyarrow.parquet
 
 from tallytree.release.files import sha256
 from tallytree.release.intervals import ERROR_COLUMNS
-from tallytree.release.manifest import MANIFEST, NOT_ITS_TREE, table_name
+from tallytree.release.manifest import CONTRIBUTIONS, MANIFEST, NOT_ITS_TREE, contributions_files, table_name
 
 _NUMBERS = {"counts": ("count",), "flows": ("count",), "group_sizes": ("size", "groups")}
 _ERRORS = ((), ERROR_COLUMNS[:1], ERROR_COLUMNS)
 _TYPES = {"std_dev": "float", "ci_lower": "integer", "ci_upper": "integer", "size": "integer", "value": "integer"}
+_TYPES |= {"records_from": "integer", "records_to": "integer", "people": "integer"}
 _TYPES |= {"count": "number", "groups": "number", "values": "integers"}
 
 
@@ -40,6 +41,12 @@ def check_files(place: Path, manifest: Mapping[str, Any]) -> None:
         _require_inside(root, place, name)
         if sha256(place / name) != facts["sha256"]:
             raise ValueError(_changed(place / name))
+    if manifest["statement"]["statistic"] == CONTRIBUTIONS:
+        _check_people(place, manifest, table_name("tables", CONTRIBUTIONS), "people")
+        _check_people(place, manifest, table_name("measurements", CONTRIBUTIONS), "value")
+        return
+    for name in contributions_files(manifest["statement"])[:1]:
+        _check_people(place, manifest, name, "people")
     _check_hierarchies(place, manifest)
     for depth, about in enumerate(manifest["statement"]["levels"]):
         _check_level(place, manifest, depth, about)
@@ -80,6 +87,13 @@ def _check_level(place: Path, manifest: Mapping[str, Any], depth: int, about: Ma
         raise ValueError(_other_columns(place / table_name("measurements", level)))
     if rows > (about["nodes"] if about["measured"] else 0):
         raise ValueError(_other_rows(place / table_name("measurements", level)))
+
+
+def _check_people(place: Path, manifest: Mapping[str, Any], name: str, number: str) -> None:
+    """Refuse a file of people by their number of records that has other columns."""
+    schema, _ = _opened(place, manifest, name)
+    if not _has_columns(schema, (), ("records_from", "records_to", number, "std_dev")):
+        raise ValueError(_other_columns(place / name))
 
 
 def _check_hierarchies(place: Path, manifest: Mapping[str, Any]) -> None:

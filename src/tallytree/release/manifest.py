@@ -19,6 +19,8 @@ MANIFEST = "release.json"
 _DIGEST = "digest"
 _TABLES = ("tables", "measurements")
 _OF_TREE = "hierarchies/"
+CONTRIBUTIONS = "contributions"
+"""People by their number of records: the statistic of a release, and the stem of their file beside other tables."""
 
 
 def file_stem(level: str) -> str:
@@ -113,17 +115,25 @@ def _missing_from(manifest: Mapping[str, Any]) -> str | None:
         return "'levels'"
     level_of = {table_name(kind, level): level for kind in _TABLES for level in levels}
     of_csv = {f"tables/{file_stem(level)}.csv": level for level in levels}
-    for name in (*level_of, *files):
+    beside = contributions_files(manifest["statement"])
+    for name in (*level_of, *beside[:1], *files):
         facts = files.get(name)
         rows = facts.get("rows") if isinstance(facts, dict) else None
         if type(rows) is not int or rows < 0 or not isinstance(facts.get("sha256"), str):
             return f"entry for {name!r} in 'files'"
         level = (level_of | of_csv).get(name)
-        if facts.get("level") != level or (level is None and not name.startswith(_OF_TREE)):
+        if facts.get("level") != level or (level is None and not name.startswith(_OF_TREE) and name not in beside):
             return f"entry for {name!r} in 'files'"
         if name in of_csv and rows != files[table_name("tables", of_csv[name])]["rows"]:
             return f"entry for {name!r} in 'files'"
     return _missing_from_statement(manifest["statement"], levels)
+
+
+def contributions_files(statement: Mapping[str, Any]) -> tuple[str, ...]:
+    """The files of people by their number of records that are beside the tables: the Parquet file, and maybe a CSV."""
+    if CONTRIBUTIONS not in statement or statement.get("statistic") == CONTRIBUTIONS:
+        return ()
+    return (f"{CONTRIBUTIONS}.parquet", f"{CONTRIBUTIONS}.csv")
 
 
 def _missing_from_statement(statement: Mapping[str, Any], levels: list[str]) -> str | None:
@@ -133,7 +143,7 @@ def _missing_from_statement(statement: Mapping[str, Any], levels: list[str]) -> 
     for each in listed:
         if type(each.get("nodes")) is not int or type(each.get("measured")) is not bool:
             return f"level {each['level']!r} in 'statement'"
-    if statement.get("statistic") not in ("counts", "flows", "group_sizes"):
+    if statement.get("statistic") not in ("counts", "flows", "group_sizes", CONTRIBUTIONS):
         return "'statistic' in 'statement'"
     if not isinstance(statement.get("release", {}), dict | None):  # the run that the release is of
         return "'release' in 'statement'"
