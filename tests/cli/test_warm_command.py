@@ -68,7 +68,7 @@ def test_after_it_no_release_compiles_anything():
     before = files(place)
     assert before
     _, called = run(RELEASES)
-    assert len(called) > 40
+    assert len(called) > 25  # from a full cache, those that are called from Python
     assert called - warmed == set()
     assert files(place) == before
 
