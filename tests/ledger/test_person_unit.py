@@ -194,3 +194,15 @@ def test_the_sum_also_bounds_a_second_release_that_is_chosen_after_the_first():
             ratios |= {before[output] / after[output] for output in before}
             ratios |= {after[output] / before[output] for output in before}
     assert max(ratios) == 4
+
+
+def test_people_by_their_number_of_records_are_protected_with_all_of_them_whatever_bound_is_stated(ledger):
+    ledger.set_limit("people", tt.Budget(epsilon=3), neighboring="add_remove", max_contributions=5)
+    ledger.record(posting(pure(1), statistic="contributions", max_contributions=2))
+    with pytest.raises(ValueError, match=r"^max_contributions: 2 protects only a part of a person"):
+        ledger.record(posting(pure(1), max_contributions=2))
+    # And a bound that is stated afterwards is no larger than what that release protects.
+    ledger.set_limit("homes", tt.Budget(epsilon=3), neighboring="add_remove")
+    ledger.record(posting(pure(1), dataset="homes", statistic="contributions", max_contributions=2))
+    ledger.set_limit("homes", tt.Budget(epsilon=3), max_contributions=5)
+    assert ledger.dataset("homes").max_contributions == 5

@@ -58,7 +58,7 @@ class Posting:
 
     Attributes:
         dataset: the declared name of the data set.
-        statistic: `"counts"`, `"flows"` or `"group_sizes"`.
+        statistic: `"counts"`, `"flows"`, `"group_sizes"` or `"contributions"`.
         mechanism: the mechanism's name.
         neighboring: the neighboring relation.
         max_contributions: the most records of one person.
@@ -79,6 +79,11 @@ class Posting:
     run: str | None = None
     plan: str | None = None
     approval: Approval = Approval()
+
+    @property
+    def protects_all_records(self) -> bool:
+        """Whether it protects a person with any number of records, whatever `max_contributions` is."""
+        return self.statistic == "contributions"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -149,10 +149,13 @@ class DataSet:
         Raises:
             ValueError: its loss does not add up with those in the ledger, or its bound is below the one that is stated.
         """
+        most = None if posting.protects_all_records else posting.max_contributions
         if self.unit != "person":
-            self.check_terms(posting.neighboring, posting.max_contributions, posting.unit)
+            self.check_terms(posting.neighboring, most, posting.unit)
             return
         self.check_terms(posting.neighboring, None, None)
+        if most is None:
+            return
         if self.max_contributions is not None and posting.max_contributions < self.max_contributions:
             raise ValueError(
                 f"max_contributions: {posting.max_contributions} protects only a part of a person of the data set "
@@ -166,7 +169,8 @@ class DataSet:
         Raises:
             ValueError: a release was made for people with fewer records.
         """
-        least = min((entry.max_contributions for entry in self.entries), default=max_contributions)
+        bounds = [entry.max_contributions for entry in self.entries if not entry.protects_all_records]
+        least = min(bounds, default=max_contributions)
         if least < max_contributions:
             raise ValueError(
                 f"max_contributions: {max_contributions} records of a person are more than the {least} that a release "

@@ -117,7 +117,7 @@ def _release_row(entry: Entry, so_far: Mapping[str, Fraction]) -> list[str]:
         _when(entry.recorded_at),
         entry.statistic,
         entry.mechanism,
-        str(entry.max_contributions),
+        "any" if entry.protects_all_records else str(entry.max_contributions),
         shown(entry.loss.stated()),
         shown(so_far),
         entry.state,
