@@ -126,7 +126,7 @@ def _read_text(name: str) -> str:
     if not path.is_file():
         raise SpecError(f"{name}: is not a spec; give the path of a YAML file")
     if path.stat().st_size > MAX_FILE:
-        raise SpecError(f"{name}: is not a spec, since it has more than {MAX_FILE:,} bytes; give the path of one")
+        raise SpecError(f"{name}: is not a spec; give the path of a YAML file of at most {MAX_FILE:,} bytes")
     raw = path.read_bytes()
     try:
         return raw.decode("utf-8-sig")
