@@ -132,7 +132,7 @@ def release_contributions(arguments: ContributionsArguments) -> Release:
 
 def _released(plan: Callable[[A], Planned[Any, Any]], arguments: A) -> Release:
     with run_progress(arguments.progress):
-        with stage("plan", dataset=arguments.dataset):
+        with stage("plan", dataset=arguments.dataset, run=arguments.run):
             planned = plan(arguments)
         return _ran(planned)
 

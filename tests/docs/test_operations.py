@@ -21,28 +21,9 @@ REPOSITORY = Path(__file__).parents[2]
 CONTAINER = REPOSITORY / "examples/container"
 NIGHT, NEXT = "2026-11-22", "2026-11-23"
 
-# `tallytree release` gets these options on another branch. Once it has them nothing is left out of a command, and the
-# test below that is expected to fail passes: then this list, `PENDING`, `without_pending` and that mark go.
-NAMED_RUNS = ("--run", "--secret", "--if-exists")
-PENDING = [option for option in NAMED_RUNS if option not in CliRunner().invoke(app, ["release", "--help"]).stdout]
-
-
-def without_pending(words):
-    """The words of a command without the options that do not exist yet, and their values."""
-    kept = list(words)
-    for option in PENDING:
-        if option in kept:
-            del kept[kept.index(option) : kept.index(option) + 2]
-    return kept
-
-
-@pytest.mark.xfail(bool(PENDING), reason="named runs are on another branch", strict=True)
-def test_no_option_of_the_examples_is_left_out():
-    assert PENDING == []
-
 
 def tallytree(folder, *arguments, **environment):
-    command = [sys.executable, "-m", "tallytree", *without_pending(arguments)]
+    command = [sys.executable, "-m", "tallytree", *arguments]
     given = {**os.environ, **environment}
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False, env=given)
 
@@ -62,8 +43,7 @@ def work(tmp_path_factory):
     limit = re.search(r"made once:  tallytree (.*)", spec)[1]
     done = tallytree(tmp_path, *shlex.split(limit))
     assert done.returncode == 0, done.stderr
-    if not PENDING:
-        assert tallytree(tmp_path, "secret", "new", "secret/key").returncode == 0
+    assert tallytree(tmp_path, "secret", "new", "secret/key").returncode == 0
     return tmp_path
 
 
@@ -117,7 +97,7 @@ def nightly():
 
 def test_the_night_of_the_crontab_uses_what_the_command_line_has(run_help):
     known = run_help("release")
-    options = [word for word in without_pending(nightly()) if word.startswith("--")]
+    options = [word for word in nightly() if word.startswith("--")]
     assert options
     assert all(option in known for option in options)
 
@@ -130,18 +110,16 @@ def test_the_night_of_the_crontab_is_released(work):
     assert stages == ["plan", "tabulate", "record", "measure", "reconcile", "save"]
     assert Release.load(work / "state/releases" / NIGHT).statement["ledger"]["dataset"] == "commutes"
     again = tallytree(work, *nightly(), TALLYTREE_LOG_FORMAT="json")
-    assert again.returncode == (4 if PENDING else 0), again.stderr
+    assert again.returncode == 0, again.stderr
 
 
 @pytest.fixture
-def tasks(monkeypatch):
+def tasks():
     """The Airflow example, as a module."""
     place = REPOSITORY / "examples/airflow/commutes.py"
     found = importlib.util.spec_from_file_location("commutes_under_airflow", place)
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
-    run = subprocess.run
-    monkeypatch.setattr(module.subprocess, "run", lambda words, **how: run(without_pending(words), **how))
     return module
 
 

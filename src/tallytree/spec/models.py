@@ -157,7 +157,7 @@ class Spec(Section):
             BudgetExceeded: more than the budget would be spent.
             OSError: a public table cannot be read.
         """
-        with stage("plan", dataset=self.dataset):
+        with stage("plan", dataset=self.dataset, run=self.run):
             values = {key: self._value(key) for key in _keys(self.arguments_class)}
             with naming_lines(self._document):
                 return type(self).plan_release(self.arguments_class(**values, progress=progress))

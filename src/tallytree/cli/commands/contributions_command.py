@@ -22,6 +22,7 @@ from tallytree.cli.shared_options import (
     ReleaseFolder,
     RunOption,
     SecretOption,
+    SetOption,
     SpecFile,
     TicketOption,
 )
@@ -58,6 +59,7 @@ def contributions(
     approved_by: ApprovedByOption = None,
     reason: ReasonOption = None,
     ticket: TicketOption = None,
+    changes: SetOption = None,
     csv: CsvOption = False,
 ) -> None:
     """Count people by their records; recommends max_contributions.
@@ -70,7 +72,7 @@ def contributions(
         from tallytree.pipeline.output import Output
         from tallytree.spec import load_spec
 
-        loaded = load_spec(spec).with_options(
+        loaded = load_spec(spec, changes=changes or ()).with_options(
             ledger=ledger,
             dataset=dataset,
             run=run,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from tallytree.accounting.amounts import float_up
 from tallytree.accounting.spending import Approval, DataSet, Entry, LimitEntry, granted, shown
-from tallytree.cli.failures import in_one_line
-from tallytree.cli.rendering.terminal import fitted_table, open_console, printable, show_line
+from tallytree.cli import logs
+from tallytree.cli.logs import in_one_line
+from tallytree.cli.rendering.terminal import fitted_table, printable, show_line
 from tallytree.ledger import Ledger
 from tallytree.ledger.books import Books
 from tallytree.ledger.chain import START
@@ -57,7 +58,7 @@ def show_account(console: Console, ledger: Path, dataset: str) -> None:
     try:
         show_line(console, account_line(Ledger(ledger).dataset(dataset), ledger))
     except (OSError, ValueError) as error:
-        show_line(open_console(stderr=True), f"The ledger cannot be shown: {in_one_line(str(error))}", "yellow")
+        logs.warning(f"The ledger cannot be shown: {in_one_line(str(error))}")
 
 
 def account_line(dataset: DataSet, ledger: Path) -> str:
