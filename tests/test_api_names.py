@@ -29,6 +29,7 @@ def test_public_names():
         "Release",
         "counts",
         "engines",
+        "new_secret",
         "reconcile_group_sizes",
         "release_contributions",
         "release_counts",
@@ -55,8 +56,8 @@ def test_the_package_offers_what_users_need_and_nothing_else():
     assert dir(tt) == sorted(
         [
             "Budget", "BudgetExceeded", "Contributions", "Hierarchy", "Product", "Release", "__version__", "counts",
-            "engines", "reconcile_group_sizes", "release_contributions", "release_counts", "release_flows",
-            "release_group_sizes", "replicate_errors", "sizes",
+            "engines", "new_secret", "reconcile_group_sizes", "release_contributions", "release_counts",
+            "release_flows", "release_group_sizes", "replicate_errors", "sizes",
         ]
     )  # fmt: skip
     assert all(getattr(tt, name) is not None for name in tt.__all__)

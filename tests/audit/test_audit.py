@@ -383,7 +383,7 @@ def test_only_what_was_planned_is_measured():
         ({"releases": 10}, ValueError, "releases: 10 must be 0, or at least 100"),
         ({"releases": -1}, ValueError, "releases: -1 must be at least 0"),
         ({"confidence": 1}, ValueError, "confidence: 1 must lie strictly between 0 and 1"),
-        ({"confidence": "high"}, TypeError, "confidence: 'high' must be a number"),
+        ({"confidence": "high"}, TypeError, "confidence: str must be a number"),
         ({"neighboring": "both"}, ValueError, "neighboring: 'both' is not known"),
         ({"noise": "none"}, ValueError, "noise: 'none' is not known"),
         ({"budget": 1.0}, TypeError, "budget: 1.0 must be a tallytree.Budget"),
@@ -399,7 +399,7 @@ def test_only_what_was_planned_is_measured():
             ValueError,
             "max_quantity: 2 is about group sizes; in counts every record is 1, leave it",
         ),
-        ({"max_quantity": "2"}, TypeError, "max_quantity: '2' must be an integer"),
+        ({"max_quantity": "2"}, TypeError, "max_quantity: str must be an integer"),
     ],
 )
 def test_arguments_that_are_wrong_are_refused(changes, error, message):

@@ -70,16 +70,16 @@ def test_a_ledger_is_listed(folder, output, monkeypatch):
     output("limit", "ledger.db", "trips", "--rho", "0.1", "--neighboring", "bounded", "--unit", "trip")
     ledger = Ledger("ledger.db")
     when = moments(entry.recorded_at for entry in ledger.entries())
-    ids = [entry.release_id[:8] for entry in ledger.entries()]
+    ids = [[entry.release_id[:8], entry.plan[:8]] for entry in ledger.entries()]
     (limit,) = ledger.dataset("people").limits
     (other,) = ledger.dataset("trips").limits
     table, _, end = output("ledger", "ledger.db").partition("Limit of")
     assert [re.split(" {2,}", line.strip()) for line in table.splitlines()] == [
         ["people: add_remove, unit person; limit rho 0.2"],
-        ["entry", "recorded (UTC)", "statistic", "mechanism", "m", "spent", "in all", "state", "release"],
+        ["entry", "recorded (UTC)", "statistic", "mechanism", "m", "spent", "in all", "state", "release", "plan"],
         [table.splitlines()[2]],
-        ["1", when[0], "counts", "LeastSquares", "1", "epsilon 0.5", "rho 0.0416667", "finished", ids[0]],
-        ["2", when[1], "counts", "LeastSquares", "1", "epsilon 0.5", "rho 0.0833334", "finished", ids[1]],
+        ["1", when[0], "counts", "LeastSquares", "1", "epsilon 0.5", "rho 0.0416667", "finished", *ids[0]],
+        ["2", when[1], "counts", "LeastSquares", "1", "epsilon 0.5", "rho 0.0833334", "finished", *ids[1]],
         ["limit", *moments([limit.set_at]), "at most rho 0.2", "set"],
     ]
     assert end == (
@@ -101,7 +101,7 @@ def test_a_listing_fits_80_columns_and_names_the_run(folder, output, monkeypatch
     """Where the table is too wide, each entry is a paragraph."""
     monkeypatch.setenv("COLUMNS", "80")
     given = posting(pure("1/2"), run="2026-11-22", plan="ab" * 32, approval=Approval(reason="a long reason " * 30))
-    Ledger("ledger.db").record(given, statistics="cd" * 32)
+    Ledger("ledger.db").record(given, statistics=lambda attempt: "cd" * 32)
     (entry,) = Ledger("ledger.db").entries()
     listed = output("ledger", "ledger.db")
     paragraph = " ".join(listed.splitlines()[1:4])

@@ -190,7 +190,8 @@ def test_folders_above_the_release_are_made(folder, run):
         (
             OSError(errno.ENOSPC, "No space left on device"),
             ExitCode.SYSTEM,
-            "error: [Errno 28] No space left on device\n",
+            "error: [Errno 28] No space left on device; fallback: the release could not be saved in another folder "
+            "either; give one with fallback (--fallback-out)\n",
         ),
         (KeyboardInterrupt(), 130, "interrupted\n"),
     ],

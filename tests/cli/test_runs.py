@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tallytree.cli.failures import ExitCode
 from tallytree.ledger import Ledger
 from tallytree.release import Release
 
@@ -38,7 +39,9 @@ def test_a_secret_is_made_once(folder, output, refusal):
     assert (
         output("secret", "new", "other") == "other is made, with mode 0600. Keep it as confidential as the records.\n"
     )
-    assert refusal("secret", "new", "other").startswith("secret: 'other' exists; a secret is never overwritten")
+    assert refusal("secret", "new", "other", code=ExitCode.EXISTS).startswith(
+        "secret: 'other' exists; a secret is never overwritten"
+    )
 
 
 def test_a_run_is_repeated_with_identical_files_and_charged_once(folder, output, monkeypatch):
@@ -81,7 +84,7 @@ def test_check_says_what_a_run_would_meet(folder, output, refusal):
 
 def test_a_release_is_replaced_on_request_only(folder, output, refusal):
     output("release", "counts.yaml", "--out", "out", "--run", "Monday")
-    assert "exists" in refusal("release", "counts.yaml", "--out", "out", "--run", "Tuesday")
+    assert "exists" in refusal("release", "counts.yaml", "--out", "out", "--run", "Tuesday", code=ExitCode.EXISTS)
     output("release", "counts.yaml", "--out", "out", "--run", "Tuesday", "--if-exists", "replace")
     assert Release.load("out").statement["release"]["run"] == "Tuesday"
 

@@ -71,10 +71,12 @@ static int next_fault(const char *name) {
 
 #define OPEN(name) int name(const char *path, int flags, ...) { \
     REAL(name); va_list more; va_start(more, flags); int mode = va_arg(more, int); va_end(more); \
-    if (path_below(AT_FDCWD, path) && next_fault(#name) == FAIL) REFUSE(-1); return real(path, flags, mode); }
+    if (path_below(AT_FDCWD, path) && next_fault(flags & O_CREAT ? "create" : #name) == FAIL) REFUSE(-1); \
+    return real(path, flags, mode); }
 #define OPENAT(name) int name(int at, const char *path, int flags, ...) { \
     REAL(name); va_list more; va_start(more, flags); int mode = va_arg(more, int); va_end(more); \
-    if (path_below(at, path) && next_fault(#name) == FAIL) REFUSE(-1); return real(at, path, flags, mode); }
+    if (path_below(at, path) && next_fault(flags & O_CREAT ? "create" : #name) == FAIL) REFUSE(-1); \
+    return real(at, path, flags, mode); }
 OPEN(open) OPEN(open64) OPENAT(openat) OPENAT(openat64)
 
 #define PATH1(name, type, arguments, path, call) type name arguments { \

@@ -4,10 +4,12 @@ Run as a program with the injector preloaded: reads one JSON object a line (`arg
 answers with one (`status`, and the names of the `calls` in their order).
 """
 
+import contextlib
 import ctypes
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 
 KINDS = {"none": 0, "fail": 1, "short": 2, "kill": 3}
@@ -55,21 +57,34 @@ def main():
 
 def warm_up():
     """Load what a command needs, kernels too; all threads have ended afterwards, so that the process may fork."""
+    import tempfile
+
     import pyarrow as pa
+    import pyarrow.parquet as pq
+    from typer.testing import CliRunner
 
-    import tallytree as tt
+    from tallytree.cli import app
 
-    states = pa.table({"state": ["A", "B"], "home": [1, 2]})
-    tree = tt.Hierarchy.from_table(states.select(["state"]), ["state"])
-    shared = {"neighboring": "add_remove", "engine": tt.engines.Local(threads=1), "seed": 1}
-    tt.release_counts(states, tree, tt.Budget(epsilon=1), **shared)
-    sizes = tt.release_group_sizes(states, tree, tt.Budget(epsilon=1), group="home", max_group_size=20, **shared)
-    tt.replicate_errors(sizes, 10, seed=1)
-    names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
-    others = sorted(names)
-    others.remove(Path("/proc/self/comm").read_text().strip())
-    # jemalloc's thread expects forks; any other would leave the children without what it holds.
-    assert {*others} <= {"jemalloc_bg_thd"}, others
+    spec = (
+        "{records: rows.parquet, hierarchy: {path: areas.parquet, levels: [state]}, budget: {epsilon: 1}, "
+        "neighboring: add_remove, engine: {threads: 1}, "
+    )
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        pq.write_table(pa.table({"state": ["A", "B"], "home": [1, 2]}), "rows.parquet")
+        pq.write_table(pa.table({"state": ["A", "B"]}), "areas.parquet")
+        Path("counts.yaml").write_text(spec + "statistic: counts, person: home, ledger: ledger, dataset: d}")
+        Path("sizes.yaml").write_text(spec + "statistic: group_sizes, group: home, max_group_size: 20}")
+        for command in (
+            "limit ledger d --epsilon 2 --neighboring add_remove",
+            "release counts.yaml --out counts",
+            "release sizes.yaml --out sizes",
+            "error sizes --replicates 10 --seed 1",
+            "reconcile sizes sizes.yaml --out again",
+        ):
+            done = CliRunner().invoke(app, command.split())
+            assert done.exit_code == 0, done.output
+    # The threads of Arrow and of jemalloc begin anew in a child; any of Python would be missed by what waits for it.
+    assert threading.active_count() == 1, threading.enumerate()
 
 
 if __name__ == "__main__":

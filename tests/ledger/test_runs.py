@@ -1,5 +1,6 @@
 """Runs: the same release is charged once, and another one under the same name is refused, or charged."""
 
+import hashlib
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -12,7 +13,14 @@ from tallytree.accounting.spending import Approval
 from tallytree.ledger import Account, Ledger, Recorded
 
 PLAN, OTHER_PLAN = "a" * 64, "b" * 64
-STATISTICS, OTHER_STATISTICS = "1" * 64, "2" * 64
+
+
+def keyed(statistics):
+    """A stand-in for the keyed digest of the statistics, by attempt."""
+    return lambda attempt: hashlib.sha256(f"{statistics} {attempt}".encode()).hexdigest()
+
+
+STATISTICS, OTHER_STATISTICS = keyed("some"), keyed("others")
 MONDAY = posting(pure(1), run="monday", plan=PLAN)
 ANOTHER = r"^run: 'monday' is the run of entry 1 of the data set 'people', and this release is another one: "
 REMEDY = r"; give another run name, or on_changed=\"charge\" \(`--on-changed charge`\) to spend its budget as well$"
@@ -22,14 +30,44 @@ def test_the_same_release_is_charged_once_and_keeps_its_entry(ledger):
     first = ledger.record(MONDAY, statistics=STATISTICS)
     assert first == Recorded(1, first.release_id, again=False)
     assert re.fullmatch("[0-9a-f]{32}", first.release_id)
-    for _ in range(2):  # started, then finished
-        for on_changed in ("error", "charge"):
-            assert ledger.record(MONDAY, statistics=STATISTICS, on_changed=on_changed) == replace(first, again=True)
-        ledger.finish(1)
+    for on_changed in ("error", "charge"):
+        assert ledger.record(MONDAY, statistics=STATISTICS, on_changed=on_changed) == replace(first, again=True)
+    ledger.finish(1)
+    assert ledger.record(MONDAY, statistics=STATISTICS) == replace(first, again=True)
     (entry,) = ledger.entries()
-    assert (entry.run, entry.plan, entry.statistics) == ("monday", PLAN, STATISTICS)
+    assert (entry.run, entry.plan, entry.statistics) == ("monday", PLAN, STATISTICS(0))
     assert entry.release_id == first.release_id
     assert ledger.spent("people") == {"epsilon": 1}
+
+
+def test_where_changes_are_charged_a_finished_run_is_charged_whether_or_not_it_changed(ledger):
+    ledger.record(MONDAY, statistics=STATISTICS)
+    ledger.finish(1)
+    for number in (2, 3):
+        made = ledger.record(MONDAY, statistics=STATISTICS, on_changed="charge")
+        assert (made.number, made.again, made.attempt) == (number, False, number - 1)
+        ledger.finish(number)
+    assert ledger.spent("people") == {"epsilon": 3}
+    assert len({entry.statistics for entry in ledger.entries()}) == 3
+
+
+def test_only_the_last_entry_of_a_run_is_repeated(ledger):
+    ledger.record(MONDAY, statistics=STATISTICS)
+    ledger.record(MONDAY, statistics=OTHER_STATISTICS, on_changed="charge")
+    assert ledger.record(MONDAY, statistics=OTHER_STATISTICS).number == 2
+    with pytest.raises(ValueError, match=r"^run: 'monday' is the run of entry 2 .* its statistics differ"):
+        ledger.record(MONDAY, statistics=STATISTICS)
+    assert not ledger.record(MONDAY, statistics=STATISTICS, on_changed="charge").again
+
+
+def test_a_finished_run_needs_room_where_changes_are_charged(ledger):
+    ledger.set_limit("people", tt.Budget(epsilon=1), **TERMS)
+    ledger.record(MONDAY, statistics=STATISTICS)
+    ledger.check(MONDAY, on_changed="charge")
+    ledger.finish(1)
+    ledger.check(MONDAY)
+    with pytest.raises(tt.BudgetExceeded):
+        ledger.check(MONDAY, on_changed="charge")
 
 
 def test_retries_at_once_are_charged_once(ledger, path):
@@ -72,8 +110,6 @@ def test_another_release_under_the_name_of_a_run_is_refused_or_charged(ledger, m
     second = ledger.record(asked, statistics=statistics, on_changed="charge")
     assert (second.number, second.again) == (2, False)
     assert ledger.spent("people") == {"epsilon": 2}
-    if made is not None:  # the first one can still be made again
-        assert ledger.record(MONDAY, statistics=made, on_changed="charge").number == 1
 
 
 def test_a_check_knows_the_plan_and_not_the_statistics(ledger):
@@ -121,7 +157,7 @@ def test_the_same_run_in_another_encoding_is_the_same_run(ledger):
         ({"run": "x" * 201}, None, ValueError, "run: 'xx"),
         ({"run": 7}, None, TypeError, "run: int must be the name of the run"),
         ({"plan": "A" * 64}, None, ValueError, "plan: a digest must be 64 hex digits"),
-        ({}, "1" * 63, ValueError, "statistics: a digest must be 64 hex digits"),
+        ({"run": "tuesday"}, lambda attempt: "1" * 63, ValueError, "statistics: a digest must be 64 hex digits"),
     ],
 )
 def test_names_and_digests_are_checked(ledger, path, changes, statistics, error, begins):

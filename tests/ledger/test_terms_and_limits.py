@@ -111,7 +111,7 @@ def test_a_release_with_a_threshold_has_no_rho_and_shares_no_data_set_with_relea
         ({"neighboring": "both"}, ValueError, "neighboring: 'both' is not known; "),
         ({"max_contributions": 0}, ValueError, "max_contributions: 0 must be at least 1"),
         ({"unit": "house"}, ValueError, "unit: 'house' is not known; "),
-        ({"budget": 1.0}, TypeError, "budget: float must be a tallytree.Budget, "),
+        ({"budget": 1.0}, TypeError, "budget: 1.0 must be a tallytree.Budget, "),
     ],
 )
 def test_a_mistaken_limit_changes_nothing(ledger, changes, error, begins):

@@ -114,9 +114,10 @@ def test_what_changed_is_charged_as_a_release_of_its_own_with_other_noise(counts
     changed = counts(**options, on_changed="charge")
     assert changed.statement["release"]["id"] != first.statement["release"]["id"]
     assert book.spent("people") == {"epsilon": 1 + options.get("epsilon", 1)}
-    # Both can be repeated from now on.
-    assert published(counts()) == published(first)
+    # The last one can be repeated from now on, and no other: which of two was repeated would tell what has changed.
     assert published(counts(**options)) == published(changed)
+    with pytest.raises(ValueError, match=r"^run: .*Monday.* entry 2"):
+        counts()
     assert len(book.entries("people")) == 2
 
 
@@ -218,3 +219,52 @@ def test_entries_carry_who_why_and_a_reference(counts, book):
     (entry,) = book.entries()
     approval = entry.approval
     assert (approval.approved_by, approval.reason, approval.ticket) == ("A. Board", "yearly tables", "DP-7")
+
+
+def test_where_changes_are_charged_two_outputs_of_a_run_do_not_tell_whether_the_records_changed(counts, book):
+    """Equal or not, they would be an exact test of the statistics; so a finished run is charged in both cases."""
+    outcomes = {}
+    for name, second in (("as before", PEOPLE), ("changed", FEWER)):
+        releases = [counts(run=name, epsilon=0.5), counts(second, run=name, epsilon=0.5, on_changed="charge")]
+        entries = [entry for entry in book.entries("people") if entry.run == name]
+        different = releases[0].measurements("county") != releases[1].measurements("county")
+        outcomes[name] = (len(entries), different, releases[0].statement["release"]["id"] != entries[1].release_id)
+    assert outcomes["as before"] == outcomes["changed"] == (2, True, True)
+    first, second = (entry.statistics for entry in book.entries("people") if entry.run == "as before")
+    assert first != second  # nor does the ledger tell
+
+
+def test_an_entry_that_is_not_finished_is_repeated_where_changes_are_charged(counts, book, monkeypatch):
+    monkeypatch.setattr(Ledger, "finish", lambda *_: (_ for _ in ()).throw(OSError("the process ends here")))
+    first = counts()
+    monkeypatch.undo()
+    assert published(counts(on_changed="charge")) == published(first)
+    assert [entry.state for entry in book.entries("people")] == ["finished"]
+
+
+def test_a_secret_that_is_replaced_during_a_run_does_not_part_the_noise_from_the_entry(
+    counts, book, tmp_path, monkeypatch
+):
+    secret, real = tmp_path / "secret", Ledger.record
+
+    def record(self, *arguments, **options):
+        try:
+            return real(self, *arguments, **options)
+        finally:
+            secret.write_bytes(tt.new_secret(tmp_path / "rotated").read_bytes())
+
+    before = secret.read_bytes()
+    monkeypatch.setattr(Ledger, "record", record)
+    first = counts()
+    monkeypatch.undo()
+    assert secret.read_bytes() != before
+    secret.write_bytes(before)
+    assert published(counts()) == published(first)
+    assert len(book.entries("people")) == 1
+
+
+def test_a_smaller_bound_that_is_assumed_is_warned_of(counts):
+    counts(max_contributions=5, run="five", epsilon=0.5)
+    counts(max_contributions=1, run="enforced", epsilon=0.5, person="who")
+    with pytest.warns(UserWarning, match="^max_contributions: 1 is assumed, but an earlier release of counts .* had 5"):
+        counts(max_contributions=1, run="one", epsilon=0.5)

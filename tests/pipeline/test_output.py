@@ -1,5 +1,6 @@
 """Where a release is saved: a folder that exists, a finished run, a place that cannot be written."""
 
+import contextlib
 import errno
 import shutil
 
@@ -7,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from helpers.manifests import rewrite
 from tallytree.ledger import Ledger
 from tallytree.pipeline.output import Output
 from tallytree.release import Release
@@ -59,7 +61,7 @@ def test_a_release_that_the_ledger_does_not_have_is_not_taken_for_the_run(tmp_pa
     made(run="Monday", **book)
     elsewhere = {"ledger": Ledger(tmp_path / "other.db"), "dataset": "people"}
     made(run="Monday", **elsewhere).save(tmp_path / "out")
-    with pytest.raises(ValueError, match=r"^folder: the ledger 'ledger.db' does not have the release"):
+    with pytest.raises(ValueError, match=r"^folder: the ledger 'ledger.db' does not have the release in"):
         Output(tmp_path / "out", "skip").finished("Monday", **book)
 
 
@@ -70,9 +72,54 @@ def test_a_folder_that_is_not_complete_is_not_skipped(tmp_path, book):
         Output(tmp_path / "out", "skip").finished("Monday", **book)
 
 
-def test_to_skip_a_run_it_has_to_be_named(tmp_path, book):
-    with pytest.raises(ValueError, match=r'^if_exists: "skip" leaves a finished run as it is; name the run with run'):
-        Output(tmp_path / "out", "skip").finished(None, **book)
+@pytest.mark.parametrize("missing", ["run", "ledger", "dataset"])
+def test_to_skip_a_run_it_has_to_be_named_and_in_a_ledger(tmp_path, book, missing):
+    given = {"run": "Monday", **book} | {missing: None}
+    with pytest.raises(ValueError, match=r'^if_exists: "skip" leaves a finished run as it is; name the run, and the'):
+        Output(tmp_path / "out", "skip").finished(**given)
+
+
+def test_a_run_is_found_in_whatever_form_its_accents_are_written(tmp_path, book):
+    made(run="Café", **book).save(tmp_path / "out")
+    assert Output(tmp_path / "out", "skip").finished("Cafe\u0301", **book) is not None
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        lambda statement: statement["release"].update(run="Tuesday"),
+        lambda statement: statement["release"].update(plan="0" * 64),
+        lambda statement: statement["release"].update(id="0" * 32),
+        lambda statement: statement.update(release=None),
+    ],
+)
+def test_a_folder_whose_statement_is_of_another_run_is_not_taken_and_finishes_no_entry(
+    tmp_path, book, monkeypatch, forged
+):
+    monkeypatch.setattr(Ledger, "finish", lambda *_: (_ for _ in ()).throw(OSError("the process ends here")))
+    made(run="Monday", **book)
+    made(run="Tuesday", **book).save(tmp_path / "out")
+    monkeypatch.undo()
+    rewrite(tmp_path / "out", lambda manifest: forged(manifest["statement"]))
+    for run in ("Monday", "Tuesday"):
+        with contextlib.suppress(ValueError):
+            Output(tmp_path / "out", "skip").finished(run, **book)
+    states = {entry.run: entry.state for entry in book["ledger"].entries()}
+    assert states["Monday"] == "started"
+
+
+def test_a_release_that_is_not_private_is_not_taken_for_a_run(tmp_path, book):
+    made(seed=3, run="Monday").save(tmp_path / "out")
+    with pytest.raises(ValueError, match=r"^folder: .* holds another release than the run 'Monday'"):
+        Output(tmp_path / "out", "skip").finished("Monday", **book)
+
+
+def test_a_release_that_is_to_be_replaced_is_noted_as_finished(tmp_path, book, monkeypatch):
+    monkeypatch.setattr(Ledger, "finish", lambda *_: (_ for _ in ()).throw(OSError("the process ends here")))
+    made(run="Monday", **book).save(tmp_path / "out")
+    monkeypatch.undo()
+    Output(tmp_path / "out", "replace").check(book["ledger"])
+    assert [entry.state for entry in book["ledger"].entries()] == ["finished"]
 
 
 def test_a_release_takes_the_place_of_an_earlier_one_and_of_nothing_else(tmp_path):

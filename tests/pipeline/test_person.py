@@ -199,7 +199,7 @@ BAD = [
     ({"person": "n", "count": "n"}, ValueError, "person: 'n' is the column of count too"),
     ({"person": "nobody"}, ValueError, "'nobody'"),
     ({"person": None, "distinct": True}, ValueError, "distinct: True .* needs person"),
-    ({"distinct": 1}, TypeError, "distinct: int must be True or False"),
+    ({"distinct": 1}, TypeError, "distinct: 1 must be True or False"),
     ({"max_contributions": 0}, ValueError, "max_contributions: 0 must be at least 1"),
     ({"person": "weight"}, TypeError, r"column 'weight' \(person\) holds double; ids must be text or integers"),
 ]

@@ -50,6 +50,12 @@ def test_no_noise_is_made_for_another_release_than_the_ledger_would_record(tmp_p
     for changes in changed:
         with pytest.raises(tt.BudgetExceeded, match="changed after its place in the ledger was planned"):
             paid_noise(dataclasses.replace(planned, **changes), "asked", bytes(32))
+    for name, other in (("dataset", "others"), ("statistic", "flows"), ("mechanism", "TopDown"), ("unit", "trip")):
+        entry = planned.account.posting
+        planned.account.posting = dataclasses.replace(entry, **{name: other})
+        with pytest.raises(tt.BudgetExceeded, match="changed after its place in the ledger was planned"):
+            paid_noise(planned, "asked", bytes(32))
+        planned.account.posting = entry
     assert not (tmp_path / "ledger").exists()
 
 

@@ -33,7 +33,7 @@ def test_the_word_private_takes_the_defaults(areas):
         ({"share": 0}, ValueError, r"share: 0 must lie strictly between 0 and 1 \(for instance 0.01\)"),
         ({"share": 1}, ValueError, "share: 1 must lie strictly between 0 and 1"),
         ({"share": float("nan")}, ValueError, "share: nan must be finite"),
-        ({"share": "half"}, TypeError, "share: 'half' must be a number"),
+        ({"share": "half"}, TypeError, "share: str must be a number"),
         ({"at_most": 0}, ValueError, "at_most: 0 must be at least 1"),
         ({"at_most": 2**31}, ValueError, "at_most: 2147483648 must be at most 2147483646"),
         ({"at_most": 9.5}, TypeError, "at_most: 9.5 must be an integer"),
@@ -65,7 +65,7 @@ def test_what_is_no_size_is_told_what_would_be(areas, given):
 )
 def test_more_cells_than_a_machine_holds_are_refused_before_anything_is_spent(areas, given, name):
     with pytest.raises(
-        ValueError, match=rf"^{name}: 2,000,000,001 sizes at \d nodes are .* cells to measure, more than"
+        ValueError, match=rf"^{name}: 2,000,000,001 sizes are 2,000,000,001 cells to measure at every node, more than"
     ):
         rows(areas, max_group_size=given)
     assert planned(areas, max_group_size=given, mechanism=tt.sizes.Matching("sorted")) is not None

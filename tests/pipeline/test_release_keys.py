@@ -22,13 +22,11 @@ def options(tmp_path):
     )  # fmt: skip
 
 
-def keys(options, statistics=b"statistics", asked="asked", plan=PLAN):
-    """Every key that is derived."""
-    return (
-        release_keys.release_key(options),
-        release_keys.noise_key(options, statistics, asked, plan),
-        release_keys.keyed_digest(options, statistics),
-    )
+def keys(options, statistics=b"statistics", plan=PLAN, attempt=0):
+    """Every key that is derived: of the records that count, of the noise, of the digest of the statistics."""
+    release = release_keys.release_key(options)
+    made = release_keys.ReleaseKeys(release, options.secret is not None, statistics, "asked", plan)
+    return release, made.noise(attempt), made.keyed_digest(attempt)
 
 
 def test_the_same_run_has_the_same_keys_and_they_are_unrelated_to_each_other(options):
@@ -43,19 +41,22 @@ def test_each_key_depends_on_what_it_has_to_and_on_nothing_else(options, tmp_pat
         others = keys(dataclasses.replace(options, **changes))
         assert not {*others} & {release, noise, digest}
     # The choice of the records that count comes before the statistics: its key knows neither them nor the plan.
-    assert keys(options, statistics=b"others")[0] == keys(options, plan=OTHER_PLAN)[0] == release
-    assert keys(options, statistics=b"others")[1] != noise
-    assert keys(options, statistics=b"others")[2] != digest
-    assert keys(options, plan=OTHER_PLAN)[1] != noise
+    assert keys(options, statistics=b"others", plan=OTHER_PLAN, attempt=1)[0] == release
+    for changes in ({"statistics": b"others"}, {"plan": OTHER_PLAN}, {"attempt": 1}):
+        assert keys(options, **changes)[1] != noise
+    for changes in ({"statistics": b"others"}, {"attempt": 1}):
+        assert keys(options, **changes)[2] != digest
     # The ledger finds the statistics again whatever the plan: it compares the plan by itself.
     assert keys(options, plan=OTHER_PLAN)[2] == digest
 
 
-def test_without_a_secret_keys_are_fresh_and_nothing_is_kept_of_the_statistics(options):
+def test_without_a_secret_keys_are_fresh_and_there_is_no_digest_of_the_statistics(options):
     without = dataclasses.replace(options, secret=None)
     assert len({release_keys.release_key(without) for _ in range(4)}) == 4
-    assert len({release_keys.noise_key(without, b"statistics", "asked", PLAN) for _ in range(4)}) == 4
-    assert release_keys.keyed_digest(without, b"statistics") is None
+    made = release_keys.ReleaseKeys(release_keys.release_key(without), False, b"statistics", "asked", PLAN)
+    assert made.noise(0) == made.noise(1)
+    with pytest.raises(ValueError, match=r"^secret: a digest of the statistics needs one"):
+        made.keyed_digest(0)
 
 
 def leaves(*rows):

@@ -32,7 +32,7 @@ def test_they_are_known_of_a_fit_only():
 
 @pytest.mark.parametrize(
     ("alpha", "kind", "message"),
-    [(1.5, ValueError, "alpha: 1.5 must lie"), ("x", TypeError, "alpha: 'x' must be a number")],
+    [(1.5, ValueError, "alpha: 1.5 must lie"), ("x", TypeError, "alpha: str must be a number")],
 )
 def test_another_alpha_is_refused(alpha, kind, message):
     with pytest.raises(kind, match=message):

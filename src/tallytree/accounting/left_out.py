@@ -19,7 +19,8 @@ where the numbers are so noisy that a ratio of them would mean nothing; then it 
 
 z is the 1 − α/2 quantile of a sum of the noise of the bins over its standard deviation: that of the normal
 distribution, or of the Laplace distribution where the noise is that and its quantile is larger. A weighted sum of
-Laplace variables lies between the two.
+Laplace variables lies between the two. The noise is integer, so its quantile may be up to one person further out than
+that of continuous noise: one person of the largest weight is added to the reach of every sum.
 
 **The estimates** are those at the middle of every bin, cut to the intervals.
 """
@@ -79,8 +80,8 @@ def left_out(
     numbers = people.astype(np.float64)
     reach = _quantile(noise, alpha) * noise.std_dev
     over_first, over_last = np.maximum(first - bound, 0), np.maximum(last - bound, 0)
-    lower = max(0.0, float(numbers @ over_first) - reach * float(np.linalg.norm(over_first)))
-    upper = max(0.0, float(numbers @ over_last) + reach * float(np.linalg.norm(over_last)))
+    lower = max(0.0, float(numbers @ over_first) - reach * float(np.linalg.norm(over_first)) - over_first.max())
+    upper = max(0.0, float(numbers @ over_last) + reach * float(np.linalg.norm(over_last)) + over_last.max())
     over = float(numbers @ (over_first + over_last)) / 2
     all_records = float(numbers @ (first + last)) / 2
     share = over / all_records if all_records > 0 else 0.0
@@ -121,7 +122,10 @@ def _least_share(people: FloatArray, part: FloatArray, rest: FloatArray, reach: 
     # Of the weights (1 − share) · part − share · rest of the bins, for all shares at once: their sum and squared norm.
     sums = (1 - share) * (people @ part) - share * (people @ rest)
     squared = (1 - share) ** 2 * (part @ part) - 2 * share * (1 - share) * (part @ rest) + share**2 * (rest @ rest)
-    rejected = sums > reach * np.sqrt(np.maximum(squared, 0))
+    largest = np.zeros(STEPS + 1)
+    for each, other in zip(part, rest, strict=True):
+        np.maximum(largest, np.abs((1 - share) * each - share * other), out=largest)
+    rejected = sums > reach * np.sqrt(np.maximum(squared, 0)) + largest
     first = int(np.argmin(rejected)) if not rejected.all() else STEPS
     return max(first - 1, 0) / STEPS
 

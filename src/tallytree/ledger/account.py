@@ -10,7 +10,7 @@ from tallytree.accounting.spending import DataSet, Posting
 from tallytree.ledger.database import FileIdentity
 from tallytree.ledger.ledger import Ledger
 from tallytree.ledger.release_events import Recorded
-from tallytree.ledger.runs import OnChanged
+from tallytree.ledger.runs import KeyedDigest, OnChanged
 from tallytree.ledger.similar_names import near_names
 from tallytree.validate import choice
 
@@ -20,11 +20,14 @@ logger = logging.getLogger(__name__)
 class Account:
     """The entry of a planned release in a ledger: checked, then recorded, then finished."""
 
-    def __init__(self, ledger: Ledger, posting: Posting, on_changed: OnChanged = "error") -> None:
+    def __init__(
+        self, ledger: Ledger, posting: Posting, on_changed: OnChanged = "error", *, bound_is_assumed: bool = False
+    ) -> None:
         choice(on_changed, "on_changed", get_args(OnChanged))
         self.ledger = ledger
         self.posting = posting
         self.on_changed: OnChanged = on_changed
+        self.bound_is_assumed = bound_is_assumed
         self.recorded: Recorded | None = None
         self._checked: FileIdentity | None = None
         self._warned = False
@@ -35,7 +38,23 @@ class Account:
         found = self.ledger.check(self.posting, on_changed=self.on_changed)
         if not (self._warned or found.entries or found.limit):
             self._warn_of_a_similar_name()
+        self._warn_of_a_smaller_bound(found)
         return found
+
+    def _warn_of_a_smaller_bound(self, found: DataSet) -> None:
+        """Warn where fewer records of a person are assumed than an earlier release of the same statistic had."""
+        same = [entry for entry in found.entries if entry.statistic == self.posting.statistic]
+        most = max((entry.max_contributions for entry in same), default=0)
+        mine = self.posting.max_contributions
+        if self._warned or not self.bound_is_assumed or mine >= most:
+            return
+        self._warned = True
+        warnings.warn(
+            f"max_contributions: {mine} is assumed, but an earlier release of {self.posting.statistic} of the data set "
+            f"{self.posting.dataset!r} had {most}; what is spent in all holds only for people with at most {mine} "
+            "records. If people have more, give their number",
+            stacklevel=2,
+        )
 
     def _warn_of_a_similar_name(self) -> None:
         """Warn where a known name is similar: a mistyped name starts with nothing spent, and with no limit."""
@@ -50,7 +69,7 @@ class Account:
                 stacklevel=2,
             )
 
-    def record(self, statistics: str | None = None) -> Recorded:
+    def record(self, statistics: KeyedDigest | None = None) -> Recorded:
         """See `Ledger.record`; no noise may be drawn unless this has returned."""
         self.recorded = self.ledger.record(
             self.posting, into=self._checked, statistics=statistics, on_changed=self.on_changed

@@ -25,7 +25,7 @@ from tallytree.ledger.dataset_names import checked_name
 from tallytree.ledger.events import amounts, event_text
 from tallytree.ledger.limit_events import LimitAsked, strict_text
 from tallytree.ledger.release_events import Recorded, recorded_posting, tried_posting
-from tallytree.ledger.runs import OnChanged
+from tallytree.ledger.runs import KeyedDigest, OnChanged
 from tallytree.terms import ProtectedUnit, neighboring_relation
 from tallytree.validate import choice, integer, path_text, safe_text
 
@@ -224,7 +224,7 @@ class Ledger:
         posting: Posting,
         *,
         into: FileIdentity | None = None,
-        statistics: str | None = None,
+        statistics: KeyedDigest | None = None,
         on_changed: OnChanged = "error",
     ) -> Recorded:
         """Record a release, as `"started"`; when this returns, it is on the disk, and spent.
@@ -234,7 +234,8 @@ class Ledger:
         Args:
             posting: the release.
             into: the file that was checked before; another one in its place is refused.
-            statistics: 64 hex digits, a digest of the statistics that is keyed by the publisher's secret.
+            statistics: gives, for the number of earlier entries of the run, a digest of the statistics (64 hex digits)
+                that is keyed by the publisher's secret; None without a secret.
             on_changed: whether another release under the name of an earlier run is an error, or is charged as one.
 
         Returns:

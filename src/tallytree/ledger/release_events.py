@@ -11,7 +11,14 @@ from tallytree.accounting.spending import DataSet, Posting
 from tallytree.ledger.books import Books
 from tallytree.ledger.dataset_names import checked_name, checked_run
 from tallytree.ledger.events import event_text, release_text
-from tallytree.ledger.runs import OnChanged, check_run_is_new, made_before, may_be_made_before
+from tallytree.ledger.runs import (
+    KeyedDigest,
+    OnChanged,
+    attempts,
+    check_run_is_new,
+    made_before,
+    may_be_made_before,
+)
 from tallytree.ledger.similar_names import near_names
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -25,32 +32,43 @@ class Recorded:
         number: the entry's number.
         release_id: 32 hex digits, which the release's folder has too.
         again: whether the entry was there before, so that nothing was charged.
+        attempt: how many entries the run had before this one.
     """
 
     number: int
     release_id: str
     again: bool
+    attempt: int = 0
 
 
 def recorded_posting(
-    books: Books, posting: Posting, path: Path, statistics: str | None, on_changed: OnChanged
+    books: Books, posting: Posting, path: Path, statistics: KeyedDigest | None, on_changed: OnChanged
 ) -> tuple[Recorded, list[bytes]]:
     """The entry of a release, and the events that record it: none where it was recorded before.
+
+    Args:
+        books: what the ledger holds.
+        posting: the release.
+        path: of the ledger.
+        statistics: the keyed digest of its statistics for an attempt; None without a secret.
+        on_changed: what happens to another release under the name of an earlier run.
 
     Raises:
         BudgetExceeded, ValueError: see `Ledger.record`.
     """
     posting = _checked(posting)
-    if statistics is not None and not _DIGEST.fullmatch(statistics):
-        raise ValueError("statistics: a digest must be 64 hex digits")
     known = books.datasets.get(posting.dataset)
-    before = made_before(known, posting, statistics)
+    attempt = attempts(known, posting)
+    before = made_before(known, posting, statistics, on_changed)
     if before is not None and before.release_id is not None:
-        return Recorded(before.number, before.release_id, again=True), []
-    check_run_is_new(known, posting, statistics, on_changed=on_changed)
+        return Recorded(before.number, before.release_id, again=True, attempt=attempt - 1), []
+    check_run_is_new(known, posting, secret=statistics is not None, on_changed=on_changed)
     _, new = _admitted(books, posting, path)
-    recorded = Recorded(books.last_number + 1, secrets.token_hex(16), again=False)
-    return recorded, [*new, release_text(posting, recorded.number, recorded.release_id, statistics)]
+    recorded = Recorded(books.last_number + 1, secrets.token_hex(16), again=False, attempt=attempt)
+    digest = None if statistics is None else statistics(attempt)
+    if digest is not None and not _DIGEST.fullmatch(digest):
+        raise ValueError("statistics: a digest must be 64 hex digits")
+    return recorded, [*new, release_text(posting, recorded.number, recorded.release_id, digest)]
 
 
 def tried_posting(books: Books, posting: Posting, path: Path, on_changed: OnChanged) -> tuple[DataSet, list[bytes]]:
@@ -62,8 +80,8 @@ def tried_posting(books: Books, posting: Posting, path: Path, on_changed: OnChan
     posting = _checked(posting)
     known = books.datasets.get(posting.dataset)
     new: list[bytes] = []
-    if known is None or not may_be_made_before(known, posting):
-        check_run_is_new(known, posting, None, on_changed=on_changed, counted=False)
+    if known is None or not may_be_made_before(known, posting, on_changed):
+        check_run_is_new(known, posting, secret=True, on_changed=on_changed)
         known, new = _admitted(books, posting, path)
     return known, [*new, release_text(posting, books.last_number + 1, secrets.token_hex(16), None)]
 

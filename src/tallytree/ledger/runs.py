@@ -1,51 +1,63 @@
 """Runs: when a release under a run's name is the one that was made before, which is charged once.
 
-A run is made again where the name of the run, the plan and the keyed digest of the statistics are those of an entry.
-Its key is derived from them and from the secret, so the noise is the same noise on the same numbers, and what comes out
-is the same release: a function of what was released before, which loses nothing more. Anything else under the same name
-is another release: other noise, and another loss.
+A run is repeated where its last entry has the same plan and the same keyed digest of the statistics. Its key is derived
+from them and from the secret, so the noise is the same noise on the same numbers, and the same release results: a
+function of what was released before, which loses nothing more. Anything else under the same name is another release:
+other noise, and another loss.
+
+Whether a release was repeated must not be seen in two outputs of one run: it says exactly whether the statistics have
+changed. So only the last entry of a run is repeated; and where changes are charged, only one that is not finished,
+whose output nobody has seen (`tallytree.pipeline.release_keys`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from tallytree.accounting.spending import DataSet, Entry, Posting
 
 OnChanged = Literal["error", "charge"]
-"""What becomes of a release under the name of an earlier run that is another release: refused, or charged as one."""
+"""What happens to a release under the name of an earlier run that is another release: refused, or charged as one."""
+
+KeyedDigest = Callable[[int], str]
+"""The keyed digest of a release's statistics, 64 hex digits, as the attempt of its run with this number, from 0."""
 
 _SAME = ("statistic", "mechanism", "max_contributions", "unit", "loss")
 
 
-def made_before(known: DataSet | None, posting: Posting, statistics: str | None) -> Entry | None:
-    """The entry of the same run, made of the same statistics under the same plan; None where there is none.
+def attempts(known: DataSet | None, posting: Posting) -> int:
+    """How many entries the run of a release has; 0 for a release without a run."""
+    return len(_of_run(known, posting))
+
+
+def made_before(
+    known: DataSet | None, posting: Posting, statistics: KeyedDigest | None, on_changed: OnChanged
+) -> Entry | None:
+    """The last entry of the run, if it is of the same plan and statistics and may be repeated; else None.
 
     Raises:
-        ValueError: that entry spent something else, which one plan cannot.
+        ValueError: an entry of the same plan spent something else, which one plan cannot.
     """
-    if statistics is None:
+    last = _repeatable(known, posting, on_changed)
+    if last is None or statistics is None or last.statistics != statistics(attempts(known, posting) - 1):
         return None
-    return next((entry for entry in _of_plan(known, posting) if entry.statistics == statistics), None)
+    return last
 
 
-def may_be_made_before(known: DataSet | None, posting: Posting) -> bool:
-    """Whether an entry is of the same run and plan, and has a digest of its statistics, which are not known yet."""
-    return any(entry.statistics is not None for entry in _of_plan(known, posting))
+def may_be_made_before(known: DataSet | None, posting: Posting, on_changed: OnChanged) -> bool:
+    """Whether the release may turn out to be the last entry of its run; its statistics are not known yet."""
+    return _repeatable(known, posting, on_changed) is not None
 
 
-def check_run_is_new(
-    known: DataSet | None, posting: Posting, statistics: str | None, *, on_changed: OnChanged, counted: bool = True
-) -> None:
+def check_run_is_new(known: DataSet | None, posting: Posting, *, secret: bool, on_changed: OnChanged) -> None:
     """Refuse another release under the name of an earlier run, unless it is to be charged as one.
 
     Args:
         known: the data set.
         posting: the release, which `made_before` does not have.
-        statistics: the keyed digest of its statistics.
+        secret: whether a secret was given, or it is not known yet.
         on_changed: whether it is refused.
-        counted: whether the statistics are known.
 
     Raises:
         ValueError: an entry has the name of this run, and the release is another one.
@@ -53,18 +65,17 @@ def check_run_is_new(
     earlier = _of_run(known, posting)
     if not earlier or on_changed == "charge":
         return
-    same_plan = _of_plan(known, posting)
-    entry = (same_plan or earlier)[-1]
-    if not same_plan:
+    last = earlier[-1]
+    if last.plan is None or last.plan != posting.plan:
         why = "its plan differs: the spec, a public table or the version of the software"
-    elif all(each.statistics is None for each in same_plan):
+    elif last.statistics is None:
         why = "that one was made without a secret, so the same release cannot be made again"
-    elif statistics is None and counted:
+    elif not secret:
         why = "no secret was given, so the same release cannot be made again"
     else:
         why = "its statistics differ: the records, or the secret"
     raise ValueError(
-        f"run: {posting.run!r} is the run of entry {entry.number} of the data set {posting.dataset!r}, and this "
+        f"run: {posting.run!r} is the run of entry {last.number} of the data set {posting.dataset!r}, and this "
         f'release is another one: {why}; give another run name, or on_changed="charge" (`--on-changed charge`) to '
         "spend its budget as well"
     )
@@ -76,17 +87,21 @@ def _of_run(known: DataSet | None, posting: Posting) -> Sequence[Entry]:
     return [entry for entry in known.entries if entry.run == posting.run]
 
 
-def _of_plan(known: DataSet | None, posting: Posting) -> Sequence[Entry]:
-    """The entries of the same run and plan.
+def _repeatable(known: DataSet | None, posting: Posting, on_changed: OnChanged) -> Entry | None:
+    """The last entry of the run, if it has the same plan, a keyed digest, and no output that a change could betray.
 
     Raises:
-        ValueError: one of them spent something else: the same noise would be drawn at another scale.
+        ValueError: an entry of the same plan spent something else: the same noise would be drawn at another scale.
     """
-    found = [entry for entry in _of_run(known, posting) if entry.plan is not None and entry.plan == posting.plan]
-    for entry in found:
-        if any(getattr(entry, name) != getattr(posting, name) for name in _SAME):
+    earlier = _of_run(known, posting)
+    for entry in earlier:
+        same = entry.plan is not None and entry.plan == posting.plan
+        if same and any(getattr(entry, name) != getattr(posting, name) for name in _SAME):
             raise ValueError(
                 f"plan: entry {entry.number} of the data set {posting.dataset!r} has the digest of this plan, and "
                 "another mechanism, contribution bound or loss; give another run name"
             )
-    return found
+    last = earlier[-1] if earlier else None
+    if last is None or last.plan is None or last.plan != posting.plan or last.statistics is None:
+        return None
+    return None if on_changed == "charge" and last.state == "finished" else last

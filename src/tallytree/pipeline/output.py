@@ -7,14 +7,15 @@ the error names.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tallytree.errors import KEPT
-from tallytree.ledger import Ledger
+from tallytree.ledger import Ledger, checked_name, checked_run
 from tallytree.release import Release, refuse_existing, require_writable
 from tallytree.release.replacing import replace_folder
 from tallytree.validate import choice
@@ -40,8 +41,12 @@ class Output:
     fallback: str | os.PathLike[str] | None = None
     csv: bool = False
 
-    def check(self) -> None:
+    def check(self, ledger: Ledger | None = None) -> None:
         """Find out, before anything is spent, whether the folder can be made.
+
+        Args:
+            ledger: of the release to be made. A release that is to be replaced may have been seen, so its entry is
+                noted as finished.
 
         Raises:
             FileExistsError: a folder exists, which the release would not replace.
@@ -51,7 +56,9 @@ class Output:
         """
         choice(self.if_exists, "if_exists", get_args(IfExists))
         if self.if_exists == "replace" and os.path.lexists(self.folder):
-            Release.load(self.folder)
+            earlier = Release.load(self.folder)
+            if ledger is not None:
+                note_as_finished(ledger, earlier)
             require_writable(Path(os.path.abspath(self.folder)))  # noqa: PTH100  (a link is resolved when it is replaced)
         else:
             require_writable(refuse_existing(self.folder))
@@ -61,34 +68,41 @@ class Output:
     def finished(self, run: str | None, ledger: Ledger | None, dataset: str | None) -> Release | None:
         """The release of the run in the folder, if `if_exists` is `"skip"` and the folder exists; else None.
 
-        Every file is compared with its checksum. Where the ledger has the run as started (its process ended after the
-        folder was complete and before the ledger noted it), it is noted as finished.
+        Every file is compared with its checksum, and the release with its entry in the ledger. Where the ledger has the
+        run as started (its process ended after the folder was complete and before the ledger noted it), it is noted as
+        finished.
 
         Args:
             run: the name of the run.
-            ledger: the ledger, if there is one.
+            ledger: the ledger.
             dataset: the data set's name in it.
 
         Raises:
-            ValueError: no run is named, or the folder does not hold this run, or the ledger does not have its release.
+            ValueError: no run or no ledger is named; or the folder does not hold a private release of this run; or the
+                ledger does not have it.
             OSError: the ledger cannot be read.
         """
         if self.if_exists != "skip":
             return None
-        if run is None:
-            raise ValueError('if_exists: "skip" leaves a finished run as it is; name the run with run')
+        if run is None or ledger is None or dataset is None:
+            raise ValueError(
+                'if_exists: "skip" leaves a finished run as it is; name the run, and the ledger that says which folder '
+                "belongs to it (run, ledger, dataset)"
+            )
         if not os.path.lexists(self.folder):
             return None
         release = Release.load(self.folder)
-        name = repr(os.fspath(self.folder))
-        made = release.statement.get("release") or {}
+        run, dataset, name = checked_run(run), checked_name(dataset), repr(os.fspath(self.folder))
         about = release.statement.get("ledger") or {}
-        if (made.get("run"), about.get("dataset")) != (run, dataset):
+        if (_made(release).get("run"), about.get("dataset"), release.statement["private"]) != (run, dataset, True):
             raise ValueError(
                 f"folder: {name} holds another release than the run {run!r} of this data set; choose another folder"
             )
-        if ledger is not None:
-            _note_as_finished(ledger, str(dataset), str(made.get("id")), name)
+        if not note_as_finished(ledger, release):
+            raise ValueError(
+                f"folder: the ledger {ledger.path.name!r} does not have the release in {name} as a release of the run "
+                f"{run!r}; give the ledger that it was recorded in, or choose another folder"
+            )
         return release
 
     def save(self, release: Release) -> Path:
@@ -113,19 +127,42 @@ class Output:
 
     def _kept_elsewhere(self, release: Release) -> str:
         """Save the release in the other folder; what an error has to say about it."""
-        with suppress(OSError):
-            place = self.fallback or Path(tempfile.mkdtemp(prefix="tallytree-release-")) / Path(self.folder).name
+        made: Path | None = None
+        try:
+            place = self.fallback
+            if place is None:
+                made = Path(tempfile.mkdtemp(prefix="tallytree-release-"))
+                place = made / Path(self.folder).name
             kept = release.save(place, csv=self.csv)
             return f"{KEPT}was saved in {str(kept)!r} instead; move it to {os.fspath(self.folder)!r}"
+        except OSError:
+            if made is not None:
+                shutil.rmtree(made, ignore_errors=True)
         return f"{KEPT}could not be saved in another folder either; give one with fallback (--fallback-out)"
 
 
-def _note_as_finished(ledger: Ledger, dataset: str, release_id: str, folder: str) -> None:
-    entry: Any = next((each for each in ledger.entries(dataset) if each.release_id == release_id), None)
-    if entry is None:
-        raise ValueError(
-            f"folder: the ledger {ledger.path.name!r} does not have the release {release_id} in {folder}; give the "
-            "ledger that it was recorded in, or choose another folder"
-        )
+def note_as_finished(ledger: Ledger, release: Release) -> bool:
+    """Note in the ledger that a saved release is finished; whether the ledger has it, as this run under this plan.
+
+    Raises:
+        ValueError, OSError: the ledger cannot be read or written.
+    """
+    made, about = _made(release), release.statement.get("ledger") or {}
+    if not ledger.path.exists():
+        return False
+    found = [each for each in ledger.entries() if each.release_id is not None and each.release_id == made.get("id")]
+    entry = found[0] if found else None
+    if entry is None or (entry.dataset, entry.run, entry.plan) != (
+        about.get("dataset"),
+        made.get("run"),
+        made.get("plan"),
+    ):
+        return False
     if entry.state == "started":
         ledger.finish(entry.number)
+    return True
+
+
+def _made(release: Release) -> Mapping[str, Any]:
+    """Which release it says it is."""
+    return release.statement.get("release") or {}

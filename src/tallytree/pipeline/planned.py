@@ -13,20 +13,21 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
 from tallytree.accounting import Plan, StabilityPlan
 from tallytree.accounting.sensitivity import level_sensitivities, sensitivity
-from tallytree.accounting.spending import Loss
+from tallytree.accounting.spending import Posting
 from tallytree.errors import SPENT, BudgetExceeded
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.ledger import Account
 from tallytree.measurements import Measurement, Statistic
 from tallytree.pipeline.arguments import SharedArguments
-from tallytree.pipeline.release_keys import keyed_digest, noise_key, plan_digest, unrecorded_id
+from tallytree.pipeline.planning import posting
+from tallytree.pipeline.release_keys import ReleaseKeys, plan_digest, release_key
 from tallytree.private.core_dumps import core_dumps_disabled
 from tallytree.private.engines import Engine
 from tallytree.private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
@@ -35,7 +36,7 @@ from tallytree.progress import level_progress
 from tallytree.release import LevelTable, Release
 from tallytree.release.measured_table import measurement_tables
 from tallytree.stages import stage
-from tallytree.terms import Terms
+from tallytree.terms import UNITS, Terms, Unit
 
 M = TypeVar("M")
 
@@ -197,6 +198,17 @@ class Planned(ABC, Generic[T, M]):
             f"{SPENT} (ledger entry {number}); repeat the run {self.options.run!r} with the same secret, free of charge"
         )
 
+    @property
+    def unit(self) -> Unit:
+        """What a person has up to `max_contributions` of."""
+        return UNITS[str(self.spec()["statistic"])]
+
+    @property
+    def posting(self) -> Posting:
+        """The entry that this release has in a ledger, made of its own fields."""
+        statistic = str(self.spec()["statistic"])
+        return posting(self.options, statistic, self.mechanism, self.plan, unit=self.unit, plan_digest=self.plan_digest)
+
     @cached_property
     def plan_digest(self) -> str:
         """The public digest of all that decides the release besides its records and its key; see `release_keys`."""
@@ -219,7 +231,7 @@ class Planned(ABC, Generic[T, M]):
         """
         self.check_plan()
         if self.account is not None:
-            self.account.posting = replace(self.account.posting, plan=self.plan_digest)
+            self.account.posting = self.posting
         object.__setattr__(self, "sealed", True)
         return self
 
@@ -273,20 +285,25 @@ def paid_noise(planned: Planned[Any, Any], asked: str, statistics: bytes) -> tup
         The noise source, and the id of the release.
     """
     account, options = planned.account, planned.options
-    if account is None:
-        release_id = unrecorded_id(options, asked)
-    else:
-        posting = account.posting
-        known = (posting.loss, posting.neighboring, posting.max_contributions, posting.run, posting.plan)
-        given = (Loss.of(planned.plan), options.relation, options.max_contributions, options.run, planned.plan_digest)
-        if known != given or options.seed is not None:
+
+    def keys() -> ReleaseKeys:
+        return ReleaseKeys(release_key(options), options.secret is not None, statistics, asked, planned.plan_digest)
+
+    # A secret is read once and before the payment; a fresh key is made after it.
+    known = None if options.secret is None else keys()
+    attempt, release_id = 0, None
+    if account is not None:
+        if options.seed is not None or account.posting != planned.posting:
             raise BudgetExceeded(
                 "ledger: the release was changed after its place in the ledger was planned; plan it anew"
             )
-        release_id = account.record(keyed_digest(options, statistics)).release_id
+        recorded = account.record(None if known is None else known.keyed_digest)
+        attempt, release_id = recorded.attempt, recorded.release_id
+    known = known or keys()
+    release_id = release_id or known.unrecorded_id()
     if options.noise == "opendp":
         return OpenDPNoise(), release_id
-    return KeyedNoise(noise_key(options, statistics, asked, planned.plan_digest)), release_id
+    return KeyedNoise(known.noise(attempt)), release_id
 
 
 def table_name(table: Any) -> str | None:

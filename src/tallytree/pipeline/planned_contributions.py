@@ -26,7 +26,7 @@ from tallytree.private.tabulate.true_contributions import TrueContributions
 from tallytree.release import LevelTable, Release
 from tallytree.release.contributions_table import FILE
 from tallytree.release.statement import privacy_statement
-from tallytree.terms import UNITS, options_of
+from tallytree.terms import UNITS, Unit, options_of
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,11 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
     def tree(self) -> Any:
         """See `Planned.tree`."""
         return self.chosen_for.tree
+
+    @property
+    def unit(self) -> Unit:
+        """See `Planned.unit`: that of the release whose bound is to be chosen."""
+        return UNITS[_statistic(self.chosen_for)]
 
     @property
     def bins(self) -> tuple[tuple[int, int], ...]:

@@ -134,18 +134,33 @@ def account(
             f"seed: {arguments.seed} makes a release that is not private, so no ledger takes it; leave the seed out to "
             "publish, or the ledger to experiment"
         )
-    posting = Posting(
-        dataset=arguments.dataset,
+    entry = posting(arguments, statistic, mechanism, plan, unit=unit or UNITS[statistic])
+    assumed = arguments.person_column is None
+    return Account(_ledger(arguments.ledger), entry, on_changed=arguments.on_changed, bound_is_assumed=assumed)
+
+
+def posting(
+    arguments: SharedArguments,
+    statistic: str,
+    mechanism: object,
+    plan: Plan,
+    *,
+    unit: Unit,
+    plan_digest: str | None = None,
+) -> Posting:
+    """The entry of a release in a ledger; see `account`."""
+    return Posting(
+        dataset=str(arguments.dataset),
         statistic=statistic,
         mechanism=type(mechanism).__name__,
         neighboring=arguments.relation,
         max_contributions=arguments.max_contributions,
-        unit=unit or UNITS[statistic],
+        unit=unit,
         loss=Loss.of(plan),
         run=arguments.run,
+        plan=plan_digest,
         approval=Approval(approved_by=arguments.approved_by, reason=arguments.reason, ticket=arguments.ticket),
     )
-    return Account(_ledger(arguments.ledger), posting, on_changed=arguments.on_changed)
 
 
 def check_statistics(mechanism: Any, wanted: Mapping[str, Statistic], allowed: Mapping[str, Set[Statistic]]) -> None:

@@ -6,19 +6,26 @@
 
     release key          = F(secret, "release", data set, run)
     records that count   = F(release key, "records that count")            before the records are read
-    noise                = F(release key, "noise", statistics, plan)
-    keyed digest         = F(release key, "statistics", statistics)        kept in the ledger, never published
+    noise                = F(release key, "noise", attempt, statistics, plan)
+    keyed digest         = F(release key, "statistics", attempt, statistics)   kept in the ledger, never published
 
 F is keyed BLAKE2b (`entropy.derive`). `statistics` is a digest of all true statistics, and `plan` one of everything
 else that decides what is measured and how it is published: the spec, the planned statement with every scale, the public
-tree with its labels, and the versions of the software.
+tree with its labels, and the versions of the software. `attempt` numbers the entries of the run in the ledger, from 0.
 
-**Why a repetition costs nothing.** The noise is a function of (secret, data set, run, plan, statistics). Where all of
-them are the same, so is every noisy measurement, and what is published is the same release again: it is one output of
-one mechanism. Where one of them differs, the noise is that of another key, independent for all who do not have the
-secret, so it is another release and has to be charged as one. In particular the same noise is never added to two
-different statistics, whose difference would then be exact. The choice of the records that count does not depend on the
-statistics: for each key it maps neighboring data sets to neighboring data sets (`contribution_bound`).
+**Why a repetition costs nothing.** The noise is a function of (secret, data set, run, attempt, plan, statistics). Where
+all of them are the same, so is every noisy measurement, and what is published is the same release again: it is one
+output of one mechanism. Where one of them differs, the noise is that of another key, independent for all who do not
+have the secret, so it is another release and has to be charged as one. In particular the same noise is never added to
+two different statistics, whose difference would then be exact. The choice of the records that count does not depend on
+the statistics: for each key it maps neighboring data sets to neighboring data sets (`contribution_bound`).
+
+**Why a finished run is not compared where changes are charged.** Two outputs under one name that are equal, or not,
+would say exactly whether the statistics have changed, which no noise protects. So a run shows one output at most for
+free: with `on_changed="error"` it is the same release, or a refusal, which is outside the guarantee; with
+`on_changed="charge"` a run whose last entry is finished, so that its output may have been seen, is charged and gets the
+noise of a new attempt, also where nothing changed. Only an entry that is still `started` is repeated then. And only the
+last entry of a run is ever repeated: which of two was repeated would say which statistics the records agree with.
 
 The ledger finds a repetition by the keyed digest. It is computed under the secret, so without the secret nobody can
 test a guess of the records against it; with the secret they can, as they could subtract the noise.
@@ -29,6 +36,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -54,29 +62,43 @@ def release_key(options: SharedArguments) -> bytes:
     return entropy.fresh_key() if options.seed is None else entropy.key_from_seed(options.seed)
 
 
-def noise_key(options: SharedArguments, statistics: bytes, asked: str, plan: str) -> bytes:
-    """The key of a release's noise.
+@dataclass(frozen=True, repr=False)
+class ReleaseKeys:
+    """The keys of a release whose statistics are complete. The secret is read once, so that they belong together.
 
-    Args:
-        options: the release's.
+    Attributes:
+        key: the release key.
+        from_secret: whether it is derived from a secret.
         statistics: the digest of the true statistics.
         asked: the canonical text of the spec and of the planned statement.
         plan: `plan_digest` of it and of the tree.
     """
-    about = asked if options.secret is None else plan
-    return entropy.derive(release_key(options), "noise", statistics.hex(), about)
 
+    key: bytes
+    from_secret: bool
+    statistics: bytes
+    asked: str
+    plan: str
 
-def keyed_digest(options: SharedArguments, statistics: bytes) -> str | None:
-    """The digest of the true statistics under the secret, 64 hexadecimal digits; None without a secret."""
-    if options.secret is None:
-        return None
-    return entropy.derive(release_key(options), "statistics", statistics.hex()).hex()
+    def noise(self, attempt: int) -> bytes:
+        """The key of the noise; `attempt` is the number of earlier entries of the run."""
+        if not self.from_secret:
+            return entropy.derive(self.key, "noise", self.statistics.hex(), self.asked)
+        return entropy.derive(self.key, "noise", attempt, self.statistics.hex(), self.plan)
 
+    def keyed_digest(self, attempt: int) -> str:
+        """The digest of the true statistics under the secret, 64 hexadecimal digits.
 
-def unrecorded_id(options: SharedArguments, asked: str) -> str:
-    """The id of a release that no ledger has: 32 hexadecimal digits, random unless it has a seed."""
-    return entropy.derive(release_key(options), "id", asked).hex()[:32]
+        Raises:
+            ValueError: there is no secret, and a digest without one would be a test for guesses of the records.
+        """
+        if not self.from_secret:
+            raise ValueError("secret: a digest of the statistics needs one")
+        return entropy.derive(self.key, "statistics", attempt, self.statistics.hex()).hex()
+
+    def unrecorded_id(self) -> str:
+        """The id of a release that no ledger has: 32 hexadecimal digits, random unless it has a seed."""
+        return entropy.derive(self.key, "id", self.asked).hex()[:32]
 
 
 def plan_digest(asked: str, tree: Hierarchy | Product) -> str:

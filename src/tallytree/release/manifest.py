@@ -219,6 +219,8 @@ def _contradiction(manifest: Mapping[str, Any]) -> str | None:
     measured = [level for level in statement["levels"] if level["measured"]]
     if measured:
         traces.append("infinity" in _amounts(measured))
+    if seeded and statement.get("ledger") is not None:
+        return "contradicts itself: its statement says that its noise was drawn from a seed, and that a ledger has it"
     if type(seeded) is not bool or type(statement.get("private")) is not bool or {*traces} != {seeded}:
         return (
             "contradicts itself: its statement says both that the noise was drawn from a seed and that the release is "

@@ -78,7 +78,7 @@ def read_document(path: str | os.PathLike[str]) -> Document:
     Raises:
         SpecError: no such file, not UTF-8, not YAML, a key given twice, or no mapping at the top.
     """
-    name = path_text(path, "path", "the path of a YAML spec")
+    name = path_text(path, "spec", "the path of a YAML file, or a mapping of keys")
     text = _read_text(name)
     try:
         node = _compose(text)

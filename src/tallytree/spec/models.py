@@ -201,7 +201,7 @@ class Spec(Section):
         finished = self.finished(output)
         if finished is not None:
             return finished
-        output.check()
+        output.check(self._opened_ledger)
         return self._saved(self.plan(progress=progress), output)
 
     def release_contributions(
@@ -229,7 +229,7 @@ class Spec(Section):
         finished = self.finished(output)
         if finished is not None:
             return finished
-        output.check()
+        output.check(self._opened_ledger)
         chosen_for = self.plan(progress=progress)
         with naming_lines(self._document, elsewhere=("share", "at_most")):
             return self._saved(contributions_of(cast(Any, chosen_for), share, at_most), output)
@@ -241,16 +241,23 @@ class Spec(Section):
         written = self._document.written  # a value of the environment is not published
         named = {key: _public_name(written.get((key,), getattr(self, key))) for key in self.tables}
         release = dataclasses.replace(release, spec={**release.spec, **named})
-        with planned.telling_what_is_spent():
-            output.save(release)
+        try:
+            with planned.telling_what_is_spent():
+                output.save(release)
+        except OSError:
+            planned.finish()  # what is kept elsewhere may be seen
+            raise
         planned.finish()
         return release
 
     def finished(self, output: Output) -> Release | None:
         """The release of a run that is finished and is to be skipped; see `Output.finished`."""
         with naming_lines(self._document, elsewhere=("folder", "if_exists")):
-            ledger = None if self.ledger_path is None else Ledger(self.ledger_path)
-            return output.finished(self.run, ledger, self.dataset)
+            return output.finished(self.run, self._opened_ledger, self.dataset)
+
+    @property
+    def _opened_ledger(self) -> Ledger | None:
+        return None if self.ledger_path is None else Ledger(self.ledger_path)
 
     def reconcile(self, release: Release, folder: str | os.PathLike[str], *, csv: bool = False) -> Release:
         """Make the tables of a release of group sizes again, by this spec's mechanism, and save them.
