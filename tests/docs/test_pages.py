@@ -11,15 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(console|sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SPEC = """\
 statistic: counts
 records: people.parquet
 hierarchy: {path: areas.parquet, levels: [state, county]}
 budget: {epsilon: 0.5}
 neighboring: add_remove
+mechanism: {name: TopDown}
 """
-PAGES = ["runs.md"]
+PAGES = ["contributions.md", "ledger.md", "operations.md", "runs.md", "security.md"]
 """Pages whose blocks are run; every block of such a page is."""
 
 
@@ -48,9 +49,10 @@ def test_the_blocks_of_a_page_run(workbench, page):
     scripts = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
     for kind, text in found:
-        programs = (
-            [[sys.executable, "-c", text]] if kind == "python" else [["bash", "-c", one] for one in commands(text)]
-        )
+        if kind == "python":
+            programs = [[sys.executable, "-c", text]]
+        else:
+            programs = [["bash", "-euc", one] for one in ([text] if kind == "sh" else commands(text))]
         for program in programs:
             done = subprocess.run(program, cwd=workbench, env=environment, capture_output=True, text=True, check=False)
             assert done.returncode == 0, (program, done.stdout, done.stderr)
