@@ -17,6 +17,10 @@ AREAS = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]})
 TREE = tt.Hierarchy.from_table(AREAS, ["state", "county"])
 
 
+def unexpected():
+    pytest.fail("the release was kept in another folder")
+
+
 def made(**options):
     return tt.release_counts(AREAS, TREE, tt.Budget(epsilon=1), neighboring="add_remove", **options)
 
@@ -36,7 +40,7 @@ def test_a_finished_run_is_found_and_noted_in_the_ledger(tmp_path, book):
     first = made(run="Monday", **book)
     output = Output(tmp_path / "out", "skip")
     assert output.finished("Monday", **book) is None
-    output.save(first)
+    output.save(first, unexpected)
     assert output.finished("Monday", **book).statement == first.statement
     assert [entry.state for entry in book["ledger"].entries()] == ["finished"]
 
@@ -125,9 +129,9 @@ def test_a_release_that_is_to_be_replaced_is_noted_as_finished(tmp_path, book, m
 def test_a_release_takes_the_place_of_an_earlier_one_and_of_nothing_else(tmp_path):
     output = Output(tmp_path / "out", "replace", csv=True)
     output.check()
-    output.save(made(run="Monday"))
+    output.save(made(run="Monday"), unexpected)
     output.check()
-    output.save(made(run="Tuesday"))
+    output.save(made(run="Tuesday"), unexpected)
     assert Release.load(tmp_path / "out").statement["release"]["run"] == "Tuesday"
     assert (tmp_path / "out" / "tables" / "state.csv").exists()
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
@@ -143,7 +147,7 @@ def test_a_replacement_that_fails_leaves_the_earlier_release(tmp_path, monkeypat
     full = OSError(errno.ENOSPC, "No space left on device")
     monkeypatch.setattr("tallytree.release.release.write_parquet", lambda *_: (_ for _ in ()).throw(full))
     with pytest.raises(OSError, match=r"No space"):
-        Output(tmp_path / "out", "replace", tmp_path / "kept").save(made())
+        Output(tmp_path / "out", "replace", tmp_path / "kept").save(made(), unexpected)
     monkeypatch.undo()
     assert Release.load(tmp_path / "out").statement == earlier.statement
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
@@ -166,9 +170,10 @@ def test_what_cannot_be_saved_is_kept_in_another_folder_which_the_error_names(tm
     release = made()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     fill_up(monkeypatch, tmp_path / "full")
-    output = Output(tmp_path / "full" / "out", fallback=tmp_path / "kept" if chosen else None)
+    output, told = Output(tmp_path / "full" / "out", fallback=tmp_path / "kept" if chosen else None), []
     with pytest.raises(OSError, match=r"No space left on device") as caught:
-        output.save(release)
+        output.save(release, lambda: told.append("kept"))
+    assert told == ["kept"]
     (note,) = caught.value.__notes__
     place = note.removeprefix("fallback: the release was saved in '").split("' instead; move it to ")[0]
     assert (place == str(tmp_path / "kept")) is chosen
@@ -181,7 +186,7 @@ def test_where_no_folder_can_be_written_the_error_says_so(tmp_path, monkeypatch)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     fill_up(monkeypatch, tmp_path)
     with pytest.raises(OSError, match=r"No space left on device") as caught:
-        Output(tmp_path / "out").save(release)
+        Output(tmp_path / "out").save(release, unexpected)
     (note,) = caught.value.__notes__
     assert note == (
         "fallback: the release could not be saved in another folder either; give one with fallback (--fallback-out)"

@@ -26,7 +26,7 @@ from tallytree.spec import (
         (b"a: 1\nb: \x00\n", ", line 2: character U+0000 is not allowed in YAML"),
         (b"[" * 5000, ": lists and mappings are nested too deeply"),
         (b"a: &a [*a, *a]\n", ", line 1, a: too many entries for a spec; does an alias repeat itself?"),
-        (b"x" * 200_001, ": is not a spec, since it has more than 200,000 bytes; give the path of one"),
+        (b"x" * 200_001, ": is not a spec; give the path of a YAML file of at most 200,000 bytes"),
     ],
     ids=["empty", "comment", "list", "text", "latin-1", "null byte", "deep", "recursive alias", "large"],
 )

@@ -20,7 +20,8 @@ where the numbers are so noisy that a ratio of them would mean nothing; then it 
 z is the 1 − α/2 quantile of a sum of the noise of the bins over its standard deviation: that of the normal
 distribution, or of the Laplace distribution where the noise is that and its quantile is larger. A weighted sum of
 Laplace variables lies between the two. The noise is integer, so its quantile may be up to one person further out than
-that of continuous noise: one person of the largest weight is added to the reach of every sum.
+that of continuous noise: one person of the largest weight is added to the reach of every sum, unless the noise of all
+bins is 0 with a probability of at least 1 − α/2.
 
 **The estimates** are those at the middle of every bin, cut to the intervals.
 """
@@ -79,14 +80,19 @@ def left_out(
     first, last = np.array(bins, dtype=np.float64).T
     numbers = people.astype(np.float64)
     reach = _quantile(noise, alpha) * noise.std_dev
+    people_more = 0 if len(bins) * _probability_of_any(noise) <= alpha / 2 else 1
     over_first, over_last = np.maximum(first - bound, 0), np.maximum(last - bound, 0)
-    lower = max(0.0, float(numbers @ over_first) - reach * float(np.linalg.norm(over_first)) - over_first.max())
-    upper = max(0.0, float(numbers @ over_last) + reach * float(np.linalg.norm(over_last)) + over_last.max())
+    lower = max(
+        0.0, float(numbers @ over_first) - reach * float(np.linalg.norm(over_first)) - people_more * over_first.max()
+    )
+    upper = max(
+        0.0, float(numbers @ over_last) + reach * float(np.linalg.norm(over_last)) + people_more * over_last.max()
+    )
     over = float(numbers @ (over_first + over_last)) / 2
     all_records = float(numbers @ (first + last)) / 2
     share = over / all_records if all_records > 0 else 0.0
-    least = _least_share(numbers, over_first, np.minimum(last, bound), reach)
-    most = 1 - _least_share(numbers, np.minimum(first, bound), over_last, reach)
+    least = _least_share(numbers, over_first, np.minimum(last, bound), reach, people_more)
+    most = 1 - _least_share(numbers, np.minimum(first, bound), over_last, reach, people_more)
     return LeftOut(
         Estimated(min(max(over, lower), upper), math.floor(lower), math.ceil(upper)),
         Estimated(min(max(share, least), most), least, most),
@@ -109,7 +115,7 @@ def told_apart(bins: Sequence[tuple[int, int]], people: IntArray, noise: Noise) 
     return numbers
 
 
-def _least_share(people: FloatArray, part: FloatArray, rest: FloatArray, reach: float) -> float:
+def _least_share(people: FloatArray, part: FloatArray, rest: FloatArray, reach: float, people_more: int) -> float:
     """The least share that Σ people · part may have of Σ people · (part + rest), a multiple of 1/STEPS.
 
     Args:
@@ -117,6 +123,7 @@ def _least_share(people: FloatArray, part: FloatArray, rest: FloatArray, reach: 
         part: float64 (n,), at most what a person of the bin adds to the part.
         rest: float64 (n,), at least what one adds to the rest.
         reach: how many units of noise a sum of weights of norm 1 may be above its mean.
+        people_more: how many people of the largest weight it may be above that.
     """
     share = np.arange(STEPS + 1) / STEPS
     # Of the weights (1 − share) · part − share · rest of the bins, for all shares at once: their sum and squared norm.
@@ -125,9 +132,19 @@ def _least_share(people: FloatArray, part: FloatArray, rest: FloatArray, reach: 
     largest = np.zeros(STEPS + 1)
     for each, other in zip(part, rest, strict=True):
         np.maximum(largest, np.abs((1 - share) * each - share * other), out=largest)
-    rejected = sums > reach * np.sqrt(np.maximum(squared, 0)) + largest
+    rejected = sums > reach * np.sqrt(np.maximum(squared, 0)) + people_more * largest
     first = int(np.argmin(rejected)) if not rejected.all() else STEPS
     return max(first - 1, 0) / STEPS
+
+
+def _probability_of_any(noise: Noise) -> float:
+    """The probability that the noise of a cell is not 0."""
+    scale = float(noise.scale)
+    if noise.distribution == "discrete_laplace":
+        ratio = math.exp(-1 / scale)
+        return 2 * ratio / (1 + ratio)
+    rest = 2 * sum(math.exp(-(k**2) / (2 * scale**2)) for k in range(1, 2 + math.ceil(10 * scale)))
+    return rest / (1 + rest)
 
 
 def _quantile(noise: Noise, alpha: float) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -105,8 +105,12 @@ class Output:
             )
         return release
 
-    def save(self, release: Release) -> Path:
+    def save(self, release: Release, on_kept: Callable[[], None]) -> Path:
         """Save the release in the folder, all or nothing.
+
+        Args:
+            release: what to save.
+            on_kept: called where the release is kept in another folder instead, so that it may be seen.
 
         Raises:
             OSError: the folder cannot be written. A note on the error says where the release was kept instead, or that
@@ -117,7 +121,7 @@ class Output:
                 return self._replace(release)
             return release.save(self.folder, csv=self.csv)
         except OSError as error:
-            error.add_note(self._kept_elsewhere(release))
+            error.add_note(self._kept_elsewhere(release, on_kept))
             raise
 
     def _replace(self, release: Release) -> Path:
@@ -125,7 +129,7 @@ class Output:
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".partial", dir=target.parent) as aside:
             return replace_folder(release.save(Path(aside) / target.name, csv=self.csv), target)
 
-    def _kept_elsewhere(self, release: Release) -> str:
+    def _kept_elsewhere(self, release: Release, on_kept: Callable[[], None]) -> str:
         """Save the release in the other folder; what an error has to say about it."""
         made: Path | None = None
         try:
@@ -134,6 +138,7 @@ class Output:
                 made = Path(tempfile.mkdtemp(prefix="tallytree-release-"))
                 place = made / Path(self.folder).name
             kept = release.save(place, csv=self.csv)
+            on_kept()
             return f"{KEPT}was saved in {str(kept)!r} instead; move it to {os.fspath(self.folder)!r}"
         except OSError:
             if made is not None:

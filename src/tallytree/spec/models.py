@@ -241,12 +241,8 @@ class Spec(Section):
         written = self._document.written  # a value of the environment is not published
         named = {key: _public_name(written.get((key,), getattr(self, key))) for key in self.tables}
         release = dataclasses.replace(release, spec={**release.spec, **named})
-        try:
-            with planned.telling_what_is_spent():
-                output.save(release)
-        except OSError:
-            planned.finish()  # what is kept elsewhere may be seen
-            raise
+        with planned.telling_what_is_spent():
+            output.save(release, on_kept=planned.finish)
         planned.finish()
         return release
 
