@@ -170,6 +170,11 @@ class Terms(NoiseTerms):
         return False
 
     @property
+    def key_from_secret(self) -> bool:
+        """Whether the noise key is derived from a secret of the publisher's."""
+        return False
+
+    @property
     def total_is_public(self) -> bool:
         """Whether no neighboring change can alter the number of records counted.
 

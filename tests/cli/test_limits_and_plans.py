@@ -70,7 +70,7 @@ def test_a_plan_in_rho_and_as_json(ledger, output):
         "people: rho 0.5 is left of the limit rho 0.5.\nThe one run may spend rho 0.5 (exactly rho 1/2)"
     )
     assert "\n  epsilon 1: fits (whatever its budget split)\n" in said
-    assert "delta 1e-06: fits (with accounting zcdp; pld needs less noise, which counts more rho, " in said
+    assert "delta 1e-06: fits (with accounting zcdp alone; pld has less noise, which counts more rho" in said
     plan = json.loads(output("ledger", "plan", "ledger.db", "--dataset", "people", "--runs", "7", "--json"))
     assert (plan["runs"], plan["remaining"], plan["per_run"]) == (7, {"rho": "1/2"}, {"rho": "1/14"})
     assert [sorted(each["amounts"]) for each in plan["asking"]] == [["rho"], ["epsilon"], ["delta", "epsilon"]]

@@ -160,9 +160,7 @@ def test_an_existing_place_is_refused_before_anything_is_drawn(folder, refusal, 
     (folder / "there").mkdir()
     (folder / "dangling").symlink_to(folder / "nowhere")
     message = refusal("release", "counts.yaml", "--out", place, code=ExitCode.EXISTS)
-    assert message == (
-        f"folder: '{folder / place}' exists; a release never overwrites, so choose another or move it away"
-    )
+    assert message == (f"folder: '{folder / place}' exists; choose another folder, or move it away")
 
 
 @pytest.mark.parametrize(

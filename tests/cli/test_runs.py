@@ -1,6 +1,7 @@
 """Named runs at the command line: repeated, skipped, replaced, kept where the folder cannot be written."""
 
 import json
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -44,10 +45,13 @@ def test_a_secret_is_made_once(folder, output, refusal):
     )
 
 
-def test_a_run_is_repeated_with_identical_files_and_charged_once(folder, output, monkeypatch):
+def test_a_run_is_repeated_with_identical_files_and_charged_once(folder, output, run, monkeypatch):
     output("release", "counts.yaml", "--out", "first", *MONDAY)
     monkeypatch.setenv("TALLYTREE_SECRET_FILE", "secret")
-    output("release", "counts.yaml", "--out", "again", "--run", "Monday")
+    repeated = run("release", "counts.yaml", "--out", "again", "--run", "Monday")
+    assert (repeated.exit_code, repeated.stderr) == (
+        0, "This run is entry 1 of the ledger. It was made again; nothing more was spent.\n",
+    )  # fmt: skip
     first, again = (
         {str(each.relative_to(place)): each.read_bytes() for each in place.rglob("*") if each.is_file()}
         for place in (folder / "first", folder / "again")
@@ -100,12 +104,49 @@ def test_a_release_whose_folder_cannot_be_written_is_kept_and_the_error_says_whe
     monkeypatch.setattr(Release, "save", save)
     result = run("release", "counts.yaml", "--out", "out", *MONDAY, "--fallback-out", "kept")
     assert result.exit_code != 0
-    assert result.stderr == (
-        "error: out: No space left on device; fallback: the release was saved in "
-        f"'{folder / 'kept'}' instead; move it to 'out'; ledger: the budget of this release is spent (ledger entry 1); "
-        "repeat the run 'Monday' with the same secret, free of charge\n"
+    found = re.fullmatch(
+        r"error: out: No space left on device; fallback: the release was saved in '(.*/kept/tallytree-out-\w+/out)' "
+        r"instead; move it to 'out'; ledger: the budget of this release is spent \(ledger entry 1\); repeat the run "
+        r"'Monday' with the same secret, free of charge\n",
+        result.stderr,
     )
-    assert Release.load("kept").statement["release"]["run"] == "Monday"
+    assert Release.load(found[1]).statement["release"]["run"] == "Monday"
+    monkeypatch.undo()
+    again = run("release", folder / "counts.yaml", "--out", folder / "out", "--run", "Monday", "--secret",
+                folder / "secret", "--fallback-out", folder / "kept")  # fmt: skip
+    assert (again.exit_code, again.stderr) == (
+        0, "This run is entry 1 of the ledger. It was made again; nothing more was spent.\n",
+    )  # fmt: skip
+
+
+def test_a_finished_run_of_another_plan_stays_with_a_warning(folder, output, run):
+    output("release", "counts.yaml", "--out", "out", *MONDAY)
+    options = ("--if-exists", "skip", "--set", "budget.epsilon=0.3")
+    with pytest.warns(UserWarning, match="^run: the release of 'Monday' in the folder has another plan"):
+        run("release", "counts.yaml", "--out", "out", *MONDAY, *options)
+
+
+def test_a_damaged_folder_is_named_with_the_remedy(folder, output, refusal):
+    output("release", "counts.yaml", "--out", "out", *MONDAY)
+    (folder / "out" / "tables" / "state.parquet").write_bytes(b"")
+    for if_exists in ("skip", "replace"):
+        message = refusal("release", "counts.yaml", "--out", "out", *MONDAY, "--if-exists", if_exists)
+        assert message.endswith("is missing or was changed; take a fresh copy of the release; or move the folder away "
+                                "and repeat the run")  # fmt: skip
+
+
+def test_the_secret_of_the_environment_is_for_named_runs(folder, output, monkeypatch):
+    monkeypatch.setenv("TALLYTREE_SECRET_FILE", "secret")
+    output("check", "counts.yaml")
+    output("release", "counts.yaml", "--out", "out")
+    assert "fresh for this release" in (folder / "out" / "release.json").read_text()
+    output("release", "counts.yaml", "--out", "named", "--run", "Monday")
+    assert "derived from the publisher's secret" in (folder / "named" / "release.json").read_text()
+
+
+def test_check_names_the_entry_of_a_run(folder, output):
+    output("release", "counts.yaml", "--out", "out", *MONDAY)
+    assert "The ledger has the run 'Monday' as entry 1, finished." in output("check", "counts.yaml", *MONDAY)
 
 
 def test_a_run_may_stand_in_the_spec(folder, output):

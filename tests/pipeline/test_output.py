@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import shutil
 
 import pyarrow as pa
 import pytest
@@ -150,7 +149,7 @@ def test_a_replacement_that_fails_leaves_the_earlier_release(tmp_path, monkeypat
         Output(tmp_path / "out", "replace", tmp_path / "kept").save(made(), unexpected)
     monkeypatch.undo()
     assert Release.load(tmp_path / "out").statement == earlier.statement
-    assert [each.name for each in tmp_path.iterdir()] == ["out"]
+    assert sorted(each.name for each in tmp_path.rglob("*") if "out" not in each.parts) == ["kept"]
 
 
 def fill_up(monkeypatch, place):
@@ -167,18 +166,20 @@ def fill_up(monkeypatch, place):
 
 @pytest.mark.parametrize("chosen", [True, False])
 def test_what_cannot_be_saved_is_kept_in_another_folder_which_the_error_names(tmp_path, monkeypatch, chosen):
-    release = made()
+    release, told = made(), []
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     fill_up(monkeypatch, tmp_path / "full")
-    output, told = Output(tmp_path / "full" / "out", fallback=tmp_path / "kept" if chosen else None), []
-    with pytest.raises(OSError, match=r"No space left on device") as caught:
-        output.save(release, lambda: told.append("kept"))
-    assert told == ["kept"]
-    (note,) = caught.value.__notes__
-    place = note.removeprefix("fallback: the release was saved in '").split("' instead; move it to ")[0]
-    assert (place == str(tmp_path / "kept")) is chosen
-    assert Release.load(place).statement == release.statement
-    shutil.rmtree(place)
+    output = Output(tmp_path / "full" / "out", fallback=tmp_path / "kept" if chosen else None)
+    for times in (1, 2):  # the next night too
+        output.check()
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            output.save(release, lambda: told.append("kept"))
+        assert told == ["kept"] * times
+        (note,) = caught.value.__notes__
+        place = note.removeprefix("fallback: the release was saved in '").split("' instead; move it to ")[0]
+        assert place.startswith(str(tmp_path / "kept" if chosen else tmp_path))
+        assert place.endswith("/out")
+        assert Release.load(place).statement == release.statement
 
 
 def test_where_no_folder_can_be_written_the_error_says_so(tmp_path, monkeypatch):

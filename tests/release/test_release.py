@@ -103,11 +103,11 @@ def test_tables_longer_than_a_slice_are_written_and_read_whole(release, tmp_path
 
 def test_an_existing_folder_is_never_overwritten(release, tmp_path):
     (tmp_path / "out").mkdir()
-    with pytest.raises(FileExistsError, match="a release never overwrites"):
+    with pytest.raises(FileExistsError, match="choose another folder, or move it away"):
         release.save(tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(FileExistsError, match="a release never overwrites"):
+    with pytest.raises(FileExistsError, match="choose another folder, or move it away"):
         release.save(tmp_path / "link")
 
 

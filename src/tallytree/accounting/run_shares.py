@@ -102,7 +102,7 @@ def _of_both(exact: dict[str, Fraction], delta: Fraction) -> tuple[Asking, ...]:
     if share <= 0:
         return pure, Asking({"epsilon": epsilon, "delta": delta}, fits=False, note="no delta is left")
     both = {"epsilon": epsilon, "delta": _down(share)}
-    note = "a limit in epsilon and delta counts no rho; this is what the line above is by the conversion"
+    note = "a limit in epsilon and delta does not count rho; by conversion this is about as private"
     rho = _down(_rho_of(both["epsilon"], both["delta"]))
     return pure, Asking(both, fits=True), Asking({"rho": rho}, fits=False, note=note)
 
@@ -111,7 +111,7 @@ def _of_rho(exact: dict[str, Fraction], delta: Fraction) -> tuple[Asking, ...]:
     rho = exact["rho"]
     pure = _largest(_root(2 * rho), lambda epsilon: epsilon**2 / 2 <= rho)
     both = _largest(epsilon_from_rho(rho, delta, "zcdp"), lambda epsilon: _rho_of(epsilon, delta) <= rho)
-    note = "with accounting zcdp; pld needs less noise, which counts more rho, so try it with `tallytree check`"
+    note = "with accounting zcdp alone; pld has less noise, which counts more rho than the share of a run"
     return (
         Asking({"rho": _down(rho)}, fits=True),
         Asking({"epsilon": pure}, fits=True, note="whatever its budget split"),

@@ -38,13 +38,14 @@ class _Lines(logging.Handler):
 
     Attributes:
         as_json: whether as JSON.
+        was_json: whether the last command wrote JSON; it stays when the command is over.
         verbose: whether stages are shown.
         about: the data set and the run that the command is about, once it knows them.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.as_json, self.verbose = False, False
+        self.as_json, self.verbose, self.was_json = False, False, False
         self.about: dict[str, str | None] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -73,6 +74,7 @@ _lines = _Lines()
 def written_as(log_format: str, *, verbose: bool) -> Iterator[None]:
     """Write the lines of the block, a command, in this format."""
     _lines.as_json, _lines.verbose, _lines.about = log_format == "json", verbose, {}
+    _lines.was_json = _lines.as_json
     level = _ROOT.level
     _ROOT.addHandler(_lines)
     _ROOT.setLevel(logging.INFO)
@@ -112,6 +114,14 @@ def loud_warning(message: str) -> None:
 def note(message: str, *, event: str, bullet: str = "", **more: Any) -> None:
     """A line that is neither a warning nor an error; in text it begins with the bullet."""
     _say(logging.INFO, message if _lines.as_json else f"{bullet}{message}", event, **more)
+
+
+def last_line(message: str, event: str, *, exit_code: int) -> str:
+    """A line in the format of the command that was interrupted, to be written after its end."""
+    if not _lines.was_json:
+        return f"{message}\n"
+    made = {"level": logging.WARNING, "name": logger.name, "msg": message, "event": event, "exit_code": exit_code}
+    return _as_json(logging.makeLogRecord({**made, "levelno": logging.WARNING, "levelname": "WARNING"}), {}) + "\n"
 
 
 def in_one_line(message: str) -> str:

@@ -24,8 +24,8 @@ FallbackOption = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="A folder to keep the release in if --out cannot be written in the end; by default among the temporary "
-        "files.",
+        help="The folder in which the release is kept if --out cannot be written in the end; by default that of "
+        "temporary files.",
     ),
 ]
 RunOption = Annotated[

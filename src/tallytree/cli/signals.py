@@ -13,9 +13,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from types import FrameType
 from typing import NoReturn
+
+from tallytree.cli.logs import last_line
 
 GRACE = 1.2
 """Seconds for the way out; the promise is two, and a busy machine needs the rest."""
@@ -26,9 +29,10 @@ ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasatt
 
 
 class _Received:
-    """The first signal that told this process to end."""
+    """The first signal that told this process to end, and whether a line on standard error has said so."""
 
     number: int | None = None
+    said: bool = False
 
 
 def ends_on_signals(program: Callable[[], None]) -> Callable[[], None]:
@@ -53,7 +57,19 @@ def ends_on_signals(program: Callable[[], None]) -> Callable[[], None]:
 def _exit_as_told() -> None:
     """Exit with the signal's code, whatever became of the exception on its way (DuckDB turns it into another)."""
     if _Received.number is not None:
+        _say(_Received.number)
         raise SystemExit(128 + _Received.number)
+
+
+def _say(number: int) -> None:
+    """One line on standard error, written at once: the logs of the command may be closed already."""
+    if _Received.said:
+        return
+    _Received.said = True
+    event = "terminated" if number == signal.SIGTERM else "hangup"
+    message = f"{event}: the process was told to end; if it uses a ledger, that says whether the budget is spent"
+    with suppress(OSError):
+        os.write(2, last_line(message, event, exit_code=128 + number).encode())
 
 
 def _install() -> None:
@@ -89,4 +105,5 @@ def _watch(reading: int) -> NoReturn:
             # It came just before the main thread began to wait for something, so it did not wake it up.
             signal.pthread_kill(threading.main_thread().ident or 0, number)
     remove_folders_in_use()
+    _say(_Received.number or number)
     os._exit(128 + (_Received.number or number))

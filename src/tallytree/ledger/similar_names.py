@@ -66,10 +66,13 @@ def _apart(one: str, other: str) -> int:
 
 
 def _edits(one: str, other: str) -> int:
-    """The fewest letters to put in, leave out or replace, which turn one into the other (Levenshtein's distance)."""
-    row = list(range(len(other) + 1))
+    """The fewest letters to put in, leave out, replace or exchange with the next, which turn one into the other."""
+    rows = [list(range(len(other) + 1))]
     for i, letter in enumerate(one, 1):
-        before, row[0] = row[0], i
+        rows.append([i])
         for j, another in enumerate(other, 1):
-            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (letter != another))
-    return row[-1]
+            fewest = min(rows[i - 1][j] + 1, rows[i][j - 1] + 1, rows[i - 1][j - 1] + (letter != another))
+            if i > 1 and j > 1 and (letter, one[i - 2]) == (other[j - 2], another):
+                fewest = min(fewest, rows[i - 2][j - 2] + 1)
+            rows[i].append(fewest)
+    return rows[-1][-1]

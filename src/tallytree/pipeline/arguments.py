@@ -116,6 +116,11 @@ class SharedArguments(Terms):
             object.__setattr__(self, "run", checked_run(self.run))
         flag(self.progress, "progress")
 
+    @property
+    def key_from_secret(self) -> bool:
+        """See `Terms.key_from_secret`."""
+        return self.secret is not None
+
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class PersonOptions(SharedArguments):

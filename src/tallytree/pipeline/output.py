@@ -31,15 +31,17 @@ class Output:
     Attributes:
         folder: where to.
         if_exists: what happens where it exists.
-        fallback: where the release is kept if `folder` cannot be written; by default a new folder among the temporary
-            files of the system.
+        fallback: the folder in which the release is kept, under its own name, if `folder` cannot be written; by
+            default among the temporary files of the system.
         csv: whether every published table is written as CSV too.
+        on_repeated: called with the number of the ledger's entry, where the run was made again.
     """
 
     folder: str | os.PathLike[str]
     if_exists: IfExists | str = "error"
     fallback: str | os.PathLike[str] | None = None
     csv: bool = False
+    on_repeated: Callable[[int], None] | None = None
 
     def check(self, ledger: Ledger | None = None) -> None:
         """Find out, before anything is spent, whether the folder can be made.
@@ -56,14 +58,14 @@ class Output:
         """
         choice(self.if_exists, "if_exists", get_args(IfExists))
         if self.if_exists == "replace" and os.path.lexists(self.folder):
-            earlier = Release.load(self.folder)
+            earlier = self._loaded()
             if ledger is not None:
                 note_as_finished(ledger, earlier)
             require_writable(Path(os.path.abspath(self.folder)))  # noqa: PTH100  (a link is resolved when it is replaced)
         else:
             require_writable(refuse_existing(self.folder))
         if self.fallback is not None:
-            require_writable(refuse_existing(self.fallback))
+            require_writable(Path(os.path.abspath(self.fallback)) / "release")  # noqa: PTH100
 
     def finished(self, run: str | None, ledger: Ledger | None, dataset: str | None) -> Release | None:
         """The release of the run in the folder, if `if_exists` is `"skip"` and the folder exists; else None.
@@ -91,7 +93,7 @@ class Output:
             )
         if not os.path.lexists(self.folder):
             return None
-        release = Release.load(self.folder)
+        release = self._loaded()
         run, dataset, name = checked_run(run), checked_name(dataset), repr(os.fspath(self.folder))
         about = release.statement.get("ledger") or {}
         if (_made(release).get("run"), about.get("dataset"), release.statement["private"]) != (run, dataset, True):
@@ -124,6 +126,17 @@ class Output:
             error.add_note(self._kept_elsewhere(release, on_kept))
             raise
 
+    def _loaded(self) -> Release:
+        """The release in the folder.
+
+        Raises:
+            ValueError: it is damaged, or is none.
+        """
+        try:
+            return Release.load(self.folder)
+        except ValueError as error:
+            raise ValueError(f"{error}; or move the folder away and repeat the run") from None
+
     def _replace(self, release: Release) -> Path:
         target = Path(self.folder).resolve()
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".partial", dir=target.parent) as aside:
@@ -133,11 +146,11 @@ class Output:
         """Save the release in the other folder; what an error has to say about it."""
         made: Path | None = None
         try:
-            place = self.fallback
-            if place is None:
-                made = Path(tempfile.mkdtemp(prefix="tallytree-release-"))
-                place = made / Path(self.folder).name
-            kept = release.save(place, csv=self.csv)
+            parent = Path(self.fallback or tempfile.gettempdir())
+            parent.mkdir(parents=True, exist_ok=True)
+            name = Path(self.folder).name
+            made = Path(tempfile.mkdtemp(prefix=f"tallytree-{name}-", dir=parent))
+            kept = release.save(made / name, csv=self.csv)
             on_kept()
             return f"{KEPT}was saved in {str(kept)!r} instead; move it to {os.fspath(self.folder)!r}"
         except OSError:

@@ -61,6 +61,8 @@ def fitted_errors(release: Release, *, alpha: float = 0.1) -> Release:
         TypeError: an `alpha` that is no number.
     """
     level_alpha = checked_alpha(alpha)
+    if release.statement.get("statistic") == "contributions":
+        raise ValueError("release: it counts people by their number of records; its table has their std_dev")
     if not has_fitted_errors(release):
         raise ValueError(
             "release: its tables have no std_dev of a fit (LeastSquares without a sparsity gives one); estimate the "

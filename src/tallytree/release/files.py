@@ -31,9 +31,7 @@ def refuse_existing(folder: str | os.PathLike[str]) -> Path:
         raise ValueError("folder: '' is no name; give the path of a folder to be made")
     path = Path(os.path.abspath(folder))  # noqa: PTH100  (resolve() would follow a dangling link)
     if os.path.lexists(path):
-        raise FileExistsError(
-            f"folder: {str(path)!r} exists; a release never overwrites, so choose another or move it away"
-        )
+        raise FileExistsError(f"folder: {str(path)!r} exists; choose another folder, or move it away")
     return path
 
 

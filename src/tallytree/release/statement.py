@@ -25,6 +25,10 @@ _LIMITS = (
 _ASSUMED = "That nobody has more records than max_contributions is assumed, not enforced."
 _SOURCES = {
     "keyed": "Noise is derived from a secret key, fresh for this release, by a cipher; the guarantee is computational.",
+    "secret": (
+        "Noise is derived by a cipher from a key that is derived from the publisher's secret, for this run alone; who "
+        "has the secret can compute it. The guarantee is computational."
+    ),
     "opendp": "Noise is drawn by OpenDP from the operating system's entropy.",
 }
 
@@ -81,7 +85,15 @@ def privacy_statement(
         **beside,
         "notes": [
             *notes,
-            *((_SOURCES[terms.noise], *_LIMITS, _of_people(statistic, terms, plan)) if private else (_NOT_PRIVATE,)),
+            *(
+                (
+                    _SOURCES["secret" if terms.key_from_secret else terms.noise],
+                    *_LIMITS,
+                    _of_people(statistic, terms, plan),
+                )
+                if private
+                else (_NOT_PRIVATE,)
+            ),
         ],
         "software": _software(terms, plan, tabulated_by),
     }

@@ -32,6 +32,7 @@ from tallytree.pipeline import (
 )
 from tallytree.pipeline.arguments import PersonOptions, RecordOptions, SharedArguments
 from tallytree.pipeline.output import Output
+from tallytree.pipeline.planning import warn_caller
 from tallytree.pipeline.signature import option_docs
 from tallytree.postprocess.reconcile_sizes import reconcile_group_sizes
 from tallytree.product import Product
@@ -238,6 +239,9 @@ class Spec(Section):
         """Run what is planned, save it and note in the ledger that it is."""
         with naming_lines(self._document):
             release = planned.run()
+        recorded = None if planned.account is None else planned.account.recorded
+        if recorded is not None and recorded.again and output.on_repeated is not None:
+            output.on_repeated(recorded.number)
         written = self._document.written  # a value of the environment is not published
         named = {key: _public_name(written.get((key,), getattr(self, key))) for key in self.tables}
         release = dataclasses.replace(release, spec={**release.spec, **named})
@@ -249,7 +253,17 @@ class Spec(Section):
     def finished(self, output: Output) -> Release | None:
         """The release of a run that is finished and is to be skipped; see `Output.finished`."""
         with naming_lines(self._document, elsewhere=("folder", "if_exists")):
-            return output.finished(self.run, self._opened_ledger, self.dataset)
+            found = output.finished(self.run, self._opened_ledger, self.dataset)
+        if (
+            found is not None
+            and found.statement["statistic"] == self.statistic
+            and found.statement["release"]["plan"] != self.plan().plan_digest
+        ):
+            warn_caller(
+                f"run: the release of {self.run!r} in the folder has another plan (the spec, a public table or the "
+                "version of the software); it stays, and this spec is not released"
+            )
+        return found
 
     @property
     def _opened_ledger(self) -> Ledger | None:

@@ -8,7 +8,8 @@ import typer
 
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.rendering.statements import show_terms, warn_of_seed
+from tallytree.cli.opened_spec import opened_spec
+from tallytree.cli.rendering.statements import say_repeated, show_terms
 from tallytree.cli.rendering.terminal import open_console, show_line
 from tallytree.cli.shared_options import (
     ApprovedByOption,
@@ -70,21 +71,11 @@ def contributions(
     with errors_in_one_line(debug=context.obj):
         from tallytree.cli.rendering.contributions import show_contributions
         from tallytree.pipeline.output import Output
-        from tallytree.spec import load_spec
 
-        loaded = load_spec(spec, changes=changes or ()).with_options(
-            ledger=ledger,
-            dataset=dataset,
-            run=run,
-            secret=secret,
-            on_changed=on_changed,
-            approved_by=approved_by,
-            reason=reason,
-            ticket=ticket,
-        )
-        logs.about(dataset=loaded.dataset, run=loaded.run)
-        warn_of_seed(loaded.seed)
-        output = Output(out, if_exists, fallback_out, csv)
+        options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
+        approval = {"approved_by": approved_by, "reason": reason, "ticket": ticket}
+        loaded = opened_spec(context, spec, changes, **options, **approval)
+        output = Output(out, if_exists, fallback_out, csv, on_repeated=say_repeated)
         if loaded.finished(output) is not None:
             show_line(open_console(), f"{out} holds the run {loaded.run!r}, finished. Nothing was done or spent.")
             return

@@ -146,7 +146,10 @@ def limit(
         if dataset is None:
             if strict is None or amounts:
                 raise ValueError("dataset: no data set is named; give its name after the ledger")
+            if not strict and reason is None:
+                raise ValueError("strict: the ledger is to refuse less; say why (--reason)")
             opened.set_strict(strict, approval=approval)
+            typer.echo(f"Ledger: {ledger}: {'strict' if strict else 'not strict any more'}.")
             return
         if not amounts:
             raise ValueError(

@@ -8,12 +8,13 @@ import typer
 
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
+from tallytree.cli.opened_spec import opened_spec
 from tallytree.cli.rendering.statements import (
     note_invariants,
     published_rows,
+    say_repeated,
     show_levels,
     show_terms,
-    warn_of_seed,
 )
 from tallytree.cli.rendering.terminal import open_console, show_line
 from tallytree.cli.shared_options import (
@@ -62,21 +63,11 @@ def release(
         require_address_space()  # compiled libraries cannot even be loaded in a very small one
         with run_progress(logs.show_bar(quiet=quiet)):
             from tallytree.pipeline.output import Output
-            from tallytree.spec import load_spec
 
-            loaded = load_spec(spec, changes=changes or ()).with_options(
-                ledger=ledger,
-                dataset=dataset,
-                run=run,
-                secret=secret,
-                on_changed=on_changed,
-                approved_by=approved_by,
-                reason=reason,
-                ticket=ticket,
-            )
-            logs.about(dataset=loaded.dataset, run=loaded.run)
-            warn_of_seed(loaded.seed)
-            output = Output(out, if_exists, fallback_out, csv)
+            options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
+            approval = {"approved_by": approved_by, "reason": reason, "ticket": ticket}
+            loaded = opened_spec(context, spec, changes, **options, **approval)
+            output = Output(out, if_exists, fallback_out, csv, on_repeated=say_repeated)
             if loaded.finished(output) is not None:
                 show_line(open_console(), f"{out} holds the run {loaded.run!r}, finished. Nothing was done or spent.")
                 return
@@ -109,20 +100,21 @@ def check(
     The spec and its public tables are checked. No private row is read.
     """
     with errors_in_one_line(debug=context.obj):
-        from tallytree.spec import load_spec
-
-        loaded = load_spec(spec, changes=changes or ()).with_options(
-            ledger=ledger, dataset=dataset, run=run, secret=secret, on_changed=on_changed
-        )
-        logs.about(dataset=loaded.dataset, run=loaded.run)
+        options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
+        loaded = opened_spec(context, spec, changes, **options)
         planned = loaded.check()
         statement = planned.statement()
-        warn_of_seed(loaded.seed)
         console = open_console()
         show_levels(console, statement)
         show_terms(console, statement)
         if planned.account is not None:
             from tallytree.cli.rendering.ledgers import account_line
 
-            show_line(console, account_line(planned.account.check(), planned.account.ledger.path))
+            found = planned.account.check()
+            show_line(console, account_line(found, planned.account.ledger.path))
+            earlier = [entry for entry in found.entries if entry.run is not None and entry.run == loaded.run]
+            if earlier:
+                entry = f"entry {earlier[-1].number}, {earlier[-1].state}"
+                again = "With the same secret and the same records it is made again free of charge."
+                show_line(console, f"The ledger has the run {loaded.run!r} as {entry}. {again}")
         show_line(console, f"{spec} is ready to be released. No private row was read, nothing was spent.")

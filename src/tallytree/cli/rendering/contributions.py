@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tallytree.release import Release
 
 NEIGHBORS = 3
-"""So many choices are shown before and after the recommended one; the statement has all."""
+"""So many choices are shown before and after the recommended one. The statement has all of them."""
 
 
 def show_contributions(console: Console, release: Release) -> None:
@@ -29,16 +29,19 @@ def show_contributions(console: Console, release: Release) -> None:
     if facts["recommended"] is None:
         show_line(console, "No bound is recommended: the error of this mechanism's noise follows no simple rule.")
         return
-    _show_choices(console, facts["recommended"])
+    _show_choices(console, facts["recommended"], facts["bound"])
 
 
-def _show_choices(console: Console, recommended: Mapping[str, Any]) -> None:
+def _show_choices(console: Console, recommended: Mapping[str, Any], bound: int) -> None:
+    """Show the first choice, the bound of the spec, the recommended one and those beside it."""
     choices = recommended["choices"]
     chosen = [choice["max_contributions"] for choice in choices].index(recommended["max_contributions"])
-    shown = choices[max(chosen - NEIGHBORS, 0) : chosen + NEIGHBORS + 1]
+    near = range(max(chosen - NEIGHBORS, 0), min(chosen + NEIGHBORS + 1, len(choices)))
+    shown = [choice for i, choice in enumerate(choices) if i in (0, *near) or choice["max_contributions"] == bound]
     columns = ("max_contributions", "noise", "left_out", "expected_error")
     rows = [[f"{choice[column]:,}" for column in columns] for choice in shown]
     console.print(fitted_table(console, [column.replace("_", " ") for column in columns], rows))
+    show_line(console, "Noise and records left out are summed over the cells of a level, and averaged over the levels.")
     show_line(
         console, f"Recommended: max_contributions: {recommended['max_contributions']}. {recommended['objective']}"
     )

@@ -129,3 +129,8 @@ def warn_of_seed(seed: int | None) -> None:
         logs.loud_warning(
             f"NOT PRIVATE. The noise is drawn from seed {seed}, so it can be removed; for experiments only."
         )
+
+
+def say_repeated(number: int) -> None:
+    """Say that a run was made again."""
+    logs.note(f"This run is entry {number} of the ledger. It was made again; nothing more was spent.", event="repeated")

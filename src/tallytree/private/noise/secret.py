@@ -34,16 +34,21 @@ def new_secret(path: str | os.PathLike[str]) -> Path:
     target = _path(path)
     key = secrets.token_bytes(KEY_BYTES)
     line = f"tallytree-secret-1:{key.hex()}:{_checksum(key)}\n"
+    target.parent.mkdir(parents=True, exist_ok=True)
     try:
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise FileExistsError(
             f"secret: {str(target)!r} exists; a secret is never overwritten, so choose another file"
         ) from None
-    with os.fdopen(handle, "w", encoding="ascii") as file:
-        file.write(line)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        target.unlink()  # part of a secret is none, and would be in the way of the next attempt
+        raise OSError(error.errno, error.strerror or "it could not be written", str(target)) from None
     return target
 
 
