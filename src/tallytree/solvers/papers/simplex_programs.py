@@ -128,7 +128,8 @@ def euclidean_rounded(noisy: npt.ArrayLike, total: int, *, time_limit: float = 6
     """Round `euclidean_relaxed` to integers x >= 0 with Σx = total: TDA_2.
 
     Every entry is rounded to the nearest integer. An excess is then taken unit by unit from the smallest positive
-    entries; a deficit is given unit by unit to the largest (stable). So small values are eliminated first.
+    entries; a deficit is given unit by unit to the largest (of equal ones, to that of the larger noisy entry). So
+    small values are eliminated first.
 
     Args:
         noisy: (n,) integers below 2^40 in magnitude.
@@ -152,7 +153,7 @@ def euclidean_rounded(noisy: npt.ArrayLike, total: int, *, time_limit: float = 6
     y, goal = _checked(noisy, total)
     x = np.rint(euclidean_relaxed(y, goal, time_limit=time_limit)).astype(np.int64)
     while (missing := goal - int(x.sum())) != 0:  # once, unless there are fewer entries than units
-        order = np.argsort(x, kind="stable")
+        order = np.lexsort((y, x))  # where entries are rounded to the same number, the noisy ones say which is larger
         if missing > 0:
             x[order[::-1][:missing]] += 1
         else:
