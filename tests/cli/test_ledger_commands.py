@@ -101,7 +101,7 @@ def test_a_listing_fits_80_columns_and_names_the_run(folder, output, monkeypatch
     """Where the table is too wide, each entry is a paragraph."""
     monkeypatch.setenv("COLUMNS", "80")
     given = posting(pure("1/2"), run="2026-11-22", plan="ab" * 32, approval=Approval(reason="a long reason " * 30))
-    Ledger("ledger.db").record(given, statistics=lambda attempt: "cd" * 32)
+    Ledger("ledger.db").record(given, statistics=lambda release_id: "cd" * 32)
     (entry,) = Ledger("ledger.db").entries()
     listed = output("ledger", "ledger.db")
     paragraph = " ".join(listed.splitlines()[1:4])

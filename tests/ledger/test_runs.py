@@ -16,8 +16,8 @@ PLAN, OTHER_PLAN = "a" * 64, "b" * 64
 
 
 def keyed(statistics):
-    """A stand-in for the keyed digest of the statistics, by attempt."""
-    return lambda attempt: hashlib.sha256(f"{statistics} {attempt}".encode()).hexdigest()
+    """A stand-in for the keyed digest of the statistics, by release id."""
+    return lambda release_id: hashlib.sha256(f"{statistics} {release_id}".encode()).hexdigest()
 
 
 STATISTICS, OTHER_STATISTICS = keyed("some"), keyed("others")
@@ -35,7 +35,7 @@ def test_the_same_release_is_charged_once_and_keeps_its_entry(ledger):
     ledger.finish(1)
     assert ledger.record(MONDAY, statistics=STATISTICS) == replace(first, again=True)
     (entry,) = ledger.entries()
-    assert (entry.run, entry.plan, entry.statistics) == ("monday", PLAN, STATISTICS(0))
+    assert (entry.run, entry.plan, entry.statistics) == ("monday", PLAN, STATISTICS(first.release_id))
     assert entry.release_id == first.release_id
     assert ledger.spent("people") == {"epsilon": 1}
 
@@ -45,7 +45,7 @@ def test_where_changes_are_charged_a_finished_run_is_charged_whether_or_not_it_c
     ledger.finish(1)
     for number in (2, 3):
         made = ledger.record(MONDAY, statistics=STATISTICS, on_changed="charge")
-        assert (made.number, made.again, made.attempt) == (number, False, number - 1)
+        assert (made.number, made.again) == (number, False)
         ledger.finish(number)
     assert ledger.spent("people") == {"epsilon": 3}
     assert len({entry.statistics for entry in ledger.entries()}) == 3
@@ -58,6 +58,18 @@ def test_only_the_last_entry_of_a_run_is_repeated(ledger):
     with pytest.raises(ValueError, match=r"^run: 'monday' is the run of entry 2 .* its statistics differ"):
         ledger.record(MONDAY, statistics=STATISTICS)
     assert not ledger.record(MONDAY, statistics=STATISTICS, on_changed="charge").again
+
+
+def test_only_the_last_entry_of_a_run_is_finished_and_shown(ledger):
+    ledger.record(MONDAY, statistics=STATISTICS)
+    ledger.record(MONDAY, statistics=OTHER_STATISTICS, on_changed="charge")
+    with pytest.raises(ValueError, match=r"^run: another process has recorded the run 'monday' meanwhile; its release"):
+        ledger.finish(1)
+    ledger.finish(2)
+    ledger.finish(2)  # the same release, shown twice
+    with pytest.raises(ValueError, match=r"^run: another process has finished the run 'monday' meanwhile; its release"):
+        ledger.finish(2, shown_once=True)
+    assert [entry.state for entry in ledger.entries()] == ["started", "finished"]
 
 
 def test_a_finished_run_needs_room_where_changes_are_charged(ledger):
@@ -157,7 +169,7 @@ def test_the_same_run_in_another_encoding_is_the_same_run(ledger):
         ({"run": "x" * 201}, None, ValueError, "run: 'xx"),
         ({"run": 7}, None, TypeError, "run: int must be the name of the run"),
         ({"plan": "A" * 64}, None, ValueError, "plan: a digest must be 64 hex digits"),
-        ({"run": "tuesday"}, lambda attempt: "1" * 63, ValueError, "statistics: a digest must be 64 hex digits"),
+        ({"run": "tuesday"}, lambda release_id: "1" * 63, ValueError, "statistics: a digest must be 64 hex digits"),
     ],
 )
 def test_names_and_digests_are_checked(ledger, path, changes, statistics, error, begins):
@@ -183,12 +195,23 @@ def test_an_account_records_a_run_and_finishes_it_once(ledger):
         account.check()
         account.record(STATISTICS)
     assert [account.recorded.again for account in (first, again)] == [False, True]
-    again.finish()
-    first.finish()
+    again.finish_repeatable()
+    first.finish_repeatable()
     (entry,) = ledger.entries()
     assert entry.state == "finished"
     charged = Account(ledger, MONDAY, "charge")
     assert charged.record(OTHER_STATISTICS).number == 2
+    with pytest.raises(ValueError, match=r"^run: another process has recorded the run 'monday' meanwhile"):
+        first.finish_repeatable()
+
+
+def test_a_release_that_cannot_be_repeated_is_finished_when_it_was_handed_over(ledger):
+    account = Account(ledger, MONDAY)
+    account.record(None)
+    account.finish_repeatable()
+    assert [entry.state for entry in ledger.entries()] == ["started"]
+    account.finish()
+    assert [entry.state for entry in ledger.entries()] == ["finished"]
 
 
 def test_an_entry_has_who_approved_it_and_why(ledger):

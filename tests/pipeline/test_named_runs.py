@@ -234,12 +234,56 @@ def test_where_changes_are_charged_two_outputs_of_a_run_do_not_tell_whether_the_
     assert first != second  # nor does the ledger tell
 
 
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
+
+
 def test_an_entry_that_is_not_finished_is_repeated_where_changes_are_charged(counts, book, monkeypatch):
-    monkeypatch.setattr(Ledger, "finish", lambda *_: (_ for _ in ()).throw(OSError("the process ends here")))
-    first = counts()
+    monkeypatch.setattr(Ledger, "finish", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        counts()
     monkeypatch.undo()
-    assert published(counts(on_changed="charge")) == published(first)
+    counts(on_changed="charge")
     assert [entry.state for entry in book.entries("people")] == ["finished"]
+
+
+@pytest.mark.parametrize("failure", [OSError("locked"), ValueError("ledger: it was changed")])
+def test_a_release_that_can_be_repeated_is_not_shown_before_the_ledger_has_it_as_finished(
+    counts, book, monkeypatch, failure
+):
+    monkeypatch.setattr(Ledger, "finish", lambda *_, **__: (_ for _ in ()).throw(failure))
+    with pytest.raises(type(failure)) as caught:
+        counts()
+    assert "repeat the run 'Monday' with the same secret, free of charge" in caught.value.__notes__[0]
+    counts(secret=None, run=None)  # one that cannot be repeated is shown all the same
+    monkeypatch.undo()
+    counts()
+    assert [entry.state for entry in book.entries("people")] == ["finished", "started"]
+
+
+@pytest.mark.parametrize("second", [PEOPLE, FEWER], ids=["as before", "changed"])
+def test_of_two_processes_at_once_one_shows_its_release_where_changes_are_charged(counts, book, monkeypatch, second):
+    """Two outputs would be equal where the records are, and different where they are not."""
+    real, shown = tt.counts.LeastSquares.reconcile, []
+
+    def reconcile(self, *arguments):
+        if not shown:  # the other process runs while this one computes
+            shown.append(None)
+            shown[0] = counts(second, on_changed="charge")
+        return real(self, *arguments)
+
+    monkeypatch.setattr(tt.counts.LeastSquares, "reconcile", reconcile)
+    with pytest.raises(ValueError, match=r"^run: another process has (recorded|finished) the run 'Monday' meanwhile"):
+        counts(on_changed="charge")
+    assert shown[0] is not None
+    assert [entry.state for entry in book.entries("people")][-1] == "finished"
+
+
+def test_two_ledgers_have_independent_noise_whether_or_not_the_records_are_the_same(counts, tmp_path):
+    """Else two releases of one run name, recorded in two ledgers, would tell whether the records are the same."""
+    made = [counts(records, ledger=tmp_path / name) for name, records in (("a", PEOPLE), ("b", PEOPLE), ("c", FEWER))]
+    measured = [str(each.measurements("county").to_pydict()) for each in made]
+    assert len({*measured}) == 3
 
 
 def test_a_secret_that_is_replaced_during_a_run_does_not_part_the_noise_from_the_entry(

@@ -1,6 +1,5 @@
 """Where a release is saved: a folder that exists, a finished run, a place that cannot be written."""
 
-import contextlib
 import errno
 
 import pyarrow as pa
@@ -14,10 +13,6 @@ from tallytree.release import Release
 
 AREAS = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]})
 TREE = tt.Hierarchy.from_table(AREAS, ["state", "county"])
-
-
-def unexpected():
-    pytest.fail("the release was kept in another folder")
 
 
 def made(**options):
@@ -38,26 +33,17 @@ def test_by_default_a_folder_that_exists_is_an_error(tmp_path):
 def test_a_finished_run_is_found_and_noted_in_the_ledger(tmp_path, book):
     first = made(run="Monday", **book)
     output = Output(tmp_path / "out", "skip")
-    assert output.finished("Monday", **book) is None
-    output.save(first, unexpected)
-    assert output.finished("Monday", **book).statement == first.statement
-    assert [entry.state for entry in book["ledger"].entries()] == ["finished"]
-
-
-def test_a_run_that_ended_before_the_ledger_noted_it_is_noted_when_it_is_skipped(tmp_path, book, monkeypatch):
-    monkeypatch.setattr(Ledger, "finish", lambda *_: (_ for _ in ()).throw(OSError("the process ends here")))
-    made(run="Monday", **book).save(tmp_path / "out")
-    monkeypatch.undo()
-    assert [entry.state for entry in book["ledger"].entries()] == ["started"]
-    Output(tmp_path / "out", "skip").finished("Monday", **book)
+    assert output.finished("counts", "Monday", **book) is None
+    output.save(first)
+    assert output.finished("counts", "Monday", **book).statement == first.statement
     assert [entry.state for entry in book["ledger"].entries()] == ["finished"]
 
 
 @pytest.mark.parametrize(("run", "dataset"), [("Tuesday", "people"), ("Monday", "homes")])
 def test_another_release_in_the_folder_is_not_taken_for_the_run(tmp_path, book, run, dataset):
     made(run="Monday", **book).save(tmp_path / "out")
-    with pytest.raises(ValueError, match=rf"^folder: .*out' holds another release than the run '{run}'"):
-        Output(tmp_path / "out", "skip").finished(run, book["ledger"], dataset)
+    with pytest.raises(ValueError, match=rf"^folder: .*out' holds another release than counts of the run '{run}'"):
+        Output(tmp_path / "out", "skip").finished("counts", run, book["ledger"], dataset)
 
 
 def test_a_release_that_the_ledger_does_not_have_is_not_taken_for_the_run(tmp_path, book):
@@ -65,72 +51,64 @@ def test_a_release_that_the_ledger_does_not_have_is_not_taken_for_the_run(tmp_pa
     elsewhere = {"ledger": Ledger(tmp_path / "other.db"), "dataset": "people"}
     made(run="Monday", **elsewhere).save(tmp_path / "out")
     with pytest.raises(ValueError, match=r"^folder: the ledger 'ledger.db' does not have the release in"):
-        Output(tmp_path / "out", "skip").finished("Monday", **book)
+        Output(tmp_path / "out", "skip").finished("counts", "Monday", **book)
 
 
 def test_a_folder_that_is_not_complete_is_not_skipped(tmp_path, book):
     made(run="Monday", **book).save(tmp_path / "out")
     (tmp_path / "out" / "tables" / "state.parquet").unlink()
     with pytest.raises(ValueError, match=r"^folder: .*missing or was changed"):
-        Output(tmp_path / "out", "skip").finished("Monday", **book)
+        Output(tmp_path / "out", "skip").finished("counts", "Monday", **book)
 
 
 @pytest.mark.parametrize("missing", ["run", "ledger", "dataset"])
 def test_to_skip_a_run_it_has_to_be_named_and_in_a_ledger(tmp_path, book, missing):
     given = {"run": "Monday", **book} | {missing: None}
     with pytest.raises(ValueError, match=r'^if_exists: "skip" leaves a finished run as it is; name the run, and the'):
-        Output(tmp_path / "out", "skip").finished(**given)
+        Output(tmp_path / "out", "skip").finished("counts", **given)
 
 
 def test_a_run_is_found_in_whatever_form_its_accents_are_written(tmp_path, book):
     made(run="Café", **book).save(tmp_path / "out")
-    assert Output(tmp_path / "out", "skip").finished("Cafe\u0301", **book) is not None
+    assert Output(tmp_path / "out", "skip").finished("counts", "Cafe\u0301", **book) is not None
 
 
 @pytest.mark.parametrize(
     "forged",
     [
-        lambda statement: statement["release"].update(run="Tuesday"),
+        lambda statement: statement["release"].update(run="Monday"),
         lambda statement: statement["release"].update(plan="0" * 64),
         lambda statement: statement["release"].update(id="0" * 32),
         lambda statement: statement.update(release=None),
     ],
 )
-def test_a_folder_whose_statement_is_of_another_run_is_not_taken_and_finishes_no_entry(
-    tmp_path, book, monkeypatch, forged
-):
-    monkeypatch.setattr(Ledger, "finish", lambda *_: (_ for _ in ()).throw(OSError("the process ends here")))
+def test_a_folder_whose_statement_is_of_another_run_is_not_taken(tmp_path, book, forged):
     made(run="Monday", **book)
     made(run="Tuesday", **book).save(tmp_path / "out")
-    monkeypatch.undo()
     rewrite(tmp_path / "out", lambda manifest: forged(manifest["statement"]))
     for run in ("Monday", "Tuesday"):
-        with contextlib.suppress(ValueError):
-            Output(tmp_path / "out", "skip").finished(run, **book)
-    states = {entry.run: entry.state for entry in book["ledger"].entries()}
-    assert states["Monday"] == "started"
+        with pytest.raises(ValueError, match=r"^folder: "):
+            Output(tmp_path / "out", "skip").finished("counts", run, **book)
+
+
+def test_another_statistic_of_the_run_is_not_taken_for_it(tmp_path, book):
+    made(run="Monday", **book).save(tmp_path / "out")
+    with pytest.raises(ValueError, match=r"^folder: .* holds another release than contributions of the run 'Monday'"):
+        Output(tmp_path / "out", "skip").finished("contributions", "Monday", **book)
 
 
 def test_a_release_that_is_not_private_is_not_taken_for_a_run(tmp_path, book):
     made(seed=3, run="Monday").save(tmp_path / "out")
-    with pytest.raises(ValueError, match=r"^folder: .* holds another release than the run 'Monday'"):
-        Output(tmp_path / "out", "skip").finished("Monday", **book)
-
-
-def test_a_release_that_is_to_be_replaced_is_noted_as_finished(tmp_path, book, monkeypatch):
-    monkeypatch.setattr(Ledger, "finish", lambda *_: (_ for _ in ()).throw(OSError("the process ends here")))
-    made(run="Monday", **book).save(tmp_path / "out")
-    monkeypatch.undo()
-    Output(tmp_path / "out", "replace").check(book["ledger"])
-    assert [entry.state for entry in book["ledger"].entries()] == ["finished"]
+    with pytest.raises(ValueError, match=r"^folder: .* holds another release than counts of the run 'Monday'"):
+        Output(tmp_path / "out", "skip").finished("counts", "Monday", **book)
 
 
 def test_a_release_takes_the_place_of_an_earlier_one_and_of_nothing_else(tmp_path):
     output = Output(tmp_path / "out", "replace", csv=True)
     output.check()
-    output.save(made(run="Monday"), unexpected)
+    output.save(made(run="Monday"))
     output.check()
-    output.save(made(run="Tuesday"), unexpected)
+    output.save(made(run="Tuesday"))
     assert Release.load(tmp_path / "out").statement["release"]["run"] == "Tuesday"
     assert (tmp_path / "out" / "tables" / "state.csv").exists()
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
@@ -146,7 +124,7 @@ def test_a_replacement_that_fails_leaves_the_earlier_release(tmp_path, monkeypat
     full = OSError(errno.ENOSPC, "No space left on device")
     monkeypatch.setattr("tallytree.release.release.write_parquet", lambda *_: (_ for _ in ()).throw(full))
     with pytest.raises(OSError, match=r"No space"):
-        Output(tmp_path / "out", "replace", tmp_path / "kept").save(made(), unexpected)
+        Output(tmp_path / "out", "replace", tmp_path / "kept").save(made())
     monkeypatch.undo()
     assert Release.load(tmp_path / "out").statement == earlier.statement
     assert sorted(each.name for each in tmp_path.rglob("*") if "out" not in each.parts) == ["kept"]
@@ -166,15 +144,14 @@ def fill_up(monkeypatch, place):
 
 @pytest.mark.parametrize("chosen", [True, False])
 def test_what_cannot_be_saved_is_kept_in_another_folder_which_the_error_names(tmp_path, monkeypatch, chosen):
-    release, told = made(), []
+    release = made()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     fill_up(monkeypatch, tmp_path / "full")
     output = Output(tmp_path / "full" / "out", fallback=tmp_path / "kept" if chosen else None)
-    for times in (1, 2):  # the next night too
+    for _ in range(2):  # the next night too
         output.check()
         with pytest.raises(OSError, match="No space left on device") as caught:
-            output.save(release, lambda: told.append("kept"))
-        assert told == ["kept"] * times
+            output.save(release)
         (note,) = caught.value.__notes__
         place = note.removeprefix("fallback: the release was saved in '").split("' instead; move it to ")[0]
         assert place.startswith(str(tmp_path / "kept" if chosen else tmp_path))
@@ -187,7 +164,7 @@ def test_where_no_folder_can_be_written_the_error_says_so(tmp_path, monkeypatch)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     fill_up(monkeypatch, tmp_path)
     with pytest.raises(OSError, match=r"No space left on device") as caught:
-        Output(tmp_path / "out").save(release, unexpected)
+        Output(tmp_path / "out").save(release)
     (note,) = caught.value.__notes__
     assert note == (
         "fallback: the release could not be saved in another folder either; give one with fallback (--fallback-out)"

@@ -22,11 +22,11 @@ def options(tmp_path):
     )  # fmt: skip
 
 
-def keys(options, statistics=b"statistics", plan=PLAN, attempt=0):
+def keys(options, statistics=b"statistics", plan=PLAN, release_id="0" * 32):
     """Every key that is derived: of the records that count, of the noise, of the digest of the statistics."""
     release = release_keys.release_key(options)
     made = release_keys.ReleaseKeys(release, options.secret is not None, statistics, "asked", plan)
-    return release, made.noise(attempt), made.keyed_digest(attempt)
+    return release, made.noise(release_id), made.keyed_digest(release_id)
 
 
 def test_the_same_run_has_the_same_keys_and_they_are_unrelated_to_each_other(options):
@@ -41,10 +41,10 @@ def test_each_key_depends_on_what_it_has_to_and_on_nothing_else(options, tmp_pat
         others = keys(dataclasses.replace(options, **changes))
         assert not {*others} & {release, noise, digest}
     # The choice of the records that count comes before the statistics: its key knows neither them nor the plan.
-    assert keys(options, statistics=b"others", plan=OTHER_PLAN, attempt=1)[0] == release
-    for changes in ({"statistics": b"others"}, {"plan": OTHER_PLAN}, {"attempt": 1}):
+    assert keys(options, statistics=b"others", plan=OTHER_PLAN, release_id="1" * 32)[0] == release
+    for changes in ({"statistics": b"others"}, {"plan": OTHER_PLAN}, {"release_id": "1" * 32}):
         assert keys(options, **changes)[1] != noise
-    for changes in ({"statistics": b"others"}, {"attempt": 1}):
+    for changes in ({"statistics": b"others"}, {"release_id": "1" * 32}):
         assert keys(options, **changes)[2] != digest
     # The ledger finds the statistics again whatever the plan: it compares the plan by itself.
     assert keys(options, plan=OTHER_PLAN)[2] == digest
@@ -54,9 +54,9 @@ def test_without_a_secret_keys_are_fresh_and_there_is_no_digest_of_the_statistic
     without = dataclasses.replace(options, secret=None)
     assert len({release_keys.release_key(without) for _ in range(4)}) == 4
     made = release_keys.ReleaseKeys(release_keys.release_key(without), False, b"statistics", "asked", PLAN)
-    assert made.noise(0) == made.noise(1)
+    assert made.noise("0") == made.noise("1")
     with pytest.raises(ValueError, match=r"^secret: a digest of the statistics needs one"):
-        made.keyed_digest(0)
+        made.keyed_digest("0")
 
 
 def leaves(*rows):

@@ -10,7 +10,8 @@ from tallytree.budget import Budget
 from tallytree.terms import Neighboring, Unit
 
 State = Literal["started", "finished"]
-"""`"started"`: recorded, and maybe drawn; `"finished"`: handed over or saved. Both are spent."""
+"""`"started"`: recorded, and maybe drawn; `"finished"`: handed over or saved, or, of a release that can be repeated,
+complete, so that it may have been seen. Both are spent."""
 
 MOST_CHARACTERS = 500
 """Of a text in an approval."""

@@ -31,6 +31,7 @@ class Account:
         self.recorded: Recorded | None = None
         self._checked: FileIdentity | None = None
         self._warned = False
+        self._repeatable = False
 
     def check(self) -> DataSet:
         """See `Ledger.check`; nothing is recorded. Warns of a new data set where one of nearly its name is known."""
@@ -71,14 +72,24 @@ class Account:
 
     def record(self, statistics: KeyedDigest | None = None) -> Recorded:
         """See `Ledger.record`; no noise may be drawn unless this has returned."""
+        self._repeatable = statistics is not None
         self.recorded = self.ledger.record(
             self.posting, into=self._checked, statistics=statistics, on_changed=self.on_changed
         )
         return self.recorded
 
+    def finish_repeatable(self) -> None:
+        """Finish the entry of a release that can be repeated, before anybody sees the release.
+
+        Raises:
+            ValueError, OSError: see `Ledger.finish`; the release must not be shown then.
+        """
+        if self.recorded is not None and self._repeatable:
+            self.ledger.finish(self.recorded.number, shown_once=self.on_changed == "charge")
+
     def finish(self) -> None:
-        """Note that the release was handed over; where that fails, it stays recorded as started, and is spent."""
-        if self.recorded is None:
+        """Note that any other release was handed over; where that fails, it stays recorded as started, and is spent."""
+        if self.recorded is None or self._repeatable:
             return
         try:
             self.ledger.finish(self.recorded.number)

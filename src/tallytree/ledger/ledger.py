@@ -25,7 +25,7 @@ from tallytree.ledger.dataset_names import checked_name
 from tallytree.ledger.events import amounts, event_text
 from tallytree.ledger.limit_events import LimitAsked, strict_text
 from tallytree.ledger.release_events import Recorded, recorded_posting, tried_posting
-from tallytree.ledger.runs import KeyedDigest, OnChanged
+from tallytree.ledger.runs import KeyedDigest, OnChanged, is_last_of_its_run
 from tallytree.terms import ProtectedUnit, neighboring_relation
 from tallytree.validate import choice, integer, path_text, safe_text
 
@@ -234,8 +234,8 @@ class Ledger:
         Args:
             posting: the release.
             into: the file that was checked before; another one in its place is refused.
-            statistics: gives, for the number of earlier entries of the run, a digest of the statistics (64 hex digits)
-                that is keyed by the publisher's secret; None without a secret.
+            statistics: gives, for a release id, a digest of the statistics (64 hex digits) that is keyed by the
+                publisher's secret; None without a secret.
             on_changed: whether another release under the name of an earlier run is an error, or is charged as one.
 
         Returns:
@@ -265,18 +265,30 @@ class Ledger:
         """Which file is there now; None if there is none."""
         return file_identity(self.path)
 
-    def finish(self, number: int) -> None:
-        """Note that a recorded release was handed over; it makes no difference to what is spent.
+    def finish(self, number: int, *, shown_once: bool = False) -> None:
+        """Note that a recorded release is complete, before it is shown; it makes no difference to what is spent.
+
+        Args:
+            number: the entry's.
+            shown_once: refuse an entry that is finished already: another process may have shown it.
 
         Raises:
-            ValueError: no release has this number.
+            ValueError: no release has this number; or another one of its run was recorded after it; or it is finished.
+                Its output must not be shown then: two outputs of a run tell whether the records have changed.
             ValueError, OSError: see `contents`.
         """
         with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
             books = read_books(connection, self.path)
-            entry = next((e for one in books.datasets.values() for e in one.entries if e.number == number), None)
-            if entry is None:
+            known = next((one for one in books.datasets.values() if any(e.number == number for e in one.entries)), None)
+            if known is None:
                 raise ValueError(f"number: the ledger {str(self.path)!r} has no entry {number}")
+            entry = next(each for each in known.entries if each.number == number)
+            later = entry.run is not None and not is_last_of_its_run(known, entry)
+            if later or (shown_once and entry.state == "finished"):
+                raise ValueError(
+                    f"run: another process has {'recorded' if later else 'finished'} the run {entry.run!r} meanwhile; "
+                    "its release counts, and this one is not shown"
+                )
             if entry.state == "started":
                 write_events(connection, books, [event_text("finish", number=number)])
 

@@ -14,7 +14,6 @@ from tallytree.ledger.events import event_text, release_text
 from tallytree.ledger.runs import (
     KeyedDigest,
     OnChanged,
-    attempts,
     check_run_is_new,
     made_before,
     may_be_made_before,
@@ -32,13 +31,11 @@ class Recorded:
         number: the entry's number.
         release_id: 32 hex digits, which the release's folder has too.
         again: whether the entry was there before, so that nothing was charged.
-        attempt: how many entries the run had before this one.
     """
 
     number: int
     release_id: str
     again: bool
-    attempt: int = 0
 
 
 def recorded_posting(
@@ -50,7 +47,7 @@ def recorded_posting(
         books: what the ledger holds.
         posting: the release.
         path: of the ledger.
-        statistics: the keyed digest of its statistics for an attempt; None without a secret.
+        statistics: the keyed digest of its statistics for a release id; None without a secret.
         on_changed: what happens to another release under the name of an earlier run.
 
     Raises:
@@ -58,14 +55,13 @@ def recorded_posting(
     """
     posting = _checked(posting)
     known = books.datasets.get(posting.dataset)
-    attempt = attempts(known, posting)
     before = made_before(known, posting, statistics, on_changed)
     if before is not None and before.release_id is not None:
-        return Recorded(before.number, before.release_id, again=True, attempt=attempt - 1), []
+        return Recorded(before.number, before.release_id, again=True), []
     check_run_is_new(known, posting, secret=statistics is not None, on_changed=on_changed)
     _, new = _admitted(books, posting, path)
-    recorded = Recorded(books.last_number + 1, secrets.token_hex(16), again=False, attempt=attempt)
-    digest = None if statistics is None else statistics(attempt)
+    recorded = Recorded(books.last_number + 1, secrets.token_hex(16), again=False)
+    digest = None if statistics is None else statistics(recorded.release_id)
     if digest is not None and not _DIGEST.fullmatch(digest):
         raise ValueError("statistics: a digest must be 64 hex digits")
     return recorded, [*new, release_text(posting, recorded.number, recorded.release_id, digest)]

@@ -20,15 +20,15 @@ from tallytree.accounting.spending import DataSet, Entry, Posting
 OnChanged = Literal["error", "charge"]
 """What happens to a release under the name of an earlier run that is another release: refused, or charged as one."""
 
-KeyedDigest = Callable[[int], str]
-"""The keyed digest of a release's statistics, 64 hex digits, as the attempt of its run with this number, from 0."""
+KeyedDigest = Callable[[str], str]
+"""The keyed digest of a release's statistics, 64 hex digits, for the entry with this release id."""
 
 _SAME = ("statistic", "mechanism", "max_contributions", "unit", "loss")
 
 
-def attempts(known: DataSet | None, posting: Posting) -> int:
-    """How many entries the run of a release has; 0 for a release without a run."""
-    return len(_of_run(known, posting))
+def is_last_of_its_run(known: DataSet, entry: Entry) -> bool:
+    """Whether no later entry has the run of this one."""
+    return not any(each.run == entry.run and each.number > entry.number for each in known.entries)
 
 
 def made_before(
@@ -40,9 +40,9 @@ def made_before(
         ValueError: an entry of the same plan spent something else, which one plan cannot.
     """
     last = _repeatable(known, posting, on_changed)
-    if last is None or statistics is None or last.statistics != statistics(attempts(known, posting) - 1):
+    if last is None or statistics is None or last.release_id is None:
         return None
-    return last
+    return last if last.statistics == statistics(last.release_id) else None
 
 
 def may_be_made_before(known: DataSet | None, posting: Posting, on_changed: OnChanged) -> bool:

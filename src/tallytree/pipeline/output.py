@@ -43,12 +43,8 @@ class Output:
     csv: bool = False
     on_repeated: Callable[[int], None] | None = None
 
-    def check(self, ledger: Ledger | None = None) -> None:
+    def check(self) -> None:
         """Find out, before anything is spent, whether the folder can be made.
-
-        Args:
-            ledger: of the release to be made. A release that is to be replaced may have been seen, so its entry is
-                noted as finished.
 
         Raises:
             FileExistsError: a folder exists, which the release would not replace.
@@ -58,23 +54,20 @@ class Output:
         """
         choice(self.if_exists, "if_exists", get_args(IfExists))
         if self.if_exists == "replace" and os.path.lexists(self.folder):
-            earlier = self._loaded()
-            if ledger is not None:
-                note_as_finished(ledger, earlier)
+            self._loaded()
             require_writable(Path(os.path.abspath(self.folder)))  # noqa: PTH100  (a link is resolved when it is replaced)
         else:
             require_writable(refuse_existing(self.folder))
         if self.fallback is not None:
             require_writable(Path(os.path.abspath(self.fallback)) / "release")  # noqa: PTH100
 
-    def finished(self, run: str | None, ledger: Ledger | None, dataset: str | None) -> Release | None:
+    def finished(self, statistic: str, run: str | None, ledger: Ledger | None, dataset: str | None) -> Release | None:
         """The release of the run in the folder, if `if_exists` is `"skip"` and the folder exists; else None.
 
-        Every file is compared with its checksum, and the release with its entry in the ledger. Where the ledger has the
-        run as started (its process ended after the folder was complete and before the ledger noted it), it is noted as
-        finished.
+        Every file is compared with its checksum, and the release with its entry in the ledger.
 
         Args:
+            statistic: what was to be released.
             run: the name of the run.
             ledger: the ledger.
             dataset: the data set's name in it.
@@ -96,23 +89,21 @@ class Output:
         release = self._loaded()
         run, dataset, name = checked_run(run), checked_name(dataset), repr(os.fspath(self.folder))
         about = release.statement.get("ledger") or {}
-        if (_made(release).get("run"), about.get("dataset"), release.statement["private"]) != (run, dataset, True):
+        found = (release.statement["statistic"], _made(release).get("run"), about.get("dataset"))
+        if found != (statistic, run, dataset) or not release.statement["private"]:
             raise ValueError(
-                f"folder: {name} holds another release than the run {run!r} of this data set; choose another folder"
+                f"folder: {name} holds another release than {statistic} of the run {run!r} of this data set; choose "
+                "another folder"
             )
-        if not note_as_finished(ledger, release):
+        if not _is_in(ledger, release):
             raise ValueError(
                 f"folder: the ledger {ledger.path.name!r} does not have the release in {name} as a release of the run "
                 f"{run!r}; give the ledger that it was recorded in, or choose another folder"
             )
         return release
 
-    def save(self, release: Release, on_kept: Callable[[], None]) -> Path:
+    def save(self, release: Release) -> Path:
         """Save the release in the folder, all or nothing.
-
-        Args:
-            release: what to save.
-            on_kept: called where the release is kept in another folder instead, so that it may be seen.
 
         Raises:
             OSError: the folder cannot be written. A note on the error says where the release was kept instead, or that
@@ -123,7 +114,7 @@ class Output:
                 return self._replace(release)
             return release.save(self.folder, csv=self.csv)
         except OSError as error:
-            error.add_note(self._kept_elsewhere(release, on_kept))
+            error.add_note(self._kept_elsewhere(release))
             raise
 
     def _loaded(self) -> Release:
@@ -142,7 +133,7 @@ class Output:
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".partial", dir=target.parent) as aside:
             return replace_folder(release.save(Path(aside) / target.name, csv=self.csv), target)
 
-    def _kept_elsewhere(self, release: Release, on_kept: Callable[[], None]) -> str:
+    def _kept_elsewhere(self, release: Release) -> str:
         """Save the release in the other folder; what an error has to say about it."""
         made: Path | None = None
         try:
@@ -151,7 +142,6 @@ class Output:
             name = Path(self.folder).name
             made = Path(tempfile.mkdtemp(prefix=f"tallytree-{name}-", dir=parent))
             kept = release.save(made / name, csv=self.csv)
-            on_kept()
             return f"{KEPT}was saved in {str(kept)!r} instead; move it to {os.fspath(self.folder)!r}"
         except OSError:
             if made is not None:
@@ -159,26 +149,18 @@ class Output:
         return f"{KEPT}could not be saved in another folder either; give one with fallback (--fallback-out)"
 
 
-def note_as_finished(ledger: Ledger, release: Release) -> bool:
-    """Note in the ledger that a saved release is finished; whether the ledger has it, as this run under this plan.
+def _is_in(ledger: Ledger, release: Release) -> bool:
+    """Whether the ledger has a saved release, as this run under this plan.
 
     Raises:
-        ValueError, OSError: the ledger cannot be read or written.
+        ValueError, OSError: the ledger cannot be read.
     """
     made, about = _made(release), release.statement.get("ledger") or {}
     if not ledger.path.exists():
         return False
-    found = [each for each in ledger.entries() if each.release_id is not None and each.release_id == made.get("id")]
-    entry = found[0] if found else None
-    if entry is None or (entry.dataset, entry.run, entry.plan) != (
-        about.get("dataset"),
-        made.get("run"),
-        made.get("plan"),
-    ):
-        return False
-    if entry.state == "started":
-        ledger.finish(entry.number)
-    return True
+    wanted = (made.get("id"), about.get("dataset"), made.get("run"), made.get("plan"))
+    found = [(entry.release_id, entry.dataset, entry.run, entry.plan) for entry in ledger.entries()]
+    return made.get("id") is not None and wanted in found
 
 
 def _made(release: Release) -> Mapping[str, Any]:

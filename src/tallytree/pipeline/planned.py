@@ -26,7 +26,7 @@ from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.ledger import Account
 from tallytree.measurements import Measurement, Statistic
 from tallytree.pipeline.arguments import SharedArguments
-from tallytree.pipeline.planning import posting
+from tallytree.pipeline.planning import opened, posting
 from tallytree.pipeline.release_keys import ReleaseKeys, plan_digest, release_key
 from tallytree.private.core_dumps import core_dumps_disabled
 from tallytree.private.engines import Engine
@@ -163,7 +163,15 @@ class Planned(ABC, Generic[T, M]):
             for key, facts in made.beside.items():
                 statement[key] |= facts
             statement["release"] = {"id": release_id, "run": self.options.run, "plan": self.plan_digest}
-            return self.as_release(statement, spec | self.table_names(), made)
+            release = self.as_release(statement, spec | self.table_names(), made)
+            if self.account is not None:
+                self.account.finish_repeatable()
+            return release
+
+    def finish(self) -> None:
+        """Note in the ledger that the release was handed over, or saved."""
+        if self.account is not None:
+            self.account.finish()
 
     def stage(self, name: str) -> AbstractContextManager[None]:
         """A stage of this run in the log; see `tallytree.stages`."""
@@ -173,11 +181,6 @@ class Planned(ABC, Generic[T, M]):
         """The release of what was made."""
         measured = measurement_tables(self.tree, made.taken, self.measured_column)
         return Release(statement, spec, made.tables, measured, self.tree, made.contributions)
-
-    def finish(self) -> None:
-        """Note in the ledger that the release was handed over, or saved."""
-        if self.account is not None:
-            self.account.finish()
 
     @contextmanager
     def telling_what_is_spent(self) -> Iterator[None]:
@@ -194,9 +197,9 @@ class Planned(ABC, Generic[T, M]):
         """What an error after the payment has to say."""
         if self.options.secret is None:
             return f"{SPENT} (ledger entry {number}); another attempt is another release, and spends it again"
-        return (
-            f"{SPENT} (ledger entry {number}); repeat the run {self.options.run!r} with the same secret, free of charge"
-        )
+        how = "" if self.options.on_changed == "error" else ' and on_changed="error"'
+        entry = f"{SPENT} (ledger entry {number})"
+        return f"{entry}; repeat the run {self.options.run!r} with the same secret{how}, free of charge"
 
     @property
     def unit(self) -> Unit:
@@ -291,19 +294,19 @@ def paid_noise(planned: Planned[Any, Any], asked: str, statistics: bytes) -> tup
 
     # A secret is read once and before the payment; a fresh key is made after it.
     known = None if options.secret is None else keys()
-    attempt, release_id = 0, None
+    release_id = None
     if account is not None:
-        if options.seed is not None or account.posting != planned.posting:
+        elsewhere = account.ledger != opened(options.ledger) or account.on_changed != options.on_changed
+        if options.seed is not None or account.posting != planned.posting or elsewhere:
             raise BudgetExceeded(
                 "ledger: the release was changed after its place in the ledger was planned; plan it anew"
             )
-        recorded = account.record(None if known is None else known.keyed_digest)
-        attempt, release_id = recorded.attempt, recorded.release_id
+        release_id = account.record(None if known is None else known.keyed_digest).release_id
     known = known or keys()
     release_id = release_id or known.unrecorded_id()
     if options.noise == "opendp":
         return OpenDPNoise(), release_id
-    return KeyedNoise(known.noise(attempt)), release_id
+    return KeyedNoise(known.noise(release_id)), release_id
 
 
 def table_name(table: Any) -> str | None:

@@ -197,6 +197,11 @@ def warn_caller(message: str) -> None:
     warnings.warn(message, stacklevel=level)
 
 
+def opened(given: Ledger | str | os.PathLike[str] | None) -> Ledger | None:
+    """The ledger that is given, or at a path; None for none."""
+    return None if given is None else _ledger(given)
+
+
 def _ledger(given: Ledger | str | os.PathLike[str]) -> Ledger:
     return given if isinstance(given, Ledger) else Ledger(given)
 

@@ -6,14 +6,15 @@
 
     release key          = F(secret, "release", data set, run)
     records that count   = F(release key, "records that count")            before the records are read
-    noise                = F(release key, "noise", attempt, statistics, plan)
-    keyed digest         = F(release key, "statistics", attempt, statistics)   kept in the ledger, never published
+    noise                = F(release key, "noise", release id, statistics, plan)
+    keyed digest         = F(release key, "statistics", release id, statistics)   kept in the ledger, never published
 
 F is keyed BLAKE2b (`entropy.derive`). `statistics` is a digest of all true statistics, and `plan` one of everything
 else that decides what is measured and how it is published: the spec, the planned statement with every scale, the public
-tree with its labels, and the versions of the software. `attempt` numbers the entries of the run in the ledger, from 0.
+tree with its labels, and the versions of the software. The release id is drawn at random when the ledger's entry is
+made, so that no two entries, of two ledgers either, have the same noise.
 
-**Why a repetition costs nothing.** The noise is a function of (secret, data set, run, attempt, plan, statistics). Where
+**Why a repetition costs nothing.** The noise is a function of (secret, data set, run, entry, plan, statistics). Where
 all of them are the same, so is every noisy measurement, and what is published is the same release again: it is one
 output of one mechanism. Where one of them differs, the noise is that of another key, independent for all who do not
 have the secret, so it is another release and has to be charged as one. In particular the same noise is never added to
@@ -24,8 +25,11 @@ the statistics: for each key it maps neighboring data sets to neighboring data s
 would say exactly whether the statistics have changed, which no noise protects. So a run shows one output at most for
 free: with `on_changed="error"` it is the same release, or a refusal, which is outside the guarantee; with
 `on_changed="charge"` a run whose last entry is finished, so that its output may have been seen, is charged and gets the
-noise of a new attempt, also where nothing changed. Only an entry that is still `started` is repeated then. And only the
+noise of a new entry, also where nothing changed. Only an entry that is still `started` is repeated then. And only the
 last entry of a run is ever repeated: which of two was repeated would say which statistics the records agree with.
+For the same reason an entry is finished before its output is shown (`Planned.run`), and of two processes that run at
+once, only one shows an output that it was charged for: the other one finds that its entry is not the last, or is
+finished, and shows nothing.
 
 The ledger finds a repetition by the keyed digest. It is computed under the secret, so without the secret nobody can
 test a guess of the records against it; with the secret they can, as they could subtract the noise.
@@ -80,13 +84,13 @@ class ReleaseKeys:
     asked: str
     plan: str
 
-    def noise(self, attempt: int) -> bytes:
-        """The key of the noise; `attempt` is the number of earlier entries of the run."""
+    def noise(self, release_id: str) -> bytes:
+        """The key of the noise of an entry in the ledger."""
         if not self.from_secret:
             return entropy.derive(self.key, "noise", self.statistics.hex(), self.asked)
-        return entropy.derive(self.key, "noise", attempt, self.statistics.hex(), self.plan)
+        return entropy.derive(self.key, "noise", release_id, self.statistics.hex(), self.plan)
 
-    def keyed_digest(self, attempt: int) -> str:
+    def keyed_digest(self, release_id: str) -> str:
         """The digest of the true statistics under the secret, 64 hexadecimal digits.
 
         Raises:
@@ -94,7 +98,7 @@ class ReleaseKeys:
         """
         if not self.from_secret:
             raise ValueError("secret: a digest of the statistics needs one")
-        return entropy.derive(self.key, "statistics", attempt, self.statistics.hex()).hex()
+        return entropy.derive(self.key, "statistics", release_id, self.statistics.hex()).hex()
 
     def unrecorded_id(self) -> str:
         """The id of a release that no ledger has: 32 hexadecimal digits, random unless it has a seed."""

@@ -202,7 +202,7 @@ class Spec(Section):
         finished = self.finished(output)
         if finished is not None:
             return finished
-        output.check(self._opened_ledger)
+        output.check()
         return self._saved(self.plan(progress=progress), output)
 
     def release_contributions(
@@ -227,10 +227,10 @@ class Spec(Section):
             SpecError, BudgetExceeded, FileExistsError, OSError: see `release`.
         """
         output = folder if isinstance(folder, Output) else Output(folder, csv=csv)
-        finished = self.finished(output)
+        finished = self.finished(output, statistic="contributions")
         if finished is not None:
             return finished
-        output.check(self._opened_ledger)
+        output.check()
         chosen_for = self.plan(progress=progress)
         with naming_lines(self._document, elsewhere=("share", "at_most")):
             return self._saved(contributions_of(cast(Any, chosen_for), share, at_most), output)
@@ -246,19 +246,20 @@ class Spec(Section):
         named = {key: _public_name(written.get((key,), getattr(self, key))) for key in self.tables}
         release = dataclasses.replace(release, spec={**release.spec, **named})
         with planned.telling_what_is_spent():
-            output.save(release, on_kept=planned.finish)
+            output.save(release)
         planned.finish()
         return release
 
-    def finished(self, output: Output) -> Release | None:
-        """The release of a run that is finished and is to be skipped; see `Output.finished`."""
+    def finished(self, output: Output, *, statistic: str | None = None) -> Release | None:
+        """The release of a run that is finished and is to be skipped; see `Output.finished`.
+
+        Args:
+            output: the folder.
+            statistic: `"contributions"`, for people by their number of records; by default the spec's.
+        """
         with naming_lines(self._document, elsewhere=("folder", "if_exists")):
-            found = output.finished(self.run, self._opened_ledger, self.dataset)
-        if (
-            found is not None
-            and found.statement["statistic"] == self.statistic
-            and found.statement["release"]["plan"] != self.plan().plan_digest
-        ):
+            found = output.finished(statistic or self.statistic, self.run, self._opened_ledger, self.dataset)
+        if found is not None and not statistic and found.statement["release"]["plan"] != self.plan().plan_digest:
             warn_caller(
                 f"run: the release of {self.run!r} in the folder has another plan (the spec, a public table or the "
                 "version of the software); it stays, and this spec is not released"

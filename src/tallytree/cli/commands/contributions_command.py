@@ -76,7 +76,7 @@ def contributions(
         approval = {"approved_by": approved_by, "reason": reason, "ticket": ticket}
         loaded = opened_spec(context, spec, changes, **options, **approval)
         output = Output(out, if_exists, fallback_out, csv, on_repeated=say_repeated)
-        if loaded.finished(output) is not None:
+        if loaded.finished(output, statistic="contributions") is not None:
             show_line(open_console(), f"{out} holds the run {loaded.run!r}, finished. Nothing was done or spent.")
             return
         with run_progress(logs.show_bar()):

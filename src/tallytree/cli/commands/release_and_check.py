@@ -116,5 +116,7 @@ def check(
             if earlier:
                 entry = f"entry {earlier[-1].number}, {earlier[-1].state}"
                 again = "With the same secret and the same records it is made again free of charge."
+                if planned.account.on_changed == "charge" and earlier[-1].state == "finished":
+                    again = "It is finished, and changes are charged: another release of it is charged."
                 show_line(console, f"The ledger has the run {loaded.run!r} as {entry}. {again}")
         show_line(console, f"{spec} is ready to be released. No private row was read, nothing was spent.")
