@@ -34,7 +34,7 @@ KILLS_A_DAY = 15
 def tallytree(folder, *arguments):
     """Run a command in this process, which ends with it."""
     sys.argv = ["tallytree", *arguments]
-    sys.stdout = sys.stderr = (folder / "log").open("a")
+    sys.stdout, sys.stderr = (folder / "log").open("a"), (folder / "log").open("a")
     from tallytree.cli.app import main
 
     main()
