@@ -134,13 +134,9 @@ def _released(plan: Callable[[A], Planned[Any, Any]], arguments: A) -> Release:
     with run_progress(arguments.progress):
         with stage("plan", dataset=arguments.dataset, run=arguments.run):
             planned = plan(arguments)
-        return _ran(planned)
-
-
-def _ran(planned: Planned[Any, Any]) -> Release:
-    release = planned.run()
-    planned.finish()
-    return release
+        release = planned.run()
+        planned.finish()
+        return release
 
 
 def new_secret(path: str | os.PathLike[str]) -> Path:

@@ -82,6 +82,26 @@ class Budget:
         return "pure" if self.delta is None else "approximate"
 
 
+def share_beside_levels(value: Real | float, default: Fraction) -> Fraction:
+    """A share of the budget for what is measured beside the levels, as a rational.
+
+    Args:
+        value: the share that was given.
+        default: the share to name as an example.
+
+    Raises:
+        ValueError: not strictly between 0 and 1.
+        TypeError: not a number.
+    """
+    part = exact(value, "share")
+    if not 0 < part < 1:
+        raise ValueError(
+            f"share: {safe_text(value)} must lie strictly between 0 and 1 (for instance {float(default)}): the rest is "
+            "for the levels"
+        )
+    return part
+
+
 def exact(value: object, argument: str) -> Fraction:
     """The number as a rational; a float is the decimal number that its shortest form writes.
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 from numbers import Real
 from typing import cast
 
-from tallytree.budget import exact
+from tallytree.budget import share_beside_levels
 from tallytree.validate import integer
 
 DEFAULT_SHARE = Fraction(1, 20)
@@ -49,13 +49,7 @@ class Contributions:
     at_most: int
 
     def __init__(self, share: Real | float = DEFAULT_SHARE, at_most: int = DEFAULT_AT_MOST) -> None:
-        part = exact(share, "share")
-        if not 0 < part < 1:
-            raise ValueError(
-                f"share: {share!r} must lie strictly between 0 and 1 (for instance {float(DEFAULT_SHARE)}): the rest "
-                "is for the levels"
-            )
-        object.__setattr__(self, "share", part)
+        object.__setattr__(self, "share", share_beside_levels(share, DEFAULT_SHARE))
         object.__setattr__(self, "at_most", integer(at_most, "at_most", least=2, most=LARGEST_AT_MOST))
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The spec of a command, with the options of the command line in place of its keys."""
+"""The spec of a command, with the options of the command line in place of its keys; and what is shown of its run."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tallytree.cli import logs
-from tallytree.cli.rendering.statements import warn_of_seed
+from tallytree.cli.rendering.statements import show_terms, warn_of_seed
+from tallytree.cli.rendering.terminal import open_console, show_line
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tallytree.pipeline.output import Output
+    from tallytree.release import Release
     from tallytree.spec import Spec
 
 
@@ -33,3 +38,21 @@ def opened_spec(context: typer.Context, path: Path, changes: Sequence[str] | Non
     logs.about(dataset=loaded.dataset, run=loaded.run)
     warn_of_seed(loaded.seed)
     return loaded
+
+
+def is_finished(loaded: Spec, output: Output, *, statistic: str | None = None) -> bool:
+    """Whether the folder holds the finished run, which is to be skipped; then it says so."""
+    if loaded.finished(output, statistic=statistic) is None:
+        return False
+    show_line(open_console(), f"{output.folder} holds the run {loaded.run!r}, finished. Nothing was done or spent.")
+    return True
+
+
+def show_end(console: Console, loaded: Spec, released: Release, out: Path) -> None:
+    """Show what was protected and spent, what is left in the ledger, and where the release is."""
+    show_terms(console, released.statement)
+    if loaded.ledger_path is not None:
+        from tallytree.cli.rendering.ledgers import show_account
+
+        show_account(console, loaded.ledger_path, released.statement["ledger"]["dataset"])
+    show_line(console, f"Release: {out}")

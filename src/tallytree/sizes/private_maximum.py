@@ -9,7 +9,7 @@ from numbers import Real
 
 import numpy as np
 
-from tallytree.budget import exact
+from tallytree.budget import share_beside_levels
 from tallytree.compute.arrays import IntArray
 from tallytree.measurements import Noise
 from tallytree.validate import integer, safe_text
@@ -53,13 +53,7 @@ class PrivateMaximum:
     at_most: int
 
     def __init__(self, share: Real | float = DEFAULT_SHARE, at_most: int = DEFAULT_AT_MOST) -> None:
-        part = exact(share, "share")
-        if not 0 < part < 1:
-            raise ValueError(
-                f"share: {safe_text(share)} must lie strictly between 0 and 1 (for instance {float(DEFAULT_SHARE)}): "
-                "the rest is for the levels"
-            )
-        object.__setattr__(self, "share", part)
+        object.__setattr__(self, "share", share_beside_levels(share, DEFAULT_SHARE))
         object.__setattr__(self, "at_most", integer(at_most, "at_most", least=1, most=MAX_SIZE))
 
     def __repr__(self) -> str:

@@ -8,9 +8,9 @@ import typer
 
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.opened_spec import opened_spec
-from tallytree.cli.rendering.statements import say_repeated, show_terms
-from tallytree.cli.rendering.terminal import open_console, show_line
+from tallytree.cli.opened_spec import is_finished, opened_spec, show_end
+from tallytree.cli.rendering.statements import say_repeated
+from tallytree.cli.rendering.terminal import open_console
 from tallytree.cli.shared_options import (
     ApprovedByOption,
     CsvOption,
@@ -76,16 +76,10 @@ def contributions(
         approval = {"approved_by": approved_by, "reason": reason, "ticket": ticket}
         loaded = opened_spec(context, spec, changes, **options, **approval)
         output = Output(out, if_exists, fallback_out, csv, on_repeated=say_repeated)
-        if loaded.finished(output, statistic="contributions") is not None:
-            show_line(open_console(), f"{out} holds the run {loaded.run!r}, finished. Nothing was done or spent.")
+        if is_finished(loaded, output, statistic="contributions"):
             return
         with run_progress(logs.show_bar()):
             released = loaded.release_contributions(output, share=share, at_most=at_most)
         console = open_console()
         show_contributions(console, released)
-        show_terms(console, released.statement)
-        if loaded.ledger_path is not None:
-            from tallytree.cli.rendering.ledgers import show_account
-
-            show_account(console, loaded.ledger_path, released.statement["ledger"]["dataset"])
-        show_line(console, f"Release: {out}")
+        show_end(console, loaded, released, out)

@@ -8,7 +8,7 @@ import typer
 
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.opened_spec import opened_spec
+from tallytree.cli.opened_spec import is_finished, opened_spec, show_end
 from tallytree.cli.rendering.statements import (
     note_invariants,
     published_rows,
@@ -68,8 +68,7 @@ def release(
             approval = {"approved_by": approved_by, "reason": reason, "ticket": ticket}
             loaded = opened_spec(context, spec, changes, **options, **approval)
             output = Output(out, if_exists, fallback_out, csv, on_repeated=say_repeated)
-            if loaded.finished(output) is not None:
-                show_line(open_console(), f"{out} holds the run {loaded.run!r}, finished. Nothing was done or spent.")
+            if is_finished(loaded, output):
                 return
             released = loaded.release(output)
         if quiet:
@@ -77,12 +76,7 @@ def release(
         else:
             console = open_console()
             show_levels(console, released.statement, published_rows(out))
-            show_terms(console, released.statement)
-            if loaded.ledger_path is not None:
-                from tallytree.cli.rendering.ledgers import show_account
-
-                show_account(console, loaded.ledger_path, released.statement["ledger"]["dataset"])
-            show_line(console, f"Release: {out}")
+            show_end(console, loaded, released, out)
 
 
 def check(
