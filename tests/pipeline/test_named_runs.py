@@ -1,6 +1,7 @@
 """Named runs: a repetition is the same release and free; all else is another release, charged or refused."""
 
 import json
+from fractions import Fraction
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,8 @@ AREAS = tt.Hierarchy.from_table(pa.table({"state": ["A", "A", "B"], "county": ["
 PEOPLE = pa.table({"state": ["A", "A", "B"] * 9, "county": ["x", "y", "x"] * 9, "who": [i % 5 for i in range(27)],
                    "home": [i % 3 * 10 + i % 2 for i in range(27)]})  # fmt: skip
 FEWER = PEOPLE.slice(1)
+WIDE = 1e-6
+"""An epsilon with noise so wide (b = 3e6) that two independent draws agree with probability 1e-7."""
 TURNED = PEOPLE.take(list(reversed(range(27))))
 
 
@@ -33,6 +36,11 @@ def counts(tmp_path, book):
         return tt.release_counts(records, tree, tt.Budget(epsilon=epsilon), neighboring="add_remove", **given)
 
     return release
+
+
+def noisy_total(release):
+    """The noisy measurement of the root."""
+    return release.measurements("all")["value"][0].as_py()
 
 
 def published(release):
@@ -154,9 +162,9 @@ def test_without_a_secret_a_run_can_be_made_once(counts, book):
 
 def test_two_data_sets_with_the_same_records_and_run_have_independent_noise(counts, book):
     book.set_limit("others", tt.Budget(epsilon=3), neighboring="add_remove")
-    first, second = counts(), counts(dataset="others")
-    assert first.measurements("county") != second.measurements("county")
-    assert book.spent("others") == {"epsilon": 1}
+    first, second = counts(epsilon=WIDE), counts(epsilon=WIDE, dataset="others")
+    assert noisy_total(first) != noisy_total(second)
+    assert book.spent("others") == {"epsilon": Fraction(1, 10**6)}
 
 
 def test_a_run_without_a_ledger_is_named_in_the_statement_only():
@@ -225,9 +233,9 @@ def test_where_changes_are_charged_two_outputs_of_a_run_do_not_tell_whether_the_
     """Equal or not, they would be an exact test of the statistics; so a finished run is charged in both cases."""
     outcomes = {}
     for name, second in (("as before", PEOPLE), ("changed", FEWER)):
-        releases = [counts(run=name, epsilon=0.5), counts(second, run=name, epsilon=0.5, on_changed="charge")]
+        releases = [counts(run=name, epsilon=WIDE), counts(second, run=name, epsilon=WIDE, on_changed="charge")]
         entries = [entry for entry in book.entries("people") if entry.run == name]
-        different = releases[0].measurements("county") != releases[1].measurements("county")
+        different = noisy_total(releases[0]) != noisy_total(releases[1])
         outcomes[name] = (len(entries), different, releases[0].statement["release"]["id"] != entries[1].release_id)
     assert outcomes["as before"] == outcomes["changed"] == (2, True, True)
     first, second = (entry.statistics for entry in book.entries("people") if entry.run == "as before")
@@ -281,9 +289,9 @@ def test_of_two_processes_at_once_one_shows_its_release_where_changes_are_charge
 
 def test_two_ledgers_have_independent_noise_whether_or_not_the_records_are_the_same(counts, tmp_path):
     """Else two releases of one run name, recorded in two ledgers, would tell whether the records are the same."""
-    made = [counts(records, ledger=tmp_path / name) for name, records in (("a", PEOPLE), ("b", PEOPLE), ("c", FEWER))]
-    measured = [str(each.measurements("county").to_pydict()) for each in made]
-    assert len({*measured}) == 3
+    books = (("a", PEOPLE), ("b", PEOPLE), ("c", FEWER))
+    made = [counts(records, ledger=tmp_path / name, epsilon=WIDE) for name, records in books]
+    assert len({noisy_total(each) for each in made}) == 3
 
 
 def test_a_secret_that_is_replaced_during_a_run_does_not_part_the_noise_from_the_entry(
