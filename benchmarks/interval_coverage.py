@@ -131,7 +131,7 @@ def true_cells(job: Any) -> list[tuple[Any, Any]]:
 
 
 def published_keys(release: tt.Release, made: tt.Release, level: str, job: Any) -> Any:
-    nodes = release.tables[level].nodes
+    nodes = release.level_tables[level].nodes
     return nodes if isinstance(job, PlannedCounts) else nodes * (job.largest + 1) + made.table(level)["size"].to_numpy()
 
 

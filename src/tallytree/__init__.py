@@ -9,13 +9,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tallytree import counts, engines, sizes, solvers
+    from tallytree import counts, engines, sizes, solvers, tables
     from tallytree.api import (
         new_secret,
         release_contributions,
         release_counts,
         release_flows,
         release_group_sizes,
+        release_tables,
     )
     from tallytree.budget import Budget
     from tallytree.contributions import Contributions
@@ -39,9 +40,10 @@ _MODULE_OF = {
     "release_counts": "tallytree.api",
     "release_flows": "tallytree.api",
     "release_group_sizes": "tallytree.api",
+    "release_tables": "tallytree.api",
     "replicate_errors": "tallytree.postprocess.replicate_errors",
 }
-_PACKAGES = ("counts", "engines", "sizes", "solvers")
+_PACKAGES = ("counts", "engines", "sizes", "solvers", "tables")
 
 __all__ = [
     "Budget",
@@ -58,9 +60,11 @@ __all__ = [
     "release_counts",
     "release_flows",
     "release_group_sizes",
+    "release_tables",
     "replicate_errors",
     "sizes",
     "solvers",
+    "tables",
 ]
 
 

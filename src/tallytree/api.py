@@ -1,4 +1,4 @@
-"""The main functions: `release_counts`, `release_flows` and `release_group_sizes`.
+"""The main functions: `release_counts`, `release_flows`, `release_tables` and `release_group_sizes`.
 
 Their arguments are defined, each once with its description, in `tallytree.pipeline.arguments` and, where the statement
 or the audit needs them too, in `tallytree.terms`. `takes` makes the signatures and the help texts from there.
@@ -17,10 +17,12 @@ from tallytree.pipeline import (
     FlowsArguments,
     Planned,
     SizesArguments,
+    TablesArguments,
     plan_contributions,
     plan_counts,
     plan_flows,
     plan_group_sizes,
+    plan_tables,
 )
 from tallytree.pipeline.arguments import SharedArguments
 from tallytree.pipeline.release_keys import make_secret
@@ -81,6 +83,40 @@ def release_flows(arguments: FlowsArguments) -> Release:
         OSError: the ledger is locked or cannot be written; nothing was drawn.
     """
     return _released(plan_flows, arguments)
+
+
+@takes(TablesArguments, shared=SharedArguments)
+def release_tables(arguments: TablesArguments) -> Release:
+    """Publish several tables of areas by attributes that agree with each other, such as county × age × sex.
+
+    All published tables are sums of one table of integers ≥ 0. So they agree, at every level of every hierarchy, and
+    every coarser table follows exactly. See `docs/tables.md`.
+
+    Args:
+        {arguments}
+
+    Returns:
+        The release. `release.table("county", "sex")` has the path columns, `count` and `std_dev`; one row for each
+        cell, zeros included, or for each non-zero cell of a table of more than 16 million cells. `release.tables`
+        lists what was asked for, and `release.levels` also has what was measured to make these more accurate.
+
+    Raises:
+        ValueError, TypeError: an argument or the records are not usable; nothing was published.
+        BudgetExceeded: more than the budget, or than the ledger has left, would be spent; nothing was drawn.
+        OSError: the ledger is locked or cannot be written; nothing was drawn.
+
+    Example:
+        >>> import pyarrow as pa, tallytree as tt
+        >>> areas = tt.Hierarchy.from_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}),
+        ...                                 levels=["state", "county"])
+        >>> people = tt.Product({"area": areas, "sex": tt.Hierarchy.from_values("sex", ["f", "m"])})
+        >>> records = pa.table({"state": ["A"] * 900, "county": ["y"] * 900, "sex": ["f", "m", "m"] * 300})
+        >>> release = tt.release_tables(records, people, tt.Budget(epsilon=1), neighboring="change_one",
+        ...                             tables=[("county", "sex"), ("state",), ()])
+        >>> release.table()["count"].to_pylist()
+        [900]
+    """
+    return _released(plan_tables, arguments)
 
 
 @takes(SizesArguments, shared=SharedArguments)

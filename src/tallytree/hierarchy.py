@@ -28,22 +28,32 @@ RESERVED = ("count", "size", "groups", "value", "values", "std_dev", "ci_lower",
 """Columns of the published tables, which a level may therefore not be named."""
 
 
-class Tree(Protocol):
-    """A public tree, level by level; implemented by `Hierarchy` and `Product`.
+class Levels(Protocol):
+    """Levels of public nodes with paths; implemented by `Tree`, and by the tables of `tallytree.tables`.
 
-    `depth` counts levels from 0, the root. Node numbers are int64 and unique within their level.
+    `depth` counts levels from 0. Node numbers are int64 and unique within their level.
     """
 
     @property
     def levels(self) -> tuple[str, ...]:
         """Names of the levels, root first."""
 
+    def size(self, depth: int) -> int:
+        """How many nodes the level has."""
+
+    def path_columns(self, depth: int) -> tuple[str, ...]:
+        """Names of the columns that say which node a row is about."""
+
+    def path_table(self, depth: int, nodes: IntArray) -> pa.Table:
+        """The path of each of `nodes`: one row per node, one string column per name of `path_columns`."""
+
+
+class Tree(Levels, Protocol):
+    """A public tree, level by level; implemented by `Hierarchy` and `Product`. Level 0 is the root."""
+
     @property
     def enumerated(self) -> bool:
         """Whether a published table lists every node, zeros included (otherwise the non-zero ones)."""
-
-    def size(self, depth: int) -> int:
-        """How many nodes the level has."""
 
     def children(self, depth: int, nodes: IntArray) -> tuple[IntArray, IntArray]:
         """The children of `nodes`, family after family, at `depth` + 1; and the offsets where families begin."""
@@ -56,12 +66,6 @@ class Tree(Protocol):
 
     def only_children(self, depth: int) -> bool:
         """Whether no node of the level has a sibling, so that the level repeats the one above."""
-
-    def path_columns(self, depth: int) -> tuple[str, ...]:
-        """Names of the columns that say which node a row is about."""
-
-    def path_table(self, depth: int, nodes: IntArray) -> pa.Table:
-        """The path of each of `nodes`: one row per node, one string column per name of `path_columns`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,6 +143,31 @@ class Hierarchy:
         integers = tuple(name for name in names if is_integer_column(rows, name))
         return cls(shown, names, tuple(labels), tuple(parents), first_child, integers)
 
+    @classmethod
+    def from_values(cls, level: str, values: Sequence[str | int]) -> Hierarchy:
+        """A hierarchy of one level, such as the values of an attribute.
+
+        Args:
+            level: its name.
+            values: texts or integers, in the order in which they are published.
+
+        Raises:
+            ValueError: no value, a null, or one that is listed twice.
+            TypeError: neither text nor integers, or no list.
+
+        Example:
+            >>> import tallytree as tt
+            >>> tt.Hierarchy.from_values("sex", ["f", "m", "unknown"])
+            Hierarchy(all: 1, sex: 3)
+        """
+        if isinstance(values, str | bytes) or not isinstance(values, Sequence):
+            raise TypeError(f"values: {safe_text(values)} must be a list of texts or integers")
+        strange = next((value for value in values if isinstance(value, bool) or not isinstance(value, str | int)), None)
+        if strange is not None or len({isinstance(value, str) for value in values}) > 1:
+            raise TypeError("values: they must be all texts or all integers")
+        listed = pa.array(values, pa.string() if values and isinstance(values[0], str) else pa.int64())
+        return cls.from_table(pa.table({text(level, "level", "the name of a level"): listed}), [level])
+
     def __repr__(self) -> str:
         """The levels with their numbers of nodes."""
         return f"Hierarchy({describe_levels(self)})"
@@ -200,7 +229,7 @@ class Hierarchy:
         return self.path_table(depth, np.arange(self.size(depth), dtype=np.int64))
 
 
-def nodes_per_level(tree: Tree) -> dict[str, int]:
+def nodes_per_level(tree: Levels) -> dict[str, int]:
     """The levels, root first, with their numbers of nodes."""
     return {level: tree.size(depth) for depth, level in enumerate(tree.levels)}
 

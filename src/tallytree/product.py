@@ -24,9 +24,11 @@ class Product:
     one supplied level. Origin/destination trees (Boninsegna and Silvestri 2025, section 3) are products of two
     hierarchies in alternating order.
 
+    Without an `order` it is no tree: it says which hierarchies the tables of `tallytree.release_tables` are made of.
+
     Args:
         hierarchies: name of each attribute and its hierarchy.
-        order: the attribute refined at each step; each attribute as often as it has columns.
+        order: the attribute refined at each step; each attribute as often as it has columns. None for tables.
         columns: per attribute, the names of its columns, top first. They name the columns of the records, of the
             released tables, and the levels. The column of a top level with a single value may be left out. Without
             `columns` an attribute has the level names of its hierarchy. Where one of these is also a column of another
@@ -46,12 +48,14 @@ class Product:
         Product(all: 1, town: 2, sex: 4)
         >>> tt.Product({"origin": towns, "destination": towns}, order=["destination", "origin"])
         Product(all: 1, destination_town: 2, origin_town: 4)
+        >>> tt.Product({"home": towns, "patient": sexes})
+        Product(home: town 2; patient: sex 2)
     """
 
     def __init__(
         self,
         hierarchies: Mapping[str, Hierarchy],
-        order: Sequence[str],
+        order: Sequence[str] | None = None,
         columns: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         if not isinstance(hierarchies, Mapping):
@@ -64,9 +68,12 @@ class Product:
         if not isinstance(columns, Mapping | None):
             raise TypeError(f"columns: {safe_text(columns)} must be a mapping from attributes to lists of column names")
         named = _column_names(hierarchies, columns or {})
-        self.attributes = tuple(_Attribute(name, hierarchies[name], named[name]) for name in hierarchies)
+        self.attributes = tuple(Attribute(name, hierarchies[name], named[name]) for name in hierarchies)
         position = {attribute.name: i for i, attribute in enumerate(self.attributes)}
-        _check_order(order, self.attributes)
+        self.ordered = order is not None
+        order = () if order is None else order
+        if self.ordered:
+            _check_order(order, self.attributes)
         self._refined_attribute = tuple(position[name] for name in order)
         refined = np.zeros((len(order) + 1, len(self.attributes)), dtype=np.int64)
         for step, attribute in enumerate(self._refined_attribute):
@@ -77,13 +84,19 @@ class Product:
             self.attributes[attribute].columns[refined[step, attribute]]
             for step, attribute in enumerate(self._refined_attribute)
         ]
-        self.levels = (ROOT, *names)
+        self.levels = (ROOT, *names)  # of the root alone without an order
         if self.size(len(order)) >= MAX_PRODUCT_CELLS:
             raise ValueError(f"hierarchies: {self.size(len(order))} cells are more than 64 bits number; drop a level")
 
     def __repr__(self) -> str:
-        """The levels with their numbers of nodes."""
-        return f"Product({describe_levels(self)})"
+        """The levels with their numbers of nodes; without an order, those of each attribute."""
+        if self.ordered:
+            return f"Product({describe_levels(self)})"
+        sides = [
+            f"{side.name}: {', '.join(f'{column} {side.size(i)}' for i, column in enumerate(side.columns, 1))}"
+            for side in self.attributes
+        ]
+        return f"Product({'; '.join(sides)})"
 
     @property
     def enumerated(self) -> bool:
@@ -92,7 +105,7 @@ class Product:
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The attribute that is refined at each step."""
+        """The attribute that is refined at each step; empty without an order."""
         return tuple(self.attributes[attribute].name for attribute in self._refined_attribute)
 
     def parts(self, depth: int) -> tuple[tuple[Hierarchy, tuple[str, ...], int], ...]:
@@ -173,7 +186,7 @@ class Product:
 
 
 @dataclass(frozen=True, eq=False)
-class _Attribute:
+class Attribute:
     """One side of a product: its columns, refined in turn below a virtual root of one node."""
 
     name: str
@@ -181,18 +194,22 @@ class _Attribute:
     columns: tuple[str, ...]
 
     def size(self, refined: int) -> int:
+        """How many nodes there are where so many columns are refined."""
         return self.hierarchy.size(self._depth(refined)) if refined else 1
 
     def first_child(self, refined: int) -> IntArray:
+        """Where the children of each of these nodes begin: int64 (n + 1,)."""
         depth = self._depth(refined + 1)
         # Where the first column is the hierarchy's own root, the virtual root has that one child.
         return self.hierarchy.first_child[depth - 1] if depth else np.array([0, 1], dtype=np.int64)
 
     def parents(self, refined: int, nodes: IntArray) -> IntArray:
+        """The parents of some nodes."""
         depth = self._depth(refined)
         return self.hierarchy.parent[depth][nodes] if depth else np.zeros(len(nodes), dtype=np.int64)
 
     def path_arrays(self, refined: int, nodes: IntArray) -> list[pa.Array]:
+        """The refined columns of some nodes."""
         if refined == 0:
             return []
         arrays = self.hierarchy.path_table(self._depth(refined), nodes).columns
@@ -278,7 +295,7 @@ def _clash(attribute: str, named: Mapping[str, Sequence[str]]) -> tuple[str, str
     return next(((column, taken[column.casefold()]) for column in named[attribute] if column.casefold() in taken), None)
 
 
-def _check_order(order: Sequence[str], attributes: tuple[_Attribute, ...]) -> None:
+def _check_order(order: Sequence[str], attributes: tuple[Attribute, ...]) -> None:
     if isinstance(order, str) or not isinstance(order, Sequence):
         raise TypeError(f"order: {safe_text(order)} must be a list of attribute names, one per refinement step")
     names = [attribute.name for attribute in attributes]

@@ -38,7 +38,7 @@ ProtectedUnit = Literal["person", "record", "trip", "membership"]
 Invariants = Literal["groups", "total", "none"]
 """Of the numbers of groups, what is published exactly: that of every leaf, their sum, or nothing."""
 
-UNITS: dict[str, Unit] = {"counts": "record", "flows": "trip", "group_sizes": "membership"}
+UNITS: dict[str, Unit] = {"counts": "record", "tables": "record", "flows": "trip", "group_sizes": "membership"}
 """What each statistic counts."""
 
 

@@ -423,4 +423,4 @@ def test_sizes_beyond_k_are_refused(tree):
 def test_columns_that_are_there_are_replaced(release):
     twice = tt.replicate_errors(tt.replicate_errors(release, 10), 10)
     assert twice.table("county").column_names == ["state", "county", "count", "std_dev", "ci_lower", "ci_upper"]
-    assert isinstance(twice.tables["county"], TableWithErrors)
+    assert isinstance(twice.level_tables["county"], TableWithErrors)

@@ -4,13 +4,21 @@
 opening private data. `planned` runs a plan: it tabulates, records in the ledger, measures and reconciles.
 """
 
-from tallytree.pipeline.arguments import ContributionsArguments, CountsArguments, FlowsArguments, SizesArguments
+from tallytree.pipeline.arguments import (
+    ContributionsArguments,
+    CountsArguments,
+    FlowsArguments,
+    SizesArguments,
+    TablesArguments,
+)
 from tallytree.pipeline.plan_counts import plan_counts, plan_flows
 from tallytree.pipeline.plan_sizes import plan_group_sizes
+from tallytree.pipeline.plan_tables import plan_tables
 from tallytree.pipeline.planned import Planned
 from tallytree.pipeline.planned_contributions import PlannedContributions, contributions_of, plan_contributions
 from tallytree.pipeline.planned_counts import PlannedCounts
 from tallytree.pipeline.planned_sizes import PlannedSizes
+from tallytree.pipeline.planned_tables import PlannedTables
 
 __all__ = [
     "ContributionsArguments",
@@ -20,10 +28,13 @@ __all__ = [
     "PlannedContributions",
     "PlannedCounts",
     "PlannedSizes",
+    "PlannedTables",
     "SizesArguments",
+    "TablesArguments",
     "contributions_of",
     "plan_contributions",
     "plan_counts",
     "plan_flows",
     "plan_group_sizes",
+    "plan_tables",
 ]

@@ -20,11 +20,17 @@ from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
 from tallytree.private.engines import Engine
 from tallytree.product import Product
 from tallytree.sizes import PrivateMaximum, SizesMechanism
+from tallytree.tables import TablesMechanism
 from tallytree.terms import Doc, Invariants, Terms
 from tallytree.validate import choice, column, flag, integer
 
 TableArgument: TypeAlias = Annotated[Any, "table"]
 """A path or glob (Parquet, CSV), a pandas or polars data frame, a pyarrow table, or a DuckDB relation."""
+
+TableNames: TypeAlias = Annotated[Any, "tables"]
+"""A list of tables, each a tuple of level names."""
+ByTable: TypeAlias = Annotated[Any, "by table"]
+"""A number for each of some tables."""
 
 PRIVATE_TABLE = Doc(
     "the private table: a path or glob (Parquet, CSV), a pandas, polars or pyarrow table, or a DuckDB relation; with "
@@ -183,7 +189,7 @@ class PersonOptions(SharedArguments):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RecordOptions(PersonOptions):
-    """The options that counts and flows share."""
+    """The options of all that counts records."""
 
     count: Annotated[
         str | None,
@@ -200,7 +206,6 @@ class RecordOptions(PersonOptions):
             hint="with person: true to count every person at most once in a leaf",
         ),
     ] = False
-    mechanism: Annotated[CountsMechanism | None, COUNTS_MECHANISM] = None
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -224,8 +229,15 @@ class RecordOptions(PersonOptions):
         return self.distinct
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class CountsOptions(RecordOptions):
+    """The options that counts and flows share."""
+
+    mechanism: Annotated[CountsMechanism | None, COUNTS_MECHANISM] = None
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class CountsArguments(RecordOptions):
+class CountsArguments(CountsOptions):
     """The arguments of `tallytree.release_counts`."""
 
     records: Annotated[TableArgument, PRIVATE_TABLE]
@@ -251,7 +263,7 @@ class ContributionsArguments(CountsArguments):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FlowsArguments(RecordOptions):
+class FlowsArguments(CountsOptions):
     """The arguments of `tallytree.release_flows`."""
 
     trips: Annotated[
@@ -299,6 +311,71 @@ class FlowsArguments(RecordOptions):
             hint="destination or origin, whichever is refined first",
         ),
     ] = "destination"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TablesArguments(RecordOptions):
+    """The arguments of `tallytree.release_tables`."""
+
+    records: Annotated[TableArgument, PRIVATE_TABLE]
+    hierarchy: Annotated[
+        Product,
+        Doc(
+            "a `tallytree.Product` without an order: the public hierarchies, that of the areas first. The others are "
+            "attributes, with at most 65,536 combinations of values.",
+            hint="give the public hierarchies: hierarchy: {attributes: {area: {path: areas.parquet, levels: [state]}}}",
+        ),
+    ]
+    budget: Annotated[Budget, BUDGET]
+    _: KW_ONLY
+    tables: Annotated[
+        TableNames,
+        Doc(
+            'what is published: a list of tables, each a tuple of level names such as `("county", "sex")`, at most one '
+            "of each hierarchy; `()` is the total.",
+            hint="list the tables by their levels: tables: [[county, sex], [state], []]",
+        ),
+    ]
+    measure: Annotated[
+        TableNames,
+        Doc(
+            'the tables that are measured; by default those that are published, and with `budget_split="auto"` also '
+            "coarser ones, where they help.",
+            hint="list the tables that are measured, as under tables",
+        ),
+    ] = None
+    precision: Annotated[
+        ByTable,
+        Doc(
+            "the wanted standard deviation of some published tables, by table; the others are as wanted as the finest "
+            'wish. It decides the shares with `budget_split="auto"`.',
+            hint='give standard deviations by table: precision: {"county, sex": 10}',
+        ),
+    ] = None
+    budget_split: Annotated[
+        ByTable,
+        Doc(
+            'the shares of the measured tables. `"auto"` (the default) makes the worst ratio of a published table\'s '
+            '`std_dev` to its `precision` as small as possible, from public facts. `"even"`, or a weight for each '
+            "measured table.",
+            hint='auto, even, or weights by table: {"county, sex": 2, "state": 1}',
+        ),
+    ] = "auto"
+    public_totals: Annotated[
+        TableArgument,
+        Doc(
+            "a public table of totals that are published exactly: the columns of an area level and those above it, and "
+            "`count`. An area that is not listed has no records.",
+            hint="the public table of totals per area, which are then exact",
+        ),
+    ] = None
+    mechanism: Annotated[
+        TablesMechanism | None,
+        Doc(
+            "how noisy tables become one table of integers; `tallytree.tables.LeastSquares()` by default.",
+            hint="give its name, and options if any: mechanism: {name: ...}",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -38,6 +38,9 @@ from tallytree.measurements import Noise, Statistic
 from tallytree.pipeline.measured_contributions import MeasuredContributions
 from tallytree.pipeline.planned_counts import PlannedCounts
 from tallytree.pipeline.planned_sizes import PlannedSizes
+from tallytree.pipeline.planned_tables import PlannedTables
+
+PlannedRecords = PlannedCounts | PlannedSizes | PlannedTables
 
 OBJECTIVE = (
     "The mean over the measured levels of: cells times the expected absolute noise of a cell (at most the error of "
@@ -62,7 +65,7 @@ class MeasuredLevel:
     cells: int
 
 
-def recommendation(planned: PlannedCounts | PlannedSizes, measured: MeasuredContributions) -> dict[str, Any] | None:
+def recommendation(planned: PlannedRecords, measured: MeasuredContributions) -> dict[str, Any] | None:
     """The bound of least expected error for a planned release, JSON-able; None where the noise follows no such rule.
 
     Args:
@@ -91,7 +94,7 @@ def recommendation(planned: PlannedCounts | PlannedSizes, measured: MeasuredCont
     return {"max_contributions": best["max_contributions"], "objective": OBJECTIVE, "choices": choices}
 
 
-def _levels(planned: PlannedCounts | PlannedSizes) -> dict[str, MeasuredLevel]:
+def _levels(planned: PlannedRecords) -> dict[str, MeasuredLevel]:
     """The measured levels; none where noise is not added to cells that public facts count."""
     plan = planned.plan
     if not isinstance(plan, NoisePlan) or "sorted_sizes" in planned.statistics.values():
@@ -107,7 +110,7 @@ def _levels(planned: PlannedCounts | PlannedSizes) -> dict[str, MeasuredLevel]:
 
 
 def _noise_and_moves(
-    planned: PlannedCounts | PlannedSizes, levels: Mapping[str, MeasuredLevel], bound: int, everything: float
+    planned: PlannedRecords, levels: Mapping[str, MeasuredLevel], bound: int, everything: float
 ) -> tuple[float, float]:
     """The objective's noise for a bound, and by how much one record that is left out adds to it: means over levels."""
     relation, z = planned.terms.relation, _quantity(planned)
@@ -121,13 +124,13 @@ def _noise_and_moves(
     return sum(noise) / len(levels), sum(moves) / len(levels)
 
 
-def _quantity(planned: PlannedCounts | PlannedSizes) -> int:
-    if isinstance(planned, PlannedCounts):
+def _quantity(planned: PlannedRecords) -> int:
+    if not isinstance(planned, PlannedSizes):
         return 1
     return effective_quantity(planned.arguments.max_quantity, planned.smallest, planned.largest)
 
 
-def _noise(planned: PlannedCounts | PlannedSizes, asked: Asked) -> Noise:
+def _noise(planned: PlannedRecords, asked: Asked) -> Noise:
     """The noise of a level, if its bound were this one."""
     budget, grid = planned.plan.budget, next_float if planned.terms.noise == "opendp" else representable
     granted = composable_budget(budget, "zcdp" if budget.kind == "approximate" else None)

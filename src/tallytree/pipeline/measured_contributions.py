@@ -11,7 +11,7 @@ from tallytree.accounting import Plan
 from tallytree.accounting.left_out import left_out
 from tallytree.compute.arrays import IntArray
 from tallytree.contributions import Contributions, contribution_bins
-from tallytree.hierarchy import Tree
+from tallytree.hierarchy import Levels
 from tallytree.measurements import Noise
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import NoiseSource
@@ -58,7 +58,7 @@ class PublishedContributions:
 
 
 def true_contributions(
-    people: IntArray | None, tree: Tree, asked: Contributions | None, bound: int
+    people: IntArray | None, tree: Levels, asked: Contributions | None, bound: int
 ) -> TrueContributions | None:
     """The true numbers of people in the bins, where they are to be measured.
 

@@ -15,7 +15,7 @@ from tallytree.counts.auto_split import auto_split
 from tallytree.counts.mechanism import in_place_of_counts
 from tallytree.hierarchy import Hierarchy, check_level_names, nodes_per_level
 from tallytree.measurements import Statistic
-from tallytree.pipeline.arguments import CountsArguments, FlowsArguments, RecordOptions
+from tallytree.pipeline.arguments import CountsArguments, CountsOptions, FlowsArguments, RecordOptions
 from tallytree.pipeline.person_bound import shares_beside
 from tallytree.pipeline.planned_counts import PlannedCounts, leaf_keys
 from tallytree.pipeline.planning import account, check_statistics, chosen_engine, noise_plan, warn_caller
@@ -49,9 +49,14 @@ def plan_counts(
             f"hierarchy: {safe_text(tree)} must be a tallytree.Hierarchy or a tallytree.Product; make one "
             "with tallytree.Hierarchy.from_table(leaves, levels=[…])"
         )
+    if isinstance(tree, Product) and not tree.ordered:
+        raise ValueError(
+            "hierarchy: a Product without an order has no levels; give Product(…, order=[…]), or release tables of it "
+            "with tallytree.release_tables"
+        )
     mechanism = CountsMechanism.chosen(arguments.mechanism, LeastSquares())
     asked = mechanism.statistics(tree, total_is_public=arguments.total_is_public)
-    _check_person(arguments, leaf_keys(tree))
+    check_person(arguments, leaf_keys(tree))
     plan = _plan(mechanism, asked, arguments)
     if mechanism.caution is not None:
         warn_caller(f"mechanism: {mechanism.caution}")
@@ -84,7 +89,7 @@ def plan_flows(arguments: FlowsArguments) -> PlannedCounts:
     first, second = ("destination", "origin") if arguments.tree == "destination" else ("origin", "destination")
     order = list(_alternately(first, len(columns[first]), second, len(columns[second])))
     product = Product({"origin": origins, "destination": destinations}, order=order, columns=columns)
-    shared = options_of(arguments, RecordOptions)
+    shared = options_of(arguments, CountsOptions)
     as_counts = CountsArguments(arguments.trips, product, arguments.budget, **shared)
     return plan_counts(as_counts, argument="trips", statistic="flows")
 
@@ -131,7 +136,7 @@ def _plan(mechanism: CountsMechanism, statistics: Mapping[str, Statistic], argum
     return plan_stability(arguments.budget, leaf, bound, m, arguments.accounting, grid)
 
 
-def _check_person(arguments: CountsArguments, keys: Sequence[LeafKey]) -> None:
+def check_person(arguments: RecordOptions, keys: Sequence[LeafKey]) -> None:
     """Refuse a column of people that is used for something else too: its values would not name people.
 
     Raises:

@@ -22,7 +22,7 @@ from tallytree.accounting import Plan, StabilityPlan
 from tallytree.accounting.sensitivity import level_sensitivities, sensitivity
 from tallytree.accounting.spending import Posting
 from tallytree.errors import SPENT, BudgetExceeded
-from tallytree.hierarchy import Hierarchy, nodes_per_level
+from tallytree.hierarchy import Hierarchy, Levels, nodes_per_level
 from tallytree.ledger import Account
 from tallytree.measurements import Measurement, Statistic
 from tallytree.pipeline.arguments import SharedArguments
@@ -112,8 +112,13 @@ class Planned(ABC, Generic[T, M]):
 
     @property
     @abstractmethod
-    def tree(self) -> Hierarchy | Product:
-        """The public tree."""
+    def tree(self) -> Levels:
+        """The levels that are measured and published, with their nodes."""
+
+    @property
+    @abstractmethod
+    def public_tree(self) -> Hierarchy | Product:
+        """The public tree, as the release holds it."""
 
     @abstractmethod
     def check_records(self) -> None:
@@ -180,7 +185,7 @@ class Planned(ABC, Generic[T, M]):
     def as_release(self, statement: Mapping[str, Any], spec: Mapping[str, Any], made: Reconciled) -> Release:
         """The release of what was made."""
         measured = measurement_tables(self.tree, made.taken, self.measured_column)
-        return Release(statement, spec, made.tables, measured, self.tree, made.contributions)
+        return Release(statement, spec, made.tables, measured, self.public_tree, made.contributions)
 
     @contextmanager
     def telling_what_is_spent(self) -> Iterator[None]:
@@ -215,7 +220,7 @@ class Planned(ABC, Generic[T, M]):
     @cached_property
     def plan_digest(self) -> str:
         """The public digest of all that decides the release besides its records and its key; see `release_keys`."""
-        return plan_digest(canonical(self.spec(), self.statement()), self.tree)
+        return plan_digest(canonical(self.spec(), self.statement()), self.public_tree)
 
     @property
     def dataset(self) -> str | None:

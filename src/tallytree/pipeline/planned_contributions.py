@@ -14,12 +14,10 @@ from tallytree.budget import Budget, exact
 from tallytree.contributions import DEFAULT_AT_MOST, Contributions, contribution_bins
 from tallytree.errors import BudgetExceeded
 from tallytree.pipeline.arguments import ContributionsArguments, CountsArguments, SharedArguments
-from tallytree.pipeline.choosing_bound import recommendation
+from tallytree.pipeline.choosing_bound import PlannedRecords, recommendation
 from tallytree.pipeline.measured_contributions import counted_noun, measured_contributions
 from tallytree.pipeline.plan_counts import plan_counts
 from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan
-from tallytree.pipeline.planned_counts import PlannedCounts
-from tallytree.pipeline.planned_sizes import PlannedSizes
 from tallytree.pipeline.planning import account
 from tallytree.private.noise.noise_source import NoiseSource
 from tallytree.private.tabulate.true_contributions import TrueContributions
@@ -44,7 +42,7 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
         plan: the noise.
     """
 
-    chosen_for: PlannedCounts | PlannedSizes
+    chosen_for: PlannedRecords
     asked: Contributions
     plan: NoisePlan
 
@@ -59,6 +57,11 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
     def tree(self) -> Any:
         """See `Planned.tree`."""
         return self.chosen_for.tree
+
+    @property
+    def public_tree(self) -> Any:
+        """See `Planned.public_tree`."""
+        return self.chosen_for.public_tree
 
     @property
     def unit(self) -> Unit:
@@ -145,9 +148,7 @@ def plan_contributions(arguments: ContributionsArguments) -> PlannedContribution
     return contributions_of(plan_counts(CountsArguments(**options)), arguments.share, arguments.at_most)
 
 
-def contributions_of(
-    planned: PlannedCounts | PlannedSizes, share: Any = None, at_most: int | None = None
-) -> PlannedContributions:
+def contributions_of(planned: PlannedRecords, share: Any = None, at_most: int | None = None) -> PlannedContributions:
     """Plan a release of people by their number of records, to choose the bound of another planned release.
 
     Args:
@@ -207,5 +208,5 @@ def part_of(budget: Budget, share: Fraction) -> Budget:
     return Budget(**{name: None if amount is None else amount * share for name, amount in amounts.items()})
 
 
-def _statistic(planned: PlannedCounts | PlannedSizes) -> str:
-    return planned.statistic if isinstance(planned, PlannedCounts) else "group_sizes"
+def _statistic(planned: PlannedRecords) -> str:
+    return str(planned.spec()["statistic"])

@@ -72,6 +72,11 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
         return self.arguments.hierarchy
 
     @property
+    def public_tree(self) -> Hierarchy | Product:
+        """See `Planned.public_tree`."""
+        return self.tree
+
+    @property
     def keys(self) -> tuple[LeafKey, ...]:
         """The records' columns for each hierarchy of the tree."""
         return leaf_keys(self.tree)

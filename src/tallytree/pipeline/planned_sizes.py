@@ -100,6 +100,11 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         return self.arguments.hierarchy
 
     @property
+    def public_tree(self) -> Hierarchy:
+        """See `Planned.public_tree`."""
+        return self.tree
+
+    @property
     def key(self) -> LeafKey:
         """The records' path columns and their hierarchy."""
         return LeafKey(self.tree, self.tree.columns)

@@ -16,7 +16,7 @@ from tallytree.accounting.scales import next_float, representable
 from tallytree.accounting.sensitivity import Sensitivity, level_sensitivities, sensitivity
 from tallytree.accounting.spending import Approval, Loss, Posting
 from tallytree.budget import Budget, BudgetSplit, shares
-from tallytree.hierarchy import Tree, nodes_per_level
+from tallytree.hierarchy import Levels, nodes_per_level
 from tallytree.ledger import Account, Ledger
 from tallytree.measurements import Statistic
 from tallytree.pipeline.arguments import SharedArguments
@@ -34,7 +34,7 @@ def noise_plan(
     terms: NoiseTerms,
     budget: Budget,
     statistics: Mapping[str, Statistic],
-    tree: Tree,
+    tree: Levels,
     *,
     auto_split: AutoSplit,
     max_quantity: int = 1,
@@ -63,7 +63,7 @@ def noise_plan(
     )
     split = terms.budget_split
     if split == "auto" and isinstance(budget, Budget):
-        std_devs = {level: _std_dev_alone(budget, bound) for level, (_, bound) in bounds.items()}
+        std_devs = {level: std_dev_alone(budget, bound) for level, (_, bound) in bounds.items()}
         split = auto_split(std_devs, budget.kind != "pure")
     if not understatement:
         return plan_noise(budget, bounds, split, terms.accounting, grid, first)
@@ -206,7 +206,7 @@ def _ledger(given: Ledger | str | os.PathLike[str]) -> Ledger:
     return given if isinstance(given, Ledger) else Ledger(given)
 
 
-def _std_dev_alone(budget: Budget, bound: Sensitivity) -> float:
+def std_dev_alone(budget: Budget, bound: Sensitivity) -> float:
     """The standard deviation of a cell's noise, about, if a level had all of the budget."""
     if budget.epsilon is not None and budget.delta is None:
         return math.sqrt(2) * bound.l1 / float(budget.epsilon)

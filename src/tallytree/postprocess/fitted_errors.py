@@ -40,7 +40,7 @@ class _WithIntervals:
 def has_fitted_errors(release: Release) -> bool:
     """Whether every published table has the `std_dev` of its fit, and not that of replicates."""
     by = (release.statement.get("errors") or {}).get("method", METHOD)
-    tables = release.tables.values()
+    tables = release.level_tables.values()
     return by == METHOD and all("std_dev" in table.read(0, 0).column_names for table in tables)
 
 
@@ -79,5 +79,5 @@ def fitted_errors(release: Release, *, alpha: float = 0.1) -> Release:
         "levels": levels,
         "software": versions(TABLES_MADE_BY),
     }
-    tables = {level: _WithIntervals(table, level_alpha) for level, table in release.tables.items()}
+    tables = {level: _WithIntervals(table, level_alpha) for level, table in release.level_tables.items()}
     return release.with_tables(tables, {**release.statement, "errors": entry})

@@ -100,11 +100,11 @@ def replicate_errors(
     tree = tree_of(found, hierarchy)
     noise = recorded_noise(found.statement, tree)
     plan = StatedPlan(noise, _thresholds(found.statement, noise))
-    published = [published_level(table, tree, depth) for depth, table in enumerate(found.tables.values())]
+    published = [published_level(table, tree, depth) for depth, table in enumerate(found.level_tables.values())]
     errors = _squared_errors(found, tree, plan, published, rounds, fixed, progress)
     floors = [0.0] * len(errors) if statistic == "group_sizes" else _upward_floors(tree, plan)
     zeros_are_listed = statistic == "counts" and tree.enumerated
-    tables: dict[str, LevelTable] = dict(found.tables)
+    tables: dict[str, LevelTable] = dict(found.level_tables)
     stated: list[dict[str, Any]] = []
     for depth, name in enumerate(found.levels):
         facts: dict[str, Any] = {"level": name, "upward_std_dev": None, "unlisted_ci_upper": None}

@@ -15,9 +15,9 @@ import pyarrow.parquet
 
 from tallytree.release.files import sha256
 from tallytree.release.intervals import ERROR_COLUMNS
-from tallytree.release.manifest import CONTRIBUTIONS, MANIFEST, NOT_ITS_TREE, contributions_files, table_name
+from tallytree.release.manifest import CONTRIBUTIONS, MANIFEST, NOT_ITS_TREE, TABLES, contributions_files, table_name
 
-_NUMBERS = {"counts": ("count",), "flows": ("count",), "group_sizes": ("size", "groups")}
+_NUMBERS = {"tables": ("count",), "counts": ("count",), "flows": ("count",), "group_sizes": ("size", "groups")}
 _ERRORS = ((), ERROR_COLUMNS[:1], ERROR_COLUMNS)
 _TYPES = {"std_dev": "float", "ci_lower": "integer", "ci_upper": "integer", "size": "integer", "value": "integer"}
 _TYPES |= {"records_from": "integer", "records_to": "integer", "people": "integer"}
@@ -42,8 +42,8 @@ def check_files(place: Path, manifest: Mapping[str, Any]) -> None:
         if sha256(place / name) != facts["sha256"]:
             raise ValueError(_changed(place / name))
     if manifest["statement"]["statistic"] == CONTRIBUTIONS:
-        _check_people(place, manifest, table_name("tables", CONTRIBUTIONS), "people")
-        _check_people(place, manifest, table_name("measurements", CONTRIBUTIONS), "value")
+        _check_people(place, manifest, table_name("tables", CONTRIBUTIONS, CONTRIBUTIONS), "people")
+        _check_people(place, manifest, table_name("measurements", CONTRIBUTIONS, CONTRIBUTIONS), "value")
         return
     for name in contributions_files(manifest["statement"])[:1]:
         _check_people(place, manifest, name, "people")
@@ -75,18 +75,18 @@ def _check_level(place: Path, manifest: Mapping[str, Any], depth: int, about: Ma
     statistic, level = manifest["statement"]["statistic"], about["level"]
     paths = _path_columns(manifest, depth)
     numbers = _NUMBERS[statistic]
-    schema, rows = _opened(place, manifest, table_name("tables", level))
-    listed = _lists_every_node(manifest) and statistic != "group_sizes"
+    published, measured = (table_name(kind, level, statistic) for kind in ("tables", "measurements"))
+    schema, rows = _opened(place, manifest, published)
+    listed = about["zeros_listed"] if statistic == TABLES else _lists_every_node(manifest, statistic)
     if not any(_has_columns(schema, paths, (*numbers, *errors)) for errors in _ERRORS):
-        raise ValueError(_other_columns(place / table_name("tables", level)))
+        raise ValueError(_other_columns(place / published))
     if (listed and rows != about["nodes"]) or (statistic != "group_sizes" and rows > about["nodes"]):
-        raise ValueError(_other_rows(place / table_name("tables", level)))
-    schema, rows = _opened(place, manifest, table_name("measurements", level))
-    measured = "values" if statistic == "group_sizes" else "value"
-    if not _has_columns(schema, paths, (measured, "std_dev")):
-        raise ValueError(_other_columns(place / table_name("measurements", level)))
+        raise ValueError(_other_rows(place / published))
+    schema, rows = _opened(place, manifest, measured)
+    if not _has_columns(schema, paths, ("values" if statistic == "group_sizes" else "value", "std_dev")):
+        raise ValueError(_other_columns(place / measured))
     if rows > (about["nodes"] if about["measured"] else 0):
-        raise ValueError(_other_rows(place / table_name("measurements", level)))
+        raise ValueError(_other_rows(place / measured))
 
 
 def _check_people(place: Path, manifest: Mapping[str, Any], name: str, number: str) -> None:
@@ -107,6 +107,8 @@ def _check_hierarchies(place: Path, manifest: Mapping[str, Any]) -> None:
         if not _has_columns(schema, side["levels"], ()):
             raise ValueError(f"folder: {str(place)!r} {NOT_ITS_TREE}; take a fresh copy of the release")
         leaves.append(rows)
+    if manifest["statement"]["statistic"] == TABLES:
+        return  # a table need not have all leaves
     if prod(leaves) != manifest["statement"]["levels"][-1]["nodes"]:
         raise ValueError(_other_rows(place / sides[0]["file"]))
 
@@ -137,8 +139,8 @@ def _other_columns(path: Path) -> str:
     )
 
 
-def _lists_every_node(manifest: Mapping[str, Any]) -> bool:
-    return "tree" in manifest and manifest["tree"]["kind"] == "hierarchy"
+def _lists_every_node(manifest: Mapping[str, Any], statistic: str) -> bool:
+    return "tree" in manifest and manifest["tree"]["kind"] == "hierarchy" and statistic != "group_sizes"
 
 
 def _path_columns(manifest: Mapping[str, Any], depth: int) -> Sequence[str] | None:
@@ -149,8 +151,17 @@ def _path_columns(manifest: Mapping[str, Any], depth: int) -> Sequence[str] | No
     if tree["kind"] == "hierarchy":
         root_added = len(tree["levels"]) < len(manifest["levels"])
         return list(tree["levels"][: depth + (0 if root_added else 1)])
+    if manifest["statement"]["statistic"] == TABLES:
+        named = manifest["statement"]["levels"][depth]["table"]
+        return [column for side in tree["attributes"] for column in _down_to(side["columns"], named)]
     refined = tree["order"][:depth]
     return [column for side in tree["attributes"] for column in side["columns"][: refined.count(side["name"])]]
+
+
+def _down_to(columns: Sequence[str], named: Sequence[str]) -> Sequence[str]:
+    """The columns of a hierarchy down to the one that a table is named by; none where it names none."""
+    depths = [depth for depth, column in enumerate(columns, 1) if column in named]
+    return columns[: max(depths, default=0)]
 
 
 def _has_columns(schema: pa.Schema, paths: Sequence[str] | None, numbers: Sequence[str]) -> bool:

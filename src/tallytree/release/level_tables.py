@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from tallytree.compute.arrays import IntArray
-from tallytree.hierarchy import Tree
+from tallytree.hierarchy import Levels
 
 ROWS_AT_ONCE = 1_000_000
 
@@ -43,7 +43,7 @@ class NodeTable:
         columns: the other columns, n rows.
     """
 
-    tree: Tree
+    tree: Levels
     depth: int
     nodes: IntArray
     columns: pa.Table
@@ -62,7 +62,7 @@ class NodeTable:
         return (slice(start, start + ROWS_AT_ONCE) for start in range(0, self.num_rows, ROWS_AT_ONCE))
 
 
-def beside_paths(tree: Tree, depth: int, nodes: IntArray, numbers: pa.Table) -> pa.Table:
+def beside_paths(tree: Levels, depth: int, nodes: IntArray, numbers: pa.Table) -> pa.Table:
     """Numbers about nodes of a level, with the nodes' path columns before them."""
     path = tree.path_table(depth, nodes)
     return pa.table({name: table.column(name) for table in (path, numbers) for name in table.column_names})

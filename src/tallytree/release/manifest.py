@@ -19,6 +19,8 @@ MANIFEST = "release.json"
 _DIGEST = "digest"
 _TABLES = ("tables", "measurements")
 _OF_TREE = "hierarchies/"
+TABLES = "tables"
+"""The statistic whose levels are tables, named by their own levels with dots between them."""
 CONTRIBUTIONS = "contributions"
 """People by their number of records: the statistic of a release, and the stem of their file beside other tables."""
 
@@ -31,9 +33,17 @@ def file_stem(level: str) -> str:
     return stem
 
 
-def table_name(kind: str, level: str) -> str:
+def table_stem(level: str, statistic: object) -> str:
+    """The stem of a level's file; a table is named by its levels with dots between them, which stay."""
+    if statistic != TABLES:
+        return file_stem(level)
+    stem = ".".join(file_stem(part) for part in level.split("."))
+    return stem if len(stem.encode()) <= 150 else file_stem(level)
+
+
+def table_name(kind: str, level: str, statistic: object) -> str:
     """The Parquet file of a level, relative to the folder; `kind` is `"tables"` or `"measurements"`."""
-    return f"{kind}/{file_stem(level)}.parquet"
+    return f"{kind}/{table_stem(level, statistic)}.parquet"
 
 
 def manifest_text(manifest: Mapping[str, Any]) -> str:
@@ -113,8 +123,9 @@ def _missing_from(manifest: Mapping[str, Any]) -> str | None:
     levels, files = manifest["levels"], manifest["files"]
     if not levels or not all(isinstance(level, str) for level in levels) or len({*levels}) < len(levels):
         return "'levels'"
-    level_of = {table_name(kind, level): level for kind in _TABLES for level in levels}
-    of_csv = {f"tables/{file_stem(level)}.csv": level for level in levels}
+    statistic = manifest["statement"].get("statistic")
+    level_of = {table_name(kind, level, statistic): level for kind in _TABLES for level in levels}
+    of_csv = {f"tables/{table_stem(level, statistic)}.csv": level for level in levels}
     beside = contributions_files(manifest["statement"])
     for name in (*level_of, *beside[:1], *files):
         facts = files.get(name)
@@ -124,7 +135,7 @@ def _missing_from(manifest: Mapping[str, Any]) -> str | None:
         level = (level_of | of_csv).get(name)
         if facts.get("level") != level or (level is None and not name.startswith(_OF_TREE) and name not in beside):
             return f"entry for {name!r} in 'files'"
-        if name in of_csv and rows != files[table_name("tables", of_csv[name])]["rows"]:
+        if name in of_csv and rows != files[table_name("tables", of_csv[name], statistic)]["rows"]:
             return f"entry for {name!r} in 'files'"
     return _missing_from_statement(manifest["statement"], levels)
 
@@ -143,8 +154,13 @@ def _missing_from_statement(statement: Mapping[str, Any], levels: list[str]) -> 
     for each in listed:
         if type(each.get("nodes")) is not int or type(each.get("measured")) is not bool:
             return f"level {each['level']!r} in 'statement'"
-    if statement.get("statistic") not in ("counts", "flows", "group_sizes", CONTRIBUTIONS):
+    if statement.get("statistic") not in ("counts", "flows", "group_sizes", TABLES, CONTRIBUTIONS):
         return "'statistic' in 'statement'"
+    if statement["statistic"] == TABLES:
+        for each in listed:
+            named = isinstance(each.get("table"), list) and all(isinstance(level, str) for level in each["table"])
+            if not named or type(each.get("asked")) is not bool or type(each.get("zeros_listed")) is not bool:
+                return f"table {each['level']!r} in 'statement'"
     if not isinstance(statement.get("release", {}), dict | None):  # the run that the release is of
         return "'release' in 'statement'"
     return None
@@ -184,7 +200,8 @@ def _tree_fault(manifest: Mapping[str, Any]) -> str | None:
         named = [tree.get("file")]
     else:
         sides, order = _sides(tree), tree.get("order")
-        whole = bool(sides) and len(sides) == len(tree["attributes"]) and _is_texts(order)
+        unordered = order == [] and manifest["statement"]["statistic"] == TABLES
+        whole = bool(sides) and len(sides) == len(tree["attributes"]) and (unordered or _is_texts(order))
         whole = whole and len({side["name"] for side in sides}) == len(sides)
         whole = whole and all(_is_texts(side.get("levels")) and _is_texts(side.get("columns")) for side in sides)
         named = [side.get("file") for side in sides]

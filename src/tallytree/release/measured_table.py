@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray, chunks
-from tallytree.hierarchy import Tree
+from tallytree.hierarchy import Levels
 from tallytree.measurements import Measurement
 from tallytree.release.level_tables import LevelTable, beside_paths
+from tallytree.tables import TableLayout
 
 MAX_LIST_CELLS = 2**30
 """A list array of Arrow addresses its cells with 32 bits."""
@@ -33,7 +34,7 @@ class MeasuredTable:
         std_dev: of the noise.
     """
 
-    tree: Tree
+    tree: Levels
     depth: int
     nodes: IntArray
     offsets: IntArray
@@ -43,7 +44,7 @@ class MeasuredTable:
 
     @classmethod
     def of(
-        cls, tree: Tree, depth: int, taken: Sequence[Measurement], column: Literal["value", "values"]
+        cls, tree: Levels, depth: int, taken: Sequence[Measurement], column: Literal["value", "values"]
     ) -> MeasuredTable:
         """The measurements of one level, in the order they were taken; the parts of a node are one row."""
         nodes: list[IntArray] = []
@@ -59,6 +60,15 @@ class MeasuredTable:
         std_dev = taken[0].noise.std_dev if taken else 0.0
         values = [measurement.values for measurement in taken]
         return cls(tree, depth, np.concatenate([np.empty(0, np.int64), *nodes]), offsets, values, column, std_dev)
+
+    @classmethod
+    def of_cells(cls, tree: Levels, depth: int, taken: Sequence[Measurement]) -> MeasuredTable:
+        """The measurements of all cells of a table, in order, one row per cell; no rows where it was not measured."""
+        cells = sum(len(measurement.values) for measurement in taken)
+        nodes = np.arange(cells, dtype=np.int64)
+        offsets = np.arange(cells + 1, dtype=np.int64)
+        std_dev = taken[0].noise.std_dev if taken else 0.0
+        return cls(tree, depth, nodes, offsets, [measurement.values for measurement in taken], "value", std_dev)
 
     @property
     def num_rows(self) -> int:
@@ -104,10 +114,10 @@ class MeasuredTable:
 
 
 def measurement_tables(
-    tree: Tree, taken: Sequence[Measurement], column: Literal["value", "values"]
+    tree: Levels, taken: Sequence[Measurement], column: Literal["value", "values"]
 ) -> dict[str, LevelTable]:
     """The noisy measurements of every level, in the order they were taken; levels not measured have no rows."""
-    return {
-        level: MeasuredTable.of(tree, depth, [each for each in taken if each.level == level], column)
-        for depth, level in enumerate(tree.levels)
-    }
+    of_level = {level: [each for each in taken if each.level == level] for level in tree.levels}
+    if isinstance(tree, TableLayout):
+        return {name: MeasuredTable.of_cells(tree, i, of_level[name]) for i, name in enumerate(tree.levels)}
+    return {level: MeasuredTable.of(tree, depth, of_level[level], column) for depth, level in enumerate(tree.levels)}

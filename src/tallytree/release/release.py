@@ -3,7 +3,7 @@
 A release on disk is a folder (format version 2):
 
     release.json                 statement, spec, rows and checksum of every file, digest of all this; written last
-    tables/LEVEL.parquet         the published numbers (and LEVEL.csv when asked)
+    tables/LEVEL.parquet         the published numbers (and LEVEL.csv when asked); a table's name has all its levels
     measurements/LEVEL.parquet   the noisy measurements, enough to post-process again
     hierarchies/NAME.parquet     the leaves of the public hierarchies, in order
     contributions.parquet        people by their number of records, where they were counted (and .csv when asked)
@@ -40,7 +40,15 @@ from tallytree.release.files import (
 from tallytree.release.intervals import stated_errors, with_intervals
 from tallytree.release.leftovers import how_to_put_back, warn_of_leftovers
 from tallytree.release.level_tables import FileTable, LevelTable, NodeTable, read_all
-from tallytree.release.manifest import FORMAT_VERSION, MANIFEST, file_stem, manifest_text, read_manifest, table_name
+from tallytree.release.manifest import (
+    FORMAT_VERSION,
+    MANIFEST,
+    TABLES,
+    manifest_text,
+    read_manifest,
+    table_name,
+    table_stem,
+)
 from tallytree.release.stored_tree import StoredTree, described_tree
 from tallytree.stages import stage
 from tallytree.validate import path_text, text
@@ -77,8 +85,8 @@ class Release:
         """The public tree; None for a folder that an earlier tallytree wrote without it."""
         return self._tree.load() if isinstance(self._tree, StoredTree) else self._tree
 
-    def table(self, level: str, *, alpha: float | None = None) -> pa.Table:
-        """The published numbers of a level, with their errors where these are known.
+    def table(self, *level: str, alpha: float | None = None) -> pa.Table:
+        """The published numbers of a level, or of a table, with their errors where these are known.
 
         Path columns (strings), then `count`; or, for group sizes, `size` and `groups`, one row per (node, size) with
         groups; int64 (`groups` is float64 where the mechanism releases fractions). Counts list every node of a
@@ -89,26 +97,27 @@ class Release:
         covers the privacy noise only; `docs/errors.md` says how well.
 
         Args:
-            level: its name.
+            level: its name; of a table, the levels that it was asked for by, in any order (none for the total).
             alpha: of the intervals; by default they are as they were stored, if they were.
 
         Raises:
             ValueError: an unknown level; with `alpha`, errors that are not known, or an `alpha` not between 0 and 1.
         """
-        table = read_all(_level(self._tables, level, self.levels))
-        return table if alpha is None else with_intervals(table, alpha, stated_errors(self.statement, level))
+        name = self._name(level)
+        table = read_all(self._tables[name])
+        return table if alpha is None else with_intervals(table, alpha, stated_errors(self.statement, name))
 
-    def to_pandas(self, level: str, *, alpha: float | None = None) -> Any:
-        """`table(level, alpha=alpha)` as a pandas data frame.
+    def to_pandas(self, *level: str, alpha: float | None = None) -> Any:
+        """`table(*level, alpha=alpha)` as a pandas data frame.
 
         Raises:
             ModuleNotFoundError: pandas is not installed.
         """
         if importlib.util.find_spec("pandas") is None:
             raise ModuleNotFoundError("to_pandas needs pandas: pip install pandas; table(level) is a pyarrow table")
-        return self.table(level, alpha=alpha).to_pandas()
+        return self.table(*level, alpha=alpha).to_pandas()
 
-    def measurements(self, level: str) -> pa.Table:
+    def measurements(self, *level: str) -> pa.Table:
         """The noisy measurements of a level, before any post-processing, with the standard deviation of their noise.
 
         Path columns, then `value` (counts) or `values: list<int64>` (group sizes, one row per node; the statement says
@@ -117,7 +126,7 @@ class Release:
         Raises:
             ValueError: an unknown level.
         """
-        return read_all(_level(self._measurements, level, self.levels))
+        return read_all(self._measurements[self._name(level)])
 
     def with_tables(self, tables: Mapping[str, LevelTable], statement: Mapping[str, Any]) -> Release:
         """The same noisy measurements under other tables; for `reconcile_group_sizes` and `replicate_errors`."""
@@ -133,9 +142,38 @@ class Release:
         return None if self._contributions is None else read_all(self._contributions)
 
     @property
-    def tables(self) -> Mapping[str, LevelTable]:
+    def tables(self) -> tuple[tuple[str, ...], ...]:
+        """What was released, each as `table` takes it: the tables that were asked for, or the levels, root first."""
+        if self.statement["statistic"] != TABLES:
+            return tuple((level,) for level in self.levels)
+        return tuple(tuple(each["table"]) for each in self.statement["levels"] if each["asked"])
+
+    @property
+    def level_tables(self) -> Mapping[str, LevelTable]:
         """The published tables by level, root first, to be read in slices."""
         return self._tables
+
+    def _name(self, given: tuple[str, ...]) -> str:
+        """The level, or the table, that somebody names.
+
+        Raises:
+            ValueError: there is none.
+            TypeError: not a name.
+        """
+        names = [text(each, "level", "the name of a level") for each in given]
+        if len(names) == 1 and names[0] in self._tables:
+            return names[0]
+        if self.statement["statistic"] == TABLES:
+            found = [each["level"] for each in self.statement["levels"] if sorted(each["table"]) == sorted(names)]
+            if found:
+                return str(found[0])
+            known = "; ".join(f"({', '.join(each)})" for each in self.tables)
+            raise ValueError(
+                f"level: ({', '.join(names)}) is not one of the release's tables, which are {known}; a coarser one is "
+                "the sum of the rows of a finer one"
+            )
+        shown = repr(names[0]) if len(names) == 1 else f"({', '.join(names)})"
+        raise ValueError(f"level: {shown} is not one of the release's levels {', '.join(self.levels)}")
 
     def save(self, folder: str | os.PathLike[str], *, csv: bool = False) -> Path:
         """Write the release as a folder, all or nothing.
@@ -173,7 +211,7 @@ class Release:
                 for write, suffix in ((write_parquet, "parquet"), (write_csv, "csv")):
                     if suffix == "csv" and not (csv and kind == "tables"):
                         continue
-                    name = f"{kind}/{file_stem(level)}.{suffix}"
+                    name = f"{kind}/{table_stem(level, self.statement['statistic'])}.{suffix}"
                     write(described(table, self.statement) if kind == "tables" else table, folder / name)
                     files[name] = {"level": level, "rows": table.num_rows, "sha256": sha256(folder / name)}
             flush(folder / kind)
@@ -221,18 +259,12 @@ class Release:
             return {
                 level: FileTable(place / name, manifest["files"][name]["rows"])
                 for level in manifest["levels"]
-                for name in (table_name(kind, level),)
+                for name in (table_name(kind, level, manifest["statement"]["statistic"]),)
             }
 
         tree = None if "tree" not in manifest else StoredTree(place, manifest["tree"])
         people = stored_contributions(place, manifest["files"])
         return cls(manifest["statement"], manifest["spec"], tables("tables"), tables("measurements"), tree, people)
-
-
-def _level(tables: Mapping[str, LevelTable], level: str, levels: tuple[str, ...]) -> LevelTable:
-    if text(level, "level", "the name of a level") not in tables:
-        raise ValueError(f"level: {level!r} is not one of the release's levels {', '.join(levels)}")
-    return tables[level]
 
 
 def _write_hierarchies(tree: Hierarchy | Product, folder: Path) -> dict[str, dict[str, Any]]:

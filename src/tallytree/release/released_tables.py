@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tallytree.counts.released_counts import ReleasedCounts
@@ -18,6 +19,7 @@ from tallytree.sizes.released_sizes import (
     count_violations,
     keeps_public_groups,
 )
+from tallytree.tables import FittedTables, TableLayout
 
 
 def count_tables(tree: Tree, levels: Sequence[ReleasedCounts]) -> dict[str, LevelTable]:
@@ -31,6 +33,19 @@ def count_tables(tree: Tree, levels: Sequence[ReleasedCounts]) -> dict[str, Leve
         name: NodeTable(tree, depth, level.nodes, columns(level))
         for depth, (name, level) in enumerate(zip(tree.levels, levels, strict=True))
     }
+
+
+def published_tables(layout: TableLayout, fitted: FittedTables) -> dict[str, LevelTable]:
+    """The released tables: all cells where these are not too many, else those that are not 0."""
+    return {name: _published_table(layout, depth, fitted) for depth, name in enumerate(layout.levels)}
+
+
+def _published_table(layout: TableLayout, depth: int, fitted: FittedTables) -> LevelTable:
+    counts = layout.summed(fitted.leaves, depth)
+    std_dev = np.broadcast_to(fitted.std_devs[layout.levels[depth]], counts.shape).ravel()
+    counts = counts.ravel()
+    cells = np.arange(len(counts), dtype=np.int64) if layout.lists_zeros(depth) else np.flatnonzero(counts)
+    return NodeTable(layout, depth, cells, pa.table({"count": counts[cells], "std_dev": std_dev[cells]}))
 
 
 def size_tables(hierarchy: Hierarchy, levels: Sequence[ReleasedSizes]) -> dict[str, LevelTable]:

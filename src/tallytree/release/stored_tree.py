@@ -40,7 +40,7 @@ class StoredTree:
                     read[side["file"]] = self._hierarchy(side["file"], side["levels"])
             return Product(
                 {name: read[side["file"]] for name, side in sides.items()},
-                order=self.description["order"],
+                order=self.description["order"] or None,
                 columns={name: side["columns"] for name, side in sides.items()},
             )
         except (KeyError, TypeError, ValueError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast,
 
 from pydantic import Field, PrivateAttr, create_model
 
-from tallytree import counts, sizes
+from tallytree import counts, sizes, tables
 from tallytree.budget import Budget
 from tallytree.contributions import Contributions
 from tallytree.counts import CountsMechanism
@@ -25,10 +25,12 @@ from tallytree.pipeline import (
     FlowsArguments,
     Planned,
     SizesArguments,
+    TablesArguments,
     contributions_of,
     plan_counts,
     plan_flows,
     plan_group_sizes,
+    plan_tables,
 )
 from tallytree.pipeline.arguments import PersonOptions, RecordOptions, SharedArguments
 from tallytree.pipeline.output import Output
@@ -40,7 +42,7 @@ from tallytree.release import Release, refuse_existing, require_writable
 from tallytree.sizes import PrivateMaximum, SizesMechanism
 from tallytree.spec.document import Document, KeyPath
 from tallytree.spec.error_lines import naming_lines
-from tallytree.spec.scalars import Flag, Integer, Split, Text, Texts
+from tallytree.spec.scalars import Flag, Integer, Split, TableNames, Text, Texts
 from tallytree.spec.sections import (
     BudgetSpec,
     ContributionsOption,
@@ -56,6 +58,7 @@ from tallytree.spec.sections import (
 )
 from tallytree.spec.wording import unknown
 from tallytree.stages import stage
+from tallytree.tables import TablesMechanism
 
 NOT_IN_A_SPEC = ("progress",)
 """Arguments that the command line decides."""
@@ -65,11 +68,14 @@ FILES = ("ledger", "secret")
 
 READ_AS: tuple[tuple[Any, Any], ...] = (
     ("table", Text),
+    ("tables", TableNames),
+    ("by table", Split),
     (Product, TreeSpec),
     (Hierarchy, HierarchySpec),
     (Budget, BudgetSpec),
     (CountsMechanism, MechanismSpec),
     (SizesMechanism, MechanismSpec),
+    (TablesMechanism, MechanismSpec),
     (Engine, EngineSpec),
     (Ledger, Text),
     (PrivateMaximum, LargestSize),
@@ -93,7 +99,7 @@ class Spec(Section):
     plan_release: ClassVar[Callable[[Any], Planned[Any, Any]]]
     mechanisms: ClassVar[tuple[ModuleType, type[Mechanism]]]
     """The package of the mechanisms, and their base."""
-    tables: ClassVar[tuple[str, ...]]
+    table_keys: ClassVar[tuple[str, ...]]
     """The keys whose values are tables' paths."""
 
     _document: Document = PrivateAttr()
@@ -243,7 +249,7 @@ class Spec(Section):
         if recorded is not None and recorded.again and output.on_repeated is not None:
             output.on_repeated(recorded.number)
         written = self._document.written  # a value of the environment is not published
-        named = {key: _public_name(written.get((key,), getattr(self, key))) for key in self.tables}
+        named = {key: _public_name(written.get((key,), getattr(self, key))) for key in self.table_keys}
         release = dataclasses.replace(release, spec={**release.spec, **named})
         with planned.telling_what_is_spent():
             output.save(release)
@@ -305,7 +311,7 @@ class Spec(Section):
             case ContributionsSpec() as given:
                 with naming_lines(self._document):
                     return Contributions(given.share, given.at_most)
-            case str() as given if key in self.tables:
+            case str() as given if key in self.table_keys:
                 return self._path(given)
             case str() as given if key in FILES:
                 return self._folder / given
@@ -428,7 +434,7 @@ def _spec(
         fields[key] = (read if default is not None else read | None, Field(default, description=doc.hint or doc.text))
     model = create_model(f"{arguments.__name__.removesuffix('Arguments')}Spec", __base__=base, **fields)
     model.arguments_class, model.plan_release, model.mechanisms = arguments, staticmethod(plan_release), mechanisms
-    model.tables = tuple(key for key in keys if _read_by(docs[key][0]) == "table")
+    model.table_keys = tuple(key for key in keys if _read_by(docs[key][0]) == "table")
     return model
 
 
@@ -448,6 +454,7 @@ def _read_by(kind: Any) -> Any:
 SPECS: dict[str, type[Spec]] = {
     "counts": _spec("counts", CountsArguments, plan_counts, (counts, CountsMechanism)),
     "flows": _spec("flows", FlowsArguments, plan_flows, (counts, CountsMechanism)),
+    "tables": _spec("tables", TablesArguments, plan_tables, (tables, TablesMechanism)),
     "group_sizes": _spec("group_sizes", SizesArguments, plan_group_sizes, (sizes, SizesMechanism), SizesSpec),
 }
 """The spec of each statistic."""

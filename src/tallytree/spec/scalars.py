@@ -154,6 +154,14 @@ Positive = Annotated[Fraction, PlainValidator(_positive)]
 Probability = Annotated[Fraction, PlainValidator(_probability)]
 Option = Annotated[Any, PlainValidator(_option)]
 
+
+def _tables(value: object) -> tuple[str | tuple[str, ...], ...]:
+    """Tables, each a list of level names, or text with commas between them."""
+    return tuple(tuple(map(_text, each)) if isinstance(each, list) else _text(each) for each in _list(value))
+
+
+TableNames = Annotated[tuple[Any, ...], PlainValidator(_tables)]
+
 _WEIGHTS = TypeAdapter(dict[str, Positive])
 
 

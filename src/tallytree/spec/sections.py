@@ -34,8 +34,12 @@ class ProductSpec(Section):
     attributes: dict[str, HierarchySpec] = Field(
         description="give each attribute its public tree: attributes: {sex: {path: sexes.csv, levels: [sex]}}"
     )
-    order: Texts = Field(
-        description="list the attribute that each step refines by one of its columns: order: [disease, disease, sex]"
+    order: Texts | None = Field(
+        None,
+        description=(
+            "list the attribute that each step refines by one of its columns: order: [disease, disease, sex]; leave it "
+            "out for tables"
+        ),
     )
     columns: dict[str, Texts] = Field(
         {}, description="name the private table's columns by attribute, top first: columns: {sex: [patient_sex]}"

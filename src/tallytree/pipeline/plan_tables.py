@@ -1,0 +1,216 @@
+"""From the arguments of tables to a planned release; no private data is opened."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tallytree.accounting.sensitivity import sensitivity
+from tallytree.budget import exact, shares
+from tallytree.hierarchy import Hierarchy
+from tallytree.measurements import Statistic
+from tallytree.pipeline.arguments import TablesArguments
+from tallytree.pipeline.person_bound import shares_beside
+from tallytree.pipeline.plan_counts import check_person
+from tallytree.pipeline.planned_counts import leaf_keys
+from tallytree.pipeline.planned_tables import PlannedTables
+from tallytree.pipeline.planning import account, chosen_engine, noise_plan, std_dev_alone
+from tallytree.private.engines import Engine
+from tallytree.private.tabulate.records import LeafKey
+from tallytree.product import Product
+from tallytree.sources.locate import locate
+from tallytree.sources.schemas import column_names
+from tallytree.tables import LeastSquares, PublicTotals, Table, TableLayout, TablesMechanism
+from tallytree.tables.choosing import auto_shares, follows, helpful_tables
+from tallytree.tables.layout import levels_of, sizes_of, table_of, tables_of
+from tallytree.validate import safe_text
+
+
+def plan_tables(arguments: TablesArguments) -> PlannedTables:
+    """Plan a release of tables; see `tallytree.release_tables`."""
+    product = _checked(arguments.hierarchy)
+    published = tables_of(product, arguments.tables, "tables")
+    mechanism = TablesMechanism.chosen(arguments.mechanism, LeastSquares())
+    check_person(arguments, leaf_keys(product))
+    engine = chosen_engine(arguments.engine)
+    totals_depth = None if arguments.public_totals is None else _totals_depth(arguments.public_totals, product)
+    exact_above = 0 if totals_depth is None and arguments.total_is_public else totals_depth
+    split = _by_name(product, arguments.budget_split, "budget_split")
+    asked = dataclasses.replace(arguments, budget_split="even" if split is None else split)
+    layout, share = _chosen(asked, published, exact_above, totals_depth)
+    statistics = {name: statistic_of(layout, depth, asked) for depth, name in enumerate(layout.levels) if name in share}
+    plan = noise_plan(
+        asked,
+        asked.budget,
+        statistics,
+        layout,
+        auto_split=lambda std_devs, gaussian: share,
+        beside=shares_beside(asked),
+    )
+    planned = PlannedTables(
+        arguments=asked,
+        mechanism=mechanism,
+        statistics=statistics,
+        plan=plan,
+        engine=engine,
+        account=account(asked, "tables", mechanism, plan),
+        layout=layout,
+        totals=None if totals_depth is None else _public_totals(asked.public_totals, layout, totals_depth, engine),
+        totals_level=None if totals_depth is None else product.attributes[0].columns[totals_depth - 1],
+    )
+    return planned.seal()
+
+
+def _checked(product: object) -> Product:
+    """The product, once it has no order and hierarchies with names of their own.
+
+    Raises:
+        ValueError: it has an order.
+        TypeError: not a product.
+    """
+    if not isinstance(product, Product):
+        raise TypeError(
+            f"hierarchy: {safe_text(product)} must be a tallytree.Product without an order, such as "
+            'tallytree.Product({"area": areas, "sex": sexes}), the areas first'
+        )
+    if product.ordered:
+        raise ValueError(
+            "hierarchy: the Product has an order, which makes it a tree for tallytree.release_counts; leave the order "
+            "out for tables"
+        )
+    return product
+
+
+def _is_exact(product: Product, table: Table, exact_above: int | None) -> bool:
+    """Whether a table has totals of areas that are public."""
+    areas, *attributes = sizes_of(product, table)
+    return (
+        exact_above is not None
+        and max(attributes, default=1) == 1
+        and (areas <= product.attributes[0].size(exact_above))
+    )
+
+
+def statistic_of(layout: TableLayout, depth: int, arguments: TablesArguments) -> Statistic:
+    """What a table is measured as; see `accounting.sensitivity`."""
+    if layout.size(depth) == 1:
+        return "total"
+    return "distinct_counts" if arguments.distinct and layout.is_finest(depth) else "counts"
+
+
+def _by_name(product: Product, given: Any, argument: str) -> Any:
+    """Numbers by table, with the tables' names as keys; anything that is no mapping as it is."""
+    if not isinstance(given, Mapping):
+        return given
+    found: dict[str, Any] = {}
+    for key, value in given.items():
+        name = table_of(product, key, argument).name
+        if name in found:
+            raise ValueError(f"{argument}: the table {name!r} is named twice; name each table once")
+        found[name] = value
+    return found
+
+
+def _chosen(
+    arguments: TablesArguments, published: Sequence[Table], exact_above: int | None, totals_depth: int | None
+) -> tuple[TableLayout, dict[str, Fraction]]:
+    """The tables, published ones first, and the share of the budget of each that is measured."""
+    product, split, auto = arguments.hierarchy, arguments.budget_split, arguments.budget_split == "auto"
+    if arguments.precision is not None and not auto:
+        raise ValueError('precision: it decides the shares with budget_split="auto"; leave it out beside other shares')
+    if arguments.measure is not None:
+        asked = list(tables_of(product, arguments.measure, "measure"))
+    elif isinstance(split, Mapping):
+        asked = [table_of(product, levels, "budget_split") for levels in map(levels_of, split)]
+    else:
+        asked = [*published, *(helpful_tables(product, published) if auto else ())]
+    noisy = [table for table in asked if not _is_exact(product, table, exact_above)]
+    for table in published:
+        if not _is_exact(product, table, exact_above) and not any(follows(product, table, each) for each in noisy):
+            raise ValueError(
+                f"{'measure' if arguments.measure is not None else 'budget_split'}: the published table "
+                f"{table.name!r} does not follow from what is measured; measure it too, or a finer table"
+            )
+    layout = _layout(product, published, noisy, totals_depth)
+    names = [layout.name_of(table) for table in noisy]
+    if not auto:
+        return layout, shares(split, names)
+    found = auto_shares(
+        layout,
+        names,
+        wishes=_wishes(arguments, layout),
+        std_devs={name: _std_dev_alone(arguments, layout, name) for name in names},
+        gaussian=arguments.budget.kind != "pure",
+        exact_level=None if exact_above is None else layout.area_level_at(exact_above),
+        keep_all=arguments.measure is not None,
+    )
+    kept = [table for table, name in zip(noisy, names, strict=True) if name in found]
+    return _layout(product, published, kept, totals_depth), found
+
+
+def _layout(
+    product: Product, published: Sequence[Table], measured: Sequence[Table], totals_depth: int | None
+) -> TableLayout:
+    """The published tables, then those that are measured only."""
+    known = {sizes_of(product, table) for table in published}
+    others = [table for table in measured if sizes_of(product, table) not in known]
+    return TableLayout(product, [*published, *others], len(published), totals_depth or 0)
+
+
+def _wishes(arguments: TablesArguments, layout: TableLayout) -> dict[str, float]:
+    """The wanted standard deviation of every published table."""
+    published = layout.levels[: layout.asked]
+    if arguments.precision is None:
+        return dict.fromkeys(published, 1.0)
+    if not isinstance(arguments.precision, Mapping) or not arguments.precision:
+        raise TypeError(
+            f'precision: {safe_text(arguments.precision)} must be a mapping such as {{("county", "sex"): 10.0}}'
+        )
+    given: dict[str, float] = {}
+    for name, wanted in _by_name(arguments.hierarchy, arguments.precision, "precision").items():
+        table = table_of(arguments.hierarchy, levels_of(name), "precision")
+        place = layout.place(table)
+        if place is None or place >= layout.asked:
+            raise ValueError(f"precision: the table {name!r} is not asked for; the tables are {', '.join(published)}")
+        value = float(exact(wanted, "precision"))
+        if value <= 0:
+            raise ValueError(f"precision: {value} of {name!r} must be greater than 0, a standard deviation")
+        given[published[place]] = value
+    return dict.fromkeys(published, max(given.values())) | given
+
+
+def _std_dev_alone(arguments: TablesArguments, layout: TableLayout, name: str) -> float:
+    """The standard deviation of a cell's noise, if the table had all of the budget."""
+    statistic = statistic_of(layout, layout.levels.index(name), arguments)
+    return std_dev_alone(arguments.budget, sensitivity(statistic, arguments.relation, arguments.max_contributions))
+
+
+def _totals_depth(given: Any, product: Product) -> int:
+    """How many columns of the areas a public table of totals has: those of a level and of all above it."""
+    side = product.attributes[0]
+    names = set(column_names(locate(given, "public_totals"), "public_totals"))
+    depths = [depth for depth, column in enumerate(side.columns, 1) if column in names]
+    if not depths:
+        raise ValueError(
+            f"public_totals: it has no column of the areas; it needs {side.columns[0]!r}, or the columns down to a "
+            "finer level, and 'count'"
+        )
+    return depths[-1]
+
+
+def _public_totals(given: Any, layout: TableLayout, depth: int, engine: Engine) -> PublicTotals:
+    """The public totals of all areas of a level, in order."""
+    side = layout.product.attributes[0]
+    nodes = np.arange(side.size(depth), dtype=np.int64)
+    areas = pa.table(dict(zip(side.columns[:depth], side.path_arrays(depth, nodes), strict=True)))
+    hierarchy = Hierarchy.from_table(areas, side.columns[:depth])
+    key = LeafKey(hierarchy, hierarchy.columns)
+    listed = engine.count_records(given, (key,), count="count", on_unknown="error", argument="public_totals")
+    totals = np.zeros(len(nodes), dtype=np.int64)
+    totals[listed.parts[0]] = listed.counts
+    return PublicTotals(layout.area_level_at(depth), totals)

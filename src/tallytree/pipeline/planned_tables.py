@@ -1,0 +1,176 @@
+"""A planned release of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tallytree.contributions import Contributions
+from tallytree.hierarchy import nodes_per_level
+from tallytree.pipeline.arguments import TablesArguments
+from tallytree.pipeline.measured_contributions import published_contributions, true_contributions
+from tallytree.pipeline.person_bound import (
+    beside_the_levels,
+    contribution_bound,
+    contributions_spec,
+    with_contributions,
+)
+from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, table_name
+from tallytree.pipeline.planned_counts import MAX_RECORDS, leaf_keys
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import NoiseSource
+from tallytree.private.tabulate.records import LeafKey
+from tallytree.private.tabulate.true_tables import TrueTables
+from tallytree.product import Product
+from tallytree.release.released_tables import published_tables
+from tallytree.release.statement import TOTAL_IS_PUBLIC, privacy_statement
+from tallytree.tables import PublicTotals, TableLayout, TablesMechanism
+
+_TOTALS_ARE_PUBLIC = "the total of every area at the level {!r}"
+_AGREE = (
+    "Every published table is a sum of the cells of one table of integers, so all of them agree, and every coarser "
+    "table follows from them."
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PlannedTables(Planned[TrueTables, TablesMechanism]):
+    """A planned release of tables.
+
+    Attributes:
+        arguments: what was given.
+        layout: the tables, those that were asked for first.
+        totals: totals of areas that are public; None where there are none, or only the number of records.
+        totals_level: the name of their level.
+    """
+
+    arguments: TablesArguments
+    layout: TableLayout
+    totals: PublicTotals | None
+    totals_level: str | None
+
+    measured_column = "value"
+
+    @property
+    def options(self) -> TablesArguments:
+        """See `Planned.options`."""
+        return self.arguments
+
+    @property
+    def tree(self) -> TableLayout:
+        """See `Planned.tree`: the tables in place of levels."""
+        return self.layout
+
+    @property
+    def public_tree(self) -> Product:
+        """See `Planned.public_tree`."""
+        return self.layout.product
+
+    @property
+    def keys(self) -> tuple[LeafKey, ...]:
+        """The records' columns for each hierarchy."""
+        return leaf_keys(self.layout.product)
+
+    def check_records(self) -> None:
+        """See `Planned.check_records`."""
+        given = self.arguments
+        self.engine.check_counts(
+            given.records,
+            self.keys,
+            count=given.count,
+            argument="records",
+            person=given.person,
+            on_unknown=given.on_unknown,
+        )
+
+    def check_plan(self) -> None:
+        """See `Planned.check_plan`."""
+        check_noise_plan(self, beside=beside_the_levels(self.arguments))
+
+    def spec(self) -> dict[str, Any]:
+        """See `Planned.spec`."""
+        given = self.arguments
+        return {
+            "statistic": "tables",
+            "tree": repr(self.layout.product),
+            "columns": [list(key.columns) for key in self.keys],
+            "tables": [list(table.levels) for table in self.layout.tables[: self.layout.asked]],
+            "count": given.count,
+            "person": given.person,
+            "distinct": given.distinct,
+            **contributions_spec(given),
+        }
+
+    def table_names(self) -> dict[str, str | None]:
+        """See `Planned.table_names`."""
+        totals = self.arguments.public_totals
+        names = {"records": table_name(self.arguments.records)}
+        return names if totals is None else names | {"public_totals": table_name(totals)}
+
+    def statement(self) -> dict[str, Any]:
+        """See `Planned.statement`."""
+        invariants = ["the hierarchies"]
+        if self.totals_level is not None:
+            invariants.append(_TOTALS_ARE_PUBLIC.format(self.totals_level))
+        elif self.terms.total_is_public:
+            invariants.append(TOTAL_IS_PUBLIC)
+        notes = [each for each in (self.mechanism.caution, _AGREE) if each is not None]
+        if self.arguments.count is not None:
+            notes.append(f"Each row stands for as many records as its column {self.arguments.count!r} says.")
+        if self.arguments.distinct:
+            notes.append("Every person counts at most once in a combination of leaves.")
+        statement = privacy_statement(
+            statistic="tables",
+            levels=nodes_per_level(self.layout),
+            plan=self.plan,
+            terms=self.terms,
+            mechanism=self.mechanism,
+            invariants=invariants,
+            notes=notes,
+            tabulated_by=self.engine.software,
+            dataset=self.dataset,
+        )
+        for depth, (about, table) in enumerate(zip(statement["levels"], self.layout.tables, strict=True)):
+            about |= {
+                "table": list(table.levels),
+                "asked": depth < self.layout.asked,
+                "zeros_listed": self.layout.lists_zeros(depth),
+            }
+        return with_contributions(statement, self.arguments)
+
+    def tabulate(self) -> TrueTables:
+        """See `Planned.tabulate`."""
+        return self.tabulate_with(self.arguments.asked_contributions)
+
+    def tabulate_with(self, asked: Contributions | None) -> TrueTables:
+        """The true tables, and people by their number of records as they are asked for."""
+        given = self.arguments
+        found = self.engine.count_records(
+            given.records,
+            self.keys,
+            count=given.count,
+            on_unknown=given.on_unknown,
+            argument="records",
+            bound=contribution_bound(given, asked, distinct=given.distinct),
+        )
+        if int(found.counts.sum()) > MAX_RECORDS:  # before the ledger records the release
+            raise ValueError("records: counts add up to more than 2^58; use a coarser unit")
+        people = true_contributions(found.people, self.layout, asked, given.max_contributions)
+        return TrueTables(self.layout, found, self.statistics, people, self.totals)
+
+    def reconcile(self, true: TrueTables, source: NoiseSource, on_measure: Callable[[str], None]) -> Reconciled:
+        """See `Planned.reconcile`."""
+        given = self.arguments
+        people = published_contributions(
+            true.contributions, given.asked_contributions, self.plan, source, given, "tables"
+        )
+        measurer = Measurer(true, self.plan, source, on_measure)
+        totals = self.totals
+        if totals is None and self.terms.total_is_public:
+            totals = PublicTotals(0, np.array([true.total], dtype=np.int64))
+        made = self.mechanism.reconcile(self.layout, self.statistics, totals, measurer)
+        about = {"constraint_violations": 0, "negative_numbers": int((made.leaves < 0).sum())}
+        return Reconciled(published_tables(self.layout, made), measurer.taken, about, people.facts, people.table)

@@ -1,0 +1,81 @@
+"""True tables, summed from the combinations of leaves. Private: only a `Measurer` may hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tallytree.compute.arrays import IntArray
+from tallytree.measurements import Statistic
+from tallytree.private.tabulate.array_digest import array_digest
+from tallytree.private.tabulate.leaf_statistics import LeafCounts
+from tallytree.private.tabulate.true_contributions import TrueContributions, digest_with
+from tallytree.tables import PublicTotals, TableLayout
+
+ROWS_AT_ONCE = 2**22
+
+
+class TrueTables:
+    """The measured tables, with all their cells.
+
+    Args:
+        layout: all tables.
+        leaves: records per combination of leaves.
+        statistics: the tables that are measured, and the statistic that each is measured as.
+        contributions: people by their number of records, where they are measured too: part of the digest, and measured
+            by a measurer of their own.
+        totals: what is published exactly: part of the digest, since it decides the release.
+    """
+
+    def __init__(
+        self,
+        layout: TableLayout,
+        leaves: LeafCounts,
+        statistics: Mapping[str, Statistic],
+        contributions: TrueContributions | None = None,
+        totals: PublicTotals | None = None,
+    ) -> None:
+        self.contributions = contributions
+        self.total = int(leaves.counts.sum())
+        self._statistics = dict(statistics)
+        self._layout = layout
+        self._depths = {name: depth for depth, name in enumerate(layout.levels)}
+        self._tables = {name: _summed(layout, self._depths[name], leaves) for name in statistics}
+        self._digest = array_digest([*leaves.parts, leaves.counts, *(() if totals is None else (totals.totals,))])
+
+    def __repr__(self) -> str:
+        """Nothing of the counts."""
+        return "TrueTables(<private>)"
+
+    def digest(self) -> bytes:
+        """A digest of all statistics, for the derivation of the noise key; never published."""
+        return digest_with(self._digest, self.contributions)
+
+    def size(self, level: str) -> int:
+        """How many areas the table has."""
+        return self._layout.areas(self._depths[level])
+
+    def width(self, level: str, node: int, statistic: Statistic) -> int:
+        """How many cells it has in an area."""
+        return self._layout.width(self._depths[level])
+
+    def cells(
+        self, level: str, nodes: IntArray, statistic: Statistic, part: tuple[int, int] | None = None
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """The counts of all cells of each of some areas; a cell's number is that within the table."""
+        if self._statistics.get(level) != statistic:
+            raise ValueError(f"statistic: {statistic!r} is not what is measured of the table {level!r}")
+        width = self.width(level, 0, statistic)
+        first, stop = (0, width) if part is None else part
+        numbers = ((nodes * width)[:, None] + np.arange(first, stop, dtype=np.int64)).ravel()
+        return self._tables[level][numbers], np.arange(len(nodes) + 1, dtype=np.int64) * (stop - first), numbers
+
+
+def _summed(layout: TableLayout, depth: int, leaves: LeafCounts) -> IntArray:
+    """All cells of a table: int64 (cells,)."""
+    table = np.zeros(layout.size(depth), dtype=np.int64)
+    for start in range(0, len(leaves.counts), ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
+        np.add.at(table, layout.cells_of(depth, [part[rows] for part in leaves.parts]), leaves.counts[rows])
+    return table

@@ -1,0 +1,313 @@
+"""The tables of a product of hierarchies: what each is named by, how its cells are numbered, and the areas' tree.
+
+The first hierarchy has the areas; the others are attributes. A table names at most one level of each hierarchy. Its
+cells are the combinations of their nodes, numbered with the last hierarchy fastest; a hierarchy that it does not name
+contributes one node, its root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+
+from tallytree.compute.arrays import IntArray
+from tallytree.hierarchy import ROOT
+from tallytree.product import Attribute, Product
+from tallytree.solvers.marginals import Detail, Marginal
+from tallytree.validate import safe_text
+
+MAX_DETAIL = 2**16
+"""The most combinations of the attributes' values."""
+MAX_CELLS = 2**30
+"""The most cells of a table: of a measured one every cell has noise."""
+MAX_LISTED = 2**24
+"""A table of more cells is published without its zeros."""
+MAX_TABLES = 1_000
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, by the levels that name it.
+
+    Attributes:
+        levels: their names, in the order of the hierarchies; none for the total.
+        refined: per hierarchy, how many of its columns are refined: 0 where the table names no level of it.
+    """
+
+    levels: tuple[str, ...]
+    refined: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """The levels joined with dots, such as `county.age.sex`; `all` for the total."""
+        return ".".join(level.replace("%", "%25").replace(".", "%2E") for level in self.levels) or ROOT
+
+
+def levels_of(name: str) -> tuple[str, ...]:
+    """The levels of a table with this name."""
+    return () if name == ROOT else tuple(unquote(part) for part in name.split("."))
+
+
+def table_of(product: Product, given: Any, argument: str) -> Table:
+    """The table that somebody names: level names, each of another hierarchy, in any order.
+
+    Args:
+        product: the hierarchies.
+        given: a sequence of names; or text, with commas between several names.
+        argument: what is named, for messages.
+
+    Raises:
+        ValueError: a name that is unknown, ambiguous or repeated, or two levels of one hierarchy.
+        TypeError: neither names nor text.
+    """
+    names = [part.strip() for part in given.split(",") if part.strip()] if isinstance(given, str) else given
+    if not isinstance(names, Iterable) or isinstance(names, Mapping | bytes):
+        raise TypeError(f'{argument}: {safe_text(given)} must be a tuple of level names, such as ("county", "sex")')
+    refined = [0] * len(product.attributes)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f'{argument}: {safe_text(name)} must be the name of a level, such as "county"')
+        side, depth = _found(product, name, argument)
+        if refined[side]:
+            taken = product.attributes[side].columns[refined[side] - 1]
+            raise ValueError(
+                f"{argument}: {taken!r} and {name!r} are levels of one hierarchy; name one of them, the finer one has "
+                "a column for the other too"
+                if taken != name
+                else f"{argument}: {name!r} is named twice in one table; name each level once"
+            )
+        refined[side] = depth
+    levels = tuple(
+        side.columns[depth - 1] for side, depth in zip(product.attributes, refined, strict=True) if depth > 0
+    )
+    return Table(levels, tuple(refined))
+
+
+def _found(product: Product, name: str, argument: str) -> tuple[int, int]:
+    """The hierarchy that has a level, and how many of its columns are refined there."""
+    for i, side in enumerate(product.attributes):
+        if name in side.columns:
+            return i, side.columns.index(name) + 1
+    known = [column for side in product.attributes for column in side.columns]
+    like = [f"{side.name}_{name}" for side in product.attributes if f"{side.name}_{name}" in side.columns]
+    if len(like) > 1:
+        raise ValueError(f"{argument}: {name!r} is a level of several hierarchies; write one of {', '.join(like)}")
+    if name == ROOT:
+        raise ValueError(f"{argument}: {name!r} is no level; the total is the table without names, ()")
+    raise ValueError(f"{argument}: {name[:200]!r} is not a level; the levels are {', '.join(known)}")
+
+
+def tables_of(product: Product, given: Any, argument: str) -> tuple[Table, ...]:
+    """The tables that somebody lists; see `table_of`.
+
+    Raises:
+        ValueError: none, too many, or two that have the same cells.
+        TypeError: no list.
+    """
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Sequence):
+        raise TypeError(
+            f'{argument}: {safe_text(given)} must be a list of tables, such as [("county", "sex"), ("state",)]'
+        )
+    if not given:
+        raise ValueError(f'{argument}: it is empty; name at least one table, such as ("county", "sex")')
+    if len(given) > MAX_TABLES:
+        raise ValueError(
+            f"{argument}: {len(given)} tables are more than {MAX_TABLES}; a coarser one follows from a finer one"
+        )
+    found = tuple(table_of(product, each, argument) for each in given)
+    seen: dict[tuple[int, ...], Table] = {}
+    for table in found:
+        twin = seen.setdefault(sizes_of(product, table), table)
+        if twin is not table:
+            raise ValueError(
+                f"{argument}: {_shown(twin)} and {_shown(table)} have the same cells; name one of them"
+                if twin != table
+                else f"{argument}: {_shown(table)} is listed twice; list each table once"
+            )
+    return found
+
+
+def sizes_of(product: Product, table: Table) -> tuple[int, ...]:
+    """The number of nodes of each hierarchy: equal for tables with the same cells."""
+    return tuple(side.size(depth) for side, depth in zip(product.attributes, table.refined, strict=True))
+
+
+def _shown(table: Table) -> str:
+    return f"({', '.join(table.levels)})"
+
+
+class TableLayout:
+    """The tables of a release, and the areas and attributes that they need. Implements `Levels`.
+
+    Args:
+        product: the hierarchies, the areas first; without an order.
+        tables: all that are published, each with cells of its own: those that were asked for first.
+        asked: how many of them were asked for; the others are measured to help these.
+        areas_at: how many columns of the areas are refined at a further level that is needed.
+
+    Raises:
+        ValueError: too many combinations of attributes, or a table with too many cells.
+    """
+
+    def __init__(self, product: Product, tables: Sequence[Table], asked: int, areas_at: int = 0) -> None:
+        self.product = product
+        self.tables = tuple(tables)
+        self.asked = asked
+        self.levels = tuple(table.name for table in self.tables)
+        self._sides = tuple(
+            _Side.of(attribute, {areas_at if i == 0 else 0, *(table.refined[i] for table in self.tables)})
+            for i, attribute in enumerate(product.attributes)
+        )
+        cells = int(np.prod([side.sizes[-1] for side in self._sides[1:]], dtype=np.float64))
+        if cells > MAX_DETAIL:
+            raise ValueError(
+                f"tables: their attributes have {cells:,} combinations, more than {MAX_DETAIL:,}; name coarser levels "
+                "of the attributes, or fewer of them"
+            )
+        for depth, table in enumerate(self.tables):
+            if self.size(depth) > MAX_CELLS:
+                raise ValueError(
+                    f"tables: {_shown(table)} has {self.size(depth):,} cells, more than {MAX_CELLS:,}; name a coarser "
+                    "level"
+                )
+
+    def __repr__(self) -> str:
+        """The tables with their numbers of cells."""
+        return f"Tables({', '.join(f'{name}: {self.size(i)}' for i, name in enumerate(self.levels))})"
+
+    def size(self, depth: int) -> int:
+        """How many cells a table has."""
+        return int(np.prod([float(size) for size in sizes_of(self.product, self.tables[depth])]))
+
+    def place(self, table: Table) -> int | None:
+        """Which of the tables has the same cells; None if none has."""
+        wanted = sizes_of(self.product, table)
+        return next((i for i, each in enumerate(self.tables) if sizes_of(self.product, each) == wanted), None)
+
+    def name_of(self, table: Table) -> str:
+        """The name of the table with the same cells."""
+        place = self.place(table)
+        return table.name if place is None else self.levels[place]
+
+    def lists_zeros(self, depth: int) -> bool:
+        """Whether the published table has all its cells, not only those that are not 0."""
+        return self.size(depth) <= MAX_LISTED
+
+    @cached_property
+    def families(self) -> tuple[IntArray, ...]:
+        """The areas' tree: per area level but the last, int64 (areas + 1,), where the children of each begin."""
+        return tuple(self._sides[0].families())
+
+    @cached_property
+    def detail(self) -> Detail:
+        """The detail cells of an area: the attributes at the finest levels that a table names."""
+        return Detail(tuple(side.groups() for side in self._sides[1:]))
+
+    def area_level(self, depth: int) -> int:
+        """The level of a table's areas in `families`; 0 is the root."""
+        return self._sides[0].level(self.tables[depth].refined[0])
+
+    def area_level_at(self, refined: int) -> int:
+        """The level, in `families`, at which so many columns of the areas are refined."""
+        return self._sides[0].level(refined)
+
+    def areas(self, depth: int) -> int:
+        """How many areas a table has."""
+        return self._sides[0].sizes[self.area_level(depth)]
+
+    def marginal(self, depth: int) -> Marginal:
+        """A table's marginal of the detail cells."""
+        return tuple(
+            side.level(refined) for side, refined in zip(self._sides[1:], self.tables[depth].refined[1:], strict=True)
+        )
+
+    def width(self, depth: int) -> int:
+        """How many cells a table has in an area."""
+        return self.size(depth) // self.areas(depth)
+
+    def is_finest(self, depth: int) -> bool:
+        """Whether a table's cells are the combinations of the leaves of all hierarchies."""
+        leaves = tuple(attribute.hierarchy.n_leaves for attribute in self.product.attributes)
+        return sizes_of(self.product, self.tables[depth]) == leaves
+
+    def cells_of(self, depth: int, leaves: Sequence[IntArray]) -> IntArray:
+        """The cell of a table that each combination of leaves belongs to: int64 (n,)."""
+        cell = np.zeros(len(leaves[0]), dtype=np.int64)
+        for side, refined, leaf in zip(self.product.attributes, self.tables[depth].refined, leaves, strict=True):
+            ancestors = _ancestors(side, len(side.columns), refined)
+            cell = cell * side.size(refined) + ancestors[leaf]
+        return cell
+
+    def path_columns(self, depth: int) -> tuple[str, ...]:
+        """The columns of a table that say which cell a row is about."""
+        refined = self.tables[depth].refined
+        return tuple(
+            name for side, r in zip(self.product.attributes, refined, strict=True) for name in side.columns[:r]
+        )
+
+    def path_table(self, depth: int, nodes: IntArray) -> pa.Table:
+        """The path of each of some cells: one string column per name of `path_columns`."""
+        columns: list[pa.Array] = []
+        rest = nodes
+        for side, refined in reversed(list(zip(self.product.attributes, self.tables[depth].refined, strict=True))):
+            rest, part = np.divmod(rest, side.size(refined))
+            columns = side.path_arrays(refined, part) + columns
+        names = self.path_columns(depth)
+        return pa.table(dict(zip(names, columns, strict=True))) if names else pa.table({})
+
+    def summed(self, leaves: IntArray, depth: int) -> IntArray:
+        """A table of the integers of all detail cells of the finest areas: (areas, cells of the table in an area)."""
+        counts = self.detail.summed(leaves, self.marginal(depth))
+        for offsets in reversed(self.families[self.area_level(depth) :]):
+            counts = np.add.reduceat(counts, offsets[:-1], axis=0, dtype=np.int64)
+        return np.asarray(counts, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """One hierarchy, with those of its levels that tables name and that differ.
+
+    Attributes:
+        attribute: the hierarchy and its columns.
+        refined: per level, root first, how many columns are refined there.
+        sizes: per level, its number of nodes: 1, then growing.
+    """
+
+    attribute: Attribute
+    refined: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, attribute: Attribute, named: Iterable[int]) -> _Side:
+        found = {1: 0}
+        for refined in sorted(named):
+            found.setdefault(attribute.size(refined), refined)
+        return cls(attribute, tuple(found.values()), tuple(found))
+
+    def level(self, refined: int) -> int:
+        return self.sizes.index(self.attribute.size(refined))
+
+    def families(self) -> Iterator[IntArray]:
+        for above, below in pairwise(self.refined):
+            offsets = np.arange(self.attribute.size(above) + 1, dtype=np.int64)
+            for refined in range(above, below):
+                offsets = self.attribute.first_child(refined)[offsets]
+            yield offsets
+
+    def groups(self) -> tuple[IntArray, ...]:
+        return tuple(_ancestors(self.attribute, self.refined[-1], refined) for refined in self.refined)
+
+
+def _ancestors(attribute: Attribute, fine: int, coarse: int) -> IntArray:
+    """The node, where `coarse` columns are refined, above each node where `fine` are: int64 (n,)."""
+    nodes = np.arange(attribute.size(fine), dtype=np.int64)
+    for refined in range(fine, coarse, -1):
+        nodes = attribute.parents(refined, nodes)
+    return nodes

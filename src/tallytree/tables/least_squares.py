@@ -1,0 +1,80 @@
+"""`LeastSquares`: fit the detail of every area to all noisy tables at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from tallytree.compute.arrays import IntArray
+from tallytree.measurements import Measures, Statistic
+from tallytree.solvers.marginal_fit import Measured, fit
+from tallytree.solvers.marginal_variance import std_devs
+from tallytree.solvers.marginals import Marginal
+from tallytree.tables.mechanism import FittedTables, Layout, PublicTotals, TablesMechanism
+
+CELLS_AT_ONCE = 2**22
+"""Measured at once; the noise of a cell does not depend on it."""
+
+
+@dataclass(frozen=True)
+class LeastSquares(TablesMechanism):
+    """Release the table of integers that fits all noisy tables.
+
+    The detail of all areas is estimated by weighted least squares over all noisy tables, at once (`solvers.marginals`).
+    From the root down, the estimates of a family of areas are then moved to the nearest non-negative ones that add up
+    to their parent's, in the norm of the estimate's own covariance: moved cell by cell, thousands of zeros would add up
+    to a bias of the totals. In the end the numbers are rounded so that all sums stay close. See `docs/tables.md`.
+
+    `std_dev` is that of the least-squares estimate without the constraint x ≥ 0. Near zero the error is smaller.
+    """
+
+    def reconcile(
+        self,
+        layout: Layout,
+        measured: Mapping[str, Statistic],
+        totals: PublicTotals | None,
+        measurer: Measures,
+    ) -> FittedTables:
+        """See `TablesMechanism.reconcile`."""
+        taken: list[list[Measured]] = [[] for _ in range(len(layout.families) + 1)]
+        precisions: list[dict[Marginal, float]] = [{} for _ in taken]
+        for depth, name in enumerate(layout.levels):
+            if name in measured:
+                level, marginal = layout.area_level(depth), layout.marginal(depth)
+                values, variance = _measured(layout, depth, measured[name], measurer)
+                taken[level].append(Measured(marginal, values, variance))
+                precisions[level][marginal] = 1 / variance
+        exact = None if totals is None else (totals.area_level, totals.totals)
+        leaves = fit(layout.detail, layout.families, taken, totals=exact)
+        places = [(layout.area_level(depth), layout.marginal(depth)) for depth in range(len(layout.levels))]
+        wanted = [[marginal for at, marginal in places if at == level] for level in range(len(taken))]
+        found = std_devs(
+            layout.detail,
+            layout.families,
+            precisions,
+            wanted,
+            public_totals_level=None if totals is None else totals.area_level,
+        )
+        errors = {
+            name: found[place].reshape(layout.areas(depth), -1)
+            for depth, (name, place) in enumerate(zip(layout.levels, places, strict=True))
+        }
+        return FittedTables(leaves, errors)
+
+
+def _measured(layout: Layout, depth: int, statistic: Statistic, measurer: Measures) -> tuple[IntArray, float]:
+    """The noisy values of a table, integers (areas, cells of an area), and the variance of their noise."""
+    areas, width = layout.areas(depth), layout.width(depth)
+    step = max(1, CELLS_AT_ONCE // width)
+    parts, variance = [], 0.0
+    for start in range(0, areas, step):
+        nodes = np.arange(start, min(start + step, areas), dtype=np.int64)
+        measurement = measurer.measure(layout.levels[depth], nodes, statistic)
+        variance = measurement.noise.variance
+        values = measurement.values
+        fits = len(values) == 0 or max(abs(int(values.min())), abs(int(values.max()))) < 2**31
+        parts.append(values.astype(np.int32) if fits else values)
+    return cast(IntArray, np.concatenate(parts).reshape(areas, width)), variance

@@ -1,0 +1,90 @@
+"""`TablesMechanism`: the base of the mechanisms for tables."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree.measurements import Measures, Statistic
+from tallytree.mechanism import Mechanism
+from tallytree.solvers.marginals import Detail, Marginal
+
+
+class Layout(Protocol):
+    """What a mechanism knows of the tables; implemented by `TableLayout`."""
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The names of the tables."""
+
+    @property
+    def families(self) -> tuple[IntArray, ...]:
+        """Per area level but the last, int64 (areas + 1,): where the children of each area begin."""
+
+    @property
+    def detail(self) -> Detail:
+        """The detail cells of an area."""
+
+    def area_level(self, depth: int) -> int:
+        """The level of a table's areas."""
+
+    def areas(self, depth: int) -> int:
+        """How many areas a table has."""
+
+    def marginal(self, depth: int) -> Marginal:
+        """A table's marginal of the detail cells."""
+
+    def width(self, depth: int) -> int:
+        """How many cells a table has in an area."""
+
+
+@dataclass(frozen=True, eq=False)
+class PublicTotals:
+    """Totals of areas that are published exactly.
+
+    Attributes:
+        area_level: their level in the areas' tree.
+        totals: int64 (areas,), ≥ 0.
+    """
+
+    area_level: int
+    totals: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTables:
+    """What a mechanism makes of noisy tables.
+
+    Attributes:
+        leaves: (finest areas, detail cells), integers ≥ 0: every published table is a sum of them.
+        std_devs: of all tables, by name: (areas, 1), or (areas, cells of an area).
+    """
+
+    leaves: IntArray
+    std_devs: Mapping[str, FloatArray]
+
+
+class TablesMechanism(Mechanism):
+    """Computes one table of non-negative integers from noisy marginals; the base of those of `tallytree.tables`."""
+
+    package: ClassVar[str] = "tallytree.tables"
+
+    @abstractmethod
+    def reconcile(
+        self,
+        layout: Layout,
+        measured: Mapping[str, Statistic],
+        totals: PublicTotals | None,
+        measurer: Measures,
+    ) -> FittedTables:
+        """Measure, and compute the detail of every area.
+
+        Args:
+            layout: the tables.
+            measured: the tables that are measured, and the statistic that each is measured as.
+            totals: what is published exactly.
+            measurer: measures tables, some areas at a time.
+        """
