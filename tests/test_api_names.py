@@ -8,7 +8,13 @@ import pytest
 
 import tallytree as tt
 from tallytree.audit import audit
-from tallytree.pipeline.arguments import ContributionsArguments, CountsArguments, FlowsArguments, SizesArguments
+from tallytree.pipeline.arguments import (
+    ContributionsArguments,
+    CountsArguments,
+    FlowsArguments,
+    SizesArguments,
+    TablesArguments,
+)
 from tallytree.pipeline.signature import option_docs
 
 FUNCTIONS = [
@@ -16,6 +22,7 @@ FUNCTIONS = [
     (tt.release_counts, CountsArguments),
     (tt.release_flows, FlowsArguments),
     (tt.release_group_sizes, SizesArguments),
+    (tt.release_tables, TablesArguments),
 ]
 
 
@@ -35,9 +42,11 @@ def test_public_names():
         "release_counts",
         "release_flows",
         "release_group_sizes",
+        "release_tables",
         "replicate_errors",
         "sizes",
         "solvers",
+        "tables",
     }
     assert all(getattr(tt, name) is not None for name in tt.__all__)
     assert tt.__version__
@@ -57,7 +66,7 @@ def test_the_package_offers_what_users_need_and_nothing_else():
         [
             "Budget", "BudgetExceeded", "Contributions", "Hierarchy", "Product", "Release", "__version__", "counts",
             "engines", "new_secret", "reconcile_group_sizes", "release_contributions", "release_counts",
-            "release_flows", "release_group_sizes", "replicate_errors", "sizes",
+            "release_flows", "release_group_sizes", "release_tables", "replicate_errors", "sizes", "tables",
         ]
     )  # fmt: skip
     assert all(getattr(tt, name) is not None for name in tt.__all__)

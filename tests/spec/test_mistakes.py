@@ -91,9 +91,9 @@ MISTAKES = {
     "an unknown statistic": (
         "statistic: counts",
         "statistic: count",
-        ", line 1, statistic: 'count' is not known; choose counts, flows or group_sizes",
+        ", line 1, statistic: 'count' is not known; choose counts, flows, tables or group_sizes",
     ),
-    "no statistic": ("statistic: counts\n", "", ", statistic: is missing; choose counts, flows or group_sizes"),
+    "no statistic": ("statistic: counts\n", "", ", statistic: is missing; choose counts, flows, tables or group_sizes"),
     "a list that is text": (
         "[state, county]",
         "state",

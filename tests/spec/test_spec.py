@@ -192,7 +192,7 @@ def test_columns_of_some_attributes_may_be_named_otherwise(folder):
         ("[d, o, o, d]", "[o, o]", ", line 7, hierarchy.order: 'd' is refined 0 times but has 2 columns; name it 2"),
         ("[d, o, o, d]", "[d, e]", ", line 7, hierarchy.order: 'e' is not an attribute; the attributes are o, d"),
         ("[d, o, o, d]", "d", ", line 7, hierarchy.order: 'd' must be a list, such as [d]"),
-        ("  order: [d, o, o, d]\n", "", ", line 3, hierarchy.order: is missing; list the attribute that each step"),
+        ("  order: [d, o, o, d]\n", "", ", line 3, hierarchy: a Product without an order has no levels; give Product("),
         (
             "budget",
             "  columns: {d: [a, b], o: [b, c]}\nbudget",
