@@ -56,8 +56,7 @@ class Audited(NoiseTerms):
     def plan(self) -> tuple[PlannedCounts | PlannedSizes, Inputs]:
         """The planned release, and what its data sets look like."""
         with warnings.catch_warnings():
-            if self.mechanism is not None and self.mechanism.caution is not None:
-                warnings.simplefilter("ignore")  # a caution is about releases, and nothing is published here
+            warnings.simplefilter("ignore")  # a caution is about releases, and nothing is published here
             if isinstance(self.tree, SizesDomain):
                 return self._plan_sizes(self.tree), sizes_inputs(self.tree, self.groups_per_leaf)
             return self._plan_counts(self.tree), counts_inputs(self.tree, distinct=self.distinct)

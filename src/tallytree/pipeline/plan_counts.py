@@ -60,6 +60,12 @@ def plan_counts(
     plan = _plan(mechanism, asked, arguments)
     if mechanism.caution is not None:
         warn_caller(f"mechanism: {mechanism.caution}")
+    if statistic == "counts" and isinstance(tree, Product) and len(tree.attributes) > 1:
+        warn_caller(
+            f"hierarchy: on the chain {' > '.join(tree.levels)} only the tables on the chain are accurate; other sums, "
+            "such as one attribute alone, add up the errors of many cells. tallytree.release_tables publishes several "
+            "tables that agree"
+        )
     planned = PlannedCounts(
         arguments=arguments,
         mechanism=mechanism,
