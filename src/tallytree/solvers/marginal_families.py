@@ -92,6 +92,36 @@ def _start_rho(norm: Norm) -> None:
 
 
 @kernel
+def _shift(column: FloatArray, rho: FloatArray, t: FloatArray) -> None:
+    """Shift each column by θ/ρ_c such that t⁺ has the sum: a start that knows how far the multipliers must go.
+
+    Michelot's algorithm (1986): the set that stays positive only shrinks, so the passes end.
+    """
+    m, n = t.shape
+    theta, last = np.full(n, -np.inf), np.full(n, -1)
+    changed = True
+    while changed:
+        excess, steps, count = -column, np.zeros(n), np.zeros(n, dtype=np.int64)
+        for c in range(m):
+            step = 1.0 / rho[c if len(rho) > 1 else 0]
+            for j in range(n):
+                if t[c, j] > theta[j] * step:
+                    excess[j] += t[c, j]
+                    steps[j] += step
+                    count[j] += 1
+        changed = False
+        for j in range(n):
+            if count[j] > 0 and count[j] != last[j]:
+                theta[j] = excess[j] / steps[j]
+                last[j] = count[j]
+                changed = True
+    for c in range(m):
+        step = 1.0 / rho[c if len(rho) > 1 else 0]
+        for j in range(n):
+            t[c, j] -= theta[j] * step
+
+
+@kernel
 def _quadratic(
     pyramid: Pyramid,
     column: FloatArray,
@@ -264,10 +294,14 @@ def solve_family(
     t[:] = x
     _start_rho(norm)
     _set_rho(pyramid, norm, m)
+    if bound:
+        _shift(column, norm.rho, t)
     wanted, gap, check = tolerance * m * n, np.inf, 3
     for iteration in range(1, most + 1):
         _quadratic(pyramid, column, h, totals, bound, norm, t, x, nu)
         primal, dual = _advance(x, norm.rho, t)
+        if bound:
+            _shift(column, norm.rho, t)
         last = iteration == most
         if last or (iteration >= check and primal + dual <= 4.0 * wanted):
             check = iteration + 3
