@@ -8,7 +8,8 @@ levels above and in the country, with equal shares of the rho of (epsilon, delta
 
 * "expected": what least squares expects, sqrt(2/π) times the standard deviation from its exact covariance.
 * "chain": `release_counts` with `LeastSquares` on the order region, province, county, age, sex, with the same rho.
-* "mbi": mbi 2 (`pip install mbi`), with the same measurements, in the same process; it is left out where it is not installed.
+* "mbi": mbi 2 (`pip install mbi`), with the same measurements, in the same process; it is left out where it is not
+  installed.
 """
 
 from __future__ import annotations
@@ -153,9 +154,8 @@ def chain(case: Case, epsilon: float, seed: int) -> list[Level]:
 
 def compare(case: Case, epsilon: float, runs: int) -> None:
     variance = variance_of(epsilon, len(case.levels))
-    print(
-        f"\n### Errors at epsilon = {epsilon:g}, noise of standard deviation {np.sqrt(variance):.1f}, {6 * runs} runs, {runs} of the chain\n"
-    )
+    print(f"\n### Errors at epsilon = {epsilon:g}: noise of standard deviation {np.sqrt(variance):.1f}; ", end="")
+    print(f"{6 * runs} runs, {runs} of the chain\n")
     found = [ours(case, case.measure(variance, seed)) for seed in range(6 * runs)]
     errors = np.array([case.errors(levels) for levels in found])
     chained = np.array([case.errors(chain(case, epsilon, seed)) for seed in range(runs)])
