@@ -11,7 +11,7 @@ from tallytree.compute.arrays import IntArray
 
 LEVELS = ("region", "province", "county")
 """The levels of the areas, from the top."""
-AGES = tuple(f"{age}-{age + 4}" for age in range(0, 85, 5)) + ("85+",)
+AGES = (*(f"{age}-{age + 4}" for age in range(0, 85, 5)), "85+")
 SEXES = ("female", "male", "unknown")
 SHARES = (0.51, 0.4894, 0.0006)
 """Of the sexes."""
