@@ -307,8 +307,8 @@ def test_tables_are_recorded_in_the_ledger_and_repeated_by_name(tmp_path):
     assert first.measurements("county", "sex") == again.measurements("county", "sex")
     assert len(ledger.entries("people")) == 1
     assert ledger.entries("people")[0].statistic == "tables"
-    with pytest.raises(ValueError, match="with another plan"):
-        tables(**options, precision={("country",): 3})
+    with pytest.raises(ValueError, match="its plan differs"):
+        tables(**options, budget_split="even")
     tables(**options | {"run": "2027"})
     with pytest.raises(tt.BudgetExceeded):
         tables(**options | {"run": "2028"})

@@ -26,7 +26,7 @@ from tallytree.product import Product
 from tallytree.sources.locate import locate
 from tallytree.sources.schemas import column_names
 from tallytree.tables import LeastSquares, PublicTotals, Table, TableLayout, TablesMechanism
-from tallytree.tables.choosing import auto_shares, follows, helpful_tables
+from tallytree.tables.choosing import follows, helpful_tables, shares_for
 from tallytree.tables.layout import levels_of, sizes_of, table_of, tables_of
 from tallytree.validate import safe_text
 
@@ -140,7 +140,7 @@ def _chosen(
     names = [layout.name_of(table) for table in noisy]
     if not auto:
         return layout, shares(split, names)
-    found = auto_shares(
+    found = shares_for(
         layout,
         names,
         wishes=_wishes(arguments, layout),

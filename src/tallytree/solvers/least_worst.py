@@ -163,7 +163,7 @@ def _room(values: FloatArray, change: FloatArray) -> float:
 
 
 def _product(matrix: FloatArray, vector: FloatArray) -> FloatArray:
-    """matrix · vector, summed in the order of the columns."""
+    """Matrix · vector, summed in the order of the columns."""
     return np.asarray(np.add.reduce(np.ascontiguousarray(matrix.T) * vector[:, None], axis=0), dtype=np.float64)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from tallytree.product import Product
+from tallytree.solvers.marginal_shares import auto_shares
 from tallytree.tables.layout import Table, TableLayout, sizes_of
 
 MAX_CANDIDATES = 96
@@ -24,27 +25,24 @@ def follows(product: Product, table: Table, finer: Table) -> bool:
 def helpful_tables(product: Product, published: Sequence[Table]) -> list[Table]:
     """Coarser tables than the published ones, whose measurements may make these more accurate.
 
-    Of each published table: its marginals, at its own area level and at all above. Where these are too many, only those
-    whose levels published tables name.
+    Of each published table: its marginals, at its own area level and at all above. Of more than `MAX_CANDIDATES` the
+    nearest to a published table are kept, and the total.
     """
-    named = [{0, *(table.refined[i] for table in published)} for i in range(len(product.attributes))]
-    every = [set(range(max(levels) + 1)) for levels in named]
-    for allowed in ([every[0], *named[1:]], named):
-        found: dict[tuple[int, ...], Table] = {sizes_of(product, table): table for table in published}
-        for table in published:
-            choices = [sorted(r for r in side if r <= most) for side, most in zip(allowed, table.refined, strict=True)]
-            for refined in itertools.product(*choices):
-                levels = tuple(
-                    side.columns[r - 1] for side, r in zip(product.attributes, refined, strict=True) if r > 0
-                )
-                coarser = Table(levels, refined)
-                found.setdefault(sizes_of(product, coarser), coarser)
-        if len(found) <= MAX_CANDIDATES:
-            return list(found.values())[len(published) :]
-    return []
+    found: dict[tuple[int, ...], tuple[int, Table]] = {sizes_of(product, table): (0, table) for table in published}
+    for table in published:
+        for refined in itertools.product(*(range(depth + 1) for depth in table.refined)):
+            names = zip(product.attributes, refined, strict=True)
+            coarser = Table(tuple(side.columns[depth - 1] for side, depth in names if depth > 0), refined)
+            far = sum(table.refined) - sum(refined)
+            key = sizes_of(product, coarser)
+            found[key] = min(found.get(key, (far, coarser)), (far, coarser), key=lambda each: each[0])
+    total = found.pop((1,) * len(product.attributes))
+    others = sorted((each for each in found.values() if each[0] > 0), key=lambda each: each[0])
+    room = max(MAX_CANDIDATES - len(published), 0)
+    return [table for far, table in (total, *others[:room]) if far > 0]
 
 
-def auto_shares(
+def shares_for(
     layout: TableLayout,
     candidates: Sequence[str],
     *,
@@ -68,4 +66,14 @@ def auto_shares(
     Returns:
         The share of each table that is measured; they add up to 1.
     """
-    return {name: Fraction(1, len(candidates)) for name in candidates}
+    place = {name: (layout.area_level(depth), layout.marginal(depth)) for depth, name in enumerate(layout.levels)}
+    found = auto_shares(
+        layout.detail,
+        layout.areas_per_level,
+        {place[name]: std_devs[name] ** 2 for name in candidates},
+        {place[name]: wish for name, wish in wishes.items()},
+        gaussian=gaussian,
+        keep_all=keep_all,
+        public_totals_level=exact_level,
+    )
+    return {name: found[place[name]] for name in candidates if place[name] in found}

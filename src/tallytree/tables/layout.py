@@ -210,6 +210,11 @@ class TableLayout:
         """The detail cells of an area: the attributes at the finest levels that a table names."""
         return Detail(tuple(side.groups() for side in self._sides[1:]))
 
+    @property
+    def areas_per_level(self) -> tuple[int, ...]:
+        """The number of areas of each level in `families`; 1 at the root."""
+        return self._sides[0].sizes
+
     def area_level(self, depth: int) -> int:
         """The level of a table's areas in `families`; 0 is the root."""
         return self._sides[0].level(self.tables[depth].refined[0])

@@ -17,6 +17,8 @@ from tallytree.tables.mechanism import FittedTables, Layout, PublicTotals, Table
 
 CELLS_AT_ONCE = 2**22
 """Measured at once; the noise of a cell does not depend on it."""
+MIN_VARIANCE = 1e-9
+"""Used where the variance is smaller: noisy tables as exact constraints could contradict each other."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def _measured(layout: Layout, depth: int, statistic: Statistic, measurer: Measur
     for start in range(0, areas, step):
         nodes = np.arange(start, min(start + step, areas), dtype=np.int64)
         measurement = measurer.measure(layout.levels[depth], nodes, statistic)
-        variance = measurement.noise.variance
+        variance = max(measurement.noise.variance, MIN_VARIANCE)
         values = measurement.values
         fits = len(values) == 0 or max(abs(int(values.min())), abs(int(values.max()))) < 2**31
         parts.append(values.astype(np.int32) if fits else values)
