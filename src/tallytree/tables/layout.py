@@ -26,7 +26,7 @@ from tallytree.validate import safe_text
 MAX_DETAIL = 2**16
 """The most combinations of the attributes' values."""
 MAX_CELLS = 2**30
-"""The most cells of a table: of a measured one every cell has noise."""
+"""The most detail cells of all areas together: every one is estimated."""
 MAX_LISTED = 2**24
 """A table of more cells is published without its zeros."""
 MAX_TABLES = 1_000
@@ -153,7 +153,7 @@ class TableLayout:
         areas_at: how many columns of the areas are refined at a further level that is needed.
 
     Raises:
-        ValueError: too many combinations of attributes, or a table with too many cells.
+        ValueError: too many combinations of attributes, or too many cells.
     """
 
     def __init__(self, product: Product, tables: Sequence[Table], asked: int, areas_at: int = 0) -> None:
@@ -171,12 +171,11 @@ class TableLayout:
                 f"tables: their attributes have {cells:,} combinations, more than {MAX_DETAIL:,}; name coarser levels "
                 "of the attributes, or fewer of them"
             )
-        for depth, table in enumerate(self.tables):
-            if self.size(depth) > MAX_CELLS:
-                raise ValueError(
-                    f"tables: {_shown(table)} has {self.size(depth):,} cells, more than {MAX_CELLS:,}; name a coarser "
-                    "level"
-                )
+        if self.areas_per_level[-1] * cells > MAX_CELLS:
+            raise ValueError(
+                f"tables: their areas by all their attributes are {self.areas_per_level[-1] * cells:,} cells, more "
+                f"than {MAX_CELLS:,}; name coarser levels"
+            )
 
     def __repr__(self) -> str:
         """The tables with their numbers of cells."""
@@ -242,12 +241,12 @@ class TableLayout:
         leaves = tuple(attribute.hierarchy.n_leaves for attribute in self.product.attributes)
         return sizes_of(self.product, self.tables[depth]) == leaves
 
-    def cells_of(self, depth: int, leaves: Sequence[IntArray]) -> IntArray:
-        """The cell of a table that each combination of leaves belongs to: int64 (n,)."""
+    def detail_cells(self, leaves: Sequence[IntArray]) -> IntArray:
+        """The detail cell, of all finest areas, that each combination of leaves of the hierarchies belongs to: (n,)."""
         cell = np.zeros(len(leaves[0]), dtype=np.int64)
-        for side, refined, leaf in zip(self.product.attributes, self.tables[depth].refined, leaves, strict=True):
-            ancestors = _ancestors(side, len(side.columns), refined)
-            cell = cell * side.size(refined) + ancestors[leaf]
+        for side, leaf in zip(self._sides, leaves, strict=True):
+            ancestors = _ancestors(side.attribute, len(side.attribute.columns), side.refined[-1])
+            cell = cell * side.sizes[-1] + ancestors[leaf]
         return cell
 
     def path_columns(self, depth: int) -> tuple[str, ...]:
@@ -268,7 +267,7 @@ class TableLayout:
         return pa.table(dict(zip(names, columns, strict=True))) if names else pa.table({})
 
     def summed(self, leaves: IntArray, depth: int) -> IntArray:
-        """A table of the integers of all detail cells of the finest areas: (areas, cells of the table in an area)."""
+        """A table of the detail cells of the finest areas, (areas, cells): (areas, cells of the table in an area)."""
         counts = self.detail.summed(leaves, self.marginal(depth))
         for offsets in reversed(self.families[self.area_level(depth) :]):
             counts = np.add.reduceat(counts, offsets[:-1], axis=0, dtype=np.int64)

@@ -41,7 +41,8 @@ class TrueTables:
         self._statistics = dict(statistics)
         self._layout = layout
         self._depths = {name: depth for depth, name in enumerate(layout.levels)}
-        self._tables = {name: _summed(layout, self._depths[name], leaves) for name in statistics}
+        detail = _detail(layout, leaves)
+        self._tables = {name: layout.summed(detail, self._depths[name]).ravel() for name in statistics}
         self._digest = array_digest([*leaves.parts, leaves.counts, *(() if totals is None else (totals.totals,))])
 
     def __repr__(self) -> str:
@@ -72,10 +73,11 @@ class TrueTables:
         return self._tables[level][numbers], np.arange(len(nodes) + 1, dtype=np.int64) * (stop - first), numbers
 
 
-def _summed(layout: TableLayout, depth: int, leaves: LeafCounts) -> IntArray:
-    """All cells of a table: int64 (cells,)."""
-    table = np.zeros(layout.size(depth), dtype=np.int64)
+def _detail(layout: TableLayout, leaves: LeafCounts) -> IntArray:
+    """The records of every detail cell of the finest areas: int64 (areas, cells)."""
+    areas, cells = layout.areas_per_level[-1], layout.detail.cells
+    detail = np.zeros(areas * cells, dtype=np.int64)
     for start in range(0, len(leaves.counts), ROWS_AT_ONCE):
         rows = slice(start, start + ROWS_AT_ONCE)
-        np.add.at(table, layout.cells_of(depth, [part[rows] for part in leaves.parts]), leaves.counts[rows])
-    return table
+        np.add.at(detail, layout.detail_cells([part[rows] for part in leaves.parts]), leaves.counts[rows])
+    return detail.reshape(areas, cells)
