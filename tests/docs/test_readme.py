@@ -54,7 +54,7 @@ def with_python_joined(found):
 @pytest.mark.slow
 def test_every_command_and_code_block_works_in_a_fresh_clone(clone):
     kinds = [kind for kind, _ in blocks()]
-    assert kinds == ["sh", "sh", "sh", "python", "python", "yaml", "sh", "sh"]
+    assert kinds == ["sh", "sh", "sh", "python", "python", "python", "yaml", "sh", "sh"]
     for kind, text in with_python_joined(blocks()):
         if kind == "yaml":
             name = re.match(r"# (\S+\.yaml)\n", text)
