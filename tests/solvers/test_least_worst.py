@@ -18,6 +18,7 @@ def random_problem(seed):
     return Problem(costs * (rng.random((wanted, parts)) < 0.7) + 1e-3, gains)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 10**6))
 def test_the_solution_meets_its_bound_and_no_other_shares_beat_it(seed):

@@ -68,8 +68,9 @@ CONDITION = np.array([1, 0, 1, 0, 0, 0], dtype=bool)
 @pytest.mark.parametrize("known", [None, 1])
 def test_areas_partly_and_wholly_in_a_sum(detail, known):
     rows = np.arange(5 * detail.cells).reshape(5, -1) % 3
-    check((detail, TREE, MEASURED, SETS, np.arange(detail.cells) % 2, known))
-    check((detail, TREE, MEASURED, SETS, rows, known))
+    measured = [*MEASURED[:2], {**MEASURED[2], detail.finest: 0.5}]
+    check((detail, TREE, measured, SETS, np.arange(detail.cells) % 2, known))
+    check((detail, TREE, measured, SETS, rows, known))
 
 
 def test_a_sum_that_is_a_cell_of_a_table_has_its_std_dev():
@@ -77,6 +78,9 @@ def test_a_sum_that_is_a_cell_of_a_table_has_its_std_dev():
     first = matrix(BY_AGE, (1, 1))[2]
     tables = std_devs(BY_AGE, TREE, MEASURED, [BY_AGE.components] * 3)
     assert found[-1] == 0
+    assert variances(BY_AGE, TREE, MEASURED, SETS[4:], CONDITION, None).tolist() == [0]
+    none = np.zeros(0, dtype=np.int64)
+    assert sum_variances(BY_AGE, TREE, MEASURED, none, np.zeros(1, dtype=np.int64), np.zeros((0, 6))).shape == (0,)
     assert variances(BY_AGE, TREE, MEASURED, SETS[:1], first, None)[0] == pytest.approx(tables[0, (1, 1)][0] ** 2)
     assert variances(BY_AGE, TREE, MEASURED, SETS[1:2], first, None)[0] == pytest.approx(tables[1, (1, 1)][1] ** 2)
 

@@ -176,10 +176,8 @@ def _product(matrix: FloatArray, vector: FloatArray) -> FloatArray:
 
 def _weighted(left: FloatArray, weights: FloatArray, right: FloatArray) -> FloatArray:
     """Leftᵀ · diag(weights) · right, summed in the order of the rows."""
-    found = np.zeros((left.shape[1], right.shape[1]))
-    for row, weight, other in zip(left, weights, right, strict=True):
-        found += (weight * row)[:, None] * other
-    return found
+    rows = (weights[:, None] * left)[:, :, None] * right[:, None, :]
+    return np.asarray(np.add.reduce(rows, axis=0), dtype=np.float64)
 
 
 def _solved(matrix: FloatArray, target: FloatArray) -> FloatArray:

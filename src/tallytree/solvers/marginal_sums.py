@@ -78,6 +78,8 @@ def sum_variances(
     tree = Families(families)
     weights = np.asarray(cells, dtype=np.float64)
     _check(detail, tree, precisions, areas, offsets, weights)
+    if len(offsets) == 1:
+        return np.zeros(0)
     factors = _Factors(detail, noise_terms(detail, precisions), np.atleast_2d(weights))
     found = np.zeros(len(offsets) - 1)
     for batch in chunks(np.diff(offsets), AT_ONCE):
