@@ -65,7 +65,7 @@ def test_with_next_to_no_noise_the_tables_are_the_true_ones():
     assert release.table("state", "age").slice(4, 1).to_pylist()[0] | {"std_dev": 0} == {
         "country": "C", "state": "B", "band": "young", "age": "1", "count": int(TRUTH[3:, 1].sum()), "std_dev": 0
     }  # fmt: skip
-    assert [type_ for type_ in release.table("country").schema.types] == [pa.large_string(), pa.int64(), pa.float64()]
+    assert list(release.table("country").schema.types) == [pa.large_string(), pa.int64(), pa.float64()]
 
 
 @pytest.mark.parametrize("budget", [tt.Budget(epsilon=0.05), tt.Budget(epsilon=1, delta=1e-6), tt.Budget(rho=0.01)])

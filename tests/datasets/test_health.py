@@ -82,7 +82,11 @@ def test_the_documented_example_runs_and_its_tables_are_those_of_the_spec(tmp_pa
     program = "".join(re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
     assert program.count("import tallytree") >= 1
     ran = subprocess.run(
-        [sys.executable, "-W", "error", "-W", "ignore:hierarchy", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", "-W", "ignore:hierarchy", "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     assert str(LEVELS) in ran.stdout

@@ -26,7 +26,8 @@ def table_trees(draw, details=None, most_levels=3, everything=False):
         areas = int(families[-1][-1])
     precision = st.floats(0.01, 10)
     measured = [
-        draw(st.dictionaries(st.sampled_from(detail.components), precision, max_size=3)) for _ in range(len(families) + 1)
+        draw(st.dictionaries(st.sampled_from(detail.components), precision, max_size=3))
+        for _ in range(len(families) + 1)
     ]
     if everything:
         measured[-1][detail.finest] = draw(precision)
@@ -55,7 +56,11 @@ class Dense:
     def __init__(self, detail, families, precisions, known=None):
         self.detail = detail
         self.inside = below(families)
-        rows, weights, variances = [np.zeros((0, self.inside[-1].shape[1] * detail.cells))], [np.zeros(0)], [np.zeros(0)]
+        rows, weights, variances = (
+            [np.zeros((0, self.inside[-1].shape[1] * detail.cells))],
+            [np.zeros(0)],
+            [np.zeros(0)],
+        )
         for inside, at_level in zip(self.inside, precisions, strict=True):
             for marginal, u in at_level.items():
                 rows.append(np.kron(inside, matrix(detail, marginal)))
@@ -81,6 +86,41 @@ class Dense:
         found[np.abs(functionals @ self.unseen).max(axis=1) > 1e-6] = np.inf
         return found
 
-    def std_devs(self, level, marginal):
+    def variances_of(self, level, marginal):
         functionals = np.kron(self.inside[level], matrix(self.detail, marginal))
-        return np.sqrt(np.maximum(self.variances(functionals), 0)).reshape(len(self.inside[level]), -1)
+        return np.maximum(self.variances(functionals), 0).reshape(len(self.inside[level]), -1)
+
+
+def simulated(detail, families, precisions, runs, rng):
+    """The errors of the estimate, by its passes up and down with Gaussian noise: per level, [area] (runs, cells).
+
+    Every component must be measured in the leaf areas.
+    """
+    depth = len(families) + 1
+    sizes = [1, *(int(offsets[-1]) for offsets in families)]
+    noise = [[np.zeros((runs, detail.cells)) for _ in range(size)] for size in sizes]
+    for level, at_level in enumerate(precisions):
+        for area in range(sizes[level]):
+            for marginal, u in at_level.items():
+                y = rng.normal(0, u**-0.5, (runs, detail.size(marginal)))
+                noise[level][area] += u * detail.mean_group(marginal) * detail.averaged(y, marginal)
+    children = [[range(offsets[v], offsets[v + 1]) for v in range(len(offsets) - 1)] for offsets in families]
+    z, pi = [[] for _ in sizes], [[] for _ in sizes]
+    for level in range(depth - 1, -1, -1):
+        for area in range(sizes[level]):
+            q, total = 0.0, 0.0
+            if level < depth - 1:
+                below = children[level][area]
+                q = 1 / sum(1 / pi[level + 1][c] for c in below)
+                total = detail.applied(q, sum(z[level + 1][c] for c in below))
+            pi[level].append(detail.eigenvalues(precisions[level]) + q)
+            z[level].append(detail.applied(1 / pi[level][area], noise[level][area] + total))
+    x = [z[0]]
+    for level in range(depth - 1):
+        x.append([None] * sizes[level + 1])
+        for area, below in enumerate(children[level]):
+            rest = x[level][area] - sum(z[level + 1][c] for c in below)
+            whole = sum(1 / pi[level + 1][c] for c in below)
+            for c in below:
+                x[-1][c] = z[level + 1][c] + detail.applied(1 / pi[level + 1][c] / whole, rest)
+    return x

@@ -21,12 +21,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tallytree.compute.arrays import FloatArray
+from tallytree.compute.arrays import FloatArray, IntArray
 
 MOST_STEPS = 200
 """Newton steps. It takes 10 to 80 of them."""
 CLOSE = 1e-7
-"""The relative gap between the worst quotient and its lower bound at which the method ends."""
+"""The method ends at this relative gap between the worst value and its lower bound."""
 
 
 class Problem(NamedTuple):
@@ -51,8 +51,8 @@ class Problem(NamedTuple):
             return found
         return _product(self.costs[:, used], 1 / told[used])
 
-    def of(self, candidates: FloatArray) -> Problem:
-        """The problem with only these candidates, an array of their indices or of bool."""
+    def of(self, candidates: IntArray) -> Problem:
+        """The problem with only these candidates."""
         return Problem(self.costs, self.gains[:, candidates])
 
     def with_least(self, least: float) -> Problem:
@@ -77,8 +77,15 @@ class Solution(NamedTuple):
     bound: float
 
 
-def least_worst(problem: Problem) -> Solution:
+def least_worst(problem: Problem, close: float = CLOSE) -> Solution:
     """The shares of the least worst value, and how close to it they are; see the module's docstring.
+
+    Args:
+        problem: what to minimise.
+        close: the relative gap between the worst value and its lower bound at which the method ends.
+
+    Returns:
+        The best shares found.
 
     Raises:
         ValueError: if even all candidates leave a value infinite.
@@ -103,7 +110,7 @@ def least_worst(problem: Problem) -> Solution:
             best = Solution(shares, float(values.max()) * scale, bound)
         else:
             best = best._replace(bound=bound)
-        if best.worst - best.bound <= CLOSE * best.worst:
+        if best.worst - best.bound <= close * best.worst:
             break
     return best
 
@@ -163,16 +170,14 @@ def _room(values: FloatArray, change: FloatArray) -> float:
 
 
 def _product(matrix: FloatArray, vector: FloatArray) -> FloatArray:
-    """Matrix · vector, summed in the order of the columns."""
+    """The product of a matrix and a vector, summed in the order of the columns."""
     return np.asarray(np.add.reduce(np.ascontiguousarray(matrix.T) * vector[:, None], axis=0), dtype=np.float64)
 
 
 def _weighted(left: FloatArray, weights: FloatArray, right: FloatArray) -> FloatArray:
     """Leftᵀ · diag(weights) · right, summed in the order of the rows."""
-    found = np.zeros((left.shape[1], right.shape[1]))
-    for row, weight, other in zip(left, weights, right, strict=True):
-        found += (weight * row)[:, None] * other
-    return found
+    rows = (weights[:, None] * left)[:, :, None] * right[:, None, :]
+    return np.asarray(np.add.reduce(rows, axis=0), dtype=np.float64)
 
 
 def _solved(matrix: FloatArray, target: FloatArray) -> FloatArray:

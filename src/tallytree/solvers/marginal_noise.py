@@ -1,10 +1,10 @@
 """How the noise of marginals passes through the linear estimate of a tree of tables.
 
-Every area v has a table of detail cells, and its level measured some marginals of it (see `marginals.py`, for T, S, P_S,
-u_T, m_T, n_g and λ_S). The linear estimate is, for every component S on its own,
+Every area v has a table of detail cells, and its level measured some marginals of it. (`marginals.py` defines T, S,
+P_S, u_T, m_T, n_g and λ_S.) The linear estimate is, for every component S on its own,
 
-    up      z_v = a_v h_v + (a_v q_v) Σ_c z_c     with a_v = 1/(λ + q_v), q_v = 1/Σ_c a_c over the children (a leaf: q = 0)
-    down    x_c = z_c + r_c (x_parent − Σ_c' z_c')     with r_c = a_c / Σ_c' a_c'     (the root: x = z)
+    up      z_v = a_v h_v + (a_v q_v) Σ_c z_c    with a_v = 1/(λ + q_v), q_v = 1/Σ_c a_c over the children (a leaf: 0)
+    down    x_c = z_c + r_c (x_parent − Σ_c' z_c')    with r_c = a_c / Σ_c' a_c'    (the root: x = z)
 
 with h_v = Σ_T u_T m_T Q_Tᵀ diag(1/n_g) y_T. So what the noise of h does to x is a number per component and pair of
 areas. The noise of h itself has the covariance
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -61,9 +61,11 @@ class Families:
                 )
 
     def total(self, level: int, values: FloatArray) -> FloatArray:
+        """Σ over the children of each area of `level`."""
         return np.add.reduceat(values, self.families[level][:-1])
 
     def copied(self, level: int, values: FloatArray) -> FloatArray:
+        """The value of the parent of every child."""
         return np.repeat(values, np.diff(self.families[level]))
 
 
@@ -74,15 +76,19 @@ class MeanTree:
     """
 
     def __init__(self, areas: Sequence[int]):
-        if any(below < above for above, below in zip(areas, areas[1:], strict=False)) or areas[0] != 1:
-            raise ValueError(f"areas={list(areas)} must begin with 1, the root, and no level may have fewer than that above")
-        self.children = [below / above for above, below in zip(areas, areas[1:], strict=False)]
+        if any(below < above for above, below in pairwise(areas)) or areas[0] != 1:
+            raise ValueError(
+                f"areas={list(areas)} must begin with 1, the root, and no level may have fewer than that above"
+            )
+        self.children = [below / above for above, below in pairwise(areas)]
         self.sizes = [1] * len(areas)
 
     def total(self, level: int, values: FloatArray) -> FloatArray:
+        """Σ over the children of each area of `level`."""
         return self.children[level] * values
 
     def copied(self, level: int, values: FloatArray) -> FloatArray:
+        """The value of the parent of every child."""
         return values
 
 

@@ -21,9 +21,8 @@ logarithms), in a fixed order, and is rounded to integer steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 
@@ -41,35 +40,12 @@ WORTH = 1e-3
 """Candidates are left out as long as the worst quotient grows by less than this part of it."""
 ROUNDS = 12
 """Convex problems solved from one start, where precisions are proportional to the shares' squares."""
+NEAR = 1e-4
+"""The relative gap at which such a convex problem counts as solved."""
 NO_SHARE = 1e-4
 """Smaller shares are taken for 0 on the way, where precisions are proportional to the shares' squares."""
 LEAST_PART = 20
 """Where every candidate must get a share, it is at least the even share divided by this."""
-MOST_CANDIDATES = 64
-"""At most so many candidates, unless more are wanted."""
-
-
-def helpful_candidates(detail: Detail, wanted: Iterable[Table], most: int = MOST_CANDIDATES) -> list[Table]:
-    """The tables asked for and what can help them: their marginals, at their levels of areas and at those above.
-
-    Args:
-        detail: the attributes.
-        wanted: the tables asked for.
-        most: where there are more of them, those nearest to a table asked for are kept; the total of the root always is.
-
-    Returns:
-        Distinct tables by level and marginal, all of the wanted ones among them.
-    """
-    distance: dict[Table, int] = {}
-    for level, marginal in wanted:
-        for above in range(level + 1):
-            for coarser in product(*(range(depth + 1) for depth in marginal)):
-                far = level - above + sum(marginal) - sum(coarser)
-                distance[above, coarser] = min(far, distance.get((above, coarser), far))
-    distance[0, detail.components[0]] = 0
-    nearest = sorted(distance, key=lambda table: (distance[table], table))
-    at_least = sum(far == 0 for far in distance.values())
-    return sorted(nearest[: max(most, at_least)])
 
 
 def auto_shares(
@@ -157,16 +133,16 @@ def _gaussian(problem: Problem, keep_all: bool) -> FloatArray:
 def _laplace(problem: Problem, keep_all: bool) -> FloatArray:
     """A split where precisions are proportional to the shares' squares: the best of what several starts lead to.
 
-    The starts are the even split, that of the wanted with precisions proportional to shares, and one that grows: from
+    The starts are the even split, the best one for precisions proportional to shares, and one that grows: from
     the best single candidate, the candidate that lowers the worst value most is added as long as one does.
     """
     count = problem.gains.shape[1]
     if keep_all:
         return _at_least_improved(problem, np.full(count, 1 / count))
-    starts = [np.full(count, 1 / count), _gaussian(problem, False)]
-    found = [_thinned(problem, _improved(problem, start)) for start in starts] + [_grown(problem)]
+    starts = [np.full(count, 1 / count), least_worst(problem, NEAR).shares]
+    found = [_improved(problem, start) for start in starts] + [_grown(problem)]
     values = [_worst(problem, shares) for shares in found]
-    return found[values.index(min(values))]
+    return _thinned(problem, found[values.index(min(values))])
 
 
 def _worst(problem: Problem, shares: FloatArray) -> float:
@@ -181,10 +157,11 @@ def _improved(problem: Problem, shares: FloatArray, rounds: int = ROUNDS) -> Flo
     """
     worst = _worst(problem, shares)
     for _ in range(rounds):
-        kept = np.flatnonzero(shares > NO_SHARE)
+        large = shares > NO_SHARE
+        kept = np.flatnonzero(large if np.isfinite(_worst(problem, shares * large)) else shares > 0)
         some = Problem(problem.costs, problem.gains[:, kept] * shares[kept])
         tried = np.zeros_like(shares)
-        tried[kept] = np.sqrt(least_worst(some).shares * shares[kept])
+        tried[kept] = np.sqrt(least_worst(some, NEAR).shares * shares[kept])
         tried /= sum(tried.tolist())
         found = _worst(problem, tried)
         if found >= worst * (1 - WORTH / 10):
@@ -211,11 +188,12 @@ def _thinned(problem: Problem, shares: FloatArray) -> FloatArray:
 def _grown(problem: Problem) -> FloatArray:
     """From the best single candidate, or from all of them, the split that grows while another candidate pays."""
     count = problem.gains.shape[1]
-    shares = min((*np.eye(count), np.full(count, 1 / count)), key=lambda start: _worst(problem, start))
+    singles: list[FloatArray] = list(np.eye(count))
+    shares: FloatArray = min([*singles, np.full(count, 1 / count)], key=lambda start: _worst(problem, start))
     while True:
         worst = _worst(problem, shares)
         tries = [
-            (1 - part) * shares + part * np.eye(count)[i]
+            (1 - part) * shares + part * singles[i]
             for i in np.flatnonzero(shares <= NO_SHARE)
             for part in (0.1, 0.3, 0.5)
         ]
@@ -231,7 +209,7 @@ def _at_least_improved(problem: Problem, shares: FloatArray) -> FloatArray:
     for _ in range(ROUNDS):
         worst = _worst(problem, shares)
         some = Problem(problem.costs, problem.gains * shares)
-        tried = np.maximum(np.sqrt(least_worst(some).shares * shares), least)
+        tried = np.maximum(np.sqrt(least_worst(some, NEAR).shares * shares), least)
         tried = least + (tried - least) * (1 - least * len(tried)) / sum((tried - least).tolist())
         if _worst(problem, tried) >= worst * (1 - WORTH / 10):
             return shares
@@ -252,7 +230,7 @@ def _solved_with(problem: Problem, kept: IntArray) -> tuple[FloatArray, float] |
 
 
 def _least(problem: Problem) -> float:
-    return 1 / (LEAST_PART * problem.gains.shape[1])
+    return 1 / (LEAST_PART * int(problem.gains.shape[1]))
 
 
 def _at_least(beyond: FloatArray) -> FloatArray:

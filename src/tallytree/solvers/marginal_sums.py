@@ -6,9 +6,9 @@ W_vS a_vS P_S c for each area and component. The passes of the estimate, turned 
     up      X_c = 1 in a leaf of F, else 0;   X_p = Σ_c r_c X_c
     down    W_root = X_root;   W_c = X_c − X_p + a_p q_p W_p
 
-Below an area that lies in F as a whole, X is 1 everywhere, and W is a_p q_p W_p on the way down; outside F the same holds
-with X = 0. So such a subtree adds W² times the variance of its z, which does not depend on F. Only the areas that lie
-partly in F are visited, and their children in F: the time is that of the areas of F and those above them.
+Below an area that lies in F as a whole, X is 1 everywhere, and W is a_p q_p W_p on the way down; outside F the same
+holds with X = 0. So such a subtree adds W² times the variance of its z, which does not depend on F. Only the areas that
+lie partly in F are visited, and their children in F: the time is that of the areas of F and those above them.
 
 The variance is exact for the estimate before counts below 0 are set to 0 and before rounding, and for groups of unequal
 sizes too. No matrix of areas by areas is formed.
@@ -78,6 +78,8 @@ def sum_variances(
     tree = Families(families)
     weights = np.asarray(cells, dtype=np.float64)
     _check(detail, tree, precisions, areas, offsets, weights)
+    if len(offsets) == 1:
+        return np.zeros(0)
     factors = _Factors(detail, noise_terms(detail, precisions), np.atleast_2d(weights))
     found = np.zeros(len(offsets) - 1)
     for batch in chunks(np.diff(offsets), AT_ONCE):
@@ -93,7 +95,9 @@ def _check(
     detail: Detail, tree: Families, precisions: Sequence[object], areas: IntArray, offsets: IntArray, cells: FloatArray
 ) -> None:
     if len(precisions) != len(tree.sizes):
-        raise ValueError(f"precisions has {len(precisions)} entries; it must have {len(tree.sizes)}, one for each level")
+        raise ValueError(
+            f"precisions has {len(precisions)} entries; it must have {len(tree.sizes)}, one for each level"
+        )
     if offsets[0] != 0 or offsets[-1] != len(areas) or (np.diff(offsets) < 0).any():
         raise ValueError(f"offsets must ascend from 0 to the {len(areas)} areas")
     if cells.shape not in ((detail.cells,), (len(offsets) - 1, detail.cells)):
@@ -166,10 +170,10 @@ def _component_squares(detail: Detail, cells: FloatArray) -> FloatArray:
         (detail.summed(cells, marginal) ** 2 / detail.group_sizes(marginal)).sum(axis=1)  # cᵀ E_T c
         for marginal in detail.components
     ]
-    found = np.stack(squares, axis=1).reshape(len(cells), *(depth + 1 for depth in detail.finest))
+    found: FloatArray = np.stack(squares, axis=1).reshape(len(cells), *(depth + 1 for depth in detail.finest))
     for axis in range(1, found.ndim):
         found = np.diff(found, axis=axis, prepend=0.0)
-    return np.maximum(found.reshape(len(cells), -1), 0.0)
+    return np.asarray(np.maximum(found.reshape(len(cells), -1), 0.0), dtype=np.float64)
 
 
 def _variances(
@@ -246,7 +250,8 @@ def _mean_above(weights: Weights, visited: Sequence[Visited], x: Sequence[FloatA
     """Σ_c r_c X_c of the areas visited at a level; it is X except where the total is known, where r is 0."""
     below = visited[level + 1]
     part = weights.part[level + 1][below.area]
-    return np.bincount(below.parent, weights=part * x[level + 1], minlength=len(visited[level].area))
+    sums = np.bincount(below.parent, weights=part * x[level + 1], minlength=len(visited[level].area))
+    return np.asarray(sums, dtype=np.float64)
 
 
 def _noise(

@@ -49,8 +49,8 @@ def std_devs(
         public_totals_level: the last level at which the total of every area is known exactly.
 
     Returns:
-        For each level and marginal, float64 (areas,) where `same_for_all_cells` holds, and else float64 (areas, cells of
-        the marginal). It is inf where the measurements do not determine the cell.
+        For each level and marginal, float64 (areas,) where `same_for_all_cells` holds, and else float64 (areas, cells
+        of the marginal). It is inf where the measurements do not determine the cell.
 
     Raises:
         ValueError: for families that are no tree, or lists of other lengths.

@@ -57,7 +57,7 @@ def shares_for(
     Args:
         layout: all tables.
         candidates: those that may be measured.
-        wishes: the wanted standard deviation of every published table.
+        wishes: the wanted standard deviation of every table that was asked for; these always have a share.
         std_devs: of each candidate's noise, if it had all of the budget.
         gaussian: whether a share is one of ρ, so that variances are proportional to 1/share and not to 1/share².
         exact_level: the area level whose totals are public, with those above it; None without one.
@@ -67,13 +67,21 @@ def shares_for(
         The share of each table that is measured; they add up to 1.
     """
     place = {name: (layout.area_level(depth), layout.marginal(depth)) for depth, name in enumerate(layout.levels)}
-    found = auto_shares(
-        layout.detail,
-        layout.areas_per_level,
-        {place[name]: std_devs[name] ** 2 for name in candidates},
-        {place[name]: wish for name, wish in wishes.items()},
-        gaussian=gaussian,
-        keep_all=keep_all,
-        public_totals_level=exact_level,
-    )
-    return {name: found[place[name]] for name in candidates if place[name] in found}
+
+    def chosen(names: Sequence[str], *, keep_all: bool) -> dict[str, Fraction]:
+        found = auto_shares(
+            layout.detail,
+            layout.areas_per_level,
+            {place[name]: std_devs[name] ** 2 for name in names},
+            {place[name]: wish for name, wish in wishes.items()},
+            gaussian=gaussian,
+            keep_all=keep_all,
+            public_totals_level=exact_level,
+        )
+        return {name: found[place[name]] for name in names if place[name] in found}
+
+    if keep_all:
+        return chosen(candidates, keep_all=True)
+    best = chosen(candidates, keep_all=False)
+    kept = [name for name in candidates if name in best or name in wishes]
+    return best if len(kept) == len(best) else chosen(kept, keep_all=True)
