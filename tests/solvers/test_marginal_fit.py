@@ -85,13 +85,13 @@ def linear(detail, families, measured):
     return levels
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 100_000))
 def test_without_constraints_it_is_least_squares(seed):
     """Levels with different sets of marginals, and unequal variances."""
     rng = RNG(seed)
-    detail = BANDED if seed % 3 == 0 else Detail.flat(rng.integers(1, 5, rng.integers(1, 4)))
-    families = random_families(rng, rng.integers(0, 4))
+    detail = BANDED if seed % 3 == 0 else Detail.flat(rng.integers(1, 4, rng.integers(1, 4)))
+    families = random_families(rng, rng.integers(0, 4), 2)
     cells = rng.integers(10**8, 10**9, (int(families[-1][-1]) if families else 1, detail.cells))
     measured = measure(rng, detail, cells, families, 100.0, keep=0.5)
     finest = detail.summed(up(cells, families)[-1], detail.finest)
@@ -171,8 +171,8 @@ def test_measurements_of_any_width_and_order_are_the_same():
 def test_no_table_errs_more_than_without_constraints():
     """On random tables with many small cells: mean absolute errors by level and marginal."""
     ratios = []
-    for seed in range(16):
-        detail, families, cells, measured = random_case(seed, most=4)
+    for seed in range(12):
+        detail, families, cells, measured = random_case(seed, 200.0, most=3)
         errors = [
             [
                 [np.abs(detail.summed(a - b, marginal)).mean() for marginal in detail.components]
