@@ -85,6 +85,7 @@ def linear(detail, families, measured):
     return levels
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 100_000))
 def test_without_constraints_it_is_least_squares(seed):
@@ -266,8 +267,8 @@ def test_wrong_input_is_refused():
         (root(marginal=(2, 0)), "must have a level of each"),
         (root(values=values[:, :5]), r"shape \(1, 5\) must have the shape \(1, 6\)"),
         (root(values=values + 0.5), "float64 must be integers"),
-        (root(variance=0.0), "variance=0.0 must be positive and finite"),
-        (root(variance=np.nan), "variance=nan must be positive"),
+        (root(variance=0.0), "variance=0.0 must be a number from 1e-50 to 1e50"),
+        (root(variance=np.nan), "variance=nan must be a number"),
         (root(values=values + 2**62), "values are too large to add up"),
     ]:
         with pytest.raises(ValueError, match=message):
