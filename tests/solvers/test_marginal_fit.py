@@ -85,13 +85,14 @@ def linear(detail, families, measured):
     return levels
 
 
-@settings(deadline=None, max_examples=60)
+@pytest.mark.slow
+@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 100_000))
 def test_without_constraints_it_is_least_squares(seed):
     """Levels with different sets of marginals, and unequal variances."""
     rng = RNG(seed)
-    detail = BANDED if seed % 3 == 0 else Detail.flat(rng.integers(1, 5, rng.integers(1, 4)))
-    families = random_families(rng, rng.integers(0, 4))
+    detail = BANDED if seed % 3 == 0 else Detail.flat(rng.integers(1, 4, rng.integers(1, 4)))
+    families = random_families(rng, rng.integers(0, 4), 2)
     cells = rng.integers(10**8, 10**9, (int(families[-1][-1]) if families else 1, detail.cells))
     measured = measure(rng, detail, cells, families, 100.0, keep=0.5)
     finest = detail.summed(up(cells, families)[-1], detail.finest)
@@ -171,8 +172,8 @@ def test_measurements_of_any_width_and_order_are_the_same():
 def test_no_table_errs_more_than_without_constraints():
     """On random tables with many small cells: mean absolute errors by level and marginal."""
     ratios = []
-    for seed in range(16):
-        detail, families, cells, measured = random_case(seed, most=4)
+    for seed in range(12):
+        detail, families, cells, measured = random_case(seed, 200.0, most=3)
         errors = [
             [
                 [np.abs(detail.summed(a - b, marginal)).mean() for marginal in detail.components]
@@ -266,8 +267,8 @@ def test_wrong_input_is_refused():
         (root(marginal=(2, 0)), "must have a level of each"),
         (root(values=values[:, :5]), r"shape \(1, 5\) must have the shape \(1, 6\)"),
         (root(values=values + 0.5), "float64 must be integers"),
-        (root(variance=0.0), "variance=0.0 must be positive and finite"),
-        (root(variance=np.nan), "variance=nan must be positive"),
+        (root(variance=0.0), "variance=0.0 must be a number from 1e-50 to 1e50"),
+        (root(variance=np.nan), "variance=nan must be a number"),
         (root(values=values + 2**62), "values are too large to add up"),
     ]:
         with pytest.raises(ValueError, match=message):

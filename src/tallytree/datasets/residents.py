@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-
-from tallytree.compute.arrays import IntArray
 
 LEVELS = ("region", "province", "county")
 """The levels of the areas, from the top."""
@@ -30,7 +29,7 @@ class Residents:
         sexes: one row per sex: `sex`. Public.
     """
 
-    cells: IntArray
+    cells: npt.NDArray[np.int32]
     areas: pa.Table
     ages: pa.Table
     sexes: pa.Table
@@ -101,6 +100,6 @@ def residents(
     return Residents(cells, areas, pa.table({"age": AGES}), pa.table({"sex": SEXES}))
 
 
-def _names(kind: str, number: int) -> np.ndarray:
+def _names(kind: str, number: int) -> npt.NDArray[np.str_]:
     width = len(str(number))
     return np.array([f"{kind} {i + 1:0{width}}" for i in range(number)])

@@ -8,10 +8,10 @@ has the values X:
 where the total of each child may be known too. A cell-by-cell projection, which forgets Π, ruins the marginals.
 
 Solved by ADMM (Boyd et al. 2011, section 3, with over-relaxation) between the quadratic with its sums, solved by
-component, and x ≥ 0. One state t per cell holds both the non-negative copy t⁺ and the scaled multiplier t⁻. The dual
-point is that of the iterations, ν for the sums and ρ t⁻ for x ≥ 0; with y, the copy scaled to its sums, the residual
-e = Π (y − z) − ν − ρ t⁻ bounds the distance from the optimum x: ½ (y − x)ᵀΠ(y − x) ≤ ½ eᵀΠ⁻¹e. That is in units of the
-noise: what is left of an estimate's error is Π-distance ½ a cell.
+component, and x ≥ 0 with the sums, solved by column. One state t per cell holds both the non-negative copy t⁺ and the
+scaled multiplier t⁻. The dual point is that of the iterations, ν for the sums and ρ t⁻ for x ≥ 0; with y, the copy
+scaled to its sums, the residual e = Π (y − z) − ν − ρ t⁻ bounds the distance from the optimum x:
+½ (y − x)ᵀΠ(y − x) ≤ ½ eᵀΠ⁻¹e. That is in units of the noise: what an unconstrained estimate errs by is ½ a cell.
 """
 
 from __future__ import annotations
@@ -93,12 +93,15 @@ def _start_rho(norm: Norm) -> None:
 
 @kernel
 def _shift(column: FloatArray, rho: FloatArray, t: FloatArray) -> None:
-    """Shift each column by θ/ρ_c such that t⁺ has the sum: a start that knows how far the multipliers must go.
+    """Shift each column by θ/ρ_c such that t⁺ has the sum: the projection on the sums and x ≥ 0 together.
+
+    The quadratic does not see a common level of a column's multipliers, since ν takes it up. Without the shift the
+    level moves by the parent's value over the number of children in an iteration: next to nothing in a large family.
 
     Michelot's algorithm (1986): the set that stays positive only shrinks, so the passes end.
     """
     m, n = t.shape
-    theta, last = np.full(n, -np.inf), np.full(n, -1)
+    theta, last = np.full(n, -np.inf), np.full(n, m + 1)
     changed = True
     while changed:
         excess, steps, count = -column, np.zeros(n), np.zeros(n, dtype=np.int64)
@@ -111,7 +114,7 @@ def _shift(column: FloatArray, rho: FloatArray, t: FloatArray) -> None:
                     count[j] += 1
         changed = False
         for j in range(n):
-            if count[j] > 0 and count[j] != last[j]:
+            if 0 < count[j] < last[j]:
                 theta[j] = excess[j] / steps[j]
                 last[j] = count[j]
                 changed = True

@@ -28,7 +28,7 @@ import numpy as np
 from tallytree.compute.arrays import BoolArray, FloatArray, IntArray, chunks
 from tallytree.compute.kernels import kernel
 from tallytree.compute.threads import side_by_side
-from tallytree.solvers.checks import check_offsets
+from tallytree.solvers.checks import MAX_EXACT, MAX_SUM, check_offsets
 from tallytree.solvers.marginal_families import MAX_ITERATIONS, TOLERANCE, solve_family
 from tallytree.solvers.marginal_kernels import Pyramid, apply_rows, pyramid_of, spread, sum_children, weigh
 from tallytree.solvers.marginal_kernels import lift as lift_row
@@ -44,8 +44,8 @@ UNMEASURED = 1e-9
 """The precision of what is not measured, as a part of the largest one, on the way up."""
 UNMEASURED_DOWN = 1e-2
 """The same on the way down, as a part of the area's least precision of what is measured."""
-LARGEST = 2**53
-"""Above the magnitude of every measured value, and of every total: so doubles hold them exactly."""
+VARIANCES = (1e-50, 1e50)
+"""Between these, no product of precisions and values leaves the range of doubles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Measured:
     Attributes:
         marginal: the level of each attribute.
         values: (areas of the level, cells of the marginal), integers of any width.
-        variance: of the noise of each value, > 0.
+        variance: of the noise of each value, 1e-50 … 1e50.
     """
 
     marginal: Marginal
@@ -86,7 +86,8 @@ def fit(
         higher level, has is their sum. What is measured neither in an area nor below it follows its parent's share.
 
     Raises:
-        ValueError: for levels that do not fit together, values or totals that are too large, or a variance ≤ 0.
+        ValueError: for levels that do not fit together, values or totals that are too large to add up, or a variance
+            outside 1e-50 … 1e50.
     """
     exact = _check(detail, families, measured, totals)
     problem = _Problem(detail, families, measured, exact, threads)
@@ -119,9 +120,9 @@ def _check(
                 raise ValueError(f"{name}: values of shape {each.values.shape} must have the shape {wanted}")
             if not np.issubdtype(each.values.dtype, np.integer):
                 raise ValueError(f"{name}: values of type {each.values.dtype} must be integers")
-            if not 0 < each.variance < np.inf:
-                raise ValueError(f"{name}: variance={each.variance} must be positive and finite")
-            if max(int(each.values.max()), -int(each.values.min())) * areas[i] >= LARGEST * 2**9:
+            if not VARIANCES[0] <= each.variance <= VARIANCES[1]:
+                raise ValueError(f"{name}: variance={each.variance} must be a number from 1e-50 to 1e50")
+            if max(int(each.values.max()), -int(each.values.min())) * each.values.size >= MAX_SUM:
                 raise ValueError(f"{name}: values are too large to add up")
     if totals is None:
         return []
@@ -129,7 +130,7 @@ def _check(
     if not 0 <= depth < len(areas) or np.shape(given) != (areas[depth],):
         raise ValueError(f"totals must be a level, 0 … {len(areas) - 1}, and one number for each of its areas")
     exact = [np.asarray(given, dtype=np.int64)]
-    if exact[0].min() < 0 or float(exact[0].sum(dtype=np.float64)) >= LARGEST:
+    if exact[0].min() < 0 or float(exact[0].sum(dtype=np.float64)) >= MAX_EXACT:
         raise ValueError("totals must be 0 or more, and add up to less than 2^53")
     for family in reversed(families[:depth]):
         exact.insert(0, np.add.reduceat(exact[0], family[:-1]))
