@@ -249,8 +249,9 @@ def _thresholds(statement: Mapping[str, Any], measured: Mapping[str, tuple[Stati
 
 def _hidden(unlisted: int | None, alpha: float, errors: LevelErrors) -> int | None:
     """What an absent cell may hide: what replicates left out, and at least the upper end of an interval around 0."""
-    zero = np.zeros(1)
-    return None if unlisted is None else max(unlisted, int(interval(zero, zero, alpha, errors)[1][0]))
+    zero = np.zeros(1, dtype=np.int64)
+    upper = interval(zero, np.zeros(1), alpha, errors)[1]
+    return None if unlisted is None else max(unlisted, int(upper[0]))
 
 
 def _upward_floors(tree: Tree, plan: StatedPlan) -> list[float]:
