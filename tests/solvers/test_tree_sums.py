@@ -84,7 +84,8 @@ def problems(draw):
     for depth in range(len(tree.sizes)):
         other = (NONE, NONE)
         if depth:
-            numbers = integers([draw(st.integers(0, int(m))) if f else 0 for m, f in zip(tree.others[depth - 1], free)])
+            there = tree.others[depth - 1] * free
+            numbers = integers([draw(st.integers(0, int(most))) for most in there])
             starts = offsets_of(tree.others[depth - 1])[:-1]
             for start, number in zip(starts, numbers, strict=True):
                 unknowns += tree.other_rows[depth][start : start + number].sum(axis=0)

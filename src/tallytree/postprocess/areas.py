@@ -224,6 +224,8 @@ def _read(sides: Sequence[Side], table: Any, by: str | None) -> tuple[pa.Table, 
 
 def _text_or_null(rows: pa.Table, column: str) -> pa.ChunkedArray:
     """A column of labels as strings; nulls stay."""
+    if pa.types.is_null(rows.schema.field(column).type):
+        return pa.chunked_array([pa.nulls(rows.num_rows, pa.large_string())])
     there = pc.is_valid(rows.column(column))
     labels = text_column(rows.filter(there), column, ARGUMENT)
     places = np.cumsum(there.to_numpy(zero_copy_only=False)) - 1
@@ -251,7 +253,7 @@ def _columns_named(side: Side, paths: dict[str, pa.ChunkedArray], n_rows: int) -
                 f"{ARGUMENT}: row {row + 1} has {column}={paths[column][row].as_py()!r}, but no {upper}; give the "
                 "labels of all levels down to the node"
             )
-    return np.sum(there, axis=0, dtype=np.int64)
+    return np.asarray(np.sum(there, axis=0, dtype=np.int64))
 
 
 def _add_single_top(side: Side, paths: dict[str, pa.ChunkedArray], n_rows: int) -> None:

@@ -104,10 +104,8 @@ def _inside(areas: Areas, levels: Sequence[_Level], place: int) -> InSums:
     """What of a level lies in which area: kept nodes that end there, and nodes that were not kept."""
     level = levels[place]
     below = levels[place + 1].depth if place + 1 < len(levels) else len(areas.tree.levels)
-    whole = [(_NONE, _NONE)]
-    for block in areas.blocks:
-        if level.depth <= block.depth < below:
-            whole.append(areas.members(block, level.depth, level.nodes))
+    ending = [block for block in areas.blocks if level.depth <= block.depth < below]
+    whole = [(_NONE, _NONE), *(areas.members(block, level.depth, level.nodes) for block in ending)]
     nodes, sums = (np.concatenate(each) for each in zip(*whole, strict=True))
     return InSums(sums, nodes, *(_others(areas, level) if place else (_NONE, _NONE, _NONE)))
 

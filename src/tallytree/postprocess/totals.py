@@ -116,7 +116,7 @@ def _exact(release: Release, areas: Areas, plan: StatedPlan, published: Sequence
     if not errors_are_exact(release):
         return None
     if release.statement["mechanism"]["name"] == "LeafGaussian":  # sums of leaves with independent noise
-        return areas.leaves * plan.levels[areas.tree.levels[-1]][1].variance
+        return areas.leaves.astype(np.float64) * plan.levels[areas.tree.levels[-1]][1].variance
     return fitted_variances(areas, plan.levels, published)
 
 
@@ -181,7 +181,8 @@ def _replicated(
     else:
         replicated, _ = replicates_of_counts(release, areas.tree, plan, published)
         width, of_sizes = 1, False
-    keys = sums.rows * width + sums.columns["size"] if of_sizes else sums.keys
+    sizes = np.asarray(sums.columns["size"], dtype=np.int64) if of_sizes else 0
+    keys = sums.rows * width + sizes
     truth_keys, truth = _area_cells(areas, replicated.truths(), width)
     there = np.zeros(len(keys), dtype=np.int64)
     if len(truth_keys):

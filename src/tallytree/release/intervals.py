@@ -84,8 +84,8 @@ def interval(
     exceeds a with the probability that an error of the standard deviation `std_dev` exceeds a + ½ (the half-unit, or
     continuity, correction). For an end to miss with probability alpha/2, a would be q · std_dev − ½, with q the
     1 − alpha/2 quantile. That is no integer: of the two integers beside it one misses too often, the other too rarely.
-    Which of them is used depends on the integer in question itself, by a fixed rule (`_fractions`): over the integers, an
-    end misses with probability alpha/2, and the mean width is as small as that allows.
+    Which of them is used depends on the integer in question itself, by a fixed rule (`_fractions`): over the integers,
+    an end misses with probability alpha/2, and the mean width is as small as that allows.
 
     The upper end uses at least the level's `upward_std_dev`: a released number near zero hardly varies, since it cannot
     become negative, but the noise of its measurement may have moved it down from a much larger true number.
@@ -106,11 +106,12 @@ def interval(
         lower = np.minimum(np.ceil(released - reach * std_dev), np.floor(released)).astype(np.int64)
         upper = np.maximum(np.floor(released + reach * upward), np.ceil(released)).astype(np.int64)
     else:
+        number = released.astype(np.int64, copy=False)
         far, share = _reach(std_dev, tail, errors.replicates)
-        lower = released - far
+        lower = number - far
         lower += (far > 0) & (_fractions(lower) >= share)
         far, share = _reach(upward, tail, errors.replicates)
-        upper = released + far
+        upper = number + far
         upper -= (far > 0) & (1.0 - _fractions(upper) >= share)
     return np.maximum(lower, 0), np.maximum(upper, 0)
 

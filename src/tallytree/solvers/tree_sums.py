@@ -120,7 +120,12 @@ def _whole(inside: InSums) -> _Nodes:
 
 
 def _joined(first: _Nodes, second: _Nodes) -> _Nodes:
-    return _Nodes(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))
+    return _Nodes(
+        np.concatenate([first.sums, second.sums]),
+        np.concatenate([first.nodes, second.nodes]),
+        np.concatenate([first.beta, second.beta]),
+        np.concatenate([first.rest, second.rest]),
+    )
 
 
 def _above(entries: _Entries, families: FloatArray, children: IntArray) -> _Nodes:
@@ -128,7 +133,8 @@ def _above(entries: _Entries, families: FloatArray, children: IntArray) -> _Node
     if not len(entries.sums):
         return _Nodes(entries.sums, entries.parents, entries.beta, entries.rest)
     order = np.lexsort((entries.parents, entries.sums))
-    sums, parents, a, numbers, beta, rest = (column[order] for column in entries)
+    sums, parents, numbers = entries.sums[order], entries.parents[order], entries.numbers[order]
+    a, beta, rest = entries.a[order], entries.beta[order], entries.rest[order]
     new = np.concatenate([[True], (sums[1:] != sums[:-1]) | (parents[1:] != parents[:-1])])
     starts = np.flatnonzero(new)
     group = np.cumsum(new) - 1
