@@ -112,7 +112,7 @@ class Areas:
         sides, level = sides_of(self.tree), _named_at(self.tree, depth)
         wanted = tuple(map(min, level, block.named))
         rows = _keys(sides, block.nodes, block.named, wanted)
-        pairs = np.unique(np.stack([rows, block.areas]), axis=1)
+        pairs = _distinct(rows, block.areas)
         cells = _keys(sides, _split(sides, level, nodes), level, wanted)
         first = np.searchsorted(pairs[0], cells, side="left")
         found = np.searchsorted(pairs[0], cells, side="right") - first
@@ -194,6 +194,15 @@ def _keys(sides: Sequence[Side], nodes: Sequence[IntArray], named: Sequence[int]
     for side, each, here, above in zip(sides, nodes, named, wanted, strict=True):
         key = key * side.size(above) + side.above(each, here, above)
     return key
+
+
+def _distinct(rows: IntArray, areas: IntArray) -> tuple[IntArray, IntArray]:
+    """The distinct pairs, ascending."""
+    order = np.lexsort((areas, rows))
+    rows, areas = rows[order], areas[order]
+    new = np.ones(len(rows), dtype=np.bool_)
+    new[1:] = (rows[1:] != rows[:-1]) | (areas[1:] != areas[:-1])
+    return rows[new], areas[new]
 
 
 def _read(sides: Sequence[Side], table: Any, by: str | None) -> tuple[pa.Table, list[str]]:

@@ -47,10 +47,11 @@ def total(
         int | None, typer.Option("--seed", metavar="NUMBER", help="Makes the replicates reproducible, for tests.")
     ] = None,
 ) -> None:
-    """Sum a release over any areas, with the error of each sum; spends nothing.
+    """Sum a release over areas, with the error of each sum.
 
     AREAS lists the nodes of one area, or, with --by, of several. No two rows may overlap. Counts by LeastSquares have
     exact errors. Other errors come from a parametric bootstrap.
+    Spends nothing.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.cli.rendering.level_totals import show_totals
