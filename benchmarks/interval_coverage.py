@@ -7,7 +7,8 @@
 NAME is one of the data sets below; all of them by default. `ends` shows intervals around integers with normal errors,
 as they are and with ends rounded outward as they were before, without any release. `--totals` shows the intervals of
 `release.total` instead (municipalities only): districts of municipalities chosen at random, and of neighbors.
-Epsilon is 1 by default, and delta 1e-8 (for `taxi`, there is none). With `--replicates 0` the intervals are from the `std_dev` that `LeastSquares` knows itself.
+Epsilon is 1 by default, and delta 1e-8 (for `taxi`, there is none). With `--replicates 0` the intervals are from the
+`std_dev` that `LeastSquares` knows itself.
 Releases are drawn with the seeds 0, 1, …, replicates with seeds of their own, so that the figures can be had again.
 
 Columns: published cells; the share of them that are in truth empty; the share of intervals that hold the true number,
