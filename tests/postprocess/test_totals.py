@@ -52,6 +52,25 @@ def test_all_leaves_are_the_total_with_its_error(tree, neighboring):
     assert (row["std_dev"] == 0) == (neighboring == "change_one")
 
 
+@pytest.mark.parametrize("neighboring", RELATIONS)
+def test_levels_that_repeat_the_one_above_are_named_like_others(neighboring):
+    leaves = {"state": [*"AAABBB"], "county": [*"aaabbb"], "town": [*"uvwxyz"], "street": [*"uvwxyz"]}
+    tree = tt.Hierarchy.from_table(pa.table(leaves), list(leaves))
+    people = tree.leaf_table().append_column("n", pa.array([90, 0, 0, 400, 0, 20]))
+    release = tt.release_counts(people, tree, tt.Budget(epsilon=1), neighboring=neighboring, count="n", seed=3)
+    for level in release.levels[1:]:
+        found = release.total(each_node(release, level), by="area")
+        np.testing.assert_allclose(found["std_dev"], release.table(level)["std_dev"], rtol=1e-9)
+        assert found["count"].equals(release.table(level)["count"])
+
+
+def test_a_part_of_what_lies_below_a_pruned_node_is_taken_as_all_of_it(tree):
+    release = sparse(tree)
+    assert release.table("state")["count"].to_pylist()[1] == 0  # state B was pruned, and its counties never measured
+    some, all_of_it = (release.total(tree.leaf_table().slice(5, n)).to_pylist() for n in (2, 5))
+    assert some == all_of_it == release.total(pa.table({"state": ["B"]})).to_pylist()
+
+
 def test_the_error_of_a_sum_is_not_made_of_the_errors_of_its_parts(tree):
     """Counties of one state err in opposite directions, as their sum was measured too."""
     people = tree.leaf_table().append_column("n", pa.array([1000] * 20))
