@@ -1,10 +1,14 @@
 """How often 90 % intervals from replicates cover the true number, per level, as Markdown tables.
 
     python benchmarks/interval_coverage.py [--runs 5] [--replicates 50] [--epsilon 1]
-                                           [--sparsity 3] [--data ../shared/data] [NAME …]
+                                           [--sparsity 3] [--totals] [--data ../shared/data] [NAME …]
+    python benchmarks/interval_coverage.py ends
 
-NAME is one of the data sets below; all of them by default. Epsilon is 1 by default, and delta 1e-8 (for
-`taxi`, there is none). With `--replicates 0` the intervals are from the `std_dev` that `LeastSquares` knows itself.
+NAME is one of the data sets below; all of them by default. `ends` shows intervals around integers with normal errors,
+as they are and with ends rounded outward as they were before, without any release. `--totals` shows the intervals of
+`release.total` instead (municipalities only): districts of municipalities chosen at random, and of neighbors.
+Epsilon is 1 by default, and delta 1e-8 (for `taxi`, there is none). With `--replicates 0` the intervals are from the
+`std_dev` that `LeastSquares` knows itself.
 Releases are drawn with the seeds 0, 1, …, replicates with seeds of their own, so that the figures can be had again.
 
 Columns: published cells; the share of them that are in truth empty; the share of intervals that hold the true number,
@@ -21,7 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
+from scipy import stats
 
 import tallytree as tt
 from tallytree.datasets.commutes import commutes
@@ -35,6 +41,7 @@ from tallytree.pipeline import (
     plan_group_sizes,
 )
 from tallytree.postprocess.squared_errors import looked_up
+from tallytree.release.intervals import LevelErrors, interval, quantile
 from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -52,7 +59,17 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--sparsity", type=float, help="only LeastSquares and TopDown with this sparsity")
     parser.add_argument("--data", type=Path, default=SHARED / "data")
+    parser.add_argument("--totals", action="store_true")
     chosen = parser.parse_args()
+    if chosen.names == ["ends"]:
+        show_ends()
+    elif chosen.totals:
+        show_totals(chosen)
+    else:
+        show_levels(chosen)
+
+
+def show_levels(chosen: Any) -> None:
     for name in chosen.names:
         chosen_mechanisms = mechanisms(name) if chosen.replicates else [tt.counts.LeastSquares()]
         if chosen.sparsity is not None:
@@ -66,6 +83,61 @@ def main() -> None:
             print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
             for level in levels:
                 print(f"| {level} | {' | '.join(row(found[level]))} |", flush=True)
+
+
+def show_ends() -> None:
+    """The exact coverage over 1,000 true numbers, and the mean width, from the probabilities of all errors."""
+    print("| std_dev | before: covered | width | now: covered | width | a single number: covered |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    truth = np.arange(100_000, 101_000)[:, None]
+    for std_dev in (0.5, 0.7, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 10.0, 30.0, 100.0):
+        errors = np.arange(-int(8 * std_dev) - 3, int(8 * std_dev) + 4)
+        likely = np.diff(stats.norm.cdf(np.append(errors - 0.5, errors[-1] + 0.5) / std_dev))
+        released = truth + errors
+        reach = quantile(ALPHA, None) * std_dev
+        before = np.floor(released - reach), np.ceil(released + reach)
+        flat = interval(released.ravel(), np.full(released.size, std_dev), ALPHA, LevelErrors())
+        now = [each.reshape(released.shape) for each in flat]
+        figures = []
+        for lower, upper in (before, now):
+            inside = ((lower <= truth) & (truth <= upper)) @ likely
+            figures += [f"{100 * inside.mean():.1f} %", f"{((upper - lower) @ likely).mean():.1f}"]
+        print(f"| {std_dev:g} | {' | '.join(figures)} | {100 * inside.min():.1f}–{100 * inside.max():.1f} % |")
+
+
+def show_totals(chosen: Any) -> None:
+    """How often intervals of districts contain the true number; and the mean squared error over its variance."""
+    print("| mechanism | districts | covered | error² / std_dev² | median std_dev | as if independent |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for mechanism in mechanisms("municipalities"):
+        figures: dict[str, list[Any]] = {"at random": [], "of neighbors": []}
+        for run in range(chosen.runs):
+            job = planned("municipalities", mechanism, chosen, run)
+            release = job.run()
+            leaves, counts = true_cells(job)[-1]
+            true = looked_up(np.arange(job.tree.n_leaves), leaves, counts)
+            of_leaves = release.table(release.levels[-1])
+            kinds = {
+                "at random": np.random.default_rng(run).integers(0, len(true) // 7, len(true)),
+                "of neighbors": (np.arange(len(true)) + run) // 7,
+            }
+            for kind, district in kinds.items():
+                table = job.tree.leaf_table().append_column("district", pa.array(district))
+                replicates = None if isinstance(mechanism, tt.counts.LeastSquares) else chosen.replicates
+                made = release.total(table, by="district", alpha=ALPHA, replicates=replicates, seed=1_000_000 + run)
+                sums = np.bincount(district, true)[made["district"].cast(pa.int64()).to_numpy()]
+                inside = (made["ci_lower"].to_numpy() <= sums) & (sums <= made["ci_upper"].to_numpy())
+                std_dev = made["std_dev"].to_numpy()
+                squares = (made["count"].to_numpy() - sums) ** 2 / std_dev**2
+                alone = np.nan
+                if "std_dev" in of_leaves.column_names:
+                    alone = np.median(np.sqrt(np.bincount(district, of_leaves["std_dev"].to_numpy() ** 2)))
+                figures[kind].append([inside.mean(), squares.mean(), np.median(std_dev), alone])
+        for kind, rows in figures.items():
+            covers, ratio, std_dev, alone = np.mean(rows, axis=0)
+            name = type(mechanism).__name__
+            shown = "" if np.isnan(alone) else f"{alone:.1f}"
+            print(f"| {name} | {kind} | {100 * covers:.1f} % | {ratio:.2f} | {std_dev:.1f} | {shown} |", flush=True)
 
 
 def mechanisms(name: str) -> list[Any]:

@@ -20,7 +20,7 @@ budget: {epsilon: 0.5}
 neighboring: add_remove
 mechanism: {name: TopDown}
 """
-PAGES = ["contributions.md", "ledger.md", "operations.md", "runs.md", "security.md", "tables.md"]
+PAGES = ["contributions.md", "ledger.md", "operations.md", "runs.md", "security.md", "tables.md", "totals.md"]
 """Pages whose blocks are run; every block of such a page is."""
 
 

@@ -212,7 +212,7 @@ def test_the_statement_says_how_and_what_is_covered(flows, release):
     noise = [level["noise"]["std_dev"] for level in flows.statement["levels"]]
     assert [level["upward_std_dev"] for level in errors["levels"]] == noise
     leaves = errors["levels"][-1]["unlisted_ci_upper"]
-    assert leaves >= 1.28 * noise[-1]
+    assert leaves >= 1.37 * noise[-1] - 1.5  # the half-unit correction, and the nearer of two integers
     counted = tt.replicate_errors(release, 10, seed=1).statement["errors"]
     assert counted["seeded"] is True
     assert {level["unlisted_ci_upper"] for level in counted["levels"]} == {None}  # every node is listed

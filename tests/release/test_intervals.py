@@ -12,16 +12,54 @@ from tallytree.release.intervals import MIN_REPLICATES, LevelErrors, interval, q
 
 
 def test_the_ends_are_hand_worked():
+    """At 10, an end is 15.95 = 1.645 · 10 − ½ away: at 16 for 95 % of the integers, at 15 for the others.
+
+    P(Z > 1.55) = 0.0606 and P(Z > 1.65) = 0.0495, so 0.952 · 0.0495 + 0.048 · 0.0606 = 0.05.
+    """
     lower, upper = interval(np.array([100, 3, 0]), np.array([10.0, 5.0, 0.0]), 0.1, LevelErrors())
-    assert lower.tolist() == [83, 0, 0]  # 100 − 16.45, 3 − 8.2 and 0, rounded down and cut at 0
-    assert upper.tolist() == [117, 12, 0]
+    assert lower.tolist() == [84, 0, 0]  # 84 · 0.618034 = 51.915, and 0.915 < 0.952; cut at 0
+    assert upper.tolist() == [116, 11, 0]  # 1 − 0.692 < 0.952; 1 − 0.798 < 0.757
     assert lower.dtype == upper.dtype == np.int64
+    away = np.arange(100, 1100) - interval(np.arange(100, 1100), np.full(1000, 10.0), 0.1, LevelErrors())[0]
+    assert set(away) == {15, 16}
+    assert np.mean(away == 15) == pytest.approx(0.048, abs=0.002)
 
 
 def test_the_upper_end_reckons_with_the_noise_of_the_level_and_the_lower_end_does_not():
     lower, upper = interval(np.array([50, 50]), np.array([2.0, 40.0]), 0.1, LevelErrors(upward_std_dev=10.0))
-    assert (lower[0], upper[0]) == (46, 67)
-    assert (lower[1], upper[1]) == (0, 116)
+    assert (lower[0], upper[0]) == (47, 66)
+    assert (lower[1], upper[1]) == (0, 115)  # 65.3 away, and 1 − 0.692 ≥ 0.30 at 116
+    each = interval(np.array([50, 50]), np.full(2, 2.0), 0.1, LevelErrors(upward_std_dev=np.array([10.0, 0.0])))[1]
+    assert each.tolist() == [66, interval(np.array([50]), np.full(1, 2.0), 0.1, LevelErrors())[1][0]]
+
+
+COVERED = [0.5, 0.7, 1.0, 1.1, 1.22, 1.3, 1.5, 2.0, 2.5, 3.0, 5.0, 10.0, 30.0, 100.0]
+
+
+@pytest.mark.parametrize("replicates", [None, 50])
+@pytest.mark.parametrize("std_dev", COVERED)
+def test_over_true_numbers_the_intervals_cover_exactly_what_they_say(std_dev, replicates):
+    """Summed over all errors, with their probabilities: no simulation. Ends rounded outward covered up to 99 %."""
+    law = stats.norm if replicates is None else stats.t(replicates)
+    errors = np.arange(-int(9 * std_dev) - 3, int(9 * std_dev) + 4)
+    likely = law.cdf((errors + 0.5) / std_dev) - law.cdf((errors - 0.5) / std_dev)
+    truth = 50_000 + np.arange(610 if std_dev < 10 else 89)
+    released = truth[:, None] + errors
+    ends = interval(released.ravel(), np.full(released.size, std_dev), 0.1, LevelErrors(replicates))
+    lower, upper = (each.reshape(released.shape) for each in ends)
+    inside = ((lower <= truth[:, None]) & (truth[:, None] <= upper)) @ likely
+    assert inside.mean() == pytest.approx(0.9, abs=0.002)
+    # One integer more or less at the ends, for a single true number.
+    assert np.abs(inside - 0.9).max() <= 1.01 * (law.cdf(2.5 / std_dev) - law.cdf(0.5 / std_dev))
+    width = ((upper - lower) @ likely).mean()
+    assert width < 2 * quantile(0.1, replicates) * std_dev  # rounded outward: 2 · 1.645 · std_dev + 1
+
+
+def test_the_ends_around_fractions_are_the_outermost_integers_within_reach():
+    lower, upper = interval(np.array([10.5, 2.5, 4.0]), np.array([2.0, 0.01, 0.0]), 0.1, LevelErrors())
+    assert lower.tolist() == [8, 2, 4]  # 10.5 − 3.29; both neighbours at least
+    assert upper.tolist() == [13, 3, 4]
+    assert lower.dtype == upper.dtype == np.int64
 
 
 def test_a_negative_number_has_an_interval_from_zero():
@@ -80,8 +118,9 @@ def test_a_mechanisms_own_standard_deviations_are_published(release):
     assert table["std_dev"].to_pylist() == [3.0] * 3
     with_ends = made.table("town", alpha=0.05)
     assert with_ends.column_names == ["town", "count", "std_dev", "ci_lower", "ci_upper"]
-    for row in with_ends.to_pylist():  # 1.96 · 3 = 5.88
-        assert (row["ci_lower"], row["ci_upper"]) == (max(0, row["count"] - 6), row["count"] + 6)
+    lower, upper = interval(table["count"].to_numpy(), np.full(3, 3.0), 0.05, LevelErrors())  # 5 or 6 away
+    assert with_ends["ci_lower"].to_pylist() == lower.tolist()
+    assert with_ends["ci_upper"].to_pylist() == upper.tolist()
     assert made.to_pandas("town", alpha=0.05)["ci_upper"].tolist() == with_ends["ci_upper"].to_pylist()
 
 

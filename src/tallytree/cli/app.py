@@ -22,6 +22,7 @@ from tallytree.cli.commands.ledger_and_limit import ledger_commands, limit
 from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
 from tallytree.cli.commands.release_and_check import check, release
 from tallytree.cli.commands.secret_command import secret
+from tallytree.cli.commands.total_command import total
 from tallytree.cli.commands.warm_command import warm
 from tallytree.cli.signals import ends_on_signals
 from tallytree.cli.streams import prepare_streams
@@ -32,6 +33,7 @@ COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "contributions": contributions,
     "reconcile": reconcile,
     "error": show_errors,
+    "total": total,
     "ledger": ledger_commands,
     "limit": limit,
     "secret": secret,

@@ -110,6 +110,10 @@ class CountReplicates:
         statistic: Statistic = "counts" if depth else "total"
         return self.truth.cells(self.tree.levels[depth], keys, statistic)[0]
 
+    def truths(self) -> list[tuple[IntArray, NumberArray]]:
+        """The cells and numbers that count as true, per level, root first; what is not there is 0."""
+        return [self.truth.present(level) for level in self.tree.levels]
+
     def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
         """One replicate for each source: cells and numbers per level, root first."""
         truth = self.truth
@@ -138,6 +142,10 @@ class SizeReplicates:
     def truth_at(self, depth: int, keys: IntArray) -> IntArray:
         """The numbers that count as true, of some cells of a level: int64 (n,)."""
         return np.asarray(looked_up(keys, *self._cells(self._levels[depth])), dtype=np.int64)
+
+    def truths(self) -> list[tuple[IntArray, NumberArray]]:
+        """The cells and numbers that count as true, per level, root first; what is not there is 0."""
+        return [self._cells(level) for level in self._levels]
 
     def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
         """One replicate for each source: cells and numbers per level, root first."""

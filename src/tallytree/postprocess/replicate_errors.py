@@ -88,7 +88,7 @@ def replicate_errors(
         >>> tt.replicate_errors(release).table("state").column_names
         ['state', 'count', 'std_dev', 'ci_lower', 'ci_upper']
     """
-    rounds = _checked_replicates(replicates)
+    rounds = checked_replicates(replicates)
     level_alpha = checked_alpha(alpha)
     fixed = None if seed is None else integer(seed, "seed")
     found = Release.load(release) if isinstance(release, str | os.PathLike) else release
@@ -99,10 +99,10 @@ def replicate_errors(
         raise ValueError(f"release: its statistic is {statistic!r}, which must be one of {', '.join(STATISTICS)}")
     tree = tree_of(found, hierarchy)
     noise = recorded_noise(found.statement, tree)
-    plan = StatedPlan(noise, _thresholds(found.statement, noise))
+    plan = StatedPlan(noise, stated_thresholds(found.statement, noise))
     published = [published_level(table, tree, depth) for depth, table in enumerate(found.level_tables.values())]
     errors = _squared_errors(found, tree, plan, published, rounds, fixed, progress)
-    floors = [0.0] * len(errors) if statistic == "group_sizes" else _upward_floors(tree, plan)
+    floors = [0.0] * len(errors) if statistic == "group_sizes" else upward_floors(tree, plan)
     zeros_are_listed = statistic == "counts" and tree.enumerated
     tables: dict[str, LevelTable] = dict(found.level_tables)
     stated: list[dict[str, Any]] = []
@@ -141,9 +141,9 @@ def _squared_errors(
     """The errors of the replicates at the published cells of every level, root first."""
     replicated: CountReplicates | SizeReplicates
     if release.statement["statistic"] == "group_sizes":
-        replicated, keys = _of_sizes(release, tree, plan, published)
+        replicated, keys = replicates_of_sizes(release, tree, plan, published)
     else:
-        replicated, keys = _of_counts(release, tree, plan, published)
+        replicated, keys = replicates_of_counts(release, tree, plan, published)
     errors = [SquaredErrors(cells, replicated.truth_at(depth, cells)) for depth, cells in enumerate(keys)]
     with stage("replicate"), step_progress(progress, rounds, "replicates") as done:
         for levels in replicated.run(fresh_sources(rounds, seed)):
@@ -162,7 +162,7 @@ def _with_errors(
     return TableWithErrors(table, pa.table({"std_dev": std_dev, "ci_lower": lower, "ci_upper": upper}))
 
 
-def _checked_replicates(replicates: int) -> int:
+def checked_replicates(replicates: int) -> int:
     """The number of replicates, if it is one and not too small.
 
     Raises:
@@ -178,7 +178,7 @@ def _checked_replicates(replicates: int) -> int:
     return rounds
 
 
-def _of_counts(
+def replicates_of_counts(
     release: Release, tree: Hierarchy | Product, plan: StatedPlan, published: list[PublishedLevel]
 ) -> tuple[CountReplicates, list[IntArray]]:
     """What replicates of counts need, and the published cells of every level."""
@@ -190,7 +190,7 @@ def _of_counts(
     return replicated, [level.nodes for level in published]
 
 
-def _of_sizes(
+def replicates_of_sizes(
     release: Release, tree: Hierarchy | Product, plan: StatedPlan, published: list[PublishedLevel]
 ) -> tuple[SizeReplicates, list[IntArray]]:
     """What replicates of group sizes need, and the published cells of every level.
@@ -231,7 +231,7 @@ def _not_seen(statement: Mapping[str, Any], plan: StatedPlan) -> list[str]:
     return sentences
 
 
-def _thresholds(statement: Mapping[str, Any], measured: Mapping[str, tuple[Statistic, Noise]]) -> dict[str, int]:
+def stated_thresholds(statement: Mapping[str, Any], measured: Mapping[str, tuple[Statistic, Noise]]) -> dict[str, int]:
     """The threshold of every level of which only what is above one was published.
 
     Raises:
@@ -249,11 +249,12 @@ def _thresholds(statement: Mapping[str, Any], measured: Mapping[str, tuple[Stati
 
 def _hidden(unlisted: int | None, alpha: float, errors: LevelErrors) -> int | None:
     """What an absent cell may hide: what replicates left out, and at least the upper end of an interval around 0."""
-    zero = np.zeros(1)
-    return None if unlisted is None else max(unlisted, int(interval(zero, zero, alpha, errors)[1][0]))
+    zero = np.zeros(1, dtype=np.int64)
+    upper = interval(zero, np.zeros(1), alpha, errors)[1]
+    return None if unlisted is None else max(unlisted, int(upper[0]))
 
 
-def _upward_floors(tree: Tree, plan: StatedPlan) -> list[float]:
+def upward_floors(tree: Tree, plan: StatedPlan) -> list[float]:
     """The standard deviation of each level's noise; of a level that only repeats the one above, of that; else 0."""
     floors: list[float] = []
     for depth, level in enumerate(tree.levels):

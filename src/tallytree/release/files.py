@@ -93,6 +93,41 @@ def write_csv(table: LevelTable, path: Path) -> None:
     flush(path)
 
 
+def checked_table_file(file: str | os.PathLike[str]) -> Path:
+    """The path of a table to be made, absolute.
+
+    Raises:
+        FileExistsError: something is there.
+        ValueError: its name ends neither in .csv nor in .parquet, or its folder does not exist.
+    """
+    path = Path(os.path.abspath(path_text(file, "out", "the path of a file to be made")))  # noqa: PTH100
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise ValueError(f"out: {str(file)!r} must end in .csv or .parquet, which decides the format")
+    if os.path.lexists(path):
+        raise FileExistsError(f"out: {str(path)!r} exists; choose another file, or move it away")
+    if not path.parent.is_dir():
+        raise ValueError(f"out: the folder {str(path.parent)!r} does not exist; make it first")
+    return path
+
+
+def write_table_file(table: pa.Table, path: Path) -> None:
+    """Write a table as CSV or Parquet, as the suffix says; the file has its name only when it is complete."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+    os.close(handle)
+    building = Path(name)
+    try:
+        if path.suffix.lower() == ".csv":
+            pa.csv.write_csv(table, building)
+        else:
+            pa.parquet.write_table(table, building, write_statistics=False, compression="zstd")
+        building.chmod(0o644)
+        flush(building)
+        building.rename(path)
+        flush(path.parent)
+    finally:
+        building.unlink(missing_ok=True)
+
+
 def flush(path: Path) -> None:
     """Wait until a file or folder is on the disk."""
     handle = os.open(path, os.O_RDONLY)

@@ -23,7 +23,7 @@ def node_numbers(tree: Tree, depth: int, paths: pa.Table, rows: int) -> IntArray
         rows: how many rows it has, which a table without columns (of a root that was added) does not know.
     """
     if isinstance(tree, Hierarchy):
-        return _nodes_of(tree, depth, [paths.column(name) for name in tree.path_columns(depth)], rows)
+        return nodes_by_labels(tree, depth, [paths.column(name) for name in tree.path_columns(depth)], rows)
     if not isinstance(tree, Product):
         raise TypeError(f"tree: {type(tree).__name__} must be a tallytree.Hierarchy or a tallytree.Product")
     nodes = np.zeros(rows, dtype=np.int64)
@@ -32,14 +32,14 @@ def node_numbers(tree: Tree, depth: int, paths: pa.Table, rows: int) -> IntArray
         if not columns:  # not refined yet
             continue
         below = len(hierarchy.levels) - 1 - (n_columns - len(columns))
-        part = _nodes_of(hierarchy, below, [paths.column(name) for name in columns], rows)
+        part = nodes_by_labels(hierarchy, below, [paths.column(name) for name in columns], rows)
         unknown |= part < 0
         nodes = nodes * hierarchy.size(below) + part
     nodes[unknown] = -1
     return nodes
 
 
-def _nodes_of(hierarchy: Hierarchy, depth: int, columns: Sequence[pa.ChunkedArray], rows: int) -> IntArray:
+def nodes_by_labels(hierarchy: Hierarchy, depth: int, columns: Sequence[pa.ChunkedArray], rows: int) -> IntArray:
     """The nodes of a level by their lowest labels, one column per level down to it; −1 for none."""
     nodes = np.zeros(rows, dtype=np.int64)
     first = depth + 1 - len(columns)

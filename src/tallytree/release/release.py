@@ -128,6 +128,53 @@ class Release:
         """
         return read_all(self._measurements[self._name(level)])
 
+    def total(
+        self,
+        areas: Any,
+        *,
+        by: str | None = None,
+        alpha: float = 0.1,
+        replicates: int | None = None,
+        hierarchy: Hierarchy | Product | None = None,
+        seed: int | None = None,
+        progress: bool = False,
+    ) -> pa.Table:
+        """The published numbers summed over any areas, with the error of each sum.
+
+        The error of a sum does not follow from the errors of its parts, which are correlated. Counts by `LeastSquares`
+        (where the tables have the `std_dev` of the fit) and by `LeafGaussian` have exact errors. Other errors come from
+        replicates of the release, as in `tallytree.replicate_errors`. No private data is read, and nothing is spent.
+        `docs/errors.md` explains the errors.
+
+        Args:
+            areas: a public table (path, pandas, polars, pyarrow or DuckDB); each row names a node by its path columns.
+                Those of lower levels are null, or absent from the table. Of flows and other products a side may be left
+                out: the row then is about all of that side. No two rows may overlap.
+            by: a column of `areas` that gives each row its area, such as a district. One total for each of its values;
+                by default all rows are one area.
+            alpha: intervals are to miss the true number with this probability.
+            replicates: estimate the errors from so many replicates. By default exact errors are used where there are
+                any, and else as many replicates as the release's own errors are from, or 50.
+            hierarchy: the public tree, for a folder that was written without it.
+            seed: makes the replicates reproducible, for tests.
+            progress: show the progress of replicates on standard error.
+
+        Returns:
+            The column `by`, if it is given; `count` (or `size` and `groups`, a row for each size with groups);
+            `std_dev`, `ci_lower` and `ci_upper`. The error columns are absent with `StabilityHistogram`: nothing
+            published shows what its sums miss.
+
+        Raises:
+            ValueError: no rows, missing or unknown columns, unknown nodes, nulls above a label, rows that overlap; an
+                `alpha` or a number of replicates out of range; a release without a tree, or not of counts, flows or
+                group sizes.
+            TypeError: an argument of the wrong kind.
+        """
+        from tallytree.postprocess.totals import total_of  # a floor above: see docs/decisions/0026-totals.md
+
+        options: dict[str, Any] = {"by": by, "alpha": alpha, "replicates": replicates}
+        return total_of(self, areas, **options, hierarchy=hierarchy, seed=seed, progress=progress)
+
     def with_tables(self, tables: Mapping[str, LevelTable], statement: Mapping[str, Any]) -> Release:
         """The same noisy measurements under other tables; for `reconcile_group_sizes` and `replicate_errors`."""
         return replace(self, statement=statement, _tables=tables)

@@ -46,6 +46,21 @@ def combined_variances(
             has measured children of its own.
     """
     noise = np.asarray(own, dtype=np.float64)
+    upward, sums = upward_variances(first_child, noise, others)
+    found = [upward[0]]
+    for depth in range(1, len(noise)):
+        children = np.diff(first_child[depth - 1])
+        found.append(_share(upward[depth], np.repeat(sums[depth - 1], children), np.repeat(found[-1], children)))
+    return Combined(found, sums)
+
+
+def upward_variances(
+    first_child: Sequence[IntArray], noise: FloatArray, others: Sequence[IntArray] | None = None
+) -> tuple[list[FloatArray], list[FloatArray]]:
+    """The variance a of every node given what was measured below it and of it, and A of the children of every node.
+
+    Args and levels as in `combined_variances`; `noise` is its `own`.
+    """
     leaves = int(first_child[-1][-1]) if first_child else 1
     upward = [np.full(leaves, noise[-1])]
     sums: list[FloatArray] = []
@@ -55,13 +70,7 @@ def combined_variances(
             total += others[depth] * noise[depth + 1]
         sums.append(total)
         upward.append(noise[depth] * total / (noise[depth] + total))
-    upward.reverse()
-    sums.reverse()
-    found = [upward[0]]
-    for depth in range(1, len(noise)):
-        children = np.diff(first_child[depth - 1])
-        found.append(_share(upward[depth], np.repeat(sums[depth - 1], children), np.repeat(found[-1], children)))
-    return Combined(found, sums)
+    return upward[::-1], sums[::-1]
 
 
 def _share(a: FloatArray | np.float64, total: FloatArray, above: FloatArray) -> FloatArray:

@@ -1,0 +1,75 @@
+"""`tallytree total`: sums of published numbers over any areas, with their errors; spends nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tallytree.cli import logs
+from tallytree.cli.failures import errors_in_one_line
+
+
+def total(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")],
+    areas: Annotated[
+        str,
+        typer.Argument(
+            metavar="AREAS",
+            help="A table (CSV, Parquet): each row names a node by its path columns, those of lower levels empty.",
+        ),
+    ],
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="A column of AREAS that gives each row its area. If absent: one total."),
+    ] = None,
+    alpha: Annotated[
+        float, typer.Option("--alpha", metavar="NUMBER", help="The share of intervals that may miss the true number.")
+    ] = 0.1,
+    replicates: Annotated[
+        int | None,
+        typer.Option(
+            "--replicates",
+            metavar="NUMBER",
+            help="The number of replicates of the bootstrap. If absent: none where the errors are known exactly, else "
+            "those of the release's own errors, or 50.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="The file to make, .csv or .parquet; if absent, the totals are shown."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="NUMBER", help="Makes the replicates reproducible, for tests.")
+    ] = None,
+) -> None:
+    """Sum a release over areas, with the error of each sum.
+
+    AREAS lists the nodes of one area, or, with --by, of several. No two rows may overlap. Counts by LeastSquares have
+    exact errors. Other errors come from a parametric bootstrap.
+    Spends nothing.
+    """
+    with errors_in_one_line(debug=context.obj):
+        from tallytree.cli.rendering.level_totals import show_totals
+        from tallytree.cli.rendering.terminal import open_console, show_line
+        from tallytree.release import Release
+        from tallytree.release.files import checked_table_file, write_table_file
+        from tallytree.release.intervals import COVERS
+
+        target = None if out is None else checked_table_file(out)
+        release = Release.load(folder)
+        made = release.total(areas, by=by, alpha=alpha, replicates=replicates, seed=seed, progress=logs.show_bar())
+        console = open_console()
+        if target is None:
+            show_totals(console, made)
+        else:
+            write_table_file(made, target)
+        if "std_dev" in made.column_names:
+            show_line(console, COVERS)
+        else:
+            show_line(console, "The errors of these sums are not known: nothing published shows what they miss.")
+        show_line(console, "Nothing was spent." if target is None else f"Nothing was spent. Totals: {out}")

@@ -1,0 +1,206 @@
+"""`Release.total`: the sums of published numbers over any areas, with the error of each sum.
+
+The error of a sum does not follow from the errors of its parts: these are correlated. So it is computed for the sum
+itself, exactly where the release is a linear fit, and from replicates of the sums elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tallytree.compute.arrays import FloatArray, IntArray, NumberArray, sum_by_key
+from tallytree.hierarchy import Hierarchy
+from tallytree.postprocess.areas import Areas, read_areas
+from tallytree.postprocess.bootstrap import CountReplicates, SizeReplicates, StatedPlan, fresh_sources
+from tallytree.postprocess.fitted_errors import has_fitted_errors
+from tallytree.postprocess.fitted_sums import fitted_variances
+from tallytree.postprocess.published_values import PublishedLevel, published_level, tree_of
+from tallytree.postprocess.recorded_measurements import recorded_noise
+from tallytree.postprocess.replicate_errors import (
+    DEFAULT_REPLICATES,
+    checked_replicates,
+    replicates_of_counts,
+    replicates_of_sizes,
+    stated_thresholds,
+    upward_floors,
+)
+from tallytree.postprocess.squared_errors import SquaredErrors
+from tallytree.product import Product
+from tallytree.progress import step_progress
+from tallytree.release import Release
+from tallytree.release.intervals import LevelErrors, checked_alpha, interval
+from tallytree.stages import stage
+from tallytree.validate import integer
+
+Cells = tuple[IntArray, NumberArray]
+"""Cells of a level, and their numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """The published sums of areas.
+
+    Attributes:
+        rows: int64 (n,), the area of each sum.
+        keys: int64 (n,), ascending: the area, and for group sizes the size too.
+        columns: the sums, and what they are of: `count`; or `size` and `groups`.
+        numbers: (n,) the sums.
+    """
+
+    rows: IntArray
+    keys: IntArray
+    columns: dict[str, NumberArray]
+    numbers: NumberArray
+
+
+def total_of(
+    release: Release,
+    table: Any,
+    *,
+    by: str | None = None,
+    alpha: float = 0.1,
+    replicates: int | None = None,
+    hierarchy: Hierarchy | Product | None = None,
+    seed: int | None = None,
+    progress: bool = False,
+) -> pa.Table:
+    """`Release.total`, which documents the arguments."""
+    statistic = release.statement.get("statistic")
+    if statistic not in _SUMS:
+        raise ValueError(f"release: its statistic is {statistic!r}; totals are of {', '.join(_SUMS)}")
+    level_alpha = checked_alpha(alpha)
+    rounds = None if replicates is None else checked_replicates(replicates)
+    fixed = None if seed is None else integer(seed, "seed")
+    tree = tree_of(release, hierarchy)
+    areas = read_areas(tree, table, by)
+    noise = recorded_noise(release.statement, tree)
+    plan = StatedPlan(noise, stated_thresholds(release.statement, noise))
+    published = [published_level(each, tree, depth) for depth, each in enumerate(release.level_tables.values())]
+    sums = _SUMS[statistic](areas, published)
+    columns = {} if by is None else {by: areas.names.take(pa.array(sums.rows))}
+    columns |= sums.columns
+    if plan.thresholds:
+        if rounds is not None:
+            raise ValueError(
+                f"replicates: {rounds} of them cannot show what lies below the threshold and is missing from every "
+                "sum; leave replicates out, for sums without errors"
+            )
+        return pa.table(columns)
+    variances = _exact(release, areas, plan, published) if rounds is None else None
+    errors = LevelErrors()
+    if variances is not None:
+        std_dev = np.sqrt(variances)[sums.rows]
+    else:
+        stated = (release.statement.get("errors") or {}).get("replicates")
+        rounds = rounds or stated or DEFAULT_REPLICATES
+        std_dev = _replicated(release, areas, plan, published, sums, fresh_sources(rounds, fixed), rounds, progress)
+        floors = np.zeros(len(areas)) if statistic == "group_sizes" else _upward(areas, plan)
+        errors = LevelErrors(rounds, floors[sums.rows])
+    lower, upper = interval(sums.numbers, std_dev, level_alpha, errors)
+    return pa.table(columns | {"std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
+
+
+def errors_are_exact(release: Release) -> bool:
+    """Whether the errors of sums follow from the release, without replicates."""
+    mechanism = release.statement["mechanism"]["name"]
+    return mechanism == "LeafGaussian" or (mechanism == "LeastSquares" and has_fitted_errors(release))
+
+
+def _exact(release: Release, areas: Areas, plan: StatedPlan, published: Sequence[PublishedLevel]) -> FloatArray | None:
+    """The variance of every area's count where the release is a linear fit; None elsewhere."""
+    if not errors_are_exact(release):
+        return None
+    if release.statement["mechanism"]["name"] == "LeafGaussian":  # sums of leaves with independent noise
+        return areas.leaves.astype(np.float64) * plan.levels[areas.tree.levels[-1]][1].variance
+    return fitted_variances(areas, plan.levels, published)
+
+
+def _sums_of_counts(areas: Areas, levels: Sequence[PublishedLevel]) -> Sums:
+    every = np.arange(len(areas), dtype=np.int64)
+    found = _area_cells(areas, [(each.nodes, each.numbers) for each in levels], 1)
+    counts = np.zeros(len(areas), dtype=levels[-1].numbers.dtype)
+    counts[found[0]] = found[1]
+    return Sums(every, every, {"count": counts}, counts)
+
+
+def _sums_of_sizes(areas: Areas, levels: Sequence[PublishedLevel]) -> Sums:
+    width = 1 + max((int(each.sizes.max()) for each in levels if each.sizes is not None and len(each.sizes)), default=0)
+    keys, groups = _area_cells(areas, [_size_cells(each, width) for each in levels], width)
+    kept = groups != 0
+    keys, groups = keys[kept], groups[kept]
+    rows, sizes = np.divmod(keys, width)
+    return Sums(rows, keys, {"size": sizes, "groups": groups}, groups)
+
+
+def _size_cells(level: PublishedLevel, width: int) -> Cells:
+    sizes = np.zeros(0, dtype=np.int64) if level.sizes is None else level.sizes
+    return level.nodes * width + sizes, level.numbers
+
+
+_SUMS: dict[str, Callable[[Areas, Sequence[PublishedLevel]], Sums]] = {
+    "counts": _sums_of_counts,
+    "flows": _sums_of_counts,
+    "group_sizes": _sums_of_sizes,
+}
+"""How the published numbers of each statistic are summed over areas."""
+
+
+def _area_cells(areas: Areas, levels: Sequence[Cells], width: int) -> Cells:
+    """Sums over areas of the cells of all levels: cell node · width + rest becomes area · width + rest, ascending."""
+    keys = [np.empty(0, dtype=np.int64)]
+    values: list[NumberArray] = [np.empty(0, dtype=levels[-1][1].dtype)]
+    for block in areas.blocks:
+        cells, numbers = levels[block.depth]
+        nodes, rest = np.divmod(cells, width)
+        places, of_area = areas.members(block, block.depth, nodes)
+        keys.append(of_area * width + rest[places])
+        values.append(numbers[places])
+    return sum_by_key(np.concatenate(keys), np.concatenate(values))
+
+
+def _replicated(
+    release: Release,
+    areas: Areas,
+    plan: StatedPlan,
+    published: list[PublishedLevel],
+    sums: Sums,
+    sources: Any,
+    rounds: int,
+    progress: bool,
+) -> FloatArray:
+    """The root mean square error of every sum in replicates of the release, float64 (n,)."""
+    replicated: CountReplicates | SizeReplicates
+    if release.statement["statistic"] == "group_sizes":
+        replicated, _ = replicates_of_sizes(release, areas.tree, plan, published)
+        width, of_sizes = replicated.domain.largest + 1, True
+    else:
+        replicated, _ = replicates_of_counts(release, areas.tree, plan, published)
+        width, of_sizes = 1, False
+    sizes = np.asarray(sums.columns["size"], dtype=np.int64) if of_sizes else 0
+    keys = sums.rows * width + sizes
+    truth_keys, truth = _area_cells(areas, replicated.truths(), width)
+    there = np.zeros(len(keys), dtype=np.int64)
+    if len(truth_keys):
+        at = np.minimum(np.searchsorted(truth_keys, keys), len(truth_keys) - 1)
+        there = np.where(truth_keys[at] == keys, truth[at], 0).astype(np.int64)
+    errors = SquaredErrors(keys, there)
+    with stage("replicate"), step_progress(progress, rounds, "replicates") as done:
+        for levels in replicated.run(sources):
+            errors.add(*_area_cells(areas, levels, width))
+            done()
+    return errors.std_dev
+
+
+def _upward(areas: Areas, plan: StatedPlan) -> FloatArray:
+    """What the upper ends use at least: the greatest noise of one node that an area's rows name; of all, the root's."""
+    floors = upward_floors(areas.tree, plan)
+    found = np.zeros(len(areas))
+    for block in areas.blocks:
+        np.maximum.at(found, block.areas, floors[block.depth])
+    found[areas.leaves == areas.tree.size(len(areas.tree.levels) - 1)] = floors[0]
+    return found
