@@ -159,9 +159,26 @@ class Spec(Section):
             OSError: a public table cannot be read.
         """
         with stage("plan", dataset=self.dataset, run=self.run):
-            values = {key: self._value(key) for key in _keys(self.arguments_class)}
-            with naming_lines(self._document):
-                return type(self).plan_release(self.arguments_class(**values, progress=progress))
+            return self.plan_of(self.arguments(progress=progress))
+
+    def arguments(self, *, progress: bool = False) -> SharedArguments:
+        """The arguments that the spec gives; the public hierarchy is read, no private table is opened.
+
+        Raises:
+            SpecError, OSError: see `plan`.
+        """
+        values = {key: self._value(key) for key in _keys(self.arguments_class)}
+        with naming_lines(self._document):
+            return self.arguments_class(**values, progress=progress)
+
+    def plan_of(self, arguments: SharedArguments) -> Planned[Any, Any]:
+        """Plan a release with these arguments, those of the spec or others like them.
+
+        Raises:
+            SpecError, BudgetExceeded, OSError: see `plan`.
+        """
+        with naming_lines(self._document):
+            return type(self).plan_release(arguments)
 
     def check(self) -> Planned[Any, Any]:
         """Plan the release, check the private tables' schemas and the ledger's room, reading no private row.
