@@ -19,6 +19,9 @@ from tallytree.solvers.tree_variance import combined_variances, downward_varianc
 MAX_NODES = 2**23
 """Of a tree whose nodes are all computed, with some 100 bytes each; beyond, families have their level's mean size."""
 
+LEAST_VARIANCE = 1e-12
+"""Of noise so narrow that floats have no variance of it: it is measured all the same, and not public."""
+
 
 @dataclass(frozen=True, eq=False)
 class ExpectedVariances:
@@ -51,7 +54,8 @@ def fitted_variances(
         One per level, root first. A level whose nodes have no siblings repeats the one above.
     """
     measured = [depth for depth in range(len(tree.levels)) if not tree.only_children(depth)]
-    own = [noise[tree.levels[depth]].variance if tree.levels[depth] in noise else 0.0 for depth in measured]
+    names = [tree.levels[depth] for depth in measured]
+    own = [max(noise[name].variance, LEAST_VARIANCE) if name in noise else 0.0 for name in names]
     exact = sum(tree.size(depth) for depth in measured) <= max_nodes
     families = whole_tree(tree) if exact else []
     if exact:

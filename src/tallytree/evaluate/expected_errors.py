@@ -21,9 +21,9 @@ from tallytree.pipeline import Planned, PlannedCounts, PlannedSizes
 from tallytree.solvers.error_law import ErrorLaw
 
 Basis: TypeAlias = Literal["closed form", "mean families", "public", "simulation", "noise only", "not known"]
-"""Where figures are from. `"closed form"`: the variance of every node of the public tree. `"mean families"`: the same of
-a tree that is too large, with families of their mean size. `"public"`: there is no error. `"simulation"`: replicates of a
-stand-in. `"noise only"`: the noise of the measurements before they are fitted. `"not known"`: nothing public tells."""
+"""Where figures are from: the variance of every node of the public tree; the same of a tree that is too large, with
+families of their mean size; a public number, which has no error; replicates of a stand-in; the noise of the
+measurements before they are fitted; nowhere, since nothing public tells."""
 
 CLOSED_FORMS: tuple[Basis, ...] = ("closed form", "mean families")
 ALPHA = 0.1

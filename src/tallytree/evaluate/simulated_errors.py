@@ -1,7 +1,7 @@
-"""The errors that a planned release will have, by simulation: a public stand-in, measured and reconciled again and again.
+"""The errors that a planned release will have, by simulation: a public stand-in, measured and reconciled repeatedly.
 
-The noise is that of the parametric bootstrap (`postprocess.bootstrap`): its keys are derived from fresh entropy, or from
-a seed, under a label that no release uses. Neither records nor a release's keys are in reach.
+The noise is that of the parametric bootstrap (`postprocess.bootstrap`): its keys are derived from fresh entropy, or
+from a seed, under a label that no release uses. Neither records nor a release's keys are in reach.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from tallytree.validate import integer
 
 DEFAULT_REPLICATES = 20
 MAX_REPLICATES = 10_000
+MANY_CELLS = 10_000
+"""So many cells of one replicate show the quantile of their errors; of fewer, all replicates together."""
 
 
 def simulated_errors(
@@ -37,8 +39,7 @@ def simulated_errors(
 ) -> list[LevelError]:
     """The errors of a planned release on a stand-in, root first.
 
-    `std_dev` and `half_width` are of the cells that the stand-in has, those that are not 0; `expected_maximum` is of all
-    cells of the level.
+    `std_dev` and `half_width` are of the cells of the stand-in that are not 0; `expected_maximum` is of all cells.
 
     Args:
         planned: the planned release; it is not run.
@@ -53,21 +54,43 @@ def simulated_errors(
     rounds = integer(replicates, "replicates", least=2, most=MAX_REPLICATES)
     replicated = replicates_of(planned, like)
     truth = list(_true_levels(replicated))
-    squares, widths, largest = (np.zeros((len(truth), rounds)) for _ in range(3))
+    squares, largest = np.zeros((len(truth), rounds)), np.zeros((len(truth), rounds))
+    widths = [_Widths() for _ in truth]
     with stage("simulate"), step_progress(progress, rounds, "replicates") as done:
         for at, levels in enumerate(replicated.run(fresh_sources(rounds, seed))):
             for depth, ((cells, true), (found, numbers)) in enumerate(zip(truth, levels, strict=True)):
                 errors, most = _errors(cells, true, found, numbers)
                 if len(errors):
                     squares[depth, at] = np.mean(np.square(errors))
-                    widths[depth, at] = np.quantile(errors, 1 - ALPHA)
+                    widths[depth].add(errors)
                 largest[depth, at] = most
             done()
-    figures = zip(np.sqrt(squares.mean(axis=1)), widths.mean(axis=1), largest.mean(axis=1), strict=True)
+    figures = zip(
+        np.sqrt(squares.mean(axis=1)), [each.half_width for each in widths], largest.mean(axis=1), strict=True
+    )
     return [
         LevelError(level, nodes, float(std_dev), float(width), float(most), "simulation")
         for (level, nodes), (std_dev, width, most) in zip(nodes_per_level(planned.tree).items(), figures, strict=True)
     ]
+
+
+class _Widths:
+    """What one error in ten exceeds: of the errors of all replicates, or their mean where there are many cells."""
+
+    def __init__(self) -> None:
+        self._errors: list[FloatArray] = []
+
+    def add(self, errors: FloatArray) -> None:
+        many = len(errors) > MANY_CELLS
+        self._errors.append(np.array([np.quantile(errors, 1 - ALPHA)]) if many else errors)
+        self._many = many
+
+    @property
+    def half_width(self) -> float:
+        if not self._errors:
+            return 0.0
+        errors = np.concatenate(self._errors)
+        return float(errors.mean() if self._many else np.quantile(errors, 1 - ALPHA))
 
 
 def _true_levels(replicated: Replicates) -> Iterator[tuple[IntArray, IntArray]]:

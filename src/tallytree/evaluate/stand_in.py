@@ -112,7 +112,7 @@ def _published(planned: Planned[Any, Any], like: Any, statistic: str) -> Publish
     leaf = planned.tree.levels[-1]
     if tuple(release.levels) != planned.tree.levels:
         raise ValueError(
-            f"like: its levels are {', '.join(release.levels)}, and those of the spec {', '.join(planned.tree.levels)}; "
-            "give a release over the same tree, or a public table"
+            f"like: its levels are {', '.join(release.levels)}, not {', '.join(planned.tree.levels)} as planned; give "
+            "a release over the same tree, or a public table"
         )
     return published_level(release.tables[leaf], planned.tree, len(planned.tree.levels) - 1)

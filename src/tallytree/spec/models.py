@@ -63,6 +63,9 @@ NOT_IN_A_SPEC = ("progress",)
 FILES = ("ledger", "secret")
 """Keys whose values are paths of files other than tables."""
 
+PRIVATE_TABLES = ("records", "trips")
+"""Keys of tables with records; others are public."""
+
 READ_AS: tuple[tuple[Any, Any], ...] = (
     ("table", Text),
     (Product, TreeSpec),
@@ -149,6 +152,21 @@ class Spec(Section):
     def ledger_path(self) -> Path | None:
         """Where the ledger is."""
         return None if self.ledger is None else self._folder / self.ledger
+
+    @property
+    def document(self) -> Document:
+        """What the spec was read from."""
+        return self._document
+
+    @property
+    def private_tables(self) -> tuple[str, ...]:
+        """The keys of tables with records."""
+        return tuple(key for key in self.tables if key in PRIVATE_TABLES)
+
+    def table_path(self, key: str) -> str | None:
+        """The path or glob of a table; None where the spec names none."""
+        given = getattr(self, key)
+        return None if given is None else self._path(given)
 
     def plan(self, *, progress: bool = False) -> Planned[Any, Any]:
         """Plan the release: all arguments are validated and the public hierarchy is read, no private table is opened.
