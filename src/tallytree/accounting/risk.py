@@ -117,7 +117,8 @@ def by_losses(plan: NoisePlan, alpha: float) -> float:
         deltas = delta(epsilon)
         few = np.exp(epsilon) * alpha + deltas
         many = 1 - np.exp(-epsilon) * np.maximum(0.0, 1 - alpha - deltas)
-        return np.minimum(few, many)
+        least: FloatArray = np.minimum(few, many)
+        return least
 
     return _least(bound, 0.0, min(mean * mean / 2 + 8 * mean, _MAX_EPSILON))
 

@@ -7,7 +7,6 @@ table is opened, and nothing is drawn. To give another statistic its closed form
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
@@ -148,4 +147,4 @@ def shown(figure: float | None) -> str:
     """A figure in three digits; empty where it is not known."""
     if figure is None:
         return ""
-    return f"{figure:,.0f}" if figure >= 1_000 else f"{figure:.3g}" if math.isfinite(figure) else "infinite"
+    return f"{figure:,.0f}" if figure >= 1_000 else f"{figure:.3g}"

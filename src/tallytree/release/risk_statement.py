@@ -28,7 +28,8 @@ def risk_statement(plan: Plan, statement: Mapping[str, Any]) -> dict[str, Any]:
         if statement["neighboring"] == "add_remove"
         else f"which of two contents the data have for {unit}"
     )
-    found = [f"{_percent(each.true_positive_rate)} at {_percent(each.false_positive_rate)}" for each in rates]
+    first, *others = [(_percent(each.true_positive_rate), _percent(each.false_positive_rate)) for each in rates]
+    more = "".join(f", and at most {right} at {wrong}" for right, wrong in others)
     return {
         "attack": (
             f"An attacker knows all other records and the invariants, and guesses from all that is published {guessed}."
@@ -37,7 +38,10 @@ def risk_statement(plan: Plan, statement: Mapping[str, Any]) -> dict[str, Any]:
             {"false_positive_rate": each.false_positive_rate, "true_positive_rate": each.true_positive_rate}
             for each in rates
         ],
-        "summary": f"True positives of the attacker: at most {', and '.join(found)} false positives.",
+        "summary": (
+            f"An attacker who knows all other records has at most {first[0]} true positives at {first[1]} false "
+            f"positives{more}."
+        ),
     }
 
 

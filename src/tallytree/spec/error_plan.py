@@ -214,7 +214,7 @@ class _Release:
         amount = amount_of(self.budget)
         if epsilons is None:
             return [with_amount(self.budget, part * amount) for part in LADDER]
-        if isinstance(epsilons, str) or not isinstance(epsilons, Sequence):
+        if not isinstance(epsilons, list | tuple):
             raise TypeError(f"epsilons: {safe_text(epsilons)} must be a list of numbers, such as (0.5, 1, 2)")
         if self.budget.kind == "zcdp":
             raise ValueError(f"epsilons: {self.budget!r} is in rho, so no epsilon fits the spec; leave epsilons out")

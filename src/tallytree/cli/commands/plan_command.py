@@ -63,9 +63,10 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     changes: SetOption = None,
 ) -> None:
-    """Show what errors SPEC.yaml will cause, and what risk; spends nothing.
+    """Show the expected errors of SPEC.yaml; spends nothing.
 
-    Only the spec and its public tables are read. The private table need not exist.
+    Also the risk, at several budgets and by several mechanisms. Only the spec and its public tables are read. The
+    private table need not exist.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.cli.rendering.error_plans import error_plan_json, show_error_plan

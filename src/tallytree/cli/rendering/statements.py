@@ -96,7 +96,7 @@ def show_terms(console: Console, statement: Mapping[str, Any], spends: str = "Sp
     )
     show_line(console, f"Guarantee: {statement['guarantee']}")
     if "risk" in statement:
-        show_line(console, f"Risk: {statement['risk']['attack']} {statement['risk']['summary']}")
+        show_line(console, f"Risk: {statement['risk']['summary']}")
 
 
 def _amount(amount: float | str) -> str:
