@@ -113,14 +113,14 @@ def _check_written(spec: Path, out: Path, changes: list[str] | None) -> None:
         FileExistsError: something is there.
     """
     if changes:
-        raise ValueError("write-spec: a spec with --set is in no file; write the changes into the spec first")
+        raise ValueError("write_spec: a spec with --set is in no file; write the changes into the spec first")
     if out.absolute().parent.resolve() != spec.absolute().parent.resolve():
         raise ValueError(
-            f"write-spec: {str(out)!r} must be in the folder of the spec, {str(spec.parent)!r}, since paths in a spec "
+            f"write_spec: {str(out)!r} must be in the folder of the spec, {str(spec.parent)!r}, since paths in a spec "
             "are relative to its folder"
         )
     if out.exists():
-        raise FileExistsError(f"write-spec: {str(out)!r} exists; choose another name, or remove it first")
+        raise FileExistsError(f"write_spec: {str(out)!r} exists; choose another name, or remove it first")
 
 
 def _write(spec: Path, out: Path, found: ErrorPlan) -> None:

@@ -39,7 +39,7 @@ def show_error_plan(console: Console, plan: ErrorPlan) -> None:
     at_budget = [row for row in plan.table.to_pylist() if _budget(row) == _budget(plan.levels[0])]
     mechanisms = list(dict.fromkeys(row["mechanism"] for row in at_budget))
     _show_std_devs(console, plan, "mechanisms", mechanisms, lambda row: row["mechanism"], own_mechanism=False)
-    show_line(console, f"Risk: {plan.statement['attack']} {plan.statement['summary']}")
+    show_line(console, f"Risk: {plan.statement['summary']} {plan.statement['attack']}")
     for note in plan.notes:
         show_line(console, printable(note))
     show_line(console, "No private data were opened. Nothing was spent.")
