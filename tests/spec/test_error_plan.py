@@ -69,7 +69,7 @@ def std_devs(plan):
 @pytest.mark.parametrize("spec", ["counts.yaml", pytest.param("delta.yaml", marks=pytest.mark.slow), "sizes.yaml"])
 def test_nothing_private_is_opened(folder, nothing_private, spec):
     assert not list(folder.glob("**/absent*"))
-    planned = tt.plan(spec)
+    planned = tt.plan(spec, epsilons=(), mechanisms=())
     assert [each["level"] for each in planned.levels] == ["all", "state", "county"]
     with pytest.raises(AssertionError):
         load_spec(spec).check()
