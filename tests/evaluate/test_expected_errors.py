@@ -86,6 +86,21 @@ def test_a_simulation_has_fresh_noise_and_with_a_seed_the_same(towns, last_year)
     assert found(None) != found(None)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", [tt.counts.LeastSquares(), tt.counts.TopDown()])
+def test_the_few_nodes_below_a_public_total_have_errors_that_add_up_to_0(mechanism):
+    halves = np.arange(32)
+    leaves = pa.table({f"level{k}": halves >> (5 - k) for k in range(1, 6)} | {"count": np.full(32, 3_000)})
+    tree = tt.Hierarchy.from_table(leaves, [f"level{k}" for k in range(1, 6)])
+    planned = counts(tree, mechanism, tt.Budget(rho=0.02), neighboring="change_one")
+    simulated = simulated_errors(planned, leaves, replicates=800, seed=3)
+    first, *expected = expected_errors(planned)
+    assert (first.basis, simulated[0].std_dev) == ("public", 0.0)
+    for each, found in zip(expected, simulated[1:], strict=True):
+        assert found.std_dev == pytest.approx(each.std_dev, rel=0.08)
+        assert found.expected_maximum == pytest.approx(each.expected_maximum, rel=0.08)
+
+
 def test_flows_have_a_closed_form_over_the_product(areas):
     arguments = {"origins": areas, "destinations": areas, "origin": ["a", "b"], "destination": ["c", "d"]}
     given = FlowsArguments(ABSENT, budget=tt.Budget(epsilon=1, delta=1e-6), neighboring="change_one", **arguments)

@@ -99,11 +99,14 @@ def _of_counts(planned: PlannedCounts) -> list[LevelLaw]:
     if variances is None:
         return _of_noise(planned, noise)
     found: list[LevelLaw] = []
+    public = variances[0] is not None and not variances[0].nodes.any()
     for (level, nodes), each in zip(nodes_per_level(planned.tree).items(), variances, strict=True):
         if each is None:
             found.append(LevelLaw(level, nodes, None, "not known"))
             continue
-        law = ErrorLaw.of(each.nodes, each.single, nodes, laplace=laplace)
+        # Below a public total the errors of a level add up to 0, so that one of them is not free to be the largest.
+        free = max(nodes - public, 1)
+        law = ErrorLaw.of(each.nodes, each.single, free, laplace=laplace)
         basis: Basis = "closed form" if each.exact else "mean families"
         found.append(LevelLaw(level, nodes, law, basis if each.nodes.any() else "public"))
     return found
