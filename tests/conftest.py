@@ -10,7 +10,7 @@ import pytest
 import tallytree as tt
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-EXTRA_OF = {"opendp": "opendp"} | dict.fromkeys(
+EXTRA_OF = {"opendp": "opendp", "altair": "report", "vl_convert": "report", "riskcal": "risk"} | dict.fromkeys(
     ("cvxpy", "clarabel", "highspy", "osqp", "scs", "ortools", "pyscipopt"), "papers"
 )
 

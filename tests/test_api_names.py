@@ -37,6 +37,7 @@ def test_public_names():
         "counts",
         "engines",
         "new_secret",
+        "plan",
         "reconcile_group_sizes",
         "release_contributions",
         "release_counts",
@@ -65,7 +66,7 @@ def test_the_package_offers_what_users_need_and_nothing_else():
     assert dir(tt) == sorted(
         [
             "Budget", "BudgetExceeded", "Contributions", "Hierarchy", "Product", "Release", "__version__", "counts",
-            "engines", "new_secret", "reconcile_group_sizes", "release_contributions", "release_counts",
+            "engines", "new_secret", "plan", "reconcile_group_sizes", "release_contributions", "release_counts",
             "release_flows", "release_group_sizes", "release_tables", "replicate_errors", "sizes", "tables",
         ]
     )  # fmt: skip

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tallytree.postprocess.replicate_errors import replicate_errors
     from tallytree.product import Product
     from tallytree.release import Release
+    from tallytree.spec.error_plan import plan
 
 _MODULE_OF = {
     "Budget": "tallytree.budget",
@@ -35,6 +36,7 @@ _MODULE_OF = {
     "Product": "tallytree.product",
     "Release": "tallytree.release",
     "new_secret": "tallytree.api",
+    "plan": "tallytree.spec.error_plan",
     "reconcile_group_sizes": "tallytree.postprocess.reconcile_sizes",
     "release_contributions": "tallytree.api",
     "release_counts": "tallytree.api",
@@ -55,6 +57,7 @@ __all__ = [
     "counts",
     "engines",
     "new_secret",
+    "plan",
     "reconcile_group_sizes",
     "release_contributions",
     "release_counts",

@@ -23,7 +23,8 @@ budget: {epsilon: 1}
 neighboring: change_one
 """
 COMMANDS = (
-    "release", "check", "contributions", "reconcile", "error", "total", "ledger", "limit", "secret", "demo", "audit",
+    "release", "check", "plan", "contributions", "reconcile", "error", "total", "ledger", "limit", "secret", "demo",
+    "audit",
     "warm",
 )  # fmt: skip
 MAIN = "from tallytree.cli import main; main()"

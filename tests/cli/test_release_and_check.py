@@ -236,12 +236,15 @@ def test_check_shows_how_every_level_would_be_measured(folder, run):
         "state       3  counts      0.5  L1 2             4  5.64215\n"
         "county      6  counts      0.5  L1 2             4  5.64215\n"
         "Noise: discrete laplace.\n"
+        "Expected std dev of counts that are not near 0: state 3.76, county 4.41 (tallytree plan shows more).\n"
         "PUBLISHED EXACTLY, not protected (invariants):\n"
         "  * the hierarchy\n"
         "  * the total number of records\n"
         "Spends epsilon 1 of epsilon 1 (LeastSquares, accounting: exact).\n"
         "Guarantee: epsilon = 1 (pure differential privacy) for replacing one person, who has one record, given "
         "the invariants.\n"
+        "Risk: An attacker who knows all other records has at most 2.72 % true positives at 1 % false positives, and "
+        "at most 13.6 % at 5 %.\n"
         "counts.yaml is ready to be released. No private row was read, nothing was spent.\n"
     )
 

@@ -20,17 +20,27 @@ budget: {epsilon: 0.5}
 neighboring: add_remove
 mechanism: {name: TopDown}
 """
-PAGES = ["contributions.md", "ledger.md", "operations.md", "runs.md", "security.md", "tables.md", "totals.md"]
+PAGES = [
+    "contributions.md",
+    "ledger.md",
+    "operations.md",
+    "plan.md",
+    "runs.md",
+    "security.md",
+    "tables.md",
+    "totals.md",
+]
 """Pages whose blocks are run; every block of such a page is."""
 
 
 @pytest.fixture
 def workbench(tmp_path):
-    """What the pages take for granted: the tables people.parquet and areas.parquet, and the spec counts.yaml."""
+    """What the pages take for granted: tables people, areas and last_year (.parquet), and the spec counts.yaml."""
     areas = {"state": ["A", "A", "B"], "county": ["x", "y", "x"]}
     people = {name: values * 100 for name, values in areas.items()} | {"person": [i % 150 for i in range(300)]}
     pq.write_table(pa.table(areas), tmp_path / "areas.parquet")
     pq.write_table(pa.table(people), tmp_path / "people.parquet")
+    pq.write_table(pa.table(areas | {"count": [90, 100, 110]}), tmp_path / "last_year.parquet")
     (tmp_path / "counts.yaml").write_text(SPEC)
     return tmp_path
 

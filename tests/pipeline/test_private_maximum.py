@@ -177,6 +177,7 @@ def test_the_statement_says_what_was_measured_and_what_k_came_out(areas):
         "fractional_numbers",
         "public_groups_kept",
         "release",
+        "risk",
     )  # known once it has run
     assert before["maximum"] == {
         "statistic": "largest_size",

@@ -34,7 +34,10 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from tallytree.accounting.sensitivity import Sensitivity
+from tallytree.compute.arrays import FloatArray
 from tallytree.measurements import Noise
 
 Curves = tuple[tuple[Fraction, int, int], ...]
@@ -88,6 +91,23 @@ def epsilon_spent(mechanisms: Curves, epsilon: Fraction, delta: Fraction) -> Fra
     computed = (_float_down(delta) - _absolute(mechanisms)) / (1 + _RELATIVE)
     least = _composed(mechanisms, delta).get_epsilon_for_delta(computed) * (1 + 1e-9)
     return Fraction(least) if least < epsilon and implied(mechanisms, Fraction(least), delta) else epsilon
+
+
+def profile(mechanisms: Curves, delta: Fraction) -> Callable[[FloatArray], FloatArray]:
+    """A function from ε ≥ 0, float64 (n,), to δ(ε) for which the composition is known to be (ε, δ(ε))-private.
+
+    Args:
+        mechanisms: at least one.
+        delta: tails of about a millionth of it count as δ.
+    """
+    composed = _composed(mechanisms, delta)
+
+    def deltas(epsilon: FloatArray) -> FloatArray:
+        # One by one: for a list the package adds the losses up in a Python loop, which also cancels.
+        computed = np.array([composed.get_delta_for_epsilon(float(each)) for each in epsilon])
+        return computed * (1 + _RELATIVE) + _absolute(mechanisms)
+
+    return deltas
 
 
 def largest_rho(

@@ -19,6 +19,7 @@ from tallytree.cli.commands.audit_command import audit
 from tallytree.cli.commands.contributions_command import contributions
 from tallytree.cli.commands.demo_command import demo
 from tallytree.cli.commands.ledger_and_limit import ledger_commands, limit
+from tallytree.cli.commands.plan_command import plan
 from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
 from tallytree.cli.commands.release_and_check import check, release
 from tallytree.cli.commands.secret_command import secret
@@ -30,6 +31,7 @@ from tallytree.cli.streams import prepare_streams
 COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "release": release,
     "check": check,
+    "plan": plan,
     "contributions": contributions,
     "reconcile": reconcile,
     "error": show_errors,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from tallytree.counts.expected_variances import ExpectedVariances, summed_variances
 from tallytree.counts.mechanism import CountsMechanism, leaf_statistics
 from tallytree.counts.released_counts import ReleasedCounts, published_levels, sum_over_tree
 from tallytree.counts.top_down_measuring import CELLS_AT_ONCE
 from tallytree.hierarchy import Tree
-from tallytree.measurements import Measures, Statistic
+from tallytree.measurements import Measures, Noise, Statistic
 
 MAX_LEAF_CELLS = 2**27
 """A cell takes about 70 bytes until it is in a table, so all of them take 9 GiB."""
@@ -52,6 +54,10 @@ class LeafGaussian(CountsMechanism):
                 "write out no empty cells"
             )
         return leaf_statistics(tree, "counts")
+
+    def expected_variances(self, tree: Tree, noise: Mapping[str, Noise]) -> list[ExpectedVariances | None] | None:
+        """See `CountsMechanism.expected_variances`; they hold for counts near 0 too."""
+        return [*summed_variances(tree, noise[tree.levels[-1]])]
 
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
         """Counts per level, root first; `total` is not used."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tallytree.compute.arrays import FloatArray, IntArray, offsets_of
+from tallytree.counts.expected_variances import ExpectedVariances, fitted_variances
 from tallytree.counts.mechanism import CountsMechanism, checked_sparsity, statistics_of_counts
 from tallytree.counts.released_counts import ReleasedCounts, dense_level
 from tallytree.counts.top_down_measuring import measured_families, measured_root
 from tallytree.hierarchy import Tree
-from tallytree.measurements import Measures, Statistic
+from tallytree.measurements import Measures, Noise, Statistic
 from tallytree.solvers.simplex import chebyshev_families
 from tallytree.solvers.sparse_support import support
 from tallytree.solvers.tree import project
@@ -68,6 +69,10 @@ class LeastSquares(CountsMechanism):
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
         """The levels to be measured, root first, and the statistic that is measured at each."""
         return statistics_of_counts(tree, total_is_public=total_is_public)
+
+    def expected_variances(self, tree: Tree, noise: Mapping[str, Noise]) -> list[ExpectedVariances | None] | None:
+        """See `CountsMechanism.expected_variances`; none with a `sparsity`."""
+        return None if self.sparsity > 0 else [*fitted_variances(tree, noise, upward=True)]
 
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
         """Measure, and compute the counts of every level, root first; with `std_dev` where all levels were fitted."""

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tallytree.compute.arrays import IntArray
+from tallytree.counts.expected_variances import ExpectedVariances
 from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.hierarchy import Tree
-from tallytree.measurements import Measurement, Measures, Statistic
+from tallytree.measurements import Measurement, Measures, Noise, Statistic
 from tallytree.mechanism import Mechanism
 from tallytree.validate import safe_text
 
@@ -35,6 +36,18 @@ class CountsMechanism(Mechanism):
     @abstractmethod
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
         """The levels to be measured, root first, and the statistic that is measured at each."""
+
+    def expected_variances(self, tree: Tree, noise: Mapping[str, Noise]) -> Sequence[ExpectedVariances | None] | None:
+        """The variance of every node's error, level by level, root first, for counts that are not near 0.
+
+        Args:
+            tree: the public tree.
+            noise: of every measured level.
+
+        Returns:
+            None where there is no closed form; None in place of a level that has none.
+        """
+        return None
 
     @abstractmethod
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> Sequence[ReleasedCounts]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
+from tallytree.counts.expected_variances import ExpectedVariances
 from tallytree.counts.mechanism import CountsMechanism, leaf_statistics
 from tallytree.counts.released_counts import ReleasedCounts, published_levels, sum_over_tree
 from tallytree.hierarchy import Tree
-from tallytree.measurements import Measures, Statistic
+from tallytree.measurements import Measures, Noise, Statistic
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,12 @@ class StabilityHistogram(CountsMechanism):
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
         """The leaf level, which alone is measured."""
         return leaf_statistics(tree, "stable_counts")
+
+    def expected_variances(self, tree: Tree, noise: Mapping[str, Noise]) -> list[ExpectedVariances | None] | None:
+        """See `CountsMechanism.expected_variances`: of published leaves; nothing public tells what sums lack."""
+        leaf = noise[tree.levels[-1]].variance
+        above: list[ExpectedVariances | None] = [None] * (len(tree.levels) - 1)
+        return [*above, ExpectedVariances(np.array([leaf]), np.array([leaf]))]
 
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
         """Counts per level, root first; `total` is not used."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
 from tallytree.compute.arrays import IntArray, offsets_of
+from tallytree.counts.expected_variances import ExpectedVariances, fitted_variances
 from tallytree.counts.mechanism import CountsMechanism, checked_sparsity, statistics_of_counts
 from tallytree.counts.released_counts import ReleasedCounts, published_levels
 from tallytree.counts.top_down_measuring import MeasuredFamilies, measured_families, measured_root, positive_nodes
 from tallytree.hierarchy import Tree
-from tallytree.measurements import Measures, Statistic
+from tallytree.measurements import Measures, Noise, Statistic
 from tallytree.solvers.simplex import chebyshev_families, euclidean_families
 from tallytree.solvers.thresholds import survivors
 from tallytree.validate import require_packages, text
@@ -71,6 +72,16 @@ class TopDown(CountsMechanism):
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
         """The levels to be measured, root first, and the statistic that is measured at each."""
         return statistics_of_counts(tree, total_is_public=total_is_public)
+
+    def expected_variances(self, tree: Tree, noise: Mapping[str, Noise]) -> list[ExpectedVariances | None] | None:
+        """See `CountsMechanism.expected_variances`; none with a `sparsity`, or for the paper's solvers.
+
+        Where no count is near 0, both projections change the children of a node by the same amount, that which is
+        missing to the parent's count over their number.
+        """
+        if self.sparsity > 0 or self.projection not in _PROJECTIONS:
+            return None
+        return [*fitted_variances(tree, noise, upward=False)]
 
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
         """Measure, and compute the counts of every level, root first."""

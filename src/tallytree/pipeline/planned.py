@@ -35,6 +35,7 @@ from tallytree.product import Product
 from tallytree.progress import level_progress
 from tallytree.release import LevelTable, Release
 from tallytree.release.measured_table import measurement_tables
+from tallytree.release.risk_statement import risk_statement
 from tallytree.stages import stage
 from tallytree.terms import UNITS, Terms, Unit
 
@@ -168,10 +169,16 @@ class Planned(ABC, Generic[T, M]):
             for key, facts in made.beside.items():
                 statement[key] |= facts
             statement["release"] = {"id": release_id, "run": self.options.run, "plan": self.plan_digest}
+            # It follows from the plan, and is added here so that no noise depends on how risk is worded or computed.
+            statement |= self.risk()
             release = self.as_release(statement, spec | self.table_names(), made)
             if self.account is not None:
                 self.account.finish_repeatable()
             return release
+
+    def risk(self) -> dict[str, Any]:
+        """The entry `risk` of the statement; none where the noise is drawn from a seed, and nothing is protected."""
+        return {} if self.terms.seed is not None else {"risk": risk_statement(self.plan, self.statement())}
 
     def finish(self) -> None:
         """Note in the ledger that the release was handed over, or saved."""

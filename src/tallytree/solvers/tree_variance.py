@@ -3,12 +3,14 @@
     upward      1/a_v = 1/w_v + 1/Σ_children a_c        (a leaf: a = w, the variance of its own noise)
     downward    u_c = a_c − a_c²/A + (a_c/A)²·u_v       with A the sum of a over the children of v (the root: u = a)
 
-Hay et al. 2010 (section 4) give the estimate for equal variances; this is its variance for any.
+Hay et al. 2010 (section 4) give the estimate for equal variances; this is its variance for any. Where levels are fitted
+from the root down only, each given the one above, a = w at every level (`downward_variances`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -71,6 +73,44 @@ def upward_variances(
         sums.append(total)
         upward.append(noise[depth] * total / (noise[depth] + total))
     return upward[::-1], sums[::-1]
+
+
+def downward_variances(first_child: Sequence[IntArray], own: npt.ArrayLike) -> list[FloatArray]:
+    """The variance of every node where a family's difference from its parent is shared out evenly, root first.
+
+    Args:
+        first_child: see `combined_variances`.
+        own: (levels,) the variance of each level's own noise; 0 at the root where its value is given.
+
+    Returns:
+        Per level, float64 (n,).
+    """
+    noise = np.asarray(own, dtype=np.float64)
+    found = [np.full(1, noise[0])]
+    for offsets, below in zip(first_child, noise[1:], strict=True):
+        children = np.diff(offsets)
+        found.append(_share(np.float64(below), np.repeat(children * below, children), np.repeat(found[-1], children)))
+    return found
+
+
+def mean_family_variances(nodes: Sequence[int], own: npt.ArrayLike, *, upward: bool) -> list[float]:
+    """The variance of a node of each level of a tree whose families of one level all have the mean size, root first.
+
+    Args:
+        nodes: (levels,) how many nodes each level has.
+        own: (levels,) the variance of each level's own noise; 0 at the root where its value is given.
+        upward: whether the measurements of a node's descendants correct the node; else as in `downward_variances`.
+    """
+    up = [float(each) for each in np.asarray(own, dtype=np.float64)]
+    sizes = [below / above for above, below in pairwise(nodes)]
+    if upward:
+        for depth in range(len(up) - 2, -1, -1):
+            total = sizes[depth] * up[depth + 1]
+            up[depth] = up[depth] * total / (up[depth] + total)
+    found = up[:1]
+    for size, a in zip(sizes, up[1:], strict=True):
+        found.append(a * (1 - 1 / size) + found[-1] / size**2)
+    return found
 
 
 def _share(a: FloatArray | np.float64, total: FloatArray, above: FloatArray) -> FloatArray:

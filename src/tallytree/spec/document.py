@@ -119,6 +119,15 @@ def read_scalar(text: str, place: str) -> str | Plain:
     return _Reader(place).scalar(node, ())
 
 
+def read_yaml(name: str) -> tuple[str, yaml.Node]:
+    """The text of a spec that was read before, and its node, with the places of all nodes in the text."""
+    text = _read_text(name)
+    node = _compose(text)
+    if node is None:
+        raise SpecError(f"{name}: is empty")
+    return text, node
+
+
 def _read_text(name: str) -> str:
     path = Path(name)
     if not os.path.exists(name):  # noqa: PTH110 (Path.exists raises an error for a name that is too long)

@@ -66,6 +66,9 @@ NOT_IN_A_SPEC = ("progress",)
 FILES = ("ledger", "secret")
 """Keys whose values are paths of files other than tables."""
 
+PRIVATE_TABLES = ("records", "trips")
+"""Keys of tables with records; others are public."""
+
 READ_AS: tuple[tuple[Any, Any], ...] = (
     ("table", Text),
     ("tables", TableNames),
@@ -156,6 +159,21 @@ class Spec(Section):
         """Where the ledger is."""
         return None if self.ledger is None else self._folder / self.ledger
 
+    @property
+    def document(self) -> Document:
+        """What the spec was read from."""
+        return self._document
+
+    @property
+    def private_tables(self) -> tuple[str, ...]:
+        """The keys of tables with records."""
+        return tuple(key for key in self.table_keys if key in PRIVATE_TABLES)
+
+    def table_path(self, key: str) -> str | None:
+        """The path or glob of a table; None where the spec names none."""
+        given = getattr(self, key)
+        return None if given is None else self._path(given)
+
     def plan(self, *, progress: bool = False) -> Planned[Any, Any]:
         """Plan the release: all arguments are validated and the public hierarchy is read, no private table is opened.
 
@@ -165,9 +183,26 @@ class Spec(Section):
             OSError: a public table cannot be read.
         """
         with stage("plan", dataset=self.dataset, run=self.run):
-            values = {key: self._value(key) for key in _keys(self.arguments_class)}
-            with naming_lines(self._document):
-                return type(self).plan_release(self.arguments_class(**values, progress=progress))
+            return self.plan_of(self.arguments(progress=progress))
+
+    def arguments(self, *, progress: bool = False) -> SharedArguments:
+        """The arguments that the spec gives; the public hierarchy is read, no private table is opened.
+
+        Raises:
+            SpecError, OSError: see `plan`.
+        """
+        values = {key: self._value(key) for key in _keys(self.arguments_class)}
+        with naming_lines(self._document):
+            return self.arguments_class(**values, progress=progress)
+
+    def plan_of(self, arguments: SharedArguments) -> Planned[Any, Any]:
+        """Plan a release with these arguments, those of the spec or others like them.
+
+        Raises:
+            SpecError, BudgetExceeded, OSError: see `plan`.
+        """
+        with naming_lines(self._document):
+            return type(self).plan_release(arguments)
 
     def check(self) -> Planned[Any, Any]:
         """Plan the release, check the private tables' schemas and the ledger's room, reading no private row.

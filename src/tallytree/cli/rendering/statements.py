@@ -95,6 +95,8 @@ def show_terms(console: Console, statement: Mapping[str, Any], spends: str = "Sp
         console, f"{spends} {spent} of {granted} ({measured_for['name']}, accounting: {statement['accounting']})."
     )
     show_line(console, f"Guarantee: {statement['guarantee']}")
+    if "risk" in statement:
+        show_line(console, f"Risk: {statement['risk']['summary']}")
 
 
 def _amount(amount: float | str) -> str:

@@ -1,0 +1,153 @@
+"""The errors that a planned release will have, level by level, before any budget is spent.
+
+They follow from the plan alone where the mechanism has a closed form (`CountsMechanism.expected_variances`). No private
+table is opened, and nothing is drawn. To give another statistic its closed form, register its planned release with
+`expected_laws`; the commands, the targets and the picture then have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from tallytree.hierarchy import nodes_per_level
+from tallytree.measurements import Noise
+from tallytree.pipeline import Planned, PlannedCounts, PlannedSizes
+from tallytree.solvers.error_law import ErrorLaw
+
+Basis: TypeAlias = Literal["closed form", "mean families", "public", "simulation", "noise only", "not known"]
+"""Where figures are from: the variance of every node of the public tree; the same of a tree that is too large, with
+families of their mean size; a public number, which has no error; replicates of a stand-in; the noise of the
+measurements before they are fitted; nowhere, since nothing public tells."""
+
+CLOSED_FORMS: tuple[Basis, ...] = ("closed form", "mean families")
+ALPHA = 0.1
+"""Half-widths are of intervals that miss with this probability."""
+
+
+@dataclass(frozen=True)
+class LevelError:
+    """The error that the numbers of one level will have.
+
+    Attributes:
+        level: its name.
+        nodes: how many nodes it has.
+        std_dev: the root mean square error of a number; None where it is not known.
+        half_width: what an error exceeds in one of ten cases.
+        expected_maximum: the expectation of the largest error of the level.
+        basis: where the figures are from.
+    """
+
+    level: str
+    nodes: int
+    std_dev: float | None
+    half_width: float | None
+    expected_maximum: float | None
+    basis: Basis
+
+
+@dataclass(frozen=True, eq=False)
+class LevelLaw:
+    """The distribution of the errors of one level.
+
+    Attributes:
+        level: its name.
+        nodes: how many nodes it has.
+        law: the distribution; None where it is not known.
+        basis: where it is from.
+    """
+
+    level: str
+    nodes: int
+    law: ErrorLaw | None
+    basis: Basis
+
+    def figures(self) -> LevelError:
+        """The figures of the distribution."""
+        if self.law is None:
+            return LevelError(self.level, self.nodes, None, None, None, self.basis)
+        law = self.law
+        # Numbers of cells differ from statistic to statistic, so of noise alone there is no expected maximum.
+        most = None if self.basis == "noise only" else law.expected_maximum
+        return LevelError(self.level, self.nodes, law.std_dev, law.half_width(ALPHA), most, self.basis)
+
+
+def expected_errors(planned: Planned[Any, Any]) -> list[LevelError]:
+    """The expected errors of a planned release, root first; see `expected_laws`."""
+    return [each.figures() for each in expected_laws(planned)]
+
+
+@singledispatch
+def expected_laws(planned: Planned[Any, Any]) -> list[LevelLaw]:
+    """The distribution of the errors of every level of a planned release, root first.
+
+    Raises:
+        TypeError: there is none for this kind of release.
+    """
+    raise TypeError(f"planned: {type(planned).__name__} has no expected errors; give counts, flows or group sizes")
+
+
+@expected_laws.register
+def _of_counts(planned: PlannedCounts) -> list[LevelLaw]:
+    noise = {level: each.noise for level, each in planned.plan.levels.items()}
+    laplace = any(each.distribution == "discrete_laplace" for each in noise.values())
+    variances = planned.mechanism.expected_variances(planned.tree, noise)
+    if variances is None:
+        return _of_noise(planned, noise)
+    found: list[LevelLaw] = []
+    public = variances[0] is not None and not variances[0].nodes.any()
+    for (level, nodes), each in zip(nodes_per_level(planned.tree).items(), variances, strict=True):
+        if each is None:
+            found.append(LevelLaw(level, nodes, None, "not known"))
+            continue
+        # Below a public total the errors of a level add up to 0, so that one of them is not free to be the largest.
+        free = max(nodes - public, 1)
+        law = ErrorLaw.of(each.nodes, each.single, free, laplace=laplace)
+        basis: Basis = "closed form" if each.exact else "mean families"
+        found.append(LevelLaw(level, nodes, law, basis if each.nodes.any() else "public"))
+    return found
+
+
+@expected_laws.register
+def _of_sizes(planned: PlannedSizes) -> list[LevelLaw]:
+    """The noise of a number of groups of one size, as the difference of two cells where tails are measured."""
+    return _of_noise(planned, {level: each.noise for level, each in planned.plan.levels.items()})
+
+
+CELLS_OF_A_NUMBER = {
+    "tail_counts": 2,
+    "chain_tail_counts": 2,
+    "sorted_sizes": 0,
+}
+"""How many measured cells a published number is the sum or difference of, before any fit; 0 where it is neither."""
+
+
+def _of_noise(planned: Planned[Any, Any], noise: dict[str, Noise]) -> list[LevelLaw]:
+    """What follows from the noise of the measurements alone."""
+    found: list[LevelLaw] = []
+    for level, nodes in nodes_per_level(planned.tree).items():
+        cells = CELLS_OF_A_NUMBER.get(planned.statistics.get(level, "sorted_sizes"), 1)
+        if level not in noise or not cells:
+            found.append(LevelLaw(level, nodes, None, "not known"))
+            continue
+        variance = np.array([noise[level].variance])
+        laplace = noise[level].distribution == "discrete_laplace"
+        law = ErrorLaw.of(variance * cells, variance, nodes, laplace=laplace)
+        found.append(LevelLaw(level, nodes, law, "noise only"))
+    return found
+
+
+def has_closed_form(errors: Sequence[LevelError]) -> bool:
+    """Whether the figures are those of the published numbers, and not of measurements only."""
+    return any(each.basis in (*CLOSED_FORMS, "simulation") for each in errors)
+
+
+def shown(figure: float | None) -> str:
+    """A figure in three digits; empty where it is not known."""
+    if figure is None:
+        return ""
+    return f"{figure:,.0f}" if figure >= 1_000 else f"{figure:.3g}"

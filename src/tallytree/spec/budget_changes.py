@@ -1,0 +1,77 @@
+"""A spec with another budget: as a mapping for `load_spec`, and as YAML in which only the amount is changed."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tallytree.errors import SpecError
+from tallytree.spec.document import Document, KeyPath, read_yaml
+from tallytree.spec.scalars import Plain
+
+FOLDER_KEYS = ("path", "temp_directory", "ledger", "secret")
+"""Keys whose values are paths, relative to the spec's folder; those of tables are beside them."""
+
+
+def decimal_text(amount: Fraction) -> str:
+    """An amount in decimal digits, exactly.
+
+    Raises:
+        ValueError: it has no finite decimal form.
+    """
+    digits = Decimal(amount.numerator) / Decimal(amount.denominator)
+    if Fraction(digits) != amount:
+        raise ValueError(f"budget: {amount} has no finite decimal form; give a decimal number")
+    return f"{digits.normalize():f}" if abs(digits.adjusted()) < 7 else f"{digits.normalize()}"
+
+
+def plain_mapping(document: Document, tables: tuple[str, ...]) -> dict[str, Any]:
+    """The spec as Python values, whose paths do not depend on the working directory where it is from a file."""
+    folder = Path(document.name).parent if Path(document.name).is_file() else None
+    mapping: dict[str, Any] = _python(document.data, (*FOLDER_KEYS, *tables), folder)
+    mapping.pop("variables", None)
+    return mapping
+
+
+def with_budget(spec: dict[str, Any], name: str, amount: Fraction) -> dict[str, Any]:
+    """A spec as Python values with another ε (or ρ)."""
+    return {**spec, "budget": {**spec["budget"], name: Decimal(decimal_text(amount))}}
+
+
+def rewritten(name: str, path: KeyPath, value: str) -> str:
+    """The text of a YAML file with another value of one key; all else stays as it is written, comments too.
+
+    Raises:
+        SpecError: the file has no such key.
+    """
+    text, node = read_yaml(name)
+    for key in path:
+        found = {each.value: below for each, below in node.value} if isinstance(node, yaml.MappingNode) else {}
+        if key not in found:
+            raise SpecError(
+                f"{name}: it has no key {'.'.join(map(str, path))} of its own; write the budget in the spec"
+            )
+        node = found[key]
+    return text[: node.start_mark.index] + value + text[node.end_mark.index :]
+
+
+def _python(value: Any, paths: tuple[str, ...], folder: Path | None, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {name: _python(each, paths, folder, name) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_python(each, paths, folder) for each in value]
+    if isinstance(value, Plain):
+        return value.text.lower() == "true" if value.kind == "boolean" else _number(value.text)
+    return str((folder / value).absolute()) if folder is not None and key in paths else value
+
+
+def _number(text: str) -> int | Decimal | str:
+    try:
+        number = Decimal(text.replace("_", ""))
+    except ArithmeticError:
+        return text
+    return int(number) if number == number.to_integral_value() and abs(number) < 10**15 else number

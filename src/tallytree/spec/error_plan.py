@@ -1,0 +1,322 @@
+"""`plan`: the expected error of every level and the risk of a spec, for several budgets and mechanisms.
+
+Nothing private is opened, nothing is drawn from a release's key, and nothing is spent. Options of the run (ledger,
+secret, seed) have no part in it.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tallytree.accounting import StabilityPlan
+from tallytree.accounting.risk import attack_rates
+from tallytree.budget import Amount, Budget
+from tallytree.errors import BudgetExceeded
+from tallytree.evaluate.expected_errors import (
+    LevelError,
+    LevelLaw,
+    expected_errors,
+    expected_laws,
+    has_closed_form,
+    shown,
+)
+from tallytree.evaluate.simulated_errors import DEFAULT_REPLICATES, simulated_errors
+from tallytree.mechanism import Mechanism
+from tallytree.pipeline import Planned
+from tallytree.pipeline.arguments import SharedArguments
+from tallytree.release.risk_statement import risk_statement
+from tallytree.spec.budget_changes import plain_mapping, with_budget
+from tallytree.spec.changes import Changes
+from tallytree.spec.load import load_spec
+from tallytree.spec.models import Spec, known_mechanisms
+from tallytree.spec.targets import Target, amount_of, checked_target, least_budget, with_amount
+from tallytree.validate import safe_text, text
+
+LADDER = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
+"""The budgets beside that of the spec, as parts of it."""
+
+AWAY_FROM_ZERO = (
+    "Closed forms are of counts that are large compared to their noise, as are those of their siblings. The errors of "
+    "counts near 0 are smaller, and a count among many that are 0 is on average too small."
+)
+NOISE_ONLY = (
+    "{} has no closed form: what is shown is the noise of its measurements before they are fitted, which is more than "
+    "what is left of it in most numbers. Give public stand-in data (like, --like) for the errors of its numbers."
+)
+ON_A_STAND_IN = (
+    "Simulated on a stand-in, {} replicates: std_dev and half_width are of its cells that are not 0, the expected "
+    "maximum is of all cells."
+)
+ABOVE_A_THRESHOLD = (
+    "StabilityHistogram: the figures are of the counts of {} that are published; noisy counts below {:,} are left out, "
+    "and nothing public tells how much all sums lack."
+)
+COVERS = "The figures cover the privacy noise, not errors in the records, nor records that are left out."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ErrorPlan:
+    """What a spec will publish, in errors and in risk, before it is paid for.
+
+    Attributes:
+        table: one row per budget, mechanism and level: `epsilon`, `delta`, `rho` (null where the budget has none),
+            `mechanism`, `level`, `nodes`, `std_dev`, `half_width` (of a 90 % interval), `expected_maximum` (over the
+            level) and `basis`. Null where nothing is known.
+        risk: one row per budget and false-positive rate of an attacker: `epsilon`, `delta`, `rho`,
+            `false_positive_rate` and `true_positive_rate`, at most.
+        statement: the risk at the budget of the plan, as the statement of the release will have it.
+        spec: the spec with the budget of the plan, for `load_spec` and `Spec.release`.
+        budget: that of the spec, or the least that gives the target.
+        mechanism: the name of the spec's mechanism.
+        notes: sentences on what the figures are.
+    """
+
+    table: pa.Table
+    risk: pa.Table
+    statement: Mapping[str, Any]
+    spec: Mapping[str, Any]
+    budget: Budget
+    mechanism: str
+    notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """The budget, and the standard deviations of the spec's own mechanism."""
+        errors = ", ".join(f"{each['level']} {shown(each['std_dev']) or 'not known'}" for each in self.levels)
+        return f"ErrorPlan({self.mechanism}, {self.budget!r}, std_dev: {errors})"
+
+    @property
+    def levels(self) -> list[dict[str, Any]]:
+        """The rows of the table for the budget of the plan and the spec's mechanism, root first."""
+        amounts = amounts_of(self.budget)
+        wanted = {**amounts, "mechanism": self.mechanism}
+        return [row for row in self.table.to_pylist() if all(row[name] == value for name, value in wanted.items())]
+
+
+def plan(
+    spec: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    epsilons: Sequence[Amount] | None = None,
+    mechanisms: Sequence[str] | None = None,
+    target: Target | None = None,
+    like: Any = None,
+    replicates: int = DEFAULT_REPLICATES,
+    seed: int | None = None,
+    changes: Changes = (),
+    progress: bool = False,
+) -> ErrorPlan:
+    """The expected error of every level and the risk of a release, before it is paid for; opens no private data.
+
+    Args:
+        spec: a YAML spec, or a mapping with the same keys; see `tallytree.spec.load_spec`. The private table need not
+            exist.
+        epsilons: the ε to compare with; by default a quarter, half, twice and four times that of the spec.
+        mechanisms: names of mechanisms to compare the spec's with, at its budget; by default those of the statistic
+            that are not kept for comparison only.
+        target: the wanted `std_dev` of levels, such as `{"county": 50}`: the budget is then the least ε (in three
+            digits; δ as in the spec) that gives all of them.
+        like: public stand-in data: a release or its folder, or a public table with the columns of the leaves and
+            `count` (of group sizes `size` and `groups`). All figures are then simulated on it. It must be public, since
+            the figures are computed from it without noise.
+        replicates: of a simulation.
+        seed: makes a simulation reproducible.
+        changes: keys in place of the spec's; see `load_spec`.
+        progress: show a progress bar on standard error.
+
+    Raises:
+        SpecError: something in the spec is wrong.
+        ValueError, TypeError: an argument cannot be used; a target that no budget reaches.
+        OSError: a public table cannot be read.
+
+    Example:
+        >>> import tallytree as tt
+        >>> tt.plan("examples/counts.yaml", target={"county": 50})  # doctest: +SKIP
+        ErrorPlan(TopDown, Budget(rho=0.000803), std_dev: country 49.9, state 50, county 50)
+    """
+    loaded = load_spec(spec, changes=changes)
+    _refuse_private_stand_in(loaded, like)
+    release = _Release(loaded, _without_a_run(loaded.arguments()), like, replicates, seed, progress)
+    own = release.planned(release.budget)
+    if target is not None:
+        laws = {each.level: each for each in expected_laws(own)}
+        wanted = checked_target(target, laws, type(own.mechanism).__name__)
+        budget = least_budget(release.budget, wanted, lambda each: _by_level(release.planned(each)))
+        release = replace(release, budget_of_plan=budget)
+        own = release.planned(budget)
+    return release.compared(own, epsilons, mechanisms)
+
+
+@dataclass(frozen=True)
+class _Release:
+    """A spec that is planned with several budgets and mechanisms."""
+
+    spec: Spec
+    arguments: SharedArguments
+    like: Any
+    replicates: int
+    seed: int | None
+    progress: bool
+    budget_of_plan: Budget | None = None
+
+    @property
+    def budget(self) -> Budget:
+        """That of the plan: the spec's, or the least that gives the target."""
+        given: Budget = self.arguments.budget  # type: ignore[attr-defined]
+        return given if self.budget_of_plan is None else self.budget_of_plan
+
+    def planned(self, budget: Budget, mechanism: Mechanism | None = None) -> Planned[Any, Any]:
+        """The release with this budget; the hierarchy is that which was read once."""
+        changed: dict[str, Any] = {"budget": budget} | ({} if mechanism is None else {"mechanism": mechanism})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a caution is about releases, and nothing is published here
+            return self.spec.plan_of(replace(self.arguments, **changed))
+
+    def compared(
+        self, own: Planned[Any, Any], epsilons: Sequence[Amount] | None, names: Sequence[str] | None
+    ) -> ErrorPlan:
+        """The spec's mechanism with every budget, and the other mechanisms with that of the plan."""
+        mechanism = type(own.mechanism).__name__
+        rows: list[dict[str, Any]] = []
+        risks: list[dict[str, Any]] = []
+        notes: list[str] = []
+        for budget in self._budgets(epsilons):
+            planned = own if budget == self.budget else self.planned(budget)
+            rows += _rows(planned, self._errors(planned))
+            risks += [{**amounts_of(budget), **vars(rate)} for rate in attack_rates(planned.plan)]
+        for planned, errors in ((own, None), *self._others(own, names, notes)):
+            rows += [] if errors is None else _rows(planned, errors)
+            if isinstance(planned.plan, StabilityPlan):
+                notes.append(ABOVE_A_THRESHOLD.format(planned.plan.stable.level, planned.plan.stable.threshold))
+        return ErrorPlan(
+            pa.Table.from_pylist(rows, _ROWS),
+            pa.Table.from_pylist(risks, _RISKS),
+            risk_statement(own.plan, own.statement()),
+            with_budget(self._mapping, "rho" if self.budget.kind == "zcdp" else "epsilon", amount_of(self.budget)),
+            self.budget,
+            mechanism,
+            (*self._about(mechanism, rows), *notes, COVERS),
+        )
+
+    @property
+    def _mapping(self) -> dict[str, Any]:
+        return plain_mapping(self.spec.document, type(self.spec).table_keys)
+
+    def _budgets(self, epsilons: Sequence[Amount] | None) -> list[Budget]:
+        """The budgets to compare, ascending; that of the plan is among them."""
+        amount = amount_of(self.budget)
+        if epsilons is None:
+            return [with_amount(self.budget, part * amount) for part in LADDER]
+        if not isinstance(epsilons, list | tuple):
+            raise TypeError(f"epsilons: {safe_text(epsilons)} must be a list of numbers, such as (0.5, 1, 2)")
+        if self.budget.kind == "zcdp":
+            raise ValueError(f"epsilons: {self.budget!r} is in rho, so no epsilon fits the spec; leave epsilons out")
+        given = [Budget(epsilon=each, delta=self.budget.delta) for each in epsilons]
+        return sorted({amount_of(each): each for each in (*given, self.budget)}.values(), key=amount_of)
+
+    def _errors(self, planned: Planned[Any, Any]) -> list[LevelError]:
+        if self.like is None:
+            return expected_errors(planned)
+        return simulated_errors(planned, self.like, replicates=self.replicates, seed=self.seed, progress=self.progress)
+
+    def _others(
+        self, own: Planned[Any, Any], names: Sequence[str] | None, notes: list[str]
+    ) -> Iterator[tuple[Planned[Any, Any], list[LevelError]]]:
+        """The release by other mechanisms, with their errors; why one is left out is added to the notes."""
+        known = known_mechanisms(*type(self.spec).mechanisms)
+        if isinstance(names, str):
+            raise TypeError(f"mechanisms: {safe_text(names)} must be a list of names")
+        for name in names or ():
+            if text(name, "mechanisms", "the name of a mechanism") not in known:
+                raise ValueError(f"mechanisms: {name!r} is not known; choose among {', '.join(known)}")
+        for name in known if names is None else names:
+            mechanism = known[name]()
+            if name == type(own.mechanism).__name__ or (names is None and mechanism.caution is not None):
+                continue
+            try:
+                planned = self.planned(self.budget, mechanism)
+            except (ValueError, BudgetExceeded, ModuleNotFoundError) as error:
+                if names is not None:
+                    raise
+                notes.append(f"{name} does not fit this spec: {error}")
+                continue
+            errors = self._errors(planned)
+            if names is not None or has_closed_form(errors):
+                yield planned, errors
+
+    def _about(self, mechanism: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        """What the figures are."""
+        bases = {row["basis"] for row in rows}
+        if self.like is not None:
+            yield ON_A_STAND_IN.format(self.replicates)
+        elif "noise only" in bases or all(row["std_dev"] is None for row in rows):
+            yield NOISE_ONLY.format(mechanism)
+        if bases & {"closed form", "mean families"}:
+            yield AWAY_FROM_ZERO
+        if "mean families" in bases:
+            yield "The tree is too large for every node to be computed: families have their level's mean size."
+
+
+_AMOUNTS = [("epsilon", pa.float64()), ("delta", pa.float64()), ("rho", pa.float64())]
+_ROWS = pa.schema(
+    [
+        *_AMOUNTS,
+        ("mechanism", pa.string()),
+        ("level", pa.string()),
+        ("nodes", pa.int64()),
+        ("std_dev", pa.float64()),
+        ("half_width", pa.float64()),
+        ("expected_maximum", pa.float64()),
+        ("basis", pa.string()),
+    ]
+)
+_RISKS = pa.schema([*_AMOUNTS, ("false_positive_rate", pa.float64()), ("true_positive_rate", pa.float64())])
+
+
+def amounts_of(budget: Budget) -> dict[str, float | None]:
+    """The amounts of a budget by name, as the tables have them."""
+    amounts = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": budget.rho}
+    return {name: None if amount is None else float(amount) for name, amount in amounts.items()}
+
+
+def _rows(planned: Planned[Any, Any], errors: Sequence[LevelError]) -> list[dict[str, Any]]:
+    about = {**amounts_of(planned.plan.budget), "mechanism": type(planned.mechanism).__name__}
+    return [{**about, **vars(each)} for each in errors]
+
+
+def _by_level(planned: Planned[Any, Any]) -> dict[str, LevelLaw]:
+    return {each.level: each for each in expected_laws(planned)}
+
+
+def _without_a_run(arguments: SharedArguments) -> SharedArguments:
+    """The arguments without what only a run needs: its ledger, its secret and its seed."""
+    absent = dict.fromkeys(("ledger", "dataset", "run", "secret", "seed", "approved_by", "reason", "ticket"))
+    return replace(arguments, **absent, on_changed="error")  # type: ignore[arg-type]
+
+
+def _refuse_private_stand_in(spec: Spec, like: Any) -> None:
+    """Refuse the private table itself as a stand-in: what is simulated on it would be computed without noise.
+
+    Raises:
+        ValueError: it is.
+    """
+    if not isinstance(like, str | os.PathLike):
+        return
+    given = {Path(each).resolve() for each in [os.fspath(like), *glob.glob(os.fspath(like))]}  # noqa: PTH207
+    for key in spec.private_tables:
+        path = spec.table_path(key)
+        if path is None:
+            continue
+        private = {Path(each).resolve() for each in [path, *glob.glob(path)]}  # noqa: PTH207 (a pattern, maybe absolute)
+        if given & private:
+            raise ValueError(
+                f"like: it is the private table that the spec names as {key}, and what is simulated on it would show "
+                "its numbers; give public data, such as last year's release"
+            )
