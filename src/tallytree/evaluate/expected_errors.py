@@ -16,8 +16,9 @@ import numpy as np
 
 from tallytree.hierarchy import nodes_per_level
 from tallytree.measurements import Noise
-from tallytree.pipeline import Planned, PlannedCounts, PlannedSizes
+from tallytree.pipeline import Planned, PlannedCounts, PlannedSizes, PlannedTables
 from tallytree.solvers.error_law import ErrorLaw
+from tallytree.tables.expected import table_std_devs
 
 Basis: TypeAlias = Literal["closed form", "mean families", "public", "simulation", "noise only", "not known"]
 """Where figures are from: the variance of every node of the public tree; the same of a tree that is too large, with
@@ -88,7 +89,9 @@ def expected_laws(planned: Planned[Any, Any]) -> list[LevelLaw]:
     Raises:
         TypeError: there is none for this kind of release.
     """
-    raise TypeError(f"planned: {type(planned).__name__} has no expected errors; give counts, flows or group sizes")
+    raise TypeError(
+        f"planned: {type(planned).__name__} has no expected errors; give counts, flows, tables or group sizes"
+    )
 
 
 @expected_laws.register
@@ -110,6 +113,21 @@ def _of_counts(planned: PlannedCounts) -> list[LevelLaw]:
         basis: Basis = "closed form" if each.exact else "mean families"
         found.append(LevelLaw(level, nodes, law, basis if each.nodes.any() else "public"))
     return found
+
+
+@expected_laws.register
+def _of_tables(planned: PlannedTables) -> list[LevelLaw]:
+    variances = {name: each.noise.variance for name, each in planned.plan.levels.items()}
+    laplace = any(each.noise.distribution == "discrete_laplace" for each in planned.plan.levels.values())
+    found = table_std_devs(planned.layout, variances, planned.exact_level)
+    laws: list[LevelLaw] = []
+    for name, cells in nodes_per_level(planned.layout).items():
+        variance = found[name].ravel() ** 2
+        # A cell that nothing else tells of has one noise; that of others is of many, and nearly normal.
+        single = np.where(variances.get(name, np.inf) <= variance * 1.001, variance, 0.0)
+        law = ErrorLaw.of(variance, single, cells, laplace=laplace)
+        laws.append(LevelLaw(name, cells, law, "closed form" if variance.any() else "public"))
+    return laws
 
 
 @expected_laws.register

@@ -74,6 +74,13 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         """The records' columns for each hierarchy."""
         return leaf_keys(self.layout.product)
 
+    @property
+    def exact_level(self) -> int | None:
+        """The area level whose totals are published exactly, with those above it; None without one."""
+        if self.totals is not None:
+            return self.totals.area_level
+        return 0 if self.terms.total_is_public else None
+
     def check_records(self) -> None:
         """See `Planned.check_records`."""
         given = self.arguments

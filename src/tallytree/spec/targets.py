@@ -11,6 +11,7 @@ from tallytree.budget import Budget, exact
 from tallytree.errors import BudgetExceeded
 from tallytree.evaluate.expected_errors import CLOSED_FORMS, LevelLaw
 from tallytree.spec.scalars import NUMBER
+from tallytree.tables.layout import levels_of
 from tallytree.validate import safe_text
 
 Target: TypeAlias = Mapping[Any, Any]
@@ -141,7 +142,8 @@ def _level(key: object, laws: Mapping[str, LevelLaw]) -> str:
         raise TypeError(f"target: {safe_text(key)} must be the name of a level, or several names for a table")
     name = ",".join(parts)
     if name not in laws:
-        name = ",".join(part.strip() for part in name.split(","))
+        parts = sorted(part.strip() for part in name.split(","))
+        name = next((each for each in laws if sorted(levels_of(each)) == parts), name)
     if name not in laws:
         raise ValueError(f"target: {name[:80]!r} is not a level of this release; its levels are {', '.join(laws)}")
     return name

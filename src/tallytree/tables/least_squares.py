@@ -11,14 +11,11 @@ import numpy as np
 from tallytree.compute.arrays import IntArray
 from tallytree.measurements import Measures, Statistic
 from tallytree.solvers.marginal_fit import Measured, fit
-from tallytree.solvers.marginal_variance import std_devs
-from tallytree.solvers.marginals import Marginal
+from tallytree.tables.expected import MIN_VARIANCE, table_std_devs
 from tallytree.tables.mechanism import FittedTables, Layout, PublicTotals, TablesMechanism
 
 CELLS_AT_ONCE = 2**22
 """Measured at once; the noise of a cell does not depend on it."""
-MIN_VARIANCE = 1e-9
-"""Used where the variance is smaller: noisy tables as exact constraints could contradict each other."""
 
 
 @dataclass(frozen=True)
@@ -42,29 +39,14 @@ class LeastSquares(TablesMechanism):
     ) -> FittedTables:
         """See `TablesMechanism.reconcile`."""
         taken: list[list[Measured]] = [[] for _ in range(len(layout.families) + 1)]
-        precisions: list[dict[Marginal, float]] = [{} for _ in taken]
+        variances: dict[str, float] = {}
         for depth, name in enumerate(layout.levels):
             if name in measured:
-                level, marginal = layout.area_level(depth), layout.marginal(depth)
-                values, variance = _measured(layout, depth, measured[name], measurer)
-                taken[level].append(Measured(marginal, values, variance))
-                precisions[level][marginal] = 1 / variance
+                values, variances[name] = _measured(layout, depth, measured[name], measurer)
+                taken[layout.area_level(depth)].append(Measured(layout.marginal(depth), values, variances[name]))
         exact = None if totals is None else (totals.area_level, totals.totals)
         leaves = fit(layout.detail, layout.families, taken, totals=exact)
-        places = [(layout.area_level(depth), layout.marginal(depth)) for depth in range(len(layout.levels))]
-        wanted = [[marginal for at, marginal in places if at == level] for level in range(len(taken))]
-        found = std_devs(
-            layout.detail,
-            layout.families,
-            precisions,
-            wanted,
-            public_totals_level=None if totals is None else totals.area_level,
-        )
-        errors = {
-            name: found[place].reshape(layout.areas(depth), -1)
-            for depth, (name, place) in enumerate(zip(layout.levels, places, strict=True))
-        }
-        return FittedTables(leaves, errors)
+        return FittedTables(leaves, table_std_devs(layout, variances, None if totals is None else totals.area_level))
 
 
 def _measured(layout: Layout, depth: int, statistic: Statistic, measurer: Measures) -> tuple[IntArray, float]:
