@@ -168,9 +168,17 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
             true.contributions, given.asked_contributions, self.plan, source, given, "tables"
         )
         measurer = Measurer(true, self.plan, source, on_measure)
-        totals = self.totals
-        if totals is None and self.terms.total_is_public:
-            totals = PublicTotals(0, np.array([true.total], dtype=np.int64))
+        totals = self.exact_totals(true.total if self.terms.total_is_public else None)
         made = self.mechanism.reconcile(self.layout, self.statistics, totals, measurer)
         about = {"constraint_violations": 0, "negative_numbers": int((made.leaves < 0).sum())}
         return Reconciled(published_tables(self.layout, made), measurer.taken, about, people.facts, people.table)
+
+    def exact_totals(self, total: int | None) -> PublicTotals | None:
+        """What is published exactly: totals of areas that were given, else the number of records where it is public.
+
+        Args:
+            total: that number; None where it is private.
+        """
+        if self.totals is not None or total is None:
+            return self.totals
+        return PublicTotals(0, np.array([total], dtype=np.int64))
