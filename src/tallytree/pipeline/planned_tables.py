@@ -26,10 +26,9 @@ from tallytree.private.tabulate.records import LeafKey
 from tallytree.private.tabulate.true_tables import TrueTables
 from tallytree.product import Product
 from tallytree.release.released_tables import published_tables
-from tallytree.release.statement import TOTAL_IS_PUBLIC, privacy_statement
+from tallytree.release.statement import TOTAL_IS_PUBLIC, TOTALS_ARE_PUBLIC, privacy_statement
 from tallytree.tables import PublicTotals, TableLayout, TablesMechanism
 
-_TOTALS_ARE_PUBLIC = "the total of every area at the level {!r}"
 _AGREE = (
     "Every published table is a sum of the cells of one table of integers, so all of them agree, and every coarser "
     "table follows from them."
@@ -114,7 +113,7 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         """See `Planned.statement`."""
         invariants = ["the hierarchies"]
         if self.totals_level is not None:
-            invariants.append(_TOTALS_ARE_PUBLIC.format(self.totals_level))
+            invariants.append(TOTALS_ARE_PUBLIC.format(self.totals_level))
         elif self.terms.total_is_public:
             invariants.append(TOTAL_IS_PUBLIC)
         notes = [each for each in (self.mechanism.caution, _AGREE) if each is not None]

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray
-from tallytree.hierarchy import ROOT
+from tallytree.hierarchy import ROOT, Hierarchy
 from tallytree.product import Attribute, Product
 from tallytree.solvers.marginals import Detail, Marginal
 from tallytree.validate import safe_text
@@ -244,6 +244,13 @@ class TableLayout:
             ancestors = _ancestors(side, len(side.columns), refined)
             cell = cell * side.size(refined) + ancestors[leaf]
         return cell
+
+    def parts(self, depth: int) -> tuple[tuple[Hierarchy, tuple[str, ...], int], ...]:
+        """Per hierarchy: itself, its columns that a table has, and how many it has in all; see `Product.parts`."""
+        return tuple(
+            (side.hierarchy, side.columns[:refined], len(side.columns))
+            for side, refined in zip(self.product.attributes, self.tables[depth].refined, strict=True)
+        )
 
     def path_columns(self, depth: int) -> tuple[str, ...]:
         """The columns of a table that say which cell a row is about."""
