@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tallytree as tt
-from helpers.releases import counts, flows, group_sizes
+from helpers.releases import TABLES, counts, flows, group_sizes, tables
 from tallytree.solvers.papers.packages import PROJECTION_PACKAGES
 
 BLACK_BOXES = [
@@ -74,6 +74,30 @@ def test_every_mechanism_conforms(areas, case, budget, neighboring):
     laplace = budget.kind == "pure" or isinstance(mechanism, tt.counts.StabilityHistogram)
     expected = "discrete_laplace" if laplace else "discrete_gaussian"
     assert {level["noise"]["distribution"] for level in statement["levels"] if level["measured"]} == {expected}
+
+
+@pytest.mark.parametrize("neighboring", ["add_remove", "change_one"])
+@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
+@pytest.mark.parametrize("mechanism", [tt.tables.LeastSquares()], ids=repr)
+def test_every_mechanism_of_tables_conforms(areas, mechanism, budget, neighboring):
+    release = tables(areas, mechanism=mechanism, budget=budget, neighboring=neighboring)
+    statement = release.statement
+    finest = release.to_pandas("county", "sex")
+    assert (finest["count"] >= 0).all()
+    for table in TABLES:
+        here = release.to_pandas(*table)
+        assert here["count"].dtype == np.int64
+        shared = [column for column in here.columns if column not in ("count", "std_dev")]
+        expected = finest.groupby(shared)["count"].sum().to_dict() if shared else {0: finest["count"].sum()}
+        assert (here.set_index(shared) if shared else here)["count"].to_dict() == expected
+    assert statement["mechanism"]["name"] == type(mechanism).__name__
+    assert statement["constraint_violations"] == statement["negative_numbers"] == 0
+    for name, amount in statement["budget"].items():
+        assert statement["spent"][name] <= amount
+    expected = "discrete_laplace" if budget.kind == "pure" else "discrete_gaussian"
+    assert {level["noise"]["distribution"] for level in statement["levels"] if level["measured"]} == {expected}
+    unmeasured = {level["level"] for level in statement["levels"] if not level["measured"]}
+    assert unmeasured == ({"all"} if neighboring == "change_one" else set())
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=repr)

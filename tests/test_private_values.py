@@ -47,6 +47,7 @@ PRIVATE: dict[str, Any] = {
 }
 
 TREE = tt.Hierarchy.from_table(PUBLIC, ["state", "county"])
+AREAS_ALONE = tt.Product({"area": TREE})
 TREES = {"home": TREE, "work": TREE}
 BUDGET = tt.Budget(epsilon=1)
 COMMON = {"budget": BUDGET, "neighboring": "change_one", "seed": 1}
@@ -75,6 +76,16 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         **COMMON,
     ),
     "release_group_sizes": made(tt.release_group_sizes, **SIZES, **{**COMMON, "neighboring": "add_remove"}),
+    "release_tables": made(
+        tt.release_tables,
+        records=PEOPLE,
+        hierarchy=AREAS_ALONE,
+        tables=[("county",), ()],
+        measure=[("county",)],
+        precision={("county",): 3.0},
+        public_totals=pa.table({"state": ["A", "B"], "count": [60, 40]}),
+        **COMMON,
+    ),
     "Hierarchy.from_table": made(tt.Hierarchy.from_table, table=PUBLIC, levels=["state", "county"]),
     "Product": made(tt.Product, hierarchies=TREES, order=["home", "work", "home", "work"]),
     "Budget(epsilon)": made(tt.Budget, epsilon=1, delta=1e-8),
@@ -98,10 +109,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "load_spec": made(load_spec, path="nowhere.yaml"),
     "Release.load": made(tt.Release.load, folder="nowhere"),
 }  # fmt: skip
-MECHANISMS = [getattr(package, name) for package in (tt.counts, tt.sizes) for name in package.__all__]
-BASES = tt.counts.CountsMechanism | tt.sizes.SizesMechanism
+MECHANISMS = [getattr(package, name) for package in (tt.counts, tt.sizes, tt.tables) for name in package.__all__]
+BASES = tt.counts.CountsMechanism | tt.sizes.SizesMechanism | tt.tables.TablesMechanism
 CALLS |= {
-    kind.__name__: made(kind)
+    f"{kind.package.rpartition('.')[2]}.{kind.__name__}": made(kind)
     for kind in MECHANISMS
     if isinstance(kind, type) and issubclass(kind, BASES) and not inspect.isabstract(kind)
 }

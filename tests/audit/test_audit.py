@@ -18,6 +18,7 @@ from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.sizes import SizesDomain, SizesMechanism
+from tallytree.tables import TablesMechanism
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B"], "c": ["x", "y", "x"]}), ["s", "c"])
 DOMAIN = SizesDomain.from_leaves(AREAS, np.array([2, 0, 1]), 0, 3)
@@ -64,11 +65,11 @@ def test_every_mechanism_of_the_library_passes(case):
 
 
 def test_no_mechanism_of_the_library_is_left_out():
-    offered = [getattr(package, name) for package in (tt.counts, tt.sizes) for name in package.__all__]
+    offered = [getattr(package, name) for package in (tt.counts, tt.sizes, tt.tables) for name in package.__all__]
     mechanisms = {
         kind.__name__
         for kind in offered
-        if dataclasses.is_dataclass(kind) and issubclass(kind, CountsMechanism | SizesMechanism)
+        if dataclasses.is_dataclass(kind) and issubclass(kind, CountsMechanism | SizesMechanism | TablesMechanism)
     }
     assert mechanisms == set(library_mechanisms())
     assert {type(case.mechanism).__name__ for case in CASES} == mechanisms
@@ -104,7 +105,7 @@ def test_every_entry_of_the_table_of_sensitivities_is_enumerated(relation):
             assert {(statistic, m, z, "pure"), (statistic, m, z, "zcdp")} <= audited
         assert (statistic, 1, 1, "approximate") in audited
     counted = {(case.statistic, case.max_contributions) for case in CASES if case.neighboring == relation}
-    assert {("counts", 1), ("counts", 3), ("flows", 1)} <= counted
+    assert {("counts", 1), ("counts", 3), ("flows", 1), ("tables", 1), ("tables", 3)} <= counted
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -196,3 +196,22 @@ def test_csv_is_written_where_it_is_asked_for(folder, run):
         assert heading == '"state","town","count","std_dev","ci_lower","ci_upper"'
     assert run("error", "copy", "--out", "without").exit_code == 0
     assert not list((folder / "without").rglob("*.csv"))
+
+
+def test_tables_have_the_errors_of_their_fit_or_of_replicates(tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    areas = tt.Hierarchy.from_table(TOWNS, ["state", "town"])
+    product = tt.Product({"area": areas, "sex": tt.Hierarchy.from_values("sex", ["f", "m"])})
+    people = pa.table({"state": ["A"] * 60, "town": ["x", "y"] * 30, "sex": ["f", "m", "m"] * 20})
+    options = {"neighboring": "add_remove", "tables": [("town", "sex"), ("sex",)], "budget_split": "even"}
+    release = tt.release_tables(people, product, tt.Budget(epsilon=1), **options)
+    release.save("out", csv=True)
+    result = run("error", "out", "--out", "fitted")
+    assert result.exit_code == 0, result.output
+    assert "the release's own fit" in result.stdout
+    fitted = tt.Release.load("fitted").table("town", "sex")
+    assert fitted.drop_columns(["ci_lower", "ci_upper"]) == release.table("town", "sex")
+    result = run("error", "out", "--replicates", "10", "--seed", "1")
+    assert result.exit_code == 0, result.output
+    assert "town.sex" in result.stdout
+    assert tt.Release.load("out").table("sex") == tt.replicate_errors(release, 10, seed=1).table("sex")

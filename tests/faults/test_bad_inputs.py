@@ -45,6 +45,14 @@ SPEC = {
     "budget": "{epsilon: 1}",
     "neighboring": "change_one",
 }
+TABLES_SPEC = {
+    "statistic": "tables",
+    "records": "people.parquet",
+    "hierarchy": "{attributes: {area: {path: areas.csv, levels: [state, county]}}}",
+    "tables": "[[county], []]",
+    "budget": "{epsilon: 1}",
+    "neighboring": "change_one",
+}
 AREAS_CSV = "state,county\nA,x\nA,y\nB,x\n"
 
 
@@ -98,11 +106,17 @@ def spec_keys(line: dict[str, Any], folder: Path) -> None:
     """A right spec with some of its keys changed (null takes one out), or with other text below it."""
     pq.write_table(PEOPLE, folder / "people.parquet")
     (folder / "areas.csv").write_text(AREAS_CSV)
-    keys = {**SPEC, **line.get("keys", {})}
+    keys = {**(TABLES_SPEC if line["kind"] == "tables_spec_keys" else SPEC), **line.get("keys", {})}
     text = "".join(f"{key}: {value}\n" for key, value in keys.items() if value is not None)
     text += line.get("below", "") * line.get("times", 1)
     (folder / "spec.yaml").write_text(line.get("text", text), encoding="utf-8")
     load_spec(folder / "spec.yaml").check()
+
+
+def tables_spec_keys(line: dict[str, Any], folder: Path) -> None:
+    """A right spec of tables, changed in the same way; and a public table of totals beside it."""
+    (folder / "totals.csv").write_text(line.get("totals", "state,count\nA,60\nB,40\n"))
+    spec_keys(line, folder)
 
 
 def csv_bytes(line: dict[str, Any], folder: Path) -> None:
@@ -141,7 +155,9 @@ def ledger_amount(line: dict[str, Any], folder: Path) -> None:
     Ledger(folder / "ledger.db").set_limit(line.get("dataset", "people"), budget, neighboring="change_one")
 
 
-KINDS = {each.__name__: each for each in (python_argument, spec_keys, csv_bytes, place, ledger_amount)}
+KINDS = {
+    each.__name__: each for each in (python_argument, spec_keys, tables_spec_keys, csv_bytes, place, ledger_amount)
+}
 
 
 def cases() -> list[Any]:

@@ -62,6 +62,18 @@ def flows(areas, **changes):
     return tt.release_flows(arguments.pop("trips"), **arguments)
 
 
+TABLES = [("county", "sex"), ("state", "sex"), ("county",), ("state",), ("sex",), ()]
+
+
+def tables(areas, **changes):
+    """Tables of the people's areas by a made-up sex, by default with even shares."""
+    people = PEOPLE.append_column("sex", [["f", "m"] * (PEOPLE.num_rows // 2)])
+    product = tt.Product({"area": areas, "sex": tt.Hierarchy.from_values("sex", ["f", "m"])})
+    arguments = {"budget": tt.Budget(epsilon=1), "neighboring": "change_one", "tables": TABLES} | changes
+    arguments = {"records": people, "budget_split": "even"} | arguments
+    return tt.release_tables(arguments.pop("records"), product, arguments.pop("budget"), **arguments)
+
+
 def numbers(release, level):
     """A published table without its standard deviations."""
     return release.table(level).drop_columns(["std_dev"])

@@ -18,7 +18,9 @@ RECORD = "NAME-1958-DIAGNOSIS"
 
 @pytest.fixture(scope="module")
 def made(areas):
-    return {"counts": releases.counts(areas), "sizes": releases.group_sizes(areas), "flows": releases.flows(areas)}
+    kinds = {"counts": releases.counts, "sizes": releases.group_sizes, "flows": releases.flows}
+    kinds["tables"] = releases.tables
+    return {kind: publish(areas) for kind, publish in kinds.items()}
 
 
 @pytest.fixture
@@ -83,7 +85,7 @@ def test_a_flipped_bit_of_the_manifest_is_never_loaded_as_something_else(folder)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["counts", "sizes", "flows"])
+@pytest.mark.parametrize("kind", ["counts", "sizes", "flows", "tables"])
 def test_hundreds_of_damages_are_refused_or_change_nothing(made, tmp_path, kind):
     folder, generator = made[kind].save(tmp_path / "out", csv=True), np.random.default_rng(2)
     found = refused(folder, "release.json", 250, generator)
@@ -117,6 +119,8 @@ APPROXIMATE = {"budget": tt.Budget(epsilon=1, delta=1e-6)}
         (releases.flows, {"mechanism": tt.counts.StabilityHistogram(), **APPROXIMATE}),
         (releases.flows, {"mechanism": tt.counts.TopDown(), "tree": "origin"}),
         (releases.counts, {"mechanism": tt.counts.TopDown(), "neighboring": "add_remove"}),
+        (releases.tables, {}),
+        (releases.tables, {"neighboring": "add_remove", "measure": [("county", "sex")], "tables": [("sex",), ()]}),
         (releases.group_sizes, {"mechanism": tt.sizes.Chain()}),
         (releases.group_sizes, {"mechanism": tt.sizes.BottomUp()}),
         (releases.group_sizes, {"mechanism": tt.sizes.Matching(estimator="sorted"), "public_groups": releases.PUBLIC}),
@@ -316,6 +320,10 @@ def test_rows_are_those_of_the_files(folder, version, name):
         ("sizes", "tables/state", lambda t: t.drop_columns(["size"]), "other columns"),
         ("sizes", "measurements/state", lambda t: t.set_column(1, "values", pa.array([5, 7])), "other columns"),
         ("flows", "tables/o_state", lambda t: t.select([1, 0, *range(2, t.num_columns)]), "other columns"),
+        ("tables", "tables/state.sex", lambda t: t.slice(1), "another number of rows"),
+        ("tables", "tables/county.sex", lambda t: t.drop_columns(["county"]), "other columns"),
+        ("tables", "measurements/sex", lambda t: t.append_column("name", [[RECORD] * 2]), "other columns"),
+        ("tables", "measurements/all", lambda t: pa.table({"value": [5], "std_dev": [1.0]}), "another number of rows"),
         ("counts", "hierarchies/hierarchy", lambda t: t.slice(1), "another number of rows"),
         ("counts", "hierarchies/hierarchy", lambda t: t.append_column("who", [[RECORD] * 4]), "describe its tree"),
     ],
@@ -373,3 +381,29 @@ def test_a_csv_that_was_changed_is_refused(made, tmp_path):
     rewrite(folder, lambda manifest: manifest["files"]["tables/state.csv"].update(rows=1))
     with pytest.raises(ValueError, match=r"no usable entry for 'tables/state\.csv' in 'files'"):
         tt.Release.load(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda levels: levels[0].pop("table"),
+        lambda levels: levels[0].update(table="county"),
+        lambda levels: levels[0].update(table=[3]),
+        lambda levels: levels[0].update(table=["state", "sex"]),  # another table's columns
+        lambda levels: levels[0].update(table=["county", RECORD]),
+        lambda levels: levels[0].update(table=["sex", "sex"]),
+        lambda levels: levels[0].update(asked=1),
+        lambda levels: levels[0].pop("asked"),
+        lambda levels: levels[0].pop("zeros_listed"),
+        lambda levels: levels[0].update(zeros_listed="yes"),
+        lambda levels: levels[0].update(nodes=99),  # of a table that is said to list its zeros
+        lambda levels: levels[5].update(measured="no"),
+    ],
+)
+def test_a_forged_statement_of_tables_is_refused(made, tmp_path, change):
+    folder = made["tables"].save(tmp_path / "out")
+    rewrite(folder, lambda manifest: change(manifest["statement"]["levels"]))
+    with pytest.raises(ValueError, match=r"^(folder|hierarchy|release): ") as caught:
+        tt.replicate_errors(tt.Release.load(folder), 10)
+    assert "\n" not in str(caught.value)
+    assert RECORD not in str(caught.value)

@@ -19,6 +19,14 @@ Proofs, for one level:
   is one of counts: all m leaves may lie in one of its nodes, which then moves by m and not by √m.
 * **total** (the root's count). One cell, moved by m when a person comes or goes, and by at most m when a person with a
   ≤ m records becomes one with b ≤ m: L1 = L2 = m in both relations.
+* **tables** (records per combination of nodes, one level of each of some hierarchies; the others count as their roots).
+  A record has one leaf in each hierarchy, so it lies in one cell of the table: the cells partition the records, as the
+  nodes of a level do, and a table is one of counts: L1 = L2 = m, replacing L1 = 2m and L2 = √2·m, whatever levels it
+  names. Attributes do not divide a person's records: all m may have the same of each. A table with a single cell is the
+  total. Where a person has at most m distinct combinations of leaves, one of each hierarchy of the product, a table
+  whose cells are these combinations is one of distinct counts. Any coarser table is one of counts: its cells sum
+  several combinations, and all m may lie in one of its cells. So it is where a hierarchy of the product is left out of
+  a table, unless it has one leaf only.
 * **histogram** H (groups per size). A record of quantity at most z takes a group from size s to s + a, a ≤ z, whatever
   a is: the vector gain(s, a) = e(s+a) − e(s); one that leaves is loss(s, a) = e(s−a) − e(s). Either has L1 = 2 and
   squared L2 = 2, so m of them have L1 ≤ 2m and L2 ≤ √2·m, attained by m equal ones. Replacing: m losses and m gains,

@@ -17,6 +17,7 @@ from tallytree.audit.events import Event, Objective, View, best_event
 from tallytree.audit.exact import exact_delta, exact_loss
 from tallytree.audit.inputs import group_lists
 from tallytree.audit.maximum import draw_within_maximum, measured_within_maximum, published_within_maximum
+from tallytree.audit.result import AuditResult
 from tallytree.audit.runs import draw_runs
 from tallytree.audit.threshold import stable_delta, stable_view
 from tallytree.audit.views import Publisher, measured_view, published_view, publisher
@@ -27,6 +28,7 @@ from tallytree.private.measurer import TrueStatistics
 from tallytree.private.noise import entropy
 from tallytree.private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.sizes import SizesDomain, SizesMechanism
+from tallytree.tables import TablesMechanism
 from tallytree.terms import Doc, NoiseTerms, options_of
 from tallytree.validate import integer, safe_text
 
@@ -38,64 +40,6 @@ DEFAULT_RELEASES = 2_000
 DEFAULT_CONFIDENCE = 0.9999
 """So high because a suite has many audits, and one false alarm among them is one too many."""
 MIN_RUNS = 100
-
-
-@dataclass(frozen=True)
-class AuditResult:
-    """What an audit found out about one mechanism on one pair of neighboring inputs.
-
-    A bound that is above what is stated disproves the statement, at the given confidence. A bound below it proves
-    nothing beyond these two inputs and these events.
-
-    Attributes:
-        mechanism: what was audited.
-        neighboring: the neighboring relation.
-        epsilon_stated: the ε that the budget grants.
-        delta: the δ that goes with it; 0 for a pure budget.
-        epsilon_lower: the loss ε is at least this.
-        exact_epsilon: the loss of the planned noise on these inputs, exactly; None where the noise is Gaussian, or
-            followed by a threshold.
-        rho_stated: what the plan says that it spends in ρ; None where the noise is Laplace.
-        rho_lower: the loss ρ is at least this; None where the noise is Laplace.
-        exact_rho: the loss of the planned noise on these inputs in ρ, exactly; None where the noise is Laplace.
-        exact_delta: the δ that the planned noise needs at ε on these inputs, rounded down; None where it is Laplace
-            without a threshold.
-        confidence: with at least this probability all lower bounds are right.
-        event: the event that showed the largest loss, in words.
-        runs: how often everything was measured, under each of the two inputs.
-        releases: how many of these runs the mechanism turned into a release.
-        passed: whether nothing contradicts what is stated.
-    """
-
-    mechanism: str
-    neighboring: str
-    epsilon_stated: float
-    delta: float
-    epsilon_lower: float
-    exact_epsilon: float | None
-    rho_stated: float | None
-    rho_lower: float | None
-    exact_rho: float | None
-    exact_delta: float | None
-    confidence: float
-    event: str
-    runs: int
-    releases: int
-    passed: bool
-
-    def __str__(self) -> str:
-        """The verdict and what it rests on."""
-        lines = [f"{self.mechanism}, {self.neighboring}: {'passed' if self.passed else 'FAILED'}"]
-        lines.append(_line("ε", self.epsilon_stated, self.epsilon_lower, self.exact_epsilon))
-        if self.exact_delta is not None:
-            lines.append(
-                f"  δ: stated {self.delta:.6g}, exactly {self.exact_delta:.6g} for the planned noise at this ε"
-            )
-        if self.rho_stated is not None and self.rho_lower is not None:
-            lines.append(_line("ρ", self.rho_stated, self.rho_lower, self.exact_rho))
-        lines.append(f"  confidence {self.confidence:.6g}, {self.runs:,} runs, {self.releases:,} releases")
-        lines.append(f"  best event: {self.event}")
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,20 +68,21 @@ class AuditArguments(NoiseTerms):
     """The arguments of `audit`."""
 
     mechanism: Annotated[
-        CountsMechanism | SizesMechanism | None,
-        Doc("of `tallytree.counts` or `tallytree.sizes`; None for the default."),
+        CountsMechanism | SizesMechanism | TablesMechanism | None,
+        Doc("of `tallytree.counts`, `tallytree.sizes` or `tallytree.tables`; None for the default."),
     ]
     tree: Annotated[
         Tree,
         Doc(
-            "for counts a `Hierarchy` or `Product`; for group sizes a `tallytree.sizes.SizesDomain`, which says what "
-            "is public of the numbers of groups."
+            "for counts a `Hierarchy` or `Product`; for tables a `Product` without an order; for group sizes a "
+            "`tallytree.sizes.SizesDomain`, which says what is public of the numbers of groups."
         ),
     ]
     data: Annotated[
         Any,
         Doc(
-            "for counts the records of every leaf; for group sizes, for every leaf, the list of its groups' sizes. "
+            "for counts the records of every leaf; for tables those of every combination of leaves, the last "
+            "hierarchy's fastest; for group sizes, for every leaf, the list of its groups' sizes. "
             "Where the numbers of groups are private, a size of 0 is a group that is not there, but can be in "
             "the neighbor."
         ),
@@ -150,10 +95,14 @@ class AuditArguments(NoiseTerms):
     distinct: Annotated[
         bool,
         Doc(
-            "for counts, whether a person counts at most once in a leaf (see `tallytree.release_counts`); `data` and "
-            "`neighbor` then are people per leaf."
+            "for counts, whether a person counts at most once in a leaf (see `tallytree.release_counts`), and for "
+            "tables in a combination of leaves; `data` and `neighbor` then are people per leaf, or combination."
         ),
     ] = False
+    tables: Annotated[
+        Any, Doc("for tables, what is published; see `tallytree.release_tables`. `budget_split` is `None` for even.")
+    ] = None
+    public_totals: Annotated[Any, Doc("for tables, the public table of totals that are published exactly.")] = None
     max_quantity: Annotated[int, Doc("the most that one record adds to its group's size; 1 for counts.")] = 1
     maximum_share: Annotated[
         Any,
@@ -180,6 +129,8 @@ class AuditArguments(NoiseTerms):
             tree=self.tree,
             budget=self.budget,
             distinct=self.distinct,
+            tables=self.tables,
+            public_totals=self.public_totals,
             max_quantity=self.max_quantity,
             maximum_share=self.maximum_share,
             groups_per_leaf=groups_per_leaf,
@@ -191,10 +142,10 @@ class AuditArguments(NoiseTerms):
 def audit(arguments: AuditArguments) -> AuditResult:
     """Look for a privacy loss beyond what a release with these arguments states.
 
-    The release is planned as `release_counts`, `release_flows` or `release_group_sizes` would plan it. All that the
-    plan allows to be measured is drawn `runs` times under both inputs with fresh noise, and the mechanism, unchanged,
-    turns some of these runs into releases. Events are sought in the measurements, which see every draw, and in the
-    releases.
+    The release is planned as `release_counts`, `release_flows`, `release_tables` or `release_group_sizes` would plan
+    it. All that the plan allows to be measured is drawn `runs` times under both inputs with fresh noise, and the
+    mechanism, unchanged, turns some of these runs into releases. Events are sought in the measurements, which see every
+    draw, and in the releases.
 
     Args:
         {arguments}
@@ -370,11 +321,6 @@ def _findings(
                 low, high = clopper_pearson(more, trials, share)[0], clopper_pearson(fewer, trials, share)[1]
                 findings.append((name, float(objective(np.array(low), np.array(high))), event))
     return findings
-
-
-def _line(symbol: str, stated: float, lower: float, exact: float | None) -> str:
-    exactly = "" if exact is None else f", exactly {exact:.6g} for the planned noise"
-    return f"  {symbol}: stated {stated:.6g}, at least {lower:.6g}{exactly}"
 
 
 def _checked_confidence(confidence: Any) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +13,12 @@ import numpy.typing as npt
 
 from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
+from tallytree.pipeline import PlannedTables
 from tallytree.private.measurer import TrueStatistics
+from tallytree.private.tabulate.leaf_statistics import LeafCounts
 from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.private.tabulate.true_sizes import TrueSizes
+from tallytree.private.tabulate.true_tables import TrueTables
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain
 from tallytree.terms import Neighboring
@@ -48,13 +52,34 @@ def counts_inputs(tree: Hierarchy | Product, *, distinct: bool = False) -> Input
         present = np.flatnonzero(records)
         return TrueCounts(tree, present, records[present], distinct=distinct)
 
+    return Inputs(leaves, tabulate, _counts_parser(leaves, "leaves"))
+
+
+def tables_inputs(planned: PlannedTables) -> Inputs:
+    """Data sets of tables: records per combination of leaves, int (combinations,), the last hierarchy's fastest."""
+    leaves = tuple(side.hierarchy.n_leaves for side in planned.layout.product.attributes)
+    combinations = math.prod(leaves)
+    _check_small(combinations, "combinations of leaves")
+
+    def tabulate(records: IntArray) -> TrueTables:
+        present = np.flatnonzero(records)
+        parts = tuple(np.asarray(part, dtype=np.int64) for part in np.unravel_index(present, leaves))
+        counts = LeafCounts(parts, records[present])
+        return TrueTables(planned.layout, counts, planned.statistics, totals=planned.totals)
+
+    return Inputs(combinations, tabulate, _counts_parser(combinations, "combinations of leaves"))
+
+
+def _counts_parser(places: int, what: str) -> Callable[[Any, str], IntArray]:
+    """Checks that somebody gave so many counts."""
+
     def parse(given: Any, argument: str) -> IntArray:
         records = _integers(given, argument)
-        if records.shape != (leaves,):
-            raise ValueError(f"{argument}: {len(records)} counts were given, but the tree has {leaves} leaves")
+        if records.shape != (places,):
+            raise ValueError(f"{argument}: {len(records)} counts were given, but the tree has {places} {what}")
         return records
 
-    return Inputs(leaves, tabulate, parse)
+    return parse
 
 
 def sizes_inputs(domain: SizesDomain, groups_per_leaf: IntArray | None = None) -> Inputs:

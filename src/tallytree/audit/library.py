@@ -12,19 +12,19 @@ from typing import Any, cast, get_args
 import numpy as np
 import pyarrow as pa
 
-from tallytree import counts, sizes
+from tallytree import counts, sizes, tables
 from tallytree.accounting import StabilityPlan
 from tallytree.audit.audited import Audited, invariants_of, neighborhood_of
 from tallytree.audit.auditing import (
     DEFAULT_CONFIDENCE,
     DEFAULT_RELEASES,
     DEFAULT_RUNS,
-    AuditResult,
     Subject,
     audit_subject,
 )
 from tallytree.audit.exact import worst_pair
 from tallytree.audit.inputs import Inputs
+from tallytree.audit.result import AuditResult
 from tallytree.audit.threshold import worst_stable_pair
 from tallytree.audit.views import publisher
 from tallytree.budget import Budget, exact
@@ -39,10 +39,11 @@ from tallytree.sizes.cumulative_projection import CumulativeSolver
 from tallytree.sizes.estimators import ESTIMATORS
 from tallytree.sizes.histogram_projection import HistogramSolver
 from tallytree.solvers.papers.packages import PROJECTION_PACKAGES, SOLVER_PACKAGES
+from tallytree.tables import TablesMechanism
 from tallytree.terms import Invariants, Neighboring
 from tallytree.validate import text
 
-Mechanism = CountsMechanism | SizesMechanism
+Mechanism = CountsMechanism | SizesMechanism | TablesMechanism
 
 DELTA = Fraction(1, 10**6)
 LARGE_DELTA = Fraction(1, 20)
@@ -55,6 +56,8 @@ MAX_VARIED = 3
 """Of more places not every combination of counts is tried."""
 FEW_RELEASES = 200
 """Where only the plan differs from that of an audit whose releases are looked at."""
+FEW_TABLES = 100
+"""So it is with tables, of which a release takes more time."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -62,7 +65,7 @@ class Case(Audited):
     """One audit of the library: a release, on a built-in input.
 
     Attributes:
-        statistic: `"counts"`, `"flows"` or `"group_sizes"`.
+        statistic: `"counts"`, `"flows"`, `"tables"` or `"group_sizes"`.
         max_releases: no more runs than this are turned into releases.
     """
 
@@ -82,6 +85,10 @@ class Case(Audited):
             more.append(f"max_quantity={self.max_quantity}")
         if self.distinct:
             more.append("distinct")
+        if self.public_totals is not None:
+            more.append("public_totals")
+        if self.budget_split is not None:
+            more.append(f"budget_split={self.budget_split}")
         if self.maximum_share is not None:
             more.append("max_group_size=private")
         return " ".join([self.statistic, f"{type(self.mechanism).__name__}({', '.join(options)})", *more])
@@ -140,16 +147,18 @@ class Case(Audited):
 
 
 def library_mechanisms() -> dict[str, list[Mechanism]]:
-    """Every mechanism that `tallytree.counts` and `tallytree.sizes` offer, with the options that change what is drawn.
+    """Every mechanism of counts, of group sizes and of tables, by name, with the options that change what is drawn.
 
-    One that is not listed in `_variants` is audited with its default options.
+    Mechanisms of several packages can share a name. One that is not listed in `_variants` is audited with its default
+    options.
     """
     found: dict[str, list[Mechanism]] = {}
-    for package, protocol in ((counts, CountsMechanism), (sizes, SizesMechanism)):
+    for package, protocol in ((counts, CountsMechanism), (sizes, SizesMechanism), (tables, TablesMechanism)):
         for name in package.__all__:
             offered: Any = getattr(package, name)
             if is_dataclass(offered) and issubclass(cast(type, offered), protocol):
-                found[name] = _variants().get(name) or [cast(Any, offered)()]
+                own = found.setdefault(name, [])
+                own += _variants().get(name) or [cast(Any, offered)()]
     return found
 
 
@@ -180,6 +189,8 @@ def library_cases(epsilon: Any = 1, mechanism: str | None = None) -> list[Case]:
                 new = _measured(variant)
                 found = _sizes_cases(variant, budgets, first_of_its_kind=new not in measured)
                 measured.add(new)
+            elif isinstance(variant, TablesMechanism):
+                found = _tables_cases(variant, budgets)
             else:
                 found = _counts_cases(variant, budgets)
             cases += found if mechanism in (None, name) else []
@@ -210,6 +221,44 @@ def _counts_cases(mechanism: CountsMechanism, budgets: Sequence[Budget]) -> list
             distinct=distinct,
         )
         for (statistic, tree, m, distinct), neighboring, budget in itertools.product(inputs, RELATIONS, budgets)
+    ]
+
+
+def _tables_cases(mechanism: TablesMechanism, budgets: tuple[Budget, Budget, Budget]) -> list[Case]:
+    """Tables with m = 1 and every kind of budget; then m = 3, distinct people, public totals, more tables.
+
+    The latter change what is planned, and not how the mechanism works, so that few of their runs become releases. With
+    the shares of `"auto"` tables that were not asked for are measured too.
+    """
+    pure, approximate, zcdp = budgets
+    areas, sexes = _areas(), Hierarchy.from_values("sex", ["f", "m"])
+    ages = Hierarchy.from_table(pa.table({"band": ["young", "young", "old"], "age": ["0", "1", "2"]}), ["band", "age"])
+    two, three = Product({"area": areas, "sex": sexes}), Product({"area": areas, "age": ages, "sex": sexes})
+    of_two = [("county", "sex"), ("state", "sex"), ("county",), ("sex",), ()]
+    of_three = [("county", "age", "sex"), ("state", "band"), ("age",), ("county",)]
+    totals = pa.table({"state": ["A", "B"], "count": [7, 3]})
+    few = {"max_releases": FEW_TABLES}
+    wanted: list[tuple[Product, list[Any], Budget, dict[str, Any]]] = [
+        (two, of_two, pure, {}),
+        (two, of_two, approximate, few),
+        (two, of_two, zcdp, {}),
+        *((two, of_two, budget, {"max_contributions": 3} | few) for budget in (pure, zcdp)),
+        *((two, of_two, budget, {"max_contributions": 3, "distinct": True} | few) for budget in (pure, zcdp)),
+        (two, of_two, pure, {"public_totals": totals} | few),
+        (three, of_three, zcdp, few),
+        (two, of_two[:1], approximate, {"budget_split": "auto"} | few),
+    ]
+    return [
+        Case(
+            statistic="tables",
+            mechanism=mechanism,
+            tree=product,
+            tables=published,
+            budget=budget,
+            neighboring=relation,
+            **options,
+        )
+        for (product, published, budget, options), relation in itertools.product(wanted, RELATIONS)
     ]
 
 

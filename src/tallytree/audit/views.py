@@ -13,7 +13,7 @@ from tallytree.audit.runs import LevelRuns, ReplayMeasurer
 from tallytree.compute.arrays import IntArray, NumberArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Noise
-from tallytree.pipeline import PlannedCounts, PlannedSizes
+from tallytree.pipeline import PlannedCounts, PlannedSizes, PlannedTables
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain
 
@@ -38,11 +38,13 @@ class Publisher:
 
 
 def publisher(
-    planned: PlannedCounts | PlannedSizes, tree: Hierarchy | Product | SizesDomain, total: int | None
+    planned: PlannedCounts | PlannedTables | PlannedSizes, tree: Hierarchy | Product | SizesDomain, total: int | None
 ) -> Publisher:
     """What runs the mechanism of a planned release; `total` where it is public."""
     if isinstance(planned, PlannedSizes) and isinstance(tree, SizesDomain):
         return _sizes_publisher(planned, tree)
+    if isinstance(planned, PlannedTables):
+        return _tables_publisher(planned, total)
     if isinstance(planned, PlannedCounts):
         return _counts_publisher(planned, total)
     raise TypeError(f"tree: {type(tree).__name__} does not go with a {type(planned).__name__}")
@@ -110,6 +112,18 @@ def _counts_publisher(planned: PlannedCounts, total: int | None) -> Publisher:
 
     nodes = zip(tree.levels, sizes, strict=True)
     return Publisher([f"{level}[{node}]" for level, size in nodes for node in range(size)], publish)
+
+
+def _tables_publisher(planned: PlannedTables, total: int | None) -> Publisher:
+    """All cells of all tables, those that were not asked for too: the mechanism publishes them."""
+    layout, totals = planned.layout, planned.exact_totals(total)
+
+    def publish(measurer: Measures) -> IntArray:
+        made = planned.mechanism.reconcile(layout, planned.statistics, totals, measurer)
+        return np.concatenate([layout.summed(made.leaves, depth).ravel() for depth in range(len(layout.levels))])
+
+    sizes = [(name, layout.size(depth)) for depth, name in enumerate(layout.levels)]
+    return Publisher([f"{name}[{cell}]" for name, size in sizes for cell in range(size)], publish)
 
 
 def _sizes_publisher(planned: PlannedSizes, domain: SizesDomain, largest: int | None = None) -> Publisher:

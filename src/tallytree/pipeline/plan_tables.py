@@ -27,7 +27,7 @@ from tallytree.sources.locate import locate
 from tallytree.sources.schemas import column_names
 from tallytree.tables import LeastSquares, PublicTotals, Table, TableLayout, TablesMechanism
 from tallytree.tables.choosing import follows, helpful_tables, shares_for
-from tallytree.tables.layout import levels_of, sizes_of, table_of, tables_of
+from tallytree.tables.layout import levels_of, refuse_strangers, sizes_of, table_of, tables_of
 from tallytree.validate import safe_text
 
 
@@ -107,6 +107,7 @@ def _by_name(product: Product, given: Any, argument: str) -> Any:
     """Numbers by table, with the tables' names as keys; anything that is no mapping as it is."""
     if not isinstance(given, Mapping):
         return given
+    refuse_strangers(product, given, argument)
     found: dict[str, Any] = {}
     for key, value in given.items():
         name = table_of(product, key, argument).name

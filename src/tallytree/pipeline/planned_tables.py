@@ -26,10 +26,9 @@ from tallytree.private.tabulate.records import LeafKey
 from tallytree.private.tabulate.true_tables import TrueTables
 from tallytree.product import Product
 from tallytree.release.released_tables import published_tables
-from tallytree.release.statement import TOTAL_IS_PUBLIC, privacy_statement
+from tallytree.release.statement import TOTAL_IS_PUBLIC, TOTALS_ARE_PUBLIC, privacy_statement
 from tallytree.tables import PublicTotals, TableLayout, TablesMechanism
 
-_TOTALS_ARE_PUBLIC = "the total of every area at the level {!r}"
 _AGREE = (
     "Every published table is a sum of the cells of one table of integers, so all of them agree, and every coarser "
     "table follows from them."
@@ -121,7 +120,7 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         """See `Planned.statement`."""
         invariants = ["the hierarchies"]
         if self.totals_level is not None:
-            invariants.append(_TOTALS_ARE_PUBLIC.format(self.totals_level))
+            invariants.append(TOTALS_ARE_PUBLIC.format(self.totals_level))
         elif self.terms.total_is_public:
             invariants.append(TOTAL_IS_PUBLIC)
         notes = [each for each in (self.mechanism.caution, _AGREE) if each is not None]
@@ -175,9 +174,17 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
             true.contributions, given.asked_contributions, self.plan, source, given, "tables"
         )
         measurer = Measurer(true, self.plan, source, on_measure)
-        totals = self.totals
-        if totals is None and self.terms.total_is_public:
-            totals = PublicTotals(0, np.array([true.total], dtype=np.int64))
+        totals = self.exact_totals(true.total if self.terms.total_is_public else None)
         made = self.mechanism.reconcile(self.layout, self.statistics, totals, measurer)
         about = {"constraint_violations": 0, "negative_numbers": int((made.leaves < 0).sum())}
         return Reconciled(published_tables(self.layout, made), measurer.taken, about, people.facts, people.table)
+
+    def exact_totals(self, total: int | None) -> PublicTotals | None:
+        """What is published exactly: totals of areas that were given, else the number of records where it is public.
+
+        Args:
+            total: that number; None where it is private.
+        """
+        if self.totals is not None or total is None:
+            return self.totals
+        return PublicTotals(0, np.array([total], dtype=np.int64))

@@ -6,8 +6,8 @@ record, no true statistic, and neither the release's key nor its noise. So it is
 the release's own key used, the same cells would get the same noise, and subtracting it from the published
 measurements would show the true statistics; that is why no key is taken from outside this module.
 
-The `Measurer` is the same as in a release, over other statistics: here `TrueCounts` and `TrueSizes` hold what was
-published.
+The `Measurer` is the same as in a release, over other statistics: here `TrueCounts`, `TrueSizes` and `PublishedTables`
+hold what was published.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain, SizesMechanism
 from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
+from tallytree.tables import PublicTotals, TableLayout, TablesMechanism
 
 LABEL = "replicate errors"
 """Keys of replicates are derived under this label, those of releases under another (`pipeline.planned`)."""
@@ -71,8 +72,13 @@ class StatedPlan:
         found = self.levels.get(level)
         if found is None or level in self.thresholds:
             return None
-        counted: Statistic = "counts" if found[0] == "distinct_counts" else found[0]
+        counted = self.asked(level)
         return StatedNoise(level, counted, found[1]) if counted == statistic else None
+
+    def asked(self, level: str) -> Statistic:
+        """What a measured level is measured as."""
+        stated = self.levels[level][0]
+        return "counts" if stated == "distinct_counts" else stated
 
     def planned_stable(self, level: str) -> StatedThreshold | None:
         """How counts above a threshold are measured at a level; None where they are not."""
@@ -170,6 +176,66 @@ class SizeReplicates:
 
     def _cells(self, level: ReleasedSizes) -> tuple[IntArray, NumberArray]:
         return level.nodes * (self.domain.largest + 1) + level.sizes, level.groups
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedTables:
+    """Published tables in place of true ones.
+
+    Attributes:
+        layout: which they are.
+        tables: by name, int64 (cells,): every cell.
+    """
+
+    layout: TableLayout
+    tables: Mapping[str, IntArray]
+
+    def size(self, level: str) -> int:
+        """How many areas the table has."""
+        return self.layout.areas(self.layout.levels.index(level))
+
+    def width(self, level: str, node: int, statistic: Statistic) -> int:
+        """How many cells it has in an area."""
+        return self.layout.width(self.layout.levels.index(level))
+
+    def cells(
+        self, level: str, nodes: IntArray, statistic: Statistic, part: tuple[int, int] | None = None
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """The published counts of all cells of each of some areas; a cell's number is that within the table."""
+        width = self.width(level, 0, statistic)
+        first, stop = (0, width) if part is None else part
+        numbers = ((nodes * width)[:, None] + np.arange(first, stop, dtype=np.int64)).ravel()
+        return self.tables[level][numbers], np.arange(len(nodes) + 1, dtype=np.int64) * (stop - first), numbers
+
+
+@dataclass(frozen=True, eq=False)
+class TableReplicates:
+    """Replicates of tables. Cells are known by their number in the table.
+
+    Attributes:
+        truth: the published tables.
+        mechanism: that of the release.
+        plan: its noise.
+        totals: what it published exactly.
+    """
+
+    truth: PublishedTables
+    mechanism: TablesMechanism
+    plan: StatedPlan
+    totals: PublicTotals | None
+
+    def truth_at(self, depth: int, keys: IntArray) -> IntArray:
+        """The numbers that count as true, of some cells of a table: int64 (n,)."""
+        return self.truth.tables[self.truth.layout.levels[depth]][keys]
+
+    def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
+        """One replicate for each source: cells that are not 0 and their numbers, table by table."""
+        layout = self.truth.layout
+        measured = {name: self.plan.asked(name) for name in self.plan.levels}
+        for source in sources:
+            made = self.mechanism.reconcile(layout, measured, self.totals, Measurer(self.truth, self.plan, source))
+            tables = (layout.summed(made.leaves, depth).ravel() for depth in range(len(layout.levels)))
+            yield [(cells, table[cells]) for table in tables for cells in (np.flatnonzero(table),)]
 
 
 def fresh_sources(replicates: int, seed: int | None) -> Iterator[NoiseSource]:

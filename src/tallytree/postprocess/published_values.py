@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray, NumberArray
-from tallytree.hierarchy import Hierarchy, Tree
+from tallytree.hierarchy import Hierarchy, Levels
 from tallytree.postprocess.recorded_measurements import described_row, path_texts
 from tallytree.product import Product
 from tallytree.release import LevelTable, NodeTable, Release
 from tallytree.release.intervals import ERROR_COLUMNS
 from tallytree.release.paths import node_numbers
+from tallytree.tables import TableLayout
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,7 @@ def tree_of(release: Release, given: Hierarchy | Product | None) -> Hierarchy | 
     return tree
 
 
-def published_level(table: LevelTable, tree: Tree, depth: int) -> PublishedLevel:
+def published_level(table: LevelTable, tree: Levels, depth: int) -> PublishedLevel:
     """A published table as arrays.
 
     Raises:
@@ -83,7 +84,7 @@ def published_level(table: LevelTable, tree: Tree, depth: int) -> PublishedLevel
     """
     while isinstance(table, TableWithErrors):
         table = table.table
-    if isinstance(table, NodeTable) and table.tree is tree:  # made in this process
+    if isinstance(table, NodeTable) and _same_nodes(table, tree, depth):  # made in this process
         return PublishedLevel(table.nodes, *_numbers(table.columns))
     parts: list[PublishedLevel] = []
     where = f"release: the table of {tree.levels[depth]!r}"
@@ -105,6 +106,14 @@ def published_level(table: LevelTable, tree: Tree, depth: int) -> PublishedLevel
         np.concatenate([none, *listed_sizes]) if len(listed_sizes) == len(parts) else None,
         np.concatenate([none, *(part.numbers for part in parts)]),
     )
+
+
+def _same_nodes(table: NodeTable, tree: Levels, depth: int) -> bool:
+    """Whether the nodes of a table are those of the tree; of tables, cells of the same table of the same product."""
+    if isinstance(tree, TableLayout) and isinstance(table.tree, TableLayout):
+        same = tree.product is table.tree.product
+        return same and tree.tables[depth].refined == table.tree.tables[table.depth].refined
+    return table.tree is tree
 
 
 def _numbers(columns: pa.Table) -> tuple[IntArray | None, NumberArray]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree.compute.arrays import IntArray, concatenate_ranges
-from tallytree.hierarchy import Hierarchy, Tree
+from tallytree.hierarchy import Hierarchy, Levels
 from tallytree.measurements import Distribution, Measurement, Noise, Statistic
 from tallytree.release import Release
 from tallytree.release.paths import node_numbers
@@ -102,7 +102,7 @@ def described(measured: Mapping[str, Measurement] | Mapping[str, tuple[Statistic
     return ", ".join(f"{statistic!r} at {level!r}" for level, statistic in kinds.items()) or "none"
 
 
-def recorded_noise(statement: Mapping[str, Any], hierarchy: Tree) -> dict[str, tuple[Statistic, Noise]]:
+def recorded_noise(statement: Mapping[str, Any], hierarchy: Levels) -> dict[str, tuple[Statistic, Noise]]:
     """What was measured at each measured level, root first, and the noise's exact law, as a statement says.
 
     Raises:
@@ -146,7 +146,7 @@ def read_measurements(
     )
 
 
-def path_texts(table: pa.Table, hierarchy: Tree, depth: int, where: str, also: tuple[str, ...] = ()) -> pa.Table:
+def path_texts(table: pa.Table, hierarchy: Levels, depth: int, where: str, also: tuple[str, ...] = ()) -> pa.Table:
     """The path columns of a table of a release, as strings.
 
     Raises:

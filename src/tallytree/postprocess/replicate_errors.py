@@ -13,12 +13,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree import counts, sizes
+from tallytree import counts, sizes, tables
 from tallytree.compute.arrays import IntArray
 from tallytree.counts import CountsMechanism
-from tallytree.hierarchy import Hierarchy, Tree
+from tallytree.hierarchy import Hierarchy, Levels
 from tallytree.measurements import Noise, Statistic
-from tallytree.postprocess.bootstrap import CountReplicates, SizeReplicates, StatedPlan, fresh_sources
+from tallytree.postprocess.bootstrap import (
+    CountReplicates,
+    PublishedTables,
+    SizeReplicates,
+    StatedPlan,
+    TableReplicates,
+    fresh_sources,
+)
+from tallytree.postprocess.published_tables import all_cells, layout_of, published_totals
 from tallytree.postprocess.published_values import (
     PublishedLevel,
     TableWithErrors,
@@ -33,16 +41,18 @@ from tallytree.product import Product
 from tallytree.progress import step_progress
 from tallytree.release import LevelTable, Release
 from tallytree.release.intervals import COVERS, MIN_REPLICATES, LevelErrors, checked_alpha, interval
+from tallytree.release.manifest import TABLES
 from tallytree.release.statement import TABLES_MADE_BY, TOTAL_IS_PUBLIC, versions
 from tallytree.sizes import ReleasedSizes, SizesDomain, SizesMechanism
 from tallytree.stages import stage
+from tallytree.tables import TableLayout, TablesMechanism
 from tallytree.validate import integer
 
 DEFAULT_REPLICATES = 50
 MAX_REPLICATES = 10_000
 """Each takes about the time of a release. The standard deviations of so many are known to 1 %."""
 
-STATISTICS = ("counts", "flows", "group_sizes")
+STATISTICS = ("counts", "flows", "tables", "group_sizes")
 
 
 def replicate_errors(
@@ -97,14 +107,15 @@ def replicate_errors(
     statistic = found.statement.get("statistic")
     if statistic not in STATISTICS:
         raise ValueError(f"release: its statistic is {statistic!r}, which must be one of {', '.join(STATISTICS)}")
-    tree = tree_of(found, hierarchy)
+    tree: Levels = tree_of(found, hierarchy)
+    if statistic == TABLES:
+        tree = layout_of(found.statement, tree)
     noise = recorded_noise(found.statement, tree)
     plan = StatedPlan(noise, stated_thresholds(found.statement, noise))
     published = [published_level(table, tree, depth) for depth, table in enumerate(found.level_tables.values())]
     errors = _squared_errors(found, tree, plan, published, rounds, fixed, progress)
     floors = [0.0] * len(errors) if statistic == "group_sizes" else upward_floors(tree, plan)
-    zeros_are_listed = statistic == "counts" and tree.enumerated
-    tables: dict[str, LevelTable] = dict(found.level_tables)
+    made: dict[str, LevelTable] = dict(found.level_tables)
     stated: list[dict[str, Any]] = []
     for depth, name in enumerate(found.levels):
         facts: dict[str, Any] = {"level": name, "upward_std_dev": None, "unlisted_ci_upper": None}
@@ -112,9 +123,9 @@ def replicate_errors(
         if plan.thresholds and name not in plan.thresholds:
             continue  # nothing that was published shows what its sums miss
         of_level = LevelErrors(rounds, floors[depth])
-        tables[name] = _with_errors(tables[name], published[depth], errors[depth], level_alpha, of_level)
+        made[name] = _with_errors(made[name], published[depth], errors[depth], level_alpha, of_level)
         facts["upward_std_dev"] = of_level.upward_std_dev
-        if not zeros_are_listed:
+        if statistic == "group_sizes" or not _lists_zeros(tree, depth, len(published[depth].nodes)):
             unlisted = errors[depth].largest_unlisted(level_alpha)
             facts["unlisted_ci_upper"] = _hidden(unlisted, level_alpha, of_level)
     entry = {
@@ -126,12 +137,19 @@ def replicate_errors(
         "levels": stated,
         "software": versions(TABLES_MADE_BY),
     }
-    return found.with_tables(tables, {**found.statement, "errors": entry})
+    return found.with_tables(made, {**found.statement, "errors": entry})
+
+
+def _lists_zeros(tree: Levels, depth: int, rows: int) -> bool:
+    """Whether a published table of counts lists the cells that are 0 too."""
+    if isinstance(tree, TableLayout):
+        return rows == tree.size(depth)
+    return isinstance(tree, Hierarchy)
 
 
 def _squared_errors(
     release: Release,
-    tree: Hierarchy | Product,
+    tree: Levels,
     plan: StatedPlan,
     published: list[PublishedLevel],
     rounds: int,
@@ -139,8 +157,10 @@ def _squared_errors(
     progress: bool,
 ) -> list[SquaredErrors]:
     """The errors of the replicates at the published cells of every level, root first."""
-    replicated: CountReplicates | SizeReplicates
-    if release.statement["statistic"] == "group_sizes":
+    replicated: CountReplicates | SizeReplicates | TableReplicates
+    if isinstance(tree, TableLayout):
+        replicated, keys = _of_tables(release, tree, plan, published)
+    elif release.statement["statistic"] == "group_sizes":
         replicated, keys = replicates_of_sizes(release, tree, plan, published)
     else:
         replicated, keys = replicates_of_counts(release, tree, plan, published)
@@ -179,9 +199,11 @@ def checked_replicates(replicates: int) -> int:
 
 
 def replicates_of_counts(
-    release: Release, tree: Hierarchy | Product, plan: StatedPlan, published: list[PublishedLevel]
+    release: Release, tree: Levels, plan: StatedPlan, published: list[PublishedLevel]
 ) -> tuple[CountReplicates, list[IntArray]]:
     """What replicates of counts need, and the published cells of every level."""
+    if not isinstance(tree, Hierarchy | Product):
+        raise TypeError(f"hierarchy: {type(tree).__name__} must be a tallytree.Hierarchy or a tallytree.Product")
     mechanism = mechanism_of(release.statement, counts, CountsMechanism)
     leaves, numbers = published[-1].nodes, np.rint(published[-1].numbers).astype(np.int64)
     there = numbers > 0
@@ -190,8 +212,19 @@ def replicates_of_counts(
     return replicated, [level.nodes for level in published]
 
 
+def _of_tables(
+    release: Release, layout: TableLayout, plan: StatedPlan, published: list[PublishedLevel]
+) -> tuple[TableReplicates, list[IntArray]]:
+    """What replicates of tables need, and the published cells of every table."""
+    mechanism = mechanism_of(release.statement, tables, TablesMechanism)
+    cells = all_cells(layout, published)
+    totals = published_totals(release.statement, layout, cells)
+    replicated = TableReplicates(PublishedTables(layout, cells), mechanism, plan, totals)
+    return replicated, [level.nodes for level in published]
+
+
 def replicates_of_sizes(
-    release: Release, tree: Hierarchy | Product, plan: StatedPlan, published: list[PublishedLevel]
+    release: Release, tree: Levels, plan: StatedPlan, published: list[PublishedLevel]
 ) -> tuple[SizeReplicates, list[IntArray]]:
     """What replicates of group sizes need, and the published cells of every level.
 
@@ -254,12 +287,13 @@ def _hidden(unlisted: int | None, alpha: float, errors: LevelErrors) -> int | No
     return None if unlisted is None else max(unlisted, int(upper[0]))
 
 
-def upward_floors(tree: Tree, plan: StatedPlan) -> list[float]:
+def upward_floors(tree: Levels, plan: StatedPlan) -> list[float]:
     """The standard deviation of each level's noise; of a level that only repeats the one above, of that; else 0."""
     floors: list[float] = []
     for depth, level in enumerate(tree.levels):
         if level in plan.levels:
             floors.append(plan.levels[level][1].std_dev)
         else:
-            floors.append(floors[-1] if tree.only_children(depth) else 0.0)
+            repeats = isinstance(tree, Hierarchy | Product) and tree.only_children(depth)
+            floors.append(floors[-1] if repeats else 0.0)
     return floors

@@ -6,7 +6,7 @@ itself, exactly where the release is a linear fit, and from replicates of the su
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from tallytree.postprocess.replicate_errors import (
     upward_floors,
 )
 from tallytree.postprocess.squared_errors import SquaredErrors
+from tallytree.postprocess.table_totals import total_of_tables
 from tallytree.product import Product
 from tallytree.progress import step_progress
 from tallytree.release import Release
@@ -63,6 +64,7 @@ def total_of(
     table: Any,
     *,
     by: str | None = None,
+    where: Mapping[str, Any] | None = None,
     alpha: float = 0.1,
     replicates: int | None = None,
     hierarchy: Hierarchy | Product | None = None,
@@ -71,6 +73,14 @@ def total_of(
 ) -> pa.Table:
     """`Release.total`, which documents the arguments."""
     statistic = release.statement.get("statistic")
+    if statistic == "tables":
+        return total_of_tables(
+            release, table, by=by, where=where, alpha=alpha, replicates=replicates, hierarchy=hierarchy
+        )
+    if where is not None:
+        raise ValueError(f"where: it is a condition on the attributes of tables; {statistic} have none, leave it out")
+    if table is None:
+        raise ValueError("areas: None is given; give a table of areas, which may be left out for tables only")
     if statistic not in _SUMS:
         raise ValueError(f"release: its statistic is {statistic!r}; totals are of {', '.join(_SUMS)}")
     level_alpha = checked_alpha(alpha)

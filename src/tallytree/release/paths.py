@@ -9,22 +9,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree.compute.arrays import IntArray
-from tallytree.hierarchy import Hierarchy, Tree
+from tallytree.hierarchy import Hierarchy, Levels
 from tallytree.product import Product
+from tallytree.tables import TableLayout
 
 
-def node_numbers(tree: Tree, depth: int, paths: pa.Table, rows: int) -> IntArray:
+def node_numbers(tree: Levels, depth: int, paths: pa.Table, rows: int) -> IntArray:
     """Which node of a level each row is about: int64 (rows,), −1 for a row that is about none.
 
     Args:
-        tree: the public tree.
+        tree: the public tree; or tables, whose cells are nodes.
         depth: the level.
         paths: its path columns, as strings; other columns do not matter.
         rows: how many rows it has, which a table without columns (of a root that was added) does not know.
     """
     if isinstance(tree, Hierarchy):
         return nodes_by_labels(tree, depth, [paths.column(name) for name in tree.path_columns(depth)], rows)
-    if not isinstance(tree, Product):
+    if not isinstance(tree, Product | TableLayout):
         raise TypeError(f"tree: {type(tree).__name__} must be a tallytree.Hierarchy or a tallytree.Product")
     nodes = np.zeros(rows, dtype=np.int64)
     unknown = np.zeros(rows, dtype=np.bool_)

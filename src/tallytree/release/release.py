@@ -130,9 +130,10 @@ class Release:
 
     def total(
         self,
-        areas: Any,
+        areas: Any = None,
         *,
         by: str | None = None,
+        where: Mapping[str, Any] | None = None,
         alpha: float = 0.1,
         replicates: int | None = None,
         hierarchy: Hierarchy | Product | None = None,
@@ -141,17 +142,20 @@ class Release:
     ) -> pa.Table:
         """The published numbers summed over any areas, with the error of each sum.
 
-        The error of a sum does not follow from the errors of its parts, which are correlated. Counts by `LeastSquares`
-        (where the tables have the `std_dev` of the fit) and by `LeafGaussian` have exact errors. Other errors come from
-        replicates of the release, as in `tallytree.replicate_errors`. No private data is read, and nothing is spent.
+        The error of a sum does not follow from the errors of its parts, which are correlated. Tables, counts by
+        `LeastSquares` (where they have the `std_dev` of the fit) and by `LeafGaussian` have exact errors. Other errors
+        come from replicates of the release, as in `tallytree.replicate_errors`. No private data is read, and nothing is spent.
         `docs/errors.md` explains the errors.
 
         Args:
             areas: a public table (path, pandas, polars, pyarrow or DuckDB); each row names a node by its path columns.
                 Those of lower levels are null, or absent from the table. Of flows and other products a side may be left
                 out: the row then is about all of that side. No two rows may overlap.
+                Of tables it names areas alone, and without it all areas are meant.
             by: a column of `areas` that gives each row its area, such as a district. One total for each of its values;
                 by default all rows are one area.
+            where: of tables, a condition: labels, or lists of them, by columns of the attributes, such as
+                `{"sex": "f", "age": ["0-4", "5-9"]}`.
             alpha: intervals are to miss the true number with this probability.
             replicates: estimate the errors from so many replicates. By default exact errors are used where there are
                 any, and else as many replicates as the release's own errors are from, or 50.
@@ -166,13 +170,13 @@ class Release:
 
         Raises:
             ValueError: no rows, missing or unknown columns, unknown nodes, nulls above a label, rows that overlap; an
-                `alpha` or a number of replicates out of range; a release without a tree, or not of counts, flows or
-                group sizes.
+                `alpha` or a number of replicates out of range; a release without a tree, or not of counts, flows,
+                tables or group sizes.
             TypeError: an argument of the wrong kind.
         """
         from tallytree.postprocess.totals import total_of  # a floor above: see docs/decisions/0026-totals.md
 
-        options: dict[str, Any] = {"by": by, "alpha": alpha, "replicates": replicates}
+        options: dict[str, Any] = {"by": by, "where": where, "alpha": alpha, "replicates": replicates}
         return total_of(self, areas, **options, hierarchy=hierarchy, seed=seed, progress=progress)
 
     def with_tables(self, tables: Mapping[str, LevelTable], statement: Mapping[str, Any]) -> Release:

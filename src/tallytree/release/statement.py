@@ -15,6 +15,7 @@ from tallytree.budget import Budget
 from tallytree.terms import Terms
 
 TOTAL_IS_PUBLIC = "the total number of records"
+TOTALS_ARE_PUBLIC = "the total of every area at the level {!r}"
 """The invariant of counts whose total is published exactly."""
 
 _LIMITS = (

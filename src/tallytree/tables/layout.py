@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray
-from tallytree.hierarchy import ROOT
+from tallytree.hierarchy import ROOT, Hierarchy
 from tallytree.product import Attribute, Product
 from tallytree.solvers.marginals import Detail, Marginal
 from tallytree.validate import safe_text
@@ -70,6 +70,8 @@ def table_of(product: Product, given: Any, argument: str) -> Table:
     names = [part.strip() for part in given.split(",") if part.strip()] if isinstance(given, str) else given
     if not isinstance(names, Iterable) or isinstance(names, Mapping | bytes):
         raise TypeError(f'{argument}: {safe_text(given)} must be a tuple of level names, such as ("county", "sex")')
+    names = list(names)
+    refuse_strangers(product, [names], argument)
     refined = [0] * len(product.attributes)
     for name in names:
         if not isinstance(name, str):
@@ -88,6 +90,24 @@ def table_of(product: Product, given: Any, argument: str) -> Table:
         side.columns[depth - 1] for side, depth in zip(product.attributes, refined, strict=True) if depth > 0
     )
     return Table(levels, tuple(refined))
+
+
+def refuse_strangers(product: Product, given: Iterable[Any], argument: str) -> None:
+    """Refuse tables that have several names of which none is a level: these may be values of a private column.
+
+    Raises:
+        ValueError: saying how many names there are, and none of them.
+    """
+    names = [
+        name
+        for table in given
+        for name in (table.split(",") if isinstance(table, str) else table if isinstance(table, Sequence) else ())
+        if isinstance(name, str)
+    ]
+    known = [column for side in product.attributes for column in side.columns]
+    levels = {*known, ROOT, *(column.removeprefix(f"{side.name}_") for side in product.attributes for column in known)}
+    if len(names) > 1 and not any(name.strip() in levels for name in names):
+        raise ValueError(f"{argument}: none of its {len(names)} names is a level; the levels are {', '.join(known)}")
 
 
 def _found(product: Product, name: str, argument: str) -> tuple[int, int]:
@@ -121,6 +141,7 @@ def tables_of(product: Product, given: Any, argument: str) -> tuple[Table, ...]:
         raise ValueError(
             f"{argument}: {len(given)} tables are more than {MAX_TABLES}; a coarser one follows from a finer one"
         )
+    refuse_strangers(product, given, argument)
     found = tuple(table_of(product, each, argument) for each in given)
     seen: dict[tuple[int, ...], Table] = {}
     for table in found:
@@ -210,6 +231,11 @@ class TableLayout:
         return Detail(tuple(side.groups() for side in self._sides[1:]))
 
     @property
+    def finest_refined(self) -> tuple[int, ...]:
+        """Per hierarchy, how many columns are refined at the finest level that is needed."""
+        return tuple(side.refined[-1] for side in self._sides)
+
+    @property
     def areas_per_level(self) -> tuple[int, ...]:
         """The number of areas of each level in `families`; 1 at the root."""
         return self._sides[0].sizes
@@ -248,6 +274,13 @@ class TableLayout:
             ancestors = _ancestors(side.attribute, len(side.attribute.columns), side.refined[-1])
             cell = cell * side.sizes[-1] + ancestors[leaf]
         return cell
+
+    def parts(self, depth: int) -> tuple[tuple[Hierarchy, tuple[str, ...], int], ...]:
+        """Per hierarchy: itself, its columns that a table has, and how many it has in all; see `Product.parts`."""
+        return tuple(
+            (side.hierarchy, side.columns[:refined], len(side.columns))
+            for side, refined in zip(self.product.attributes, self.tables[depth].refined, strict=True)
+        )
 
     def path_columns(self, depth: int) -> tuple[str, ...]:
         """The columns of a table that say which cell a row is about."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,19 +12,44 @@ from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 
 
+def conditions(given: Sequence[str] | None) -> dict[str, list[str]] | None:
+    """What `--where` says, by column.
+
+    Raises:
+        ValueError: one is not of the form COLUMN=LABEL.
+    """
+    if not given:
+        return None
+    found: dict[str, list[str]] = {}
+    for each in given:
+        column, sign, label = each.partition("=")
+        if not sign or not column.strip():
+            raise ValueError(f"where: {each[:80]!r} must be COLUMN=LABEL, such as sex=f")
+        found.setdefault(column.strip(), []).append(label.strip())
+    return found
+
+
 def total(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")],
     areas: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="AREAS",
-            help="A table (CSV, Parquet): each row names a node by its path columns, those of lower levels empty.",
+            metavar="[AREAS]",
+            help="A table (CSV, Parquet): each row names a node by its path columns, those of lower levels empty. For "
+            "tables it may be left out: all areas.",
         ),
-    ],
+    ] = None,
     by: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="A column of AREAS that gives each row its area. If absent: one total."),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=LABEL",
+            help="For tables, a condition on an attribute's column; several labels of one column are alternatives.",
+        ),
     ] = None,
     alpha: Annotated[
         float, typer.Option("--alpha", metavar="NUMBER", help="The share of intervals that may miss the true number.")
@@ -49,8 +75,8 @@ def total(
 ) -> None:
     """Sum a release over areas, with the error of each sum.
 
-    AREAS lists the nodes of one area, or, with --by, of several. No two rows may overlap. Counts by LeastSquares have
-    exact errors. Other errors come from a parametric bootstrap.
+    AREAS lists the nodes of one area, or, with --by, of several. No two rows may overlap. Tables, and counts by
+    LeastSquares, have exact errors. Other errors come from a parametric bootstrap.
     Spends nothing.
     """
     with errors_in_one_line(debug=context.obj):
@@ -62,7 +88,15 @@ def total(
 
         target = None if out is None else checked_table_file(out)
         release = Release.load(folder)
-        made = release.total(areas, by=by, alpha=alpha, replicates=replicates, seed=seed, progress=logs.show_bar())
+        made = release.total(
+            areas,
+            by=by,
+            where=conditions(where),
+            alpha=alpha,
+            replicates=replicates,
+            seed=seed,
+            progress=logs.show_bar(),
+        )
         console = open_console()
         if target is None:
             show_totals(console, made)

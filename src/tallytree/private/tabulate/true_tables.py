@@ -26,6 +26,9 @@ class TrueTables:
         contributions: people by their number of records, where they are measured too: part of the digest, and measured
             by a measurer of their own.
         totals: what is published exactly: part of the digest, since it decides the release.
+
+    Raises:
+        ValueError: a table is planned as a statistic with less noise than its cells need.
     """
 
     def __init__(
@@ -41,6 +44,8 @@ class TrueTables:
         self._statistics = dict(statistics)
         self._layout = layout
         self._depths = {name: depth for depth, name in enumerate(layout.levels)}
+        for name, statistic in statistics.items():
+            _check_fits(layout, self._depths[name], statistic)
         detail = _detail(layout, leaves)
         self._tables = {name: layout.summed(detail, self._depths[name]).ravel() for name in statistics}
         self._digest = array_digest([*leaves.parts, leaves.counts, *(() if totals is None else (totals.totals,))])
@@ -71,6 +76,17 @@ class TrueTables:
         first, stop = (0, width) if part is None else part
         numbers = ((nodes * width)[:, None] + np.arange(first, stop, dtype=np.int64)).ravel()
         return self._tables[level][numbers], np.arange(len(nodes) + 1, dtype=np.int64) * (stop - first), numbers
+
+
+def _check_fits(layout: TableLayout, depth: int, statistic: Statistic) -> None:
+    """Refuse what `accounting.sensitivity` does not prove of a table: no plan asks for it.
+
+    Raises:
+        ValueError: a total of several cells, or distinct counts of cells with several combinations of leaves.
+    """
+    fits = {"total": layout.size(depth) == 1, "distinct_counts": layout.is_finest(depth), "counts": True}
+    if not fits.get(statistic, False):
+        raise ValueError(f"statistic: {statistic!r} does not hold of the table {layout.levels[depth]!r}")
 
 
 def _detail(layout: TableLayout, leaves: LeafCounts) -> IntArray:
