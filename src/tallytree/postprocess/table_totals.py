@@ -88,7 +88,8 @@ def _conditions(product: Product, where: Mapping[str, Any] | None) -> list[list[
         place = next((i for i, side in enumerate(product.attributes[1:]) if column in side.columns), None)
         if not isinstance(column, str) or place is None:
             raise ValueError(
-                f"where: {safe_text(column)} is no column of an attribute; these are {', '.join(known) or 'none'}"
+                f"where: {repr(column[:80]) if isinstance(column, str) else safe_text(column)} is no column of an "
+                f"attribute; these are {', '.join(known) or 'none'}"
             )
         side = product.attributes[1:][place]
         depth = side.columns.index(column) + 1

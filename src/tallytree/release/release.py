@@ -144,8 +144,8 @@ class Release:
 
         The error of a sum does not follow from the errors of its parts, which are correlated. Tables, counts by
         `LeastSquares` (where they have the `std_dev` of the fit) and by `LeafGaussian` have exact errors. Other errors
-        come from replicates of the release, as in `tallytree.replicate_errors`. No private data is read, and nothing is spent.
-        `docs/errors.md` explains the errors.
+        come from replicates of the release, as in `tallytree.replicate_errors`. No private data is read, and nothing is
+        spent. `docs/totals.md` explains the errors.
 
         Args:
             areas: a public table (path, pandas, polars, pyarrow or DuckDB); each row names a node by its path columns.

@@ -1,0 +1,134 @@
+"""Sums of tables over areas and under conditions, with the exact error of the fit."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tallytree as tt
+
+AREAS = tt.Hierarchy.from_table(pa.table({"state": list("AAABB"), "county": list("xyzxy")}), ["state", "county"])
+AGES = tt.Hierarchy.from_table(pa.table({"band": ["young", "young", "old"], "age": [0, 1, 2]}), ["band", "age"])
+PEOPLE = tt.Product({"area": AREAS, "age": AGES, "sex": tt.Hierarchy.from_values("sex", ["f", "m"])})
+TABLES = [("county", "age", "sex"), ("county", "sex"), ("state", "band"), ()]
+DISTRICTS = pa.table({"state": ["A", "B", "A"], "county": ["x", "y", "z"], "district": ["p", "q", "p"]})
+
+
+def records(counts):
+    """One row per cell, with its number of people."""
+    where = np.unravel_index(np.arange(30), (5, 3, 2))
+    return pa.table(
+        {
+            "state": np.array(list("AAABB"))[where[0]],
+            "county": np.array(list("xyzxy"))[where[0]],
+            "band": np.array(["young", "young", "old"])[where[1]],
+            "age": where[1],
+            "sex": np.array(["f", "m"])[where[2]],
+            "n": np.asarray(counts).ravel(),
+        }
+    )
+
+
+def release(counts=None, **changes):
+    given = {"budget": tt.Budget(rho=0.02), "neighboring": "add_remove", "tables": TABLES, "count": "n"} | changes
+    table = records(np.full(30, 4_000) if counts is None else counts)
+    return tt.release_tables(table, PEOPLE, given.pop("budget"), **given)
+
+
+@pytest.fixture(scope="module")
+def published():
+    return release()
+
+
+def test_without_arguments_the_total_is_the_table_of_the_total(published):
+    (row,) = published.total().to_pylist()
+    assert row["count"] == published.table()["count"][0].as_py()
+    assert row["std_dev"] == pytest.approx(published.table()["std_dev"][0].as_py(), rel=1e-9)
+    assert row["ci_lower"] < row["count"] < row["ci_upper"]
+
+
+def test_a_cell_of_a_table_has_the_error_of_the_table(published):
+    area = pa.table({"state": ["A"], "county": ["y"]})
+    (row,) = published.total(area, where={"sex": "m"}, alpha=0.1).to_pylist()
+    wanted = published.table("county", "sex", alpha=0.1).to_pylist()[3]
+    assert {name: wanted[name] for name in ("count", "ci_lower", "ci_upper")} == {
+        name: row[name] for name in ("count", "ci_lower", "ci_upper")
+    }
+    assert row["std_dev"] == pytest.approx(wanted["std_dev"], rel=1e-9)
+    (state,) = published.total(pa.table({"state": ["B"]}), where={"band": ["old"]}).to_pylist()
+    wanted = published.table("state", "band").to_pylist()[3]
+    assert (state["count"], state["std_dev"]) == (wanted["count"], pytest.approx(wanted["std_dev"], rel=1e-9))
+
+
+def test_districts_are_sums_of_the_finest_cells(published):
+    finest = published.table("county", "age", "sex").to_pylist()
+    found = published.total(DISTRICTS, by="district", where={"age": [0, 2], "sex": "f"}).to_pylist()
+    chosen = {"p": {("A", "x"), ("A", "z")}, "q": {("B", "y")}}
+    for row in found:
+        cells = [
+            cell["count"]
+            for cell in finest
+            if (cell["state"], cell["county"]) in chosen[row["district"]] and cell["sex"] == "f" and cell["age"] != "1"
+        ]
+        assert row["count"] == sum(cells)
+
+
+def test_errors_survive_saving(published, tmp_path):
+    loaded = tt.Release.load(published.save(tmp_path / "out"))
+    assert loaded.total(DISTRICTS, by="district") == published.total(DISTRICTS, by="district")
+
+
+def test_public_totals_have_no_error():
+    totals = pa.table({"state": ["A", "B"], "count": [72_000, 48_000]})
+    made = release(public_totals=totals)
+    assert made.total(pa.table({"state": ["A"]})).to_pylist() == [
+        {"count": 72_000, "std_dev": 0.0, "ci_lower": 72_000, "ci_upper": 72_000}
+    ]
+    assert made.total(pa.table({"state": ["A"]}), where={"sex": "f"})["std_dev"][0].as_py() > 0
+
+
+@pytest.mark.slow
+def test_the_stated_error_is_that_of_repeated_releases():
+    """200 releases: the standard error of a standard deviation is 5 %, so errors of 20 % are seen."""
+    errors, stated = [], None
+    for seed in range(200):
+        made = release(seed=seed)
+        row = made.total(DISTRICTS, by="district", where={"age": [0, 2]}).to_pylist()[0]
+        errors.append(row["count"] - 2 * 2 * 2 * 4_000)
+        stated = row["std_dev"]
+    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(stated, rel=0.2)
+    assert abs(np.mean(errors)) < 4 * stated / np.sqrt(200)
+
+
+@pytest.mark.parametrize(
+    ("areas", "options", "message"),
+    [
+        (None, {"where": {"village": "f"}}, "where: 'village' is no column of an attribute; these are band, age, sex"),
+        (None, {"where": {"county": "x"}}, "where: 'county' is no column of an attribute"),
+        (None, {"where": {"sex": "u"}}, "where: 'u' is no label of 'sex'"),
+        (None, {"where": {"sex": []}}, "where: 'sex' must be given a label or a list of labels"),
+        (None, {"where": {"sex": 1.5}}, "where: 'sex' must be given a label"),
+        (None, {"where": "sex=f"}, "where: str must be a mapping"),
+        (None, {"replicates": 50}, "replicates: 50, but sums of tables have exact errors"),
+        (None, {"alpha": 2}, "alpha: 2 must lie strictly between 0 and 1"),
+        (pa.table({"state": ["C"]}), {}, "areas: "),
+        (pa.table({"sex": ["f"]}), {}, "areas: "),
+    ],
+)
+def test_what_cannot_be_is_refused(published, areas, options, message):
+    with pytest.raises((ValueError, TypeError), match=f"^{message}"):
+        published.total(areas, **options)
+
+
+def test_sums_that_no_table_has_are_refused():
+    coarse = release(tables=[("state", "sex"), ("county",)])
+    with pytest.raises(ValueError, match=r"^areas: no table of the release has county, sex"):
+        coarse.total(pa.table({"state": ["A"], "county": ["x"]}), where={"sex": "f"})
+
+
+def test_conditions_are_about_tables_only():
+    counts = tt.release_counts(pa.table({"sex": ["f"]}), tt.Hierarchy.from_values("sex", ["f", "m"]),
+                               tt.Budget(epsilon=1), neighboring="add_remove")  # fmt: skip
+    with pytest.raises(ValueError, match=r"^where: it is a condition on the attributes of tables; counts have none"):
+        counts.total(pa.table({"sex": ["f"]}), where={"sex": "f"})
+    with pytest.raises(ValueError, match=r"^areas: None is given"):
+        counts.total()
