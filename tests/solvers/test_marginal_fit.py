@@ -281,3 +281,16 @@ def test_wrong_input_is_refused():
         fit(detail, families, measured, totals=(0, np.zeros(2, np.int64)))
     with pytest.raises(ValueError, match="totals must be 0 or more"):
         fit(detail, families, measured, totals=(0, np.array([-1])))
+
+
+@pytest.mark.parametrize("size", [100, 10_000, 1_000_000])
+def test_what_is_not_measured_does_not_move_what_is(size):
+    """Two marginals of each area, and nothing of how they go together: both come out as they are, however large."""
+    rng = np.random.default_rng(14)
+    detail = Detail.flat([6, 3])
+    truth = rng.poisson(rng.lognormal(np.log(size), 1.0, (12, 6, 1)) * np.array([0.5, 0.499, 0.001]))
+    families = [np.array([0, 3]), np.array([0, 4, 8, 12])]
+    measured = [[], [], [Measured((1, 0), truth.sum(2), 1.0), Measured((0, 1), truth.sum(1), 1.0)]]
+    found = fit(detail, families, measured).reshape(truth.shape)
+    assert np.abs(found.sum(2) - truth.sum(2)).max() <= 3
+    assert np.abs(found.sum(1) - truth.sum(1)).max() <= 3

@@ -42,8 +42,9 @@ CELLS_AT_ONCE = 2**21
 """Detail cells of the areas that a thread works on at once. One family is never divided."""
 UNMEASURED = 1e-9
 """The precision of what is not measured, as a part of the largest one, on the way up."""
-UNMEASURED_DOWN = 1e-2
-"""The same on the way down, as a part of the area's least precision of what is measured."""
+UNMEASURED_DOWN = 1e-8
+"""The same on the way down, as a part of the area's least precision of what is measured. What is not measured is
+guessed from the parent, and such a guess may be off by millions: it must not move what is measured."""
 VARIANCES = (1e-50, 1e50)
 """Between these, no product of precisions and values leaves the range of doubles."""
 
