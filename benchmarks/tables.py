@@ -1,6 +1,6 @@
 """The fit of tables of attributes beside least squares without constraints, a chain, and mbi; its time and memory.
 
-    python benchmarks/tables.py [--runs 6] [--only errors|mbi|size] [--epsilons 0.1 1 10]
+    python benchmarks/tables.py [--runs 6] [--only errors|chain|mbi|size] [--epsilons 0.1 1 10]
 
 The data are `datasets.residents`. Total, age, sex and age x sex are measured in every county, in every area of the
 levels above and in the country, with equal shares of the rho of (epsilon, delta = 1e-8). Errors are the mean of
@@ -131,15 +131,11 @@ def ours(case: Case, measured: list[list[Measured]]) -> list[Level]:
 def chain(case: Case, epsilon: float, seed: int) -> list[Level]:
     """The tables on the chain, and those that follow from its last level."""
     data = case.data
-    trees = {
-        "area": tt.Hierarchy.from_table(data.areas, levels=list(LEVELS)),
-        "age": tt.Hierarchy.from_table(data.ages, levels=["age"]),
-        "sex": tt.Hierarchy.from_table(data.sexes, levels=["sex"]),
-    }
+    product = tt.Product(trees_of(data), order=["area"] * 3 + ["age", "sex"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         release = tt.release_counts(
-            data.records(), tt.Product(trees, order=["area"] * 3 + ["age", "sex"]), tt.Budget(rho=rho_of(epsilon)),
+            data.records(), product, tt.Budget(rho=rho_of(epsilon)),
             neighboring="add_remove", count="count", mechanism=tt.counts.LeastSquares(), seed=seed,
         )  # fmt: skip
     table = release.table("sex")
@@ -170,6 +166,37 @@ def compare(case: Case, epsilon: float, runs: int) -> None:
             )
     rare = [float(levels[0][0, 2::3].sum() - case.levels[0][0, 2::3].sum()) for levels in found]
     print(f"\nThe rare sex in the country, {case.levels[0][0, 2::3].sum()} people: bias {mean_and_error(rare)}")
+
+
+ON_THE_CHAIN = [(), ("region",), ("province",), ("county",), ("county", "age"), ("county", "age", "sex")]
+"""What the chain measures."""
+
+
+def beside_the_chain(case: Case, epsilon: float, runs: int) -> None:
+    """`release_tables` with the six measurements of the chain, on the tables of the chain."""
+    print(f"\n### The chain's own measurements at epsilon = {epsilon:g}, {runs} runs\n")
+    product = tt.Product(trees_of(case.data))
+    errors = []
+    for seed in range(runs):
+        release = tt.release_tables(
+            case.data.records(), product, tt.Budget(rho=rho_of(epsilon)), neighboring="add_remove", count="count",
+            tables=ON_THE_CHAIN, measure=ON_THE_CHAIN, budget_split="even", seed=seed,
+        )  # fmt: skip
+        cells = release.table("county", "age", "sex")["count"].to_numpy().reshape(case.cells.shape)
+        errors.append(case.errors(up(cells, case.families)))
+    chained = np.array([case.errors(chain(case, epsilon, seed)) for seed in range(runs)])
+    print("| table | tables | chain |\n| --- | --- | --- |")
+    for i, j in ((0, 0), (1, 0), (2, 0), (3, 0), (3, 1), (3, 3)):
+        of_tables = mean_and_error(np.array(errors)[:, i, j])
+        print(f"| {NAMES[i]} {list(TABLES)[j]} | {of_tables} | {mean_and_error(chained[:, i, j])} |")
+
+
+def trees_of(data: Residents) -> dict[str, tt.Hierarchy]:
+    return {
+        "area": tt.Hierarchy.from_table(data.areas, levels=list(LEVELS)),
+        "age": tt.Hierarchy.from_table(data.ages, levels=["age"]),
+        "sex": tt.Hierarchy.from_table(data.sexes, levels=["sex"]),
+    }
 
 
 # --- mbi ---
@@ -279,7 +306,7 @@ def main() -> None:
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 1.0, 10.0])
     parser.add_argument("--iterations", type=int, default=10_000, help="of mbi")
     parser.add_argument("--estimator", default="MirrorDescent", help="of mbi: MirrorDescent, LBFGS, DualAveraging, …")
-    parser.add_argument("--only", choices=["errors", "mbi", "size"])
+    parser.add_argument("--only", choices=["errors", "chain", "mbi", "size"])
     parser.add_argument("--counties", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.counties:
@@ -289,6 +316,10 @@ def main() -> None:
         case = Case(residents())
         for epsilon in arguments.epsilons:
             compare(case, epsilon, arguments.runs)
+    if arguments.only in (None, "chain"):
+        case = Case(residents())
+        for epsilon in arguments.epsilons:
+            beside_the_chain(case, epsilon, arguments.runs)
     if arguments.only in (None, "mbi"):
         beside_mbi(arguments.epsilons, arguments.runs, arguments.estimator, arguments.iterations)
     if arguments.only in (None, "size"):
