@@ -13,6 +13,7 @@ import tallytree as tt
 from tallytree import counts as mechanisms
 from tallytree.counts import CountsMechanism
 from tallytree.pipeline import CountsArguments, plan_counts
+from tallytree.pipeline.person_bound import contribution_bound
 from tallytree.private.noise import entropy
 from tallytree.spec import load_spec
 
@@ -35,6 +36,10 @@ def released(areas, records=RECORDS, **changes):
 
 def counted(release, level):
     return release.table(level)["count"].to_pylist()
+
+
+def bound_of(planned):
+    return contribution_bound(planned.arguments, None, distinct=planned.arguments.distinct)
 
 
 def planned(areas, **changes):
@@ -164,13 +169,13 @@ def test_a_seed_gives_the_same_release_whatever_the_order_of_rows(areas):
     shuffled = RECORDS.take(pa.array(np.random.default_rng(1).permutation(RECORDS.num_rows)))
     one, two = (released(areas, records, max_contributions=2, seed=5) for records in (RECORDS, shuffled))
     assert one.table("county") == two.table("county")
-    keys = [planned(areas, seed=seed)._contribution_bound().key for seed in (5, 5, 6)]
+    keys = [bound_of(planned(areas, seed=seed)).key for seed in (5, 5, 6)]
     assert keys[0] == keys[1] != keys[2]
 
 
 def test_the_key_is_fresh_and_is_not_the_noises(areas, monkeypatch):
     job = planned(areas)
-    assert job._contribution_bound().key != job._contribution_bound().key
+    assert bound_of(job).key != bound_of(job).key
     derived = []
     derive = entropy.derive
     monkeypatch.setattr(
@@ -282,6 +287,6 @@ def test_checking_reads_no_row(folder, monkeypatch):
 
 
 def test_the_bound_of_a_job_is_that_of_its_terms(areas):
-    assert planned(areas, person=None)._contribution_bound() is None
-    bound = planned(areas, max_contributions=2, distinct=True)._contribution_bound()
+    assert bound_of(planned(areas, person=None)) is None
+    bound = bound_of(planned(areas, max_contributions=2, distinct=True))
     assert (bound.person, bound.most, bound.distinct) == ("who", 2, True)

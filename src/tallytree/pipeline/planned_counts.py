@@ -14,17 +14,16 @@ from tallytree.counts.released_counts import count_negative, count_violations
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.measurements import Measures
 from tallytree.pipeline.arguments import CountsArguments
+from tallytree.pipeline.counted_records import check_schema, counted_records
 from tallytree.pipeline.measured_contributions import published_contributions, true_contributions
 from tallytree.pipeline.person_bound import (
     beside_the_levels,
-    contribution_bound,
     contributions_spec,
     with_contributions,
 )
 from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, table_name
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import NoiseSource
-from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.records import LeafKey
 from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.product import Product
@@ -35,9 +34,6 @@ _UNUSED_TOTAL = (
     "The number of records is neither used nor published exactly, but it is not protected either: what is protected is "
     "the content of a record, and replacing one leaves their number as it is."
 )
-
-MAX_RECORDS = 2**58
-"""A family's noisy counts and its total are added up to 2^60 at most; what is drawn at a level stays below the rest."""
 
 _LEFT_OUT = (
     "Noise was added to cells with records only, and noisy counts below {} at the level {!r} were left out, as were "
@@ -83,15 +79,7 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
 
     def check_records(self) -> None:
         """See `Planned.check_records`."""
-        given = self.arguments
-        self.engine.check_counts(
-            given.records,
-            self.keys,
-            count=given.count,
-            argument=self.argument,
-            person=given.person,
-            on_unknown=given.on_unknown,
-        )
+        check_schema(self.engine, self.arguments, self.arguments.records, self.keys, self.argument)
 
     def check_plan(self) -> None:
         """See `Planned.check_plan`."""
@@ -147,20 +135,10 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
     def tabulate_with(self, asked: Contributions | None) -> TrueCounts:
         """The true counts, and people by their number of records as they are asked for."""
         given = self.arguments
-        found = self.engine.count_records(
-            given.records,
-            self.keys,
-            count=given.count,
-            on_unknown=given.on_unknown,
-            argument=self.argument,
-            bound=self._contribution_bound(asked),
-        )
+        found = counted_records(self.engine, given, given.records, self.keys, self.argument, asked)
         leaves = self.tree.leaf_numbers(found.parts) if isinstance(self.tree, Product) else found.parts[0]
         people = true_contributions(found.people, self.tree, asked, given.max_contributions)
-        true = TrueCounts(self.tree, leaves, found.counts, distinct=given.distinct, contributions=people)
-        if true.total > MAX_RECORDS:  # before the ledger records the release: mechanisms would fail once it is paid for
-            raise ValueError(f"{self.argument}: counts add up to more than 2^58; use a coarser unit")
-        return true
+        return TrueCounts(self.tree, leaves, found.counts, distinct=given.distinct, contributions=people)
 
     def reconcile(self, true: TrueCounts, source: NoiseSource, on_measure: Callable[[str], None]) -> Reconciled:
         """See `Planned.reconcile`."""
@@ -185,10 +163,6 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
     def _total_is_published(self) -> bool:
         """Whether the number of records is published exactly: it is public, and the mechanism keeps it."""
         return self.terms.total_is_public and self.mechanism.keeps_total
-
-    def _contribution_bound(self, asked: Contributions | None = None) -> ContributionBound | None:
-        """What counts of one person; see `contribution_bound`."""
-        return contribution_bound(self.arguments, asked, distinct=self.arguments.distinct)
 
 
 def leaf_keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:

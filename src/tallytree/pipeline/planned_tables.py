@@ -11,15 +11,15 @@ import numpy as np
 from tallytree.contributions import Contributions
 from tallytree.hierarchy import nodes_per_level
 from tallytree.pipeline.arguments import TablesArguments
+from tallytree.pipeline.counted_records import check_schema, counted_records
 from tallytree.pipeline.measured_contributions import published_contributions, true_contributions
 from tallytree.pipeline.person_bound import (
     beside_the_levels,
-    contribution_bound,
     contributions_spec,
     with_contributions,
 )
 from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, table_name
-from tallytree.pipeline.planned_counts import MAX_RECORDS, leaf_keys
+from tallytree.pipeline.planned_counts import leaf_keys
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import NoiseSource
 from tallytree.private.tabulate.records import LeafKey
@@ -82,15 +82,7 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
 
     def check_records(self) -> None:
         """See `Planned.check_records`."""
-        given = self.arguments
-        self.engine.check_counts(
-            given.records,
-            self.keys,
-            count=given.count,
-            argument="records",
-            person=given.person,
-            on_unknown=given.on_unknown,
-        )
+        check_schema(self.engine, self.arguments, self.arguments.records, self.keys, "records")
 
     def check_plan(self) -> None:
         """See `Planned.check_plan`."""
@@ -154,16 +146,7 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
     def tabulate_with(self, asked: Contributions | None) -> TrueTables:
         """The true tables, and people by their number of records as they are asked for."""
         given = self.arguments
-        found = self.engine.count_records(
-            given.records,
-            self.keys,
-            count=given.count,
-            on_unknown=given.on_unknown,
-            argument="records",
-            bound=contribution_bound(given, asked, distinct=given.distinct),
-        )
-        if int(found.counts.sum()) > MAX_RECORDS:  # before the ledger records the release
-            raise ValueError("records: counts add up to more than 2^58; use a coarser unit")
+        found = counted_records(self.engine, given, given.records, self.keys, "records", asked)
         people = true_contributions(found.people, self.layout, asked, given.max_contributions)
         return TrueTables(self.layout, found, self.statistics, people, self.totals)
 

@@ -1,0 +1,58 @@
+"""The records of counts and tables: how their schema is checked, and how they are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tallytree.contributions import Contributions
+from tallytree.pipeline.arguments import RecordOptions
+from tallytree.pipeline.person_bound import contribution_bound
+from tallytree.private.engines import Engine
+from tallytree.private.tabulate.leaf_statistics import LeafCounts
+from tallytree.private.tabulate.records import LeafKey
+
+MAX_RECORDS = 2**58
+"""A family's noisy counts and its total are added up to 2^60 at most; what is drawn at a level stays below the rest."""
+
+
+def check_schema(engine: Engine, given: RecordOptions, records: Any, keys: Sequence[LeafKey], argument: str) -> None:
+    """Check the schema of the records; no private row is read."""
+    engine.check_counts(
+        records, keys, count=given.count, argument=argument, person=given.person, on_unknown=given.on_unknown
+    )
+
+
+def counted_records(
+    engine: Engine,
+    given: RecordOptions,
+    records: Any,
+    keys: Sequence[LeafKey],
+    argument: str,
+    asked: Contributions | None,
+) -> LeafCounts:
+    """The records of every combination of leaves, of every person no more than count; and people by their number.
+
+    Args:
+        engine: tabulates them.
+        given: what counts.
+        records: the private table.
+        keys: its columns for each hierarchy.
+        argument: its name in messages.
+        asked: whether people are counted by their number of records.
+
+    Raises:
+        ValueError: too many records, besides what the engine refuses. It is raised before the ledger records the
+            release: mechanisms would fail once it is paid for.
+    """
+    found = engine.count_records(
+        records,
+        keys,
+        count=given.count,
+        on_unknown=given.on_unknown,
+        argument=argument,
+        bound=contribution_bound(given, asked, distinct=given.distinct),
+    )
+    if int(found.counts.sum()) > MAX_RECORDS:
+        raise ValueError(f"{argument}: counts add up to more than 2^58; use a coarser unit")
+    return found
