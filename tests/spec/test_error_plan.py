@@ -211,6 +211,12 @@ def test_the_private_table_is_no_stand_in(folder, nothing_private):
     (folder / "private" / "part1.parquet").touch()
     with pytest.raises(ValueError, match="like: it is the private table"):
         tt.plan("counts.yaml", changes={"records": "private/*.parquet"}, like="private/part1.parquet")
+    (folder / "private" / "a" / "b").mkdir(parents=True)
+    (folder / "private" / "a" / "b" / "deep.parquet").touch()
+    (folder / "other_name.parquet").hardlink_to(folder / "private" / "a" / "b" / "deep.parquet")
+    for like in ("**/deep.parquet", "other_name.parquet", "other*.parquet"):
+        with pytest.raises(ValueError, match="like: it is the private table"):
+            tt.plan("counts.yaml", changes={"records": "private/a/b/deep.parquet"}, like=like)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ secret, seed) have no part in it.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import warnings
@@ -309,14 +310,24 @@ def _refuse_private_stand_in(spec: Spec, like: Any) -> None:
     """
     if not isinstance(like, str | os.PathLike):
         return
-    given = {Path(each).resolve() for each in [os.fspath(like), *glob.glob(os.fspath(like))]}  # noqa: PTH207
+    given = _files(os.fspath(like))
     for key in spec.private_tables:
         path = spec.table_path(key)
         if path is None:
             continue
-        private = {Path(each).resolve() for each in [path, *glob.glob(path)]}  # noqa: PTH207 (a pattern, maybe absolute)
-        if given & private:
+        if given & _files(path):
             raise ValueError(
                 f"like: it is the private table that the spec names as {key}, and what is simulated on it would show "
                 "its numbers; give public data, such as last year's release"
             )
+
+
+def _files(given: str) -> set[Path | tuple[int, int]]:
+    """The files that a path or a pattern names: where each is, and which file it is, whatever names it has."""
+    found: set[Path | tuple[int, int]] = set()
+    for each in [given, *glob.glob(given, recursive=True)]:  # noqa: PTH207 (a pattern, maybe absolute)
+        found.add(Path(each).resolve())
+        with contextlib.suppress(OSError):
+            about = Path(each).stat()
+            found.add((about.st_dev, about.st_ino))
+    return found
