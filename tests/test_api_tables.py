@@ -207,13 +207,30 @@ def cells_of(table):
 
 def test_public_totals_are_kept_exactly():
     totals = pa.table({"country": ["C"], "state": ["B"], "count": [1000]})
-    release = tables(public_totals=totals, tables=[*TABLES[:3], ("state",), ()])
+    release = tables(public_totals=totals, tables=[*TABLES[:3], ("state",), ()], neighboring="change_one")
     assert release.table("state")["count"].to_pylist() == [0, 1000]
     assert release.table()["count"].to_pylist() == [1000]
     assert release.table("state")["std_dev"].to_pylist() == [0, 0]
     assert release.statement["invariants"] == ["the hierarchies", "the total of every area at the level 'state'"]
     assert not {"state", "all"} & {each["level"] for each in release.statement["levels"] if each["measured"]}
     assert release.table("county", "age", "sex")["count"].to_numpy()[:27].sum() == 0
+    assert any("which of these areas it lies in" in note for note in release.statement["notes"])
+    assert "where both cases have the same invariants" in release.statement["risk"]["attack"]
+
+
+def test_public_totals_that_would_tell_of_people_are_refused(tmp_path):
+    totals = pa.table({"country": ["C"], "state": ["B"], "count": [1000]})
+    with pytest.raises(ValueError, match=r'^public_totals: with neighboring="add_remove" the presence of a person is'):
+        tables(public_totals=totals)
+    with pytest.raises(ValueError, match=r"^public_totals: it is the private table that is given as records"):
+        tables(totals, public_totals=totals, count="count", neighboring="change_one")
+    path = tmp_path / "people.parquet"
+    pa.parquet.write_table(totals, path)
+    (tmp_path / "totals.parquet").hardlink_to(path)
+    with pytest.raises(ValueError, match=r"^public_totals: it is the private table"):
+        tables(path, public_totals=tmp_path / "totals.parquet", count="count", neighboring="change_one")
+    with pytest.raises(ValueError, match=r"^tables: all of them are exact totals"):
+        tables(public_totals=totals, tables=[("state",), ()], neighboring="change_one")
 
 
 def test_shares_and_what_is_measured_can_be_given():
@@ -262,6 +279,7 @@ ORDERED = tt.Product({"area": AREAS, "sex": SEXES}, order=["area"] * 3 + ["sex"]
         ({"precision": 3}, "precision: 3 must be a mapping"),
         ({"precision": {}}, "precision: dict must be a mapping"),
         ({"precision": {("state",): 3}}, "precision: the table 'state' is not asked for"),
+        ({"precision": {("country",): 1e-300}}, "precision: 1e-300 of 'country' must be between 1e-06 and 1e.12"),
         ({"precision": {("country",): 0}}, "precision: 0.0 of 'country' must be greater than 0"),
         (
             {"precision": {("country",): 1}, "budget_split": "even"},
@@ -270,11 +288,11 @@ ORDERED = tt.Product({"area": AREAS, "sex": SEXES}, order=["area"] * 3 + ["sex"]
         ({"mechanism": tt.counts.LeastSquares()}, "mechanism: LeastSquares must be one of tallytree.tables"),
         ({"mechanism": tt.tables.LeastSquares}, r"mechanism: LeastSquares is a class; write LeastSquares\(\)"),
         (
-            {"public_totals": pa.table({"count": [3]})},
+            {"public_totals": pa.table({"count": [3]}), "neighboring": "change_one"},
             "public_totals: it has no column of the areas; it needs 'country'",
         ),
         (
-            {"public_totals": pa.table({"state": ["Z"], "count": [3]})},
+            {"public_totals": pa.table({"state": ["Z"], "count": [3]}), "neighboring": "change_one"},
             "public_totals: a record is outside the hierarchy",
         ),
         ({"person": "sex"}, "person: 'sex' is a column of the hierarchy"),

@@ -53,7 +53,7 @@ def test_what_is_shown(folder, output):
         "county           3.6     3.66\n"
         "Risk: An attacker who knows all other records has at most 2.72 % true positives at 1 % false positives, and "
         "at most 13.6 % at 5 %. The attacker guesses whether the data hold one person, who has one record, from all "
-        "that is published.\n"
+        "that is published, where both cases have the same invariants.\n"
         "Closed forms are of counts that are large compared to their noise, as are those of their siblings. The errors "
         "of counts near 0 are smaller, and a count among many that are 0 is on average too small.\n"
         "StabilityHistogram does not fit this spec: counts.yaml, line 4, budget: Budget(epsilon=1.0) has no delta, but "

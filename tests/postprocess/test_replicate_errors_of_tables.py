@@ -83,10 +83,10 @@ def test_a_saved_release_has_the_same_errors(tmp_path):
     ("options", "exact"),
     [
         ({"neighboring": "change_one", "tables": [*TABLES, ()]}, [()]),
-        ({"public_totals": TOTALS, "tables": [*TABLES, ("state",), ()]}, [("state",), ()]),
-        ({"public_totals": TOTALS, "tables": [("county", "sex"), ()]}, [()]),
+        ({"neighboring": "change_one", "public_totals": TOTALS, "tables": [*TABLES, ("state",), ()]}, [("state",), ()]),
+        ({"neighboring": "change_one", "public_totals": TOTALS, "tables": [("county", "sex"), ()]}, [()]),
         pytest.param(  # totals below every table
-            {"public_totals": TOTALS, "tables": [("sex",), ()]},
+            {"neighboring": "change_one", "public_totals": TOTALS, "tables": [("sex",), ()]},
             [()],
             marks=pytest.mark.filterwarnings("ignore:invalid value"),
         ),

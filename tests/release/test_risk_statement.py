@@ -16,7 +16,7 @@ def test_a_private_release_states_its_risk_and_keeps_it_on_disk(areas, tmp_path)
     assert made.statement["risk"] == {
         "attack": (
             "The attacker guesses which of two contents the data have for one person, who has one record, from all "
-            "that is published."
+            "that is published, where both cases have the same invariants."
         ),
         "rates": [
             {"false_positive_rate": 0.01, "true_positive_rate": 0.027183},
@@ -35,7 +35,8 @@ def test_it_names_the_unit_that_is_protected(areas):
     made = group_sizes(areas, max_contributions=2)
     unit = made.statement["unit_of_protection"]
     assert made.statement["risk"]["attack"] == (
-        f"The attacker guesses whether the data hold {unit}, from all that is published."
+        f"The attacker guesses whether the data hold {unit}, from all that is published, where both cases have the "
+        "same invariants."
     )
 
 

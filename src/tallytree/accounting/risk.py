@@ -43,6 +43,8 @@ FALSE_POSITIVE_RATES = (0.01, 0.05)
 _MILLION = 10**6
 _ROUNDING = 1e-9
 """Relative and absolute; what is added for float arithmetic, which errs by less than 1e-12 here."""
+_CANCELLED = 1e-14
+"""What float arithmetic may take off a moment, beside the relative part."""
 _GRID = 9
 _SECTIONS = 16
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -127,8 +129,8 @@ def by_losses(plan: NoisePlan, alpha: float) -> float:
 
 def by_rho(rho: float, alpha: float) -> float:
     """The bound of ρ-zCDP; each order's equation is solved by bisection, from above."""
-    orders = 1 + np.logspace(-6, 6, 1_000)
-    limit = orders * (orders - 1) * rho * (1 + _ROUNDING)
+    orders = 1 + np.logspace(-3, 6, 1_000)
+    limit = orders * (orders - 1) * rho * (1 + _ROUNDING) + _CANCELLED
     low, high = np.full(len(orders), alpha), np.ones(len(orders))
     for _ in range(60):
         middle = (low + high) / 2

@@ -259,6 +259,7 @@ def _tables_cases(mechanism: TablesMechanism, budgets: tuple[Budget, Budget, Bud
             **options,
         )
         for (product, published, budget, options), relation in itertools.product(wanted, RELATIONS)
+        if relation == "change_one" or "public_totals" not in options  # they would tell a person's presence
     ]
 
 

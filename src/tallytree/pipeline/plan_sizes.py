@@ -18,6 +18,7 @@ from tallytree.pipeline.planning import account, check_statistics, chosen_engine
 from tallytree.sizes import Joint, SizesMechanism
 from tallytree.sizes.auto_split import auto_split
 from tallytree.sizes.private_maximum import PrivateMaximum, largest_size
+from tallytree.sources.same_tables import refuse_private
 from tallytree.terms import Invariants
 from tallytree.validate import choice, integer
 
@@ -48,6 +49,7 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
     sizes = largest - smallest + 1
     engine = chosen_engine(arguments.engine)
     mechanism, statistics = _chosen_mechanism(arguments, public, sizes, private)
+    refuse_private(arguments.public_groups, "public_groups", arguments.records, "records")
     listed = None
     if arguments.budget_split == "auto" and arguments.public_groups is not None:
         listed = groups_per_leaf(arguments.public_groups, hierarchy, engine)

@@ -24,11 +24,15 @@ from tallytree.private.engines import Engine
 from tallytree.private.tabulate.records import LeafKey
 from tallytree.product import Product
 from tallytree.sources.locate import locate
+from tallytree.sources.same_tables import refuse_private
 from tallytree.sources.schemas import column_names
 from tallytree.tables import LeastSquares, PublicTotals, Table, TableLayout, TablesMechanism
 from tallytree.tables.choosing import follows, helpful_tables, shares_for
 from tallytree.tables.layout import levels_of, refuse_strangers, sizes_of, table_of, tables_of
 from tallytree.validate import safe_text
+
+LEAST_WISH, MOST_WISH = 1e-6, 1e12
+"""Standard deviations that can be wished for."""
 
 
 def plan_tables(arguments: TablesArguments) -> PlannedTables:
@@ -38,6 +42,8 @@ def plan_tables(arguments: TablesArguments) -> PlannedTables:
     mechanism = TablesMechanism.chosen(arguments.mechanism, LeastSquares())
     check_person(arguments, leaf_keys(product))
     engine = chosen_engine(arguments.engine)
+    if arguments.public_totals is not None:
+        _check_totals(arguments)
     totals_depth = None if arguments.public_totals is None else _totals_depth(arguments.public_totals, product)
     exact_above = 0 if totals_depth is None and arguments.total_is_public else totals_depth
     split = _by_name(product, arguments.budget_split, "budget_split")
@@ -130,7 +136,10 @@ def _chosen(
         asked = [table_of(product, levels, "budget_split") for levels in map(levels_of, split)]
     else:
         asked = [*published, *(helpful_tables(product, published) if auto else ())]
+    _refuse_twins(product, asked)
     noisy = [table for table in asked if not _is_exact(product, table, exact_above)]
+    if not noisy:
+        raise ValueError("tables: all of them are exact totals, so that nothing is measured; name a finer table")
     for table in published:
         if not _is_exact(product, table, exact_above) and not any(follows(product, table, each) for each in noisy):
             raise ValueError(
@@ -152,6 +161,19 @@ def _chosen(
     )
     kept = [table for table, name in zip(noisy, names, strict=True) if name in found]
     return _layout(product, published, kept, totals_depth), found
+
+
+def _refuse_twins(product: Product, asked: Sequence[Table]) -> None:
+    """Refuse two tables with the same cells among those that are measured.
+
+    Raises:
+        ValueError: there are some.
+    """
+    seen: dict[tuple[int, ...], str] = {}
+    for table in asked:
+        twin = seen.setdefault(sizes_of(product, table), table.name)
+        if twin != table.name:
+            raise ValueError(f"budget_split: {twin!r} and {table.name!r} have the same cells; name one of them")
 
 
 def _layout(
@@ -181,6 +203,8 @@ def _wishes(arguments: TablesArguments, layout: TableLayout) -> dict[str, float]
         value = float(exact(wanted, "precision"))
         if value <= 0:
             raise ValueError(f"precision: {value} of {name!r} must be greater than 0, a standard deviation")
+        if not LEAST_WISH <= value <= MOST_WISH:
+            raise ValueError(f"precision: {value} of {name!r} must be between {LEAST_WISH:g} and {MOST_WISH:g}")
         given[published[place]] = value
     return dict.fromkeys(published, max(given.values())) | given
 
@@ -189,6 +213,20 @@ def _std_dev_alone(arguments: TablesArguments, layout: TableLayout, name: str) -
     """The standard deviation of a cell's noise, if the table had all of the budget."""
     statistic = statistic_of(layout, layout.levels.index(name), arguments)
     return std_dev_alone(arguments.budget, sensitivity(statistic, arguments.relation, arguments.max_contributions))
+
+
+def _check_totals(arguments: TablesArguments) -> None:
+    """Refuse public totals where no two neighboring data sets have the same, or that are the private table.
+
+    Raises:
+        ValueError: they do not go with the neighboring relation, or are the private records.
+    """
+    if arguments.relation != "change_one":
+        raise ValueError(
+            'public_totals: with neighboring="add_remove" the presence of a person is protected, and every total tells '
+            'it; leave the totals out, or protect what a person has with neighboring="change_one"'
+        )
+    refuse_private(arguments.public_totals, "public_totals", arguments.records, "records")
 
 
 def _totals_depth(given: Any, product: Product) -> int:

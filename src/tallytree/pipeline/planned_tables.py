@@ -29,6 +29,10 @@ from tallytree.release.released_tables import published_tables
 from tallytree.release.statement import TOTAL_IS_PUBLIC, TOTALS_ARE_PUBLIC, privacy_statement
 from tallytree.tables import PublicTotals, TableLayout, TablesMechanism
 
+_AREAS_NOT_PROTECTED = (
+    "What is protected is the content of a record within its area at the level {!r}: which of these areas it lies in "
+    "is not, since the totals of these areas are published exactly."
+)
 _AGREE = (
     "Every published table is a sum of the cells of one table of integers, so all of them agree, and every coarser "
     "table follows from them."
@@ -116,6 +120,8 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         elif self.terms.total_is_public:
             invariants.append(TOTAL_IS_PUBLIC)
         notes = [each for each in (self.mechanism.caution, _AGREE) if each is not None]
+        if self.totals_level is not None:
+            notes.append(_AREAS_NOT_PROTECTED.format(self.totals_level))
         if self.arguments.count is not None:
             notes.append(f"Each row stands for as many records as its column {self.arguments.count!r} says.")
         if self.arguments.distinct:

@@ -31,7 +31,9 @@ def risk_statement(plan: Plan, statement: Mapping[str, Any]) -> dict[str, Any]:
     first, *others = [(_percent(each.true_positive_rate), _percent(each.false_positive_rate)) for each in rates]
     more = "".join(f", and at most {right} at {wrong}" for right, wrong in others)
     return {
-        "attack": f"The attacker guesses {guessed}, from all that is published.",
+        "attack": (
+            f"The attacker guesses {guessed}, from all that is published, where both cases have the same invariants."
+        ),
         "rates": [
             {"false_positive_rate": each.false_positive_rate, "true_positive_rate": each.true_positive_rate}
             for each in rates

@@ -6,14 +6,11 @@ secret, seed) have no part in it.
 
 from __future__ import annotations
 
-import contextlib
-import glob
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +32,7 @@ from tallytree.mechanism import Mechanism
 from tallytree.pipeline import Planned
 from tallytree.pipeline.arguments import SharedArguments
 from tallytree.release.risk_statement import risk_statement
+from tallytree.sources.same_tables import table_files
 from tallytree.spec.budget_changes import plain_mapping, with_budget
 from tallytree.spec.changes import Changes
 from tallytree.spec.load import load_spec
@@ -310,24 +308,13 @@ def _refuse_private_stand_in(spec: Spec, like: Any) -> None:
     """
     if not isinstance(like, str | os.PathLike):
         return
-    given = _files(os.fspath(like))
+    given = table_files(like)
     for key in spec.private_tables:
         path = spec.table_path(key)
         if path is None:
             continue
-        if given & _files(path):
+        if given & table_files(path):
             raise ValueError(
                 f"like: it is the private table that the spec names as {key}, and what is simulated on it would show "
                 "its numbers; give public data, such as last year's release"
             )
-
-
-def _files(given: str) -> set[Path | tuple[int, int]]:
-    """The files that a path or a pattern names: where each is, and which file it is, whatever names it has."""
-    found: set[Path | tuple[int, int]] = set()
-    for each in [given, *glob.glob(given, recursive=True)]:  # noqa: PTH207 (a pattern, maybe absolute)
-        found.add(Path(each).resolve())
-        with contextlib.suppress(OSError):
-            about = Path(each).stat()
-            found.add((about.st_dev, about.st_ino))
-    return found

@@ -40,6 +40,7 @@ from tallytree.postprocess.reconcile_sizes import reconcile_group_sizes
 from tallytree.product import Product
 from tallytree.release import Release, refuse_existing, require_writable
 from tallytree.sizes import PrivateMaximum, SizesMechanism
+from tallytree.sources.same_tables import refuse_private
 from tallytree.spec.document import Document, KeyPath
 from tallytree.spec.error_lines import naming_lines
 from tallytree.spec.scalars import Flag, Integer, Split, TableNames, Text, Texts
@@ -356,6 +357,8 @@ class Spec(Section):
     def _build_hierarchy(self, wanted: HierarchySpec, at: KeyPath) -> Hierarchy:
         """The hierarchy whose mapping is at a key."""
         with naming_lines(self._document, hierarchy=(*at, "path"), levels=(*at, "levels")):
+            for key in self.private_tables:
+                refuse_private(self._path(wanted.path), "hierarchy", self.table_path(key), key)
             return Hierarchy.from_table(self._path(wanted.path), levels=wanted.levels)
 
     def _build_product(self, wanted: ProductSpec, at: KeyPath) -> Product:
