@@ -88,15 +88,15 @@ def test_public_totals_have_no_error():
 
 @pytest.mark.slow
 def test_the_stated_error_is_that_of_repeated_releases():
-    """200 releases: the standard error of a standard deviation is 5 %, so errors of 20 % are seen."""
+    """80 releases: the standard error of a standard deviation is 8 %, so errors of 30 % are seen."""
     errors, stated = [], None
-    for seed in range(200):
+    for seed in range(80):
         made = release(seed=seed)
         row = made.total(DISTRICTS, by="district", where={"age": [0, 2]}).to_pylist()[0]
         errors.append(row["count"] - 2 * 2 * 2 * 4_000)
         stated = row["std_dev"]
-    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(stated, rel=0.2)
-    assert abs(np.mean(errors)) < 4 * stated / np.sqrt(200)
+    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(stated, rel=0.3)
+    assert abs(np.mean(errors)) < 4 * stated / np.sqrt(80)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,9 @@ class Audited(NoiseTerms):
     def plan(self) -> tuple[Plans, Inputs]:
         """The planned release, and what its data sets look like."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a caution is about releases, and nothing is published here
+            warnings.filterwarnings("ignore", "hierarchy: on the chain")  # this and a caution are about releases, ...
+            if self.mechanism is not None and self.mechanism.caution is not None:
+                warnings.simplefilter("ignore")  # ... and nothing is published here
             if isinstance(self.tree, Product) and not self.tree.ordered:
                 planned = self._plan_tables(self.tree)
                 return planned, tables_inputs(planned)
