@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 MOST_FILES = 10_000
-"""Of a folder so many files are compared."""
+"""A folder with more files is no table."""
 
 
 def refuse_private(public: Any, argument: str, private: Any, private_argument: str) -> None:
@@ -35,13 +35,13 @@ def refuse_private(public: Any, argument: str, private: Any, private_argument: s
 def table_files(given: str | os.PathLike[str]) -> set[Path | tuple[int, int]]:
     """The files that a path, a folder or a pattern names: where each is, and which file it is, whatever its name."""
     path = os.fspath(given)
-    named = [path, *glob.glob(path, recursive=True)]  # noqa: PTH207 (a pattern, maybe absolute)
     found: set[Path | tuple[int, int]] = set()
-    for each in map(Path, named):
-        inside = islice(each.rglob("*"), MOST_FILES) if each.is_dir() else ()
-        for one in (each, *inside):
-            found.add(one.resolve())  # it may not exist
-            with contextlib.suppress(OSError):
-                about = one.stat()
-                found.add((about.st_dev, about.st_ino))
+    with contextlib.suppress(ValueError, RuntimeError):  # what no file can be named is refused where it is read
+        for each in map(Path, [path, *glob.glob(path, recursive=True)]):  # noqa: PTH207 (a pattern, maybe absolute)
+            inside = list(islice(each.rglob("*"), MOST_FILES + 1)) if each.is_dir() else []
+            for one in (each, *(inside if len(inside) <= MOST_FILES else ())):
+                found.add(one.resolve())  # it may not exist
+                with contextlib.suppress(OSError):
+                    about = one.stat()
+                    found.add((about.st_dev, about.st_ino))
     return found
