@@ -14,7 +14,7 @@ import pytest
 import tallytree as tt
 from tallytree.ledger import Ledger
 from tallytree.pipeline import TablesArguments, plan_tables
-from tallytree.spec import load_spec
+from tallytree.spec import SpecError, load_spec
 
 AREAS = tt.Hierarchy.from_table(
     pa.table({"country": ["C"] * 6, "state": list("AAABBB"), "county": list("xyzxyz")}), ["country", "state", "county"]
@@ -277,7 +277,7 @@ ORDERED = tt.Product({"area": AREAS, "sex": SEXES}, order=["area"] * 3 + ["sex"]
         ({"budget_split": "evenly"}, "budget_split: 'evenly' is not known"),
         ({"budget_split": 3}, "budget_split: 3 must be"),
         ({"precision": 3}, "precision: 3 must be a mapping"),
-        ({"precision": {}}, "precision: dict must be a mapping"),
+        ({"precision": {}}, "precision: it is empty; give a standard deviation by table"),
         ({"precision": {("state",): 3}}, "precision: the table 'state' is not asked for"),
         ({"precision": {("country",): 1e-300}}, "precision: 1e-300 of 'country' must be between 1e-06 and 1e.12"),
         ({"precision": {("country",): 0}}, "precision: 0.0 of 'country' must be greater than 0"),
@@ -358,3 +358,17 @@ seed: 5
     ]
     assert made.table("county", "sex") == direct.table("county", "sex")
     assert json.loads((tmp_path / "out" / "release.json").read_text())["spec"]["records"] == "people.parquet"
+
+
+def test_a_spec_wants_numbers_by_table(tmp_path):
+    (tmp_path / "spec.yaml").write_text("""
+statistic: tables
+records: people.parquet
+hierarchy: {attributes: {area: {path: areas.csv, levels: [state]}}}
+tables: [[state]]
+precision: 3
+neighboring: add_remove
+budget: {epsilon: 1}
+""")
+    with pytest.raises(SpecError, match=r"line 6, precision: 3 must be a mapping from tables to numbers, such as"):
+        load_spec(tmp_path / "spec.yaml")

@@ -30,6 +30,8 @@ TableArgument: TypeAlias = Annotated[Any, "table"]
 TableNames: TypeAlias = Annotated[Any, "tables"]
 """A list of tables, each a tuple of level names."""
 ByTable: TypeAlias = Annotated[Any, "by table"]
+"""A weight for each of some tables, or the name of a rule."""
+NumberByTable: TypeAlias = Annotated[Any, "number by table"]
 """A number for each of some tables."""
 
 PRIVATE_TABLE = Doc(
@@ -345,7 +347,7 @@ class TablesArguments(RecordOptions):
         ),
     ] = None
     precision: Annotated[
-        ByTable,
+        NumberByTable,
         Doc(
             "the wanted standard deviation of some published tables, by table; the others are as wanted as the finest "
             'wish. It decides the shares with `budget_split="auto"`.',

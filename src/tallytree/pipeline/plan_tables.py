@@ -190,7 +190,9 @@ def _wishes(arguments: TablesArguments, layout: TableLayout) -> dict[str, float]
     published = layout.levels[: layout.asked]
     if arguments.precision is None:
         return dict.fromkeys(published, 1.0)
-    if not isinstance(arguments.precision, Mapping) or not arguments.precision:
+    if isinstance(arguments.precision, Mapping) and not arguments.precision:
+        raise ValueError("precision: it is empty; give a standard deviation by table, or leave it out")
+    if not isinstance(arguments.precision, Mapping):
         raise TypeError(
             f'precision: {safe_text(arguments.precision)} must be a mapping such as {{("county", "sex"): 10.0}}'
         )

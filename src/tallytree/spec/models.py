@@ -43,7 +43,7 @@ from tallytree.sizes import PrivateMaximum, SizesMechanism
 from tallytree.sources.same_tables import refuse_private
 from tallytree.spec.document import Document, KeyPath
 from tallytree.spec.error_lines import naming_lines
-from tallytree.spec.scalars import Flag, Integer, Split, TableNames, Text, Texts
+from tallytree.spec.scalars import Flag, Integer, Numbers, Split, TableNames, Text, Texts
 from tallytree.spec.sections import (
     BudgetSpec,
     ContributionsOption,
@@ -74,6 +74,7 @@ READ_AS: tuple[tuple[Any, Any], ...] = (
     ("table", Text),
     ("tables", TableNames),
     ("by table", Split),
+    ("number by table", Numbers),
     (Product, TreeSpec),
     (Hierarchy, HierarchySpec),
     (Budget, BudgetSpec),

@@ -173,4 +173,11 @@ def _split(value: object) -> str | dict[str, Fraction]:
     raise ValueError(f'{shown(value)} must be "even" or "auto", or a mapping from level names to weights')
 
 
+def _numbers(value: object) -> dict[str, Fraction]:
+    if not isinstance(value, dict):
+        raise ValueError(f'{shown(value)} must be a mapping from tables to numbers, such as {{"county, sex": 10}}')
+    return _WEIGHTS.validate_python(value)  # a finding in it is found at its key
+
+
+Numbers = Annotated[dict[str, Fraction], PlainValidator(_numbers)]
 Split = Annotated[str | dict[str, Fraction], PlainValidator(_split)]
