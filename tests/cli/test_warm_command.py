@@ -21,6 +21,7 @@ import warnings
 import tallytree as tt
 from tallytree.datasets.commutes import commutes
 from tallytree.datasets.households import households
+from tallytree.datasets.residents import residents
 
 warnings.simplefilter("ignore")
 population, movement = households(600, n_group_quarters=3), commutes(2000)
@@ -42,6 +43,11 @@ for budget in (tt.Budget(epsilon=1), tt.Budget(epsilon=0.5, delta=1e-6)):
         if isinstance(kind, type) and issubclass(kind, tt.sizes.SizesMechanism) and kind is not tt.sizes.SizesMechanism:
             tt.release_group_sizes(population.people, counties, mechanism=kind(), **groups)
     tt.release_group_sizes(population.people, counties, **{{**groups, "max_group_size": "private"}})
+data = residents(40, provinces=8, regions=3)
+trees = {{"area": tt.Hierarchy.from_table(data.areas, ["region", "province", "county"]),
+          "age": tt.Hierarchy.from_table(data.ages, ["age"]), "sex": tt.Hierarchy.from_table(data.sexes, ["sex"])}}
+for tables in ([("county", "age", "sex"), ("county", "sex"), ()], [("county", "age"), ("region", "sex")]):
+    tt.release_tables(data.records(), tt.Product(trees), tables=tables, count="count", **options)
 tt.replicate_errors(tt.release_counts(population.people, counties, **options), 10)
 {VERSIONS}
 """

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree import counts, sizes
-from tallytree.api import release_counts, release_flows, release_group_sizes
+from tallytree.api import release_counts, release_flows, release_group_sizes, release_tables
 from tallytree.budget import Budget
 from tallytree.compute.kernels import cache_folders, compilations, found_in_cache
 from tallytree.hierarchy import Hierarchy
@@ -69,6 +69,7 @@ def warm_up(begin: Callable[[str], None] = lambda name: None) -> Warmed:
 def synthetic_runs() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Every synthetic release, by a name."""
     yield from _of_counts()
+    yield from _of_tables()
     yield from _of_sizes()
 
 
@@ -107,6 +108,26 @@ def _of_counts() -> Iterator[tuple[str, Callable[[], Any]]]:
         yield "replicates of counts", partial(_replicated, statistic)
     automatic = _counts(records, areas, **{**DEFAULT, "budget_split": "auto"})
     yield "counts, split by the data's tree", automatic
+
+
+def _of_tables() -> Iterator[tuple[str, Callable[[], Any]]]:
+    areas = _areas()
+    product = Product({"area": areas, "sex": Hierarchy.from_values("sex", ["f", "m"])})
+    people = _people(areas).select(["state", "county"])
+    people = people.append_column("sex", pa.array(np.resize(["f", "m"], people.num_rows)))
+    totals = people.group_by("state").aggregate([([], "count_all")]).rename_columns(["state", "count"])
+    named = [("county", "sex"), ("state",), ()]
+    for budget, relation, public in (
+        (PURE, "add_remove", None),
+        (GAUSSIAN, "change_one", None),
+        (GAUSSIAN, "change_one", totals),
+    ):
+        for tables, rows in itertools.product((named, [("county",), ("sex",)]), (1, 2**34)):  # narrow and wide integers
+            shared: dict[str, Any] = {"budget": budget, "neighboring": relation, "public_totals": public, "seed": SEED}
+            many = people.append_column("n", pa.array(np.full(people.num_rows, rows)))
+            run = partial(release_tables, many, product, tables=tables, count="n", **shared)
+            yield f"tables {tables}", run
+    yield "replicates of tables", partial(_replicated, run)
 
 
 def _of_sizes() -> Iterator[tuple[str, Callable[[], Any]]]:
