@@ -57,8 +57,8 @@ def test_observed_errors_are_as_expected(people):
     }
     planned = plan_tables(arguments(people))
     squares = dict.fromkeys(true, 0.0)
-    for _ in range(40):
-        release = plan_tables(arguments(people)).run()
+    for seed in range(40):
+        release = plan_tables(arguments(people, seed=seed)).run()
         for name, counts in true.items():
             squares[name] += np.mean((release.table(name)["count"].to_numpy() - counts) ** 2) / 40
     expected = {each.level: each.std_dev for each in expected_errors(planned)}
