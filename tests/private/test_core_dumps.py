@@ -15,7 +15,7 @@ import pytest
 import tallytree as tt
 from tallytree.private import core_dumps
 from tallytree.private.core_dumps import core_dumps_disabled
-from tallytree.private.tabulate import with_duckdb
+from tallytree.private.tabulate import duckdb_session
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's flag is Linux's")
 
@@ -39,8 +39,10 @@ def dumpable():
 
 
 def test_a_release_runs_without_core_dumps(areas, dumpable, monkeypatch):
-    seen, session_run = [], with_duckdb.Session.run
-    monkeypatch.setattr(with_duckdb.Session, "run", lambda *a, **k: [seen.append(state()), session_run(*a, **k)][1])
+    seen, session_run = [], duckdb_session.DuckDBSession.run
+    monkeypatch.setattr(
+        duckdb_session.DuckDBSession, "run", lambda *a, **k: [seen.append(state()), session_run(*a, **k)][1]
+    )
     people = pa.table({"state": ["A"], "county": ["x"]})
     tt.release_counts(people, areas, tt.Budget(epsilon=1), neighboring="change_one")
     assert {*seen} == {(0, dumpable, 0)}

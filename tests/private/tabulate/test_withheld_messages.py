@@ -18,7 +18,7 @@ import pytest
 
 from helpers.refused_records import LEAF, NUMBER, SECRET, members
 from tallytree.private.engines import Local
-from tallytree.private.tabulate import with_duckdb
+from tallytree.private.tabulate import duckdb_session
 from tallytree.private.tabulate.leaf_statistics import LeafCounts, LeafGroups
 
 
@@ -79,7 +79,7 @@ class TestWhatReadersSayIsWithheld:
 class TestTemporaryFolder:
     def test_it_is_private_and_gone_also_after_an_error(self, tmp_path: Path, monkeypatch: Any) -> None:
         seen = []
-        original = with_duckdb.Session.run
+        original = duckdb_session.DuckDBSession.run
 
         def run(self: Any, sql: str, **parameters: Any) -> Any:
             (folder,) = tmp_path.iterdir()
@@ -87,7 +87,7 @@ class TestTemporaryFolder:
             seen.append((stat.S_IMODE(folder.stat().st_mode), setting[0] == str(folder)))
             return original(self, sql, **parameters)
 
-        monkeypatch.setattr(with_duckdb.Session, "run", run)
+        monkeypatch.setattr(duckdb_session.DuckDBSession, "run", run)
         engine = Local(temp_directory=tmp_path)
         engine.count_records(members(), [LEAF])
         assert list(tmp_path.iterdir()) == []
@@ -126,7 +126,7 @@ class TestTemporaryFolder:
 
             return self._shield(work)
 
-        monkeypatch.setattr(with_duckdb.Session, "run", interrupted)
+        monkeypatch.setattr(duckdb_session.DuckDBSession, "run", interrupted)
         with pytest.raises(KeyboardInterrupt):
             Local(temp_directory=tmp_path).count_records(members(), [LEAF])
         assert list(tmp_path.iterdir()) == []

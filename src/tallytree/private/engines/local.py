@@ -19,7 +19,7 @@ from tallytree.validate import integer, path_text, safe_text
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from tallytree.private.tabulate.with_duckdb import Session
+    from tallytree.private.tabulate.session import Session
 
 MAX_THREADS = 1_024
 """More threads than processors gain nothing, and DuckDB crashes where the system has no room for them."""
@@ -145,10 +145,10 @@ class Local:
         drop = _drops(on_unknown)
         records = _count_columns(table, keys, count, None if bound is None else bound.person, argument, drop)
         try:
-            from tallytree.private.tabulate import with_duckdb
+            from tallytree.private.tabulate import statements
 
             with self._session(argument) as db:
-                return with_duckdb.count_records(db, records, keys, drop, bound)
+                return statements.count_records(db, records, keys, drop, bound)
         finally:
             close(records.source, table)
 
@@ -193,10 +193,10 @@ class Local:
         person = None if bound is None else bound.person
         records = _member_columns(table, key, group, person, quantity, argument, drop=drop)
         try:
-            from tallytree.private.tabulate import with_duckdb
+            from tallytree.private.tabulate import statements
 
             with self._session(argument) as db:
-                return with_duckdb.group_sizes(db, records, key, max_quantity, smallest, largest, drop, bound)
+                return statements.group_sizes(db, records, key, max_quantity, smallest, largest, drop, bound)
         finally:
             close(records.source, table)
 
@@ -231,19 +231,19 @@ class Local:
         _require_range(smallest, largest)
         records = _group_columns(table, key, size, groups, argument, drop)
         try:
-            from tallytree.private.tabulate import with_duckdb
+            from tallytree.private.tabulate import statements
 
             with self._session(argument) as db:
-                return with_duckdb.group_rows(db, records, key, smallest, largest, drop)
+                return statements.group_rows(db, records, key, smallest, largest, drop)
         finally:
             close(records.source, table)
 
     def _session(self, argument: str) -> AbstractContextManager[Session]:
         require_address_space(self.threads)
-        from tallytree.private.tabulate import with_duckdb
+        from tallytree.private.tabulate import duckdb_session
 
         folder = None if self.temp_directory is None else os.fspath(self.temp_directory)
-        return with_duckdb.session(
+        return duckdb_session.session(
             argument, memory_limit=self.memory_limit, threads=self.threads, temp_directory=folder
         )
 

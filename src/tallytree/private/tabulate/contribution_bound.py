@@ -30,21 +30,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 import numpy as np
 
 from tallytree.compute.arrays import IntArray
+from tallytree.private.tabulate.session import Session
 from tallytree.validate import safe_text
 
 KEY_BYTES = 32
-
-
-class Session(Protocol):
-    """What is needed of `tallytree.private.tabulate.with_duckdb.Session`."""
-
-    def run(self, sql: str, **parameters: Any) -> Any:
-        """Run a statement."""
 
 
 @dataclass(frozen=True)
@@ -99,14 +92,15 @@ class Cells:
     def of_records(cls, leaves: Sequence[str]) -> Cells:
         """Combinations of leaves."""
         known = " AND ".join([*(f"{leaf} IS NOT NULL" for leaf in leaves), "amount > 0"])
-        content = " || ".join([*(f"{leaf} || ','" for leaf in leaves), "CAST(g AS VARCHAR)"])
+        content = " || ".join([*(f"CAST({leaf} AS VARCHAR) || ','" for leaf in leaves), "CAST(g AS VARCHAR)"])
         return cls(tuple(leaves), "g", known, content)
 
     @classmethod
     def of_memberships(cls) -> Cells:
         """A leaf, a group `g` and a quantity `q`, of a person `p`."""
         group = "CAST(g AS VARCHAR)"
-        content = f"leaf0 || ',' || q || ',' || strlen({group}) || ',' || {group} || CAST(p AS VARCHAR)"
+        numbers = [f"CAST({number} AS VARCHAR) || ','" for number in ("leaf0", "q", f"utf8_length({group})")]
+        content = " || ".join([*numbers, group, "CAST(p AS VARCHAR)"])
         return cls(("leaf0", "g", "q"), "p", "leaf0 IS NOT NULL AND q > 0", content)
 
 
@@ -121,9 +115,10 @@ def count_people(db: Session, bound: ContributionBound, cells: Cells) -> IntArra
     rows = db.run(
         f"""
         WITH everybody AS (
-            SELECT least(sum({counted}), $most) AS records FROM matched WHERE {cells.known} GROUP BY {cells.person}
+            SELECT least(exact_sum({counted}), $most) AS records FROM matched
+            WHERE {cells.known} GROUP BY {cells.person}
         )
-        SELECT CAST(records AS BIGINT), count(*) FROM everybody GROUP BY records
+        SELECT CAST(records AS BIGINT) AS records, count(*) AS people FROM everybody GROUP BY records
         """,
         most=bound.people_up_to,
     )
@@ -134,44 +129,40 @@ def count_people(db: Session, bound: ContributionBound, cells: Cells) -> IntArra
 
 
 def keep_bounded(db: Session, bound: ContributionBound, cells: Cells) -> None:
-    """Turn `matched` (a row per person and cell, with its `amount`) into what counts: a row per cell, and its amount.
+    """Make `counting` of `matched` (a row per person and cell, with its `amount`): a row per cell, what counts of it.
 
-    Rows that cannot count (outside the hierarchy, or without an amount) are left out first.
+    Rows that cannot count (outside the hierarchy, or without an amount) are left out first. `matched` is dropped.
     """
     columns, person, known = ", ".join(cells.columns), cells.person, cells.known
     counted = "least(amount, 1)" if bound.distinct else "amount"
-    db.run("ALTER TABLE matched RENAME TO everyone")
-    db.run(
-        f"""
-        CREATE TEMP TABLE over_bound AS
-        SELECT {person} FROM everyone WHERE {known} GROUP BY {person} HAVING sum({counted}) > $most
-        """,
+    db.make(
+        "over_bound",
+        f"SELECT {person} FROM matched WHERE {known} GROUP BY {person} HAVING exact_sum({counted}) > $most",
         most=bound.most,
     )
-    db.run(
+    db.make(
+        "placed",
         f"""
-        CREATE TEMP TABLE placed AS
-        SELECT {columns}, {person} AS who, {counted} AS amount,
-            CAST('0x' || left(sha256($key || encode({cells.content})), 15) AS BIGINT) AS place
-        FROM everyone SEMI JOIN over_bound USING ({person}) WHERE {known}
+        SELECT {columns}, {person} AS who, {counted} AS amount, keyed_place($key, {cells.content}) AS place
+        FROM matched SEMI JOIN over_bound USING ({person}) WHERE {known}
         """,
         key=bound.key,
     )
-    db.run(
+    db.make(
+        "counting",
         f"""
-        CREATE TEMP TABLE matched AS
         WITH ordered AS (
-            SELECT {columns}, amount, coalesce(sum(amount) OVER (
+            SELECT {columns}, amount, coalesce(exact_sum(amount) OVER (
                 PARTITION BY who ORDER BY place, {columns} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
             ), 0) AS before FROM placed
         ), kept AS (
             SELECT {columns}, least(amount, $most - before) AS amount FROM ordered WHERE before < $most
             UNION ALL
-            SELECT {columns}, {counted} FROM everyone ANTI JOIN over_bound USING ({person}) WHERE {known}
+            SELECT {columns}, {counted} AS amount FROM matched ANTI JOIN over_bound USING ({person}) WHERE {known}
         )
-        SELECT {columns}, sum(amount) AS amount FROM kept GROUP BY {columns}
+        SELECT {columns}, exact_sum(amount) AS amount FROM kept GROUP BY {columns}
         """,
         most=bound.most,
     )
-    for table in ("everyone", "over_bound", "placed"):
-        db.run(f"DROP TABLE {table}")
+    for table in ("matched", "over_bound", "placed"):
+        db.drop(table)
