@@ -97,11 +97,11 @@ class Cells:
 
     @classmethod
     def of_memberships(cls) -> Cells:
-        """A leaf, a group `g` and a quantity `q`, of a person `p`."""
+        """A leaf, a group `g` and a quantity `size`, of a person `p`."""
         group = "CAST(g AS VARCHAR)"
-        numbers = [f"CAST({number} AS VARCHAR) || ','" for number in ("leaf0", "q", f"utf8_length({group})")]
+        numbers = [f"CAST({number} AS VARCHAR) || ','" for number in ("leaf0", "size", f"utf8_length({group})")]
         content = " || ".join([*numbers, group, "CAST(p AS VARCHAR)"])
-        return cls(("leaf0", "g", "q"), "p", "leaf0 IS NOT NULL AND q > 0", content)
+        return cls(("leaf0", "g", "size"), "p", "leaf0 IS NOT NULL AND size > 0", content)
 
 
 def count_people(db: Session, bound: ContributionBound, cells: Cells) -> IntArray | None:
