@@ -39,14 +39,14 @@ def main() -> None:
         engine = tt.engines.Local(memory_limit=arguments.memory_limit)
         key = LeafKey(areas, tuple(LEVELS))
         print("| | seconds | without person = 1 | peak memory so far, GB |\n| --- | --- | --- | --- |")
-        unbounded = timed("without person", 0.0, lambda: engine.count_records(file, [key]))
+        unbounded = timed("without person", 0.0, lambda: engine.tabulate(file, CountRecords((key,))))
         for name, column, distinct in [
             ("integer ids", "id", False),
             ("integer ids, distinct", "id", True),
             ("ids as text", "text", False),
         ]:
             bound = ContributionBound(column, M, bytes(32), distinct=distinct)
-            timed(name, unbounded, lambda bound=bound: engine.count_records(file, [key], bound=bound))
+            timed(name, unbounded, lambda bound=bound: engine.tabulate(file, CountRecords((key,), bound=bound)))
 
 
 def timed(name: str, unbounded: float, action: Callable[[], Any]) -> float:

@@ -82,13 +82,12 @@ def nothing_drawn(monkeypatch):
 
     for kind in (Measurer, KeyedNoise, OpenDPNoise):
         monkeypatch.setattr(kind, "__init__", refuse)
-    for name in ("count_records", "group_sizes", "group_rows"):
-        original = getattr(tt.engines.Local, name)
+    original = tt.engines.Local.tabulate
 
-        def public_only(self, *arguments, original=original, **options):
-            return original(self, *arguments, **options) if options["argument"] == "public_groups" else refuse()
+    def public_only(self, table, request):
+        return original(self, table, request) if request.argument == "public_groups" else refuse()
 
-        monkeypatch.setattr(tt.engines.Local, name, public_only)
+    monkeypatch.setattr(tt.engines.Local, "tabulate", public_only)
 
 
 # --- Releasing ---
@@ -294,7 +293,7 @@ def test_spending_too_much_is_one_line(folder, refusal, monkeypatch):
     def refuse(self, *arguments, **options):
         raise tt.BudgetExceeded("budget: the levels would spend 2 of 1")
 
-    monkeypatch.setattr(tt.engines.Local, "count_records", refuse)
+    monkeypatch.setattr(tt.engines.Local, "tabulate", refuse)
     message = refusal("release", "counts.yaml", "--out", "out", code=ExitCode.BUDGET)
     assert message == "budget: the levels would spend 2 of 1"
 
@@ -315,7 +314,7 @@ def test_of_an_unexpected_error_only_the_type_is_shown(folder, refusal, monkeypa
         local = CANARY  # noqa: F841  (must not be printed either)
         raise error
 
-    monkeypatch.setattr(tt.engines.Local, "count_records", fail)
+    monkeypatch.setattr(tt.engines.Local, "tabulate", fail)
     message = refusal("release", "counts.yaml", "--out", "out", code=ExitCode.INTERNAL)
     assert message.startswith(f"{type(error).__name__}, which was not expected; ")
     assert "--debug" in message
@@ -328,7 +327,7 @@ def test_debug_shows_the_traceback_without_local_variables(folder, run, monkeypa
         local = "".join(reversed(CANARY))  # noqa: F841
         raise RuntimeError("told only when asked")
 
-    monkeypatch.setattr(tt.engines.Local, "count_records", fail)
+    monkeypatch.setattr(tt.engines.Local, "tabulate", fail)
     if switch == "environment":
         monkeypatch.setenv("TALLYTREE_DEBUG", "1")
     result = run(*(["--debug"] if switch == "option" else []), "release", "counts.yaml", "--out", "out")

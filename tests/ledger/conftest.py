@@ -27,7 +27,7 @@ def nothing_drawn(monkeypatch):
 
     monkeypatch.setattr(KeyedNoise, "draw", refuse)
     monkeypatch.setattr(entropy, "fresh_key", refuse)
-    monkeypatch.setattr(tt.engines.Local, "count_records", refuse)
+    monkeypatch.setattr(tt.engines.Local, "tabulate", refuse)
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def test_it_is_on_the_disk_before_the_key_exists_and_after_the_records_were_acce
 
         return looking
 
-    monkeypatch.setattr(tt.engines.Local, "count_records", look("records", tt.engines.Local.count_records))
+    monkeypatch.setattr(tt.engines.Local, "tabulate", look("records", tt.engines.Local.tabulate))
     monkeypatch.setattr(entropy, "fresh_key", look("key", entropy.fresh_key))
     monkeypatch.setattr(KeyedNoise, "draw", look("noise", KeyedNoise.draw))
     release(areas, path)
@@ -95,13 +95,13 @@ def test_a_release_over_the_limit_draws_and_records_nothing(areas, path, nothing
 def test_a_limit_that_is_used_up_while_the_records_are_read_still_holds(areas, path, monkeypatch):
     ledger = Ledger(path)
     ledger.set_limit("people", tt.Budget(epsilon=1), **TERMS)
-    original = tt.engines.Local.count_records
+    original = tt.engines.Local.tabulate
 
     def meanwhile(*arguments, **options):
         ledger.record(posting(pure("1/10")))
         return original(*arguments, **options)
 
-    monkeypatch.setattr(tt.engines.Local, "count_records", meanwhile)
+    monkeypatch.setattr(tt.engines.Local, "tabulate", meanwhile)
     monkeypatch.setattr(KeyedNoise, "draw", lambda *arguments: pytest.fail("noise was drawn"))
     with pytest.raises(tt.BudgetExceeded, match=r"epsilon 0.9 that is left"):
         release(areas, path)
@@ -167,7 +167,7 @@ def test_opendp_that_is_not_installed_is_found_out_before_anything_is_spent(area
 
 def test_the_ledger_that_was_checked_is_the_one_that_is_charged(areas, path, ledger, monkeypatch, no_noise):
     ledger.set_limit("people", tt.Budget(epsilon=2), neighboring="add_remove")
-    tabulate = tt.engines.Local.count_records
+    tabulate = tt.engines.Local.tabulate
     for swap in (lambda: None, lambda: Ledger.create(path)):
 
         def meanwhile(self, *arguments, swap=swap, **options):
@@ -175,7 +175,7 @@ def test_the_ledger_that_was_checked_is_the_one_that_is_charged(areas, path, led
             swap()
             return tabulate(self, *arguments, **options)
 
-        monkeypatch.setattr(tt.engines.Local, "count_records", meanwhile)
+        monkeypatch.setattr(tt.engines.Local, "tabulate", meanwhile)
         with pytest.raises((ValueError, FileNotFoundError), match=r"ledger: .*(no file at|is not the file that was)"):
             release(areas, path)
         path.unlink(missing_ok=True)

@@ -131,7 +131,7 @@ def test_what_changed_is_charged_as_a_release_of_its_own_with_other_noise(counts
 
 def test_a_changed_run_is_refused_before_the_records_are_read_if_its_plan_says_so(counts, monkeypatch):
     counts()
-    monkeypatch.setattr(tt.engines.Local, "count_records", lambda *_, **__: pytest.fail("the records were read"))
+    monkeypatch.setattr(tt.engines.Local, "tabulate", lambda *_, **__: pytest.fail("the records were read"))
     with pytest.raises(ValueError, match=r"^run: .*plan"):
         counts(epsilon=0.5)
 

@@ -182,10 +182,10 @@ def test_the_key_is_fresh_and_is_not_the_noises(areas, monkeypatch):
         entropy, "derive", lambda key, *address: derived.append((key, address)) or derive(key, *address)
     )
     order = []
-    tabulate = tt.engines.Local.count_records
+    tabulate = tt.engines.Local.tabulate
     monkeypatch.setattr(
         tt.engines.Local,
-        "count_records",
+        "tabulate",
         lambda *args, **options: order.append(len(derived)) or tabulate(*args, **options),
     )
     job.run()

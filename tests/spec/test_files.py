@@ -104,7 +104,7 @@ def test_errors_that_are_not_the_librarys_own_are_left_alone(folder, monkeypatch
         KeyError("canary"),
     ):
         monkeypatch.setattr(
-            tt.engines.Local, "check_counts", lambda *args, error=error, **options: (_ for _ in ()).throw(error)
+            tt.engines.Local, "check", lambda *args, error=error, **options: (_ for _ in ()).throw(error)
         )
         with pytest.raises(type(error)) as caught:
             load_spec(write(folder, COUNTS)).check()

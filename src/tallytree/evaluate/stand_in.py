@@ -13,6 +13,7 @@ import numpy as np
 
 from tallytree.accounting import Plan, StabilityPlan
 from tallytree.pipeline import Planned, PlannedCounts, PlannedSizes
+from tallytree.pipeline.counted_records import listed_counts
 from tallytree.postprocess.bootstrap import CountReplicates, SizeReplicates, StatedPlan
 from tallytree.postprocess.published_values import PublishedLevel, published_level
 from tallytree.product import Product
@@ -49,7 +50,7 @@ def _of_counts(planned: PlannedCounts, like: Any) -> CountReplicates:
     if published is not None:
         nodes, counts = published.nodes, np.rint(published.numbers).astype(np.int64)
     else:
-        found = planned.engine.count_records(like, planned.keys, count="count", on_unknown="error", argument="like")
+        found = listed_counts(planned.engine, like, planned.keys, "count", "like")
         tree = planned.tree
         nodes = tree.leaf_numbers(found.parts) if isinstance(tree, Product) else found.parts[0]
         counts = found.counts
@@ -65,16 +66,7 @@ def _of_sizes(planned: PlannedSizes, like: Any) -> SizeReplicates:
         nodes, sizes = published.nodes, published.sizes
         groups = np.rint(published.numbers).astype(np.int64)
     else:
-        found = planned.engine.group_rows(
-            like,
-            planned.key,
-            size="size",
-            groups="groups",
-            smallest=planned.smallest if planned.invariants == "groups" else 0,
-            largest=planned.largest,
-            on_unknown="error",
-            argument="like",
-        )
+        found = planned.listed_groups(like, "like")
         nodes, sizes, groups = found.leaves, found.sizes, found.groups
     kept = groups > 0 if planned.invariants == "groups" else (groups > 0) & (sizes > 0)
     nodes, sizes, groups = nodes[kept], sizes[kept], groups[kept]

@@ -8,7 +8,7 @@ from typing import Any
 from tallytree.contributions import Contributions
 from tallytree.pipeline.arguments import RecordOptions
 from tallytree.pipeline.person_bound import contribution_bound
-from tallytree.private.engines import Engine
+from tallytree.private.engines import CountRecords, Engine
 from tallytree.private.tabulate.leaf_statistics import LeafCounts
 from tallytree.private.tabulate.records import LeafKey
 
@@ -18,9 +18,7 @@ MAX_RECORDS = 2**58
 
 def check_schema(engine: Engine, given: RecordOptions, records: Any, keys: Sequence[LeafKey], argument: str) -> None:
     """Check the schema of the records; no private row is read."""
-    engine.check_counts(
-        records, keys, count=given.count, argument=argument, person=given.person, on_unknown=given.on_unknown
-    )
+    engine.check(records, _request(given, keys, argument, person=given.person))
 
 
 def counted_records(
@@ -45,14 +43,17 @@ def counted_records(
         ValueError: too many records, besides what the engine refuses. It is raised before the ledger records the
             release: mechanisms would fail once it is paid for.
     """
-    found = engine.count_records(
-        records,
-        keys,
-        count=given.count,
-        on_unknown=given.on_unknown,
-        argument=argument,
-        bound=contribution_bound(given, asked, distinct=given.distinct),
-    )
+    bound = contribution_bound(given, asked, distinct=given.distinct)
+    found = engine.tabulate(records, _request(given, keys, argument, bound=bound))
     if int(found.counts.sum()) > MAX_RECORDS:
         raise ValueError(f"{argument}: counts add up to more than 2^58; use a coarser unit")
     return found
+
+
+def listed_counts(engine: Engine, table: Any, keys: Sequence[LeafKey], count: str, argument: str) -> LeafCounts:
+    """What a public table lists in the column `count`, per combination of leaves."""
+    return engine.tabulate(table, CountRecords(tuple(keys), count, argument=argument))
+
+
+def _request(given: RecordOptions, keys: Sequence[LeafKey], argument: str, **whose: Any) -> CountRecords:
+    return CountRecords(tuple(keys), given.count, given.on_unknown, argument, **whose)

@@ -15,6 +15,7 @@ from tallytree.budget import exact, shares
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Statistic
 from tallytree.pipeline.arguments import TablesArguments
+from tallytree.pipeline.counted_records import listed_counts
 from tallytree.pipeline.person_bound import shares_beside
 from tallytree.pipeline.plan_counts import check_person
 from tallytree.pipeline.planned_counts import leaf_keys
@@ -251,7 +252,7 @@ def _public_totals(given: Any, layout: TableLayout, depth: int, engine: Engine) 
     areas = pa.table(dict(zip(side.columns[:depth], side.path_arrays(depth, nodes), strict=True)))
     hierarchy = Hierarchy.from_table(areas, side.columns[:depth])
     key = LeafKey(hierarchy, hierarchy.columns)
-    listed = engine.count_records(given, (key,), count="count", on_unknown="error", argument="public_totals")
+    listed = listed_counts(engine, given, (key,), "count", "public_totals")
     totals = np.zeros(len(nodes), dtype=np.int64)
     totals[listed.parts[0]] = listed.counts
     return PublicTotals(layout.area_level_at(depth), totals)

@@ -14,6 +14,7 @@ from tallytree.compute.arrays import IntArray
 from tallytree.contributions import Contributions
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.pipeline.arguments import SizesArguments
+from tallytree.pipeline.counted_records import listed_counts
 from tallytree.pipeline.measured_contributions import published_contributions, true_contributions
 from tallytree.pipeline.measured_maximum import within_measured_maximum
 from tallytree.pipeline.person_bound import (
@@ -24,9 +25,10 @@ from tallytree.pipeline.person_bound import (
 )
 from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, table_name
 from tallytree.pipeline.sizes_notes import SizesNotes
-from tallytree.private.engines import Engine
+from tallytree.private.engines import Engine, GroupRows, GroupSizes
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import NoiseSource
+from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.leaf_statistics import LeafGroups
 from tallytree.private.tabulate.records import LeafKey
 from tallytree.private.tabulate.true_contributions import TrueContributions, digest_with
@@ -112,27 +114,9 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
     def check_records(self) -> None:
         """See `Planned.check_records`; the table of public groups is read."""
         given = self.arguments
-        if given.group is not None:
-            self.engine.check_group_sizes(
-                given.records,
-                self.key,
-                group=given.group,
-                quantity=given.quantity,
-                argument="records",
-                person=given.person,
-                on_unknown=given.on_unknown,
-            )
-            if given.public_groups is not None:
-                self._groups_listed()
-        else:
-            self.engine.check_group_rows(
-                given.records,
-                self.key,
-                size=str(given.size),
-                groups=str(given.groups),
-                argument="records",
-                on_unknown=given.on_unknown,
-            )
+        self.engine.check(given.records, self._request())
+        if given.group is not None and given.public_groups is not None:
+            self._groups_listed()
 
     def check_plan(self) -> None:
         """See `Planned.check_plan`."""
@@ -222,31 +206,31 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
 
     def _found(self, asked: Contributions | None = None) -> LeafGroups:
         """What the engine finds in the records."""
+        bound = contribution_bound(self.arguments, asked)
+        return self.engine.tabulate(self.arguments.records, self._request(bound))
+
+    def _request(self, bound: ContributionBound | None = None) -> GroupSizes | GroupRows:
+        """What the engine counts; without a bound, what it checks."""
         given = self.arguments
         smallest = self.smallest if self.invariants == "groups" else 0
+        sizes: dict[str, Any] = {"smallest": smallest, "largest": self.largest, "on_unknown": given.on_unknown}
         if given.group is None:
-            return self.engine.group_rows(
-                given.records,
-                self.key,
-                size=str(given.size),
-                groups=str(given.groups),
-                smallest=smallest,
-                largest=self.largest,
-                on_unknown=given.on_unknown,
-                argument="records",
-            )
-        return self.engine.group_sizes(
-            given.records,
+            return GroupRows(self.key, size=str(given.size), groups=str(given.groups), **sizes)
+        return GroupSizes(
             self.key,
             group=given.group,
             quantity=given.quantity,
             max_quantity=given.max_quantity,
-            smallest=smallest,
-            largest=self.largest,
-            on_unknown=given.on_unknown,
-            argument="records",
-            **({} if given.person is None else {"bound": contribution_bound(given, asked)}),
+            person=given.person,
+            bound=bound,
+            **sizes,
         )
+
+    def listed_groups(self, table: Any, argument: str) -> LeafGroups:
+        """What a public table lists in the columns `size` and `groups`."""
+        smallest = self.smallest if self.invariants == "groups" else 0
+        asked = GroupRows(self.key, "size", "groups", smallest=smallest, largest=self.largest, argument=argument)
+        return self.engine.tabulate(table, asked)
 
     def _groups_of_leaves(self, found: LeafGroups | None = None) -> tuple[IntArray, IntArray, IntArray]:
         """Leaf, size and number of groups of every (leaf, size) that has groups."""
@@ -297,7 +281,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
 def groups_per_leaf(public_groups: Any, hierarchy: Hierarchy, engine: Engine) -> IntArray:
     """The public number of groups of every leaf, int64 (n_leaves,); a leaf that is not listed has none."""
     key = LeafKey(hierarchy, hierarchy.columns)
-    listed = engine.count_records(public_groups, (key,), count="groups", on_unknown="error", argument="public_groups")
+    listed = listed_counts(engine, public_groups, (key,), "groups", "public_groups")
     groups = np.zeros(hierarchy.n_leaves, dtype=np.int64)
     groups[listed.parts[0]] = listed.counts
     return groups

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from helpers.tabulating import count_records, group_rows, group_sizes
 from tallytree.hierarchy import Hierarchy
 from tallytree.private.engines import Local
 from tallytree.private.tabulate.records import LeafKey
@@ -165,8 +166,8 @@ def test_counts_of_pairs_of_leaves(data: st.DataObject) -> None:
     }
     keys = [LeafKey(origins, ("region", "town")), LeafKey(destinations, ('to`"region', "to town"))]
     with tempfile.TemporaryDirectory() as folder:
-        result = Local(threads=2).count_records(
-            kind(columns, Path(folder)), keys, count="n" if weighted else None, on_unknown="drop"
+        result = count_records(
+            Local(threads=2), kind(columns, Path(folder)), keys, count="n" if weighted else None, on_unknown="drop"
         )
     found = {(o, d): n for o, d, n in zip(*(a.tolist() for a in (*result.parts, result.counts)), strict=True)}
     assert found == {cell: n for cell, n in oracle.items() if n}
@@ -190,7 +191,8 @@ def test_group_sizes_from_members(data: st.DataObject, smallest: int, span: int)
     for member, size in Counter(members).items():
         oracle[leaves.index(homes[member]), min(max(size, smallest), smallest + span)] += 1
     with tempfile.TemporaryDirectory() as folder:
-        result = Local().group_sizes(
+        result = group_sizes(
+            Local(),
             kind(columns, Path(folder)),
             LeafKey(hierarchy, ("region", "town")),
             group="id",
@@ -222,7 +224,8 @@ def test_group_sizes_are_sums_of_quantities_each_cut(data: st.DataObject, most: 
         sums[m] += min(cars, most)
     oracle = Counter((leaves.index(homes[m]), min(size, 10)) for m, size in sums.items())
     with tempfile.TemporaryDirectory() as folder:
-        result = Local().group_sizes(
+        result = group_sizes(
+            Local(),
             kind(columns, Path(folder)),
             LeafKey(hierarchy, ("region", "town")),
             group="id",
@@ -253,7 +256,8 @@ def test_group_rows_add_up(data: st.DataObject, smallest: int, span: int) -> Non
     for leaf, size, groups in rows:
         oracle[leaves.index(leaf), min(max(size, smallest), smallest + span)] += groups
     with tempfile.TemporaryDirectory() as folder:
-        result = Local(threads=1).group_rows(
+        result = group_rows(
+            Local(threads=1),
             kind(columns, Path(folder)),
             LeafKey(hierarchy, ("region", "town")),
             size="size",
@@ -273,12 +277,12 @@ def test_threads_and_row_order_do_not_matter(kind: str) -> None:
     hierarchy = Hierarchy.from_table(pa.table({"leaf": np.arange(50)}), levels=["leaf"])
     key = LeafKey(hierarchy, ("leaf",))
     shuffled = pa.table(columns).take(pa.array(rng.permutation(len(ids))))
-    one = Local(threads=1).group_sizes(pa.table(columns), key, group="id", smallest=0, largest=5)
-    two = Local(threads=2).group_sizes(shuffled, key, group="id", smallest=0, largest=5)
+    one = group_sizes(Local(threads=1), pa.table(columns), key, group="id", smallest=0, largest=5)
+    two = group_sizes(Local(threads=2), shuffled, key, group="id", smallest=0, largest=5)
     for name in ("leaves", "sizes", "groups"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
     counts = [
-        engine.count_records(table, [key])
+        count_records(engine, table, [key])
         for engine, table in ((Local(threads=1), shuffled), (Local(threads=2), columns))
         for table in [pa.table(table) if isinstance(table, dict) else table]
     ]

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from helpers.tabulating import check_counts, count_records
 from tallytree.hierarchy import Hierarchy
 from tallytree.private.engines import Local
 from tallytree.private.tabulate.contribution_bound import ContributionBound
@@ -74,7 +75,7 @@ def kept(
     bound = ContributionBound("id", most, key, distinct=distinct)
     with tempfile.TemporaryDirectory() as folder:
         records = kind(table_of(rows), Path(folder))
-        found = Local(threads=threads).count_records(records, [PLACE, WHO], count="n", on_unknown="drop", bound=bound)
+        found = count_records(Local(threads=threads), records, [PLACE, WHO], count="n", on_unknown="drop", bound=bound)
     cells = zip(*(part.tolist() for part in found.parts), found.counts.tolist(), strict=True)
     return Counter({(IDS[who], LEAVES[leaf]): count for leaf, who, count in cells})
 
@@ -170,7 +171,7 @@ def test_the_key_chooses_and_every_leaf_is_as_likely() -> None:
     """40,000 fair choices: 0.02 off (8 standard deviations) fails, and one that is 5 % off would not pass."""
     table, people = many_people(40_000), 40_000
     first, second = (
-        Local().count_records(table, [PLACE], bound=ContributionBound("id", 1, key)).counts.tolist()
+        count_records(Local(), table, [PLACE], bound=ContributionBound("id", 1, key)).counts.tolist()
         for key in (KEY, ANOTHER)
     )
     assert sum(first) == sum(second) == people
@@ -182,7 +183,7 @@ def test_whether_two_leaves_are_kept_does_not_depend_on_each_other_beyond_the_bo
     """Of three leaves with m = 2 each pair is as likely: 1/3 within 0.02 (6 standard deviations of 20,000 choices)."""
     people = 20_000
     table = pa.table({"id": [i // 3 for i in range(3 * people)], "leaf": ["x", "y", "z"] * people})
-    counts = Local().count_records(table, [PLACE], bound=ContributionBound("id", 2, KEY)).counts
+    counts = count_records(Local(), table, [PLACE], bound=ContributionBound("id", 2, KEY)).counts
     assert counts.sum() == 2 * people
     assert (abs(counts / people - 2 / 3) < 0.02).all()
 
@@ -194,47 +195,47 @@ def test_an_integer_and_its_decimal_text_are_one_person(ids: pa.Array, tmp_path:
     leaf, text = pa.array(["x", "y", "z", "z", "z"]), pa.array(["7"] * 4 + ["8"])
     bound = ContributionBound("id", 2, KEY)
     found = [
-        Local().count_records(pa.table({"id": column, "leaf": leaf}), [PLACE], bound=bound) for column in (ids, text)
+        count_records(Local(), pa.table({"id": column, "leaf": leaf}), [PLACE], bound=bound) for column in (ids, text)
     ]
     assert found[0].counts.tolist() == found[1].counts.tolist()
     pq.write_table(pa.table({"id": ids, "leaf": leaf}), tmp_path / "integers.parquet")
     pq.write_table(pa.table({"id": text, "leaf": leaf}), tmp_path / "text.parquet")
-    both = Local().count_records(tmp_path, [PLACE], bound=bound)
+    both = count_records(Local(), tmp_path, [PLACE], bound=bound)
     assert both.counts.sum() == 2 + 2  # 7 has eight records and 8 two, of which two count each
 
 
 def test_ids_that_differ_as_text_are_different_people() -> None:
     ids = ["7", "007", "7 ", "A", "a", "Ä", "A\u0308", "7\x00", "-7", " "]
     table = pa.table({"id": ids * 2, "leaf": ["x", "y"] * len(ids)})
-    assert Local().count_records(table, [PLACE], bound=ContributionBound("id", 1, KEY)).counts.sum() == len(ids)
+    assert count_records(Local(), table, [PLACE], bound=ContributionBound("id", 1, KEY)).counts.sum() == len(ids)
 
 
 def test_a_uuid_is_an_id() -> None:
     ids = [uuid.UUID(int=1).bytes, uuid.UUID(int=2).bytes] * 3
     column = pa.ExtensionArray.from_storage(pa.uuid(), pa.array(ids, pa.binary(16)))
     table = pa.table({"id": column, "leaf": ["x"] * 6})
-    assert Local().count_records(table, [PLACE], bound=ContributionBound("id", 2, KEY)).counts.tolist() == [4]
+    assert count_records(Local(), table, [PLACE], bound=ContributionBound("id", 2, KEY)).counts.tolist() == [4]
 
 
 def test_records_outside_the_hierarchy_take_no_ones_place() -> None:
     table = pa.table({"id": [1] * 102, "leaf": ["outside"] * 100 + ["x", "y"]})
-    found = Local().count_records(table, [PLACE], on_unknown="drop", bound=ContributionBound("id", 2, KEY))
+    found = count_records(Local(), table, [PLACE], on_unknown="drop", bound=ContributionBound("id", 2, KEY))
     assert found.counts.tolist() == [1, 1]
     with pytest.raises(ValueError, match="outside the hierarchy"):
-        Local().count_records(table, [PLACE], bound=ContributionBound("id", 2, KEY))
+        count_records(Local(), table, [PLACE], bound=ContributionBound("id", 2, KEY))
 
 
 def test_rows_without_records_take_no_ones_place_and_very_many_records_are_bounded() -> None:
     table = pa.table({"id": [1, 1, 2, 2], "leaf": ["x", "y", "z", "z"], "n": [0, 1, 2**62, 2**62]})
     bound = ContributionBound("id", 1, KEY, distinct=True)
-    assert Local().count_records(table, [PLACE], count="n", bound=bound).counts.tolist() == [1, 1]
+    assert count_records(Local(), table, [PLACE], count="n", bound=bound).counts.tolist() == [1, 1]
     bound = ContributionBound("id", 5, KEY)
-    assert Local().count_records(table, [PLACE], count="n", bound=bound).counts.tolist() == [1, 5]
+    assert count_records(Local(), table, [PLACE], count="n", bound=bound).counts.tolist() == [1, 5]
 
 
 def test_a_table_without_rows_has_nobody() -> None:
     table = pa.table({"id": pa.nulls(0), "leaf": pa.nulls(0)})
-    assert Local().count_records(table, [PLACE], bound=ContributionBound("id", 1, KEY)).counts.tolist() == []
+    assert count_records(Local(), table, [PLACE], bound=ContributionBound("id", 1, KEY)).counts.tolist() == []
 
 
 def test_little_memory_gives_the_same(tmp_path: Path) -> None:
@@ -243,8 +244,8 @@ def test_little_memory_gives_the_same(tmp_path: Path) -> None:
         {"id": [i % people for i in range(4 * people)], "leaf": [LEAVES[i * i % 4] for i in range(4 * people)]}
     )
     bound = ContributionBound("id", 2, KEY)
-    few = Local(memory_limit="60MB", threads=2, temp_directory=tmp_path).count_records(table, [PLACE], bound=bound)
-    assert few.counts.tolist() == Local(threads=1).count_records(table, [PLACE], bound=bound).counts.tolist()
+    few = count_records(Local(memory_limit="60MB", threads=2, temp_directory=tmp_path), table, [PLACE], bound=bound)
+    assert few.counts.tolist() == count_records(Local(threads=1), table, [PLACE], bound=bound).counts.tolist()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -256,7 +257,7 @@ def test_little_memory_gives_the_same(tmp_path: Path) -> None:
 def test_a_record_of_nobody_is_refused_also_where_it_would_be_left_out(leaf: str, on_unknown: Any) -> None:
     table = pa.table({"id": ["s3cr3t", None], "leaf": ["x", leaf]})
     with pytest.raises(ValueError, match=r"column 'id' \(person\) has null ids \(or empty cells\)") as caught:
-        Local().count_records(table, [PLACE], on_unknown=on_unknown, bound=ContributionBound("id", 1, KEY))
+        count_records(Local(), table, [PLACE], on_unknown=on_unknown, bound=ContributionBound("id", 1, KEY))
     assert "s3cr3t" not in str(caught.value)
 
 
@@ -264,13 +265,13 @@ def test_a_record_of_nobody_is_refused_also_where_it_would_be_left_out(leaf: str
 def test_an_empty_text_is_nobody(kind: pa.DataType) -> None:
     table = pa.table({"id": pa.array(["1", ""]).cast(kind), "leaf": ["x", "x"]})
     with pytest.raises(ValueError, match=r"column 'id' \(person\) has null ids \(or empty cells\)"):
-        Local().count_records(table, [PLACE], bound=ContributionBound("id", 1, KEY))
+        count_records(Local(), table, [PLACE], bound=ContributionBound("id", 1, KEY))
 
 
 def test_an_empty_cell_of_a_csv_file_is_nobody(tmp_path: Path) -> None:
     (tmp_path / "records.csv").write_text("id,leaf\n1,x\n,x\n")
     with pytest.raises(ValueError, match=r"column 'id' \(person\) has null ids"):
-        Local().count_records(tmp_path / "records.csv", [PLACE], bound=ContributionBound("id", 1, KEY))
+        count_records(Local(), tmp_path / "records.csv", [PLACE], bound=ContributionBound("id", 1, KEY))
 
 
 @pytest.mark.parametrize(
@@ -279,8 +280,8 @@ def test_an_empty_cell_of_a_csv_file_is_nobody(tmp_path: Path) -> None:
 def test_ids_are_text_or_integers(values: Any) -> None:
     table = pa.table({"id": values, "leaf": ["x"]})
     for action in (
-        lambda: Local().check_counts(table, [PLACE], count=None, person="id"),
-        lambda: Local().count_records(table, [PLACE], bound=ContributionBound("id", 1, KEY)),
+        lambda: check_counts(Local(), table, [PLACE], count=None, person="id"),
+        lambda: count_records(Local(), table, [PLACE], bound=ContributionBound("id", 1, KEY)),
     ):
         with pytest.raises(TypeError, match=r"column 'id' \(person\) holds .*; ids must be text or integers"):
             action()
@@ -288,7 +289,7 @@ def test_ids_are_text_or_integers(values: Any) -> None:
 
 def test_a_column_of_people_that_is_not_there() -> None:
     with pytest.raises(ValueError, match="'id'"):
-        Local().check_counts(pa.table({"leaf": ["x"]}), [PLACE], count=None, person="id")
+        check_counts(Local(), pa.table({"leaf": ["x"]}), [PLACE], count=None, person="id")
 
 
 def test_a_bound_without_a_sense() -> None:

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
+from helpers.tabulating import group_sizes
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.hierarchy import Hierarchy
 from tallytree.pipeline import SizesArguments, plan_group_sizes
@@ -47,9 +48,9 @@ def table_of(rows: list[Row]) -> pa.Table:
 
 def sizes(records: Any, most: int, *, z: int = 2, key: bytes = KEY, threads: int = 2) -> Counter[tuple[str, int]]:
     """Groups per (leaf, size)."""
-    found = Local(threads=threads).group_sizes(
-        records, PLACE, group="home", quantity="cars", max_quantity=z, smallest=0, largest=50, on_unknown="drop",
-        bound=ContributionBound("who", most, key),
+    found = group_sizes(
+        Local(threads=threads), records, PLACE, group="home", quantity="cars", max_quantity=z, smallest=0, largest=50,
+        on_unknown="drop", bound=ContributionBound("who", most, key),
     )  # fmt: skip
     runs = zip(found.leaves.tolist(), found.sizes.tolist(), found.groups.tolist(), strict=True)
     return Counter({(LEAVES[leaf], size): groups for leaf, size, groups in runs})
@@ -109,15 +110,21 @@ def test_whether_a_group_has_two_leaves_does_not_depend_on_who_counts() -> None:
     table = pa.table({"who": [1, 1], "home": ["h", "h"], "leaf": ["x", "y"]})
     for n in range(4):
         with pytest.raises(ValueError, match=r"a group \(column 'home'\) has records in more than one leaf"):
-            Local().group_sizes(
-                table, PLACE, group="home", smallest=0, largest=9, bound=ContributionBound("who", 1, bytes([n]) * 32)
+            group_sizes(
+                Local(),
+                table,
+                PLACE,
+                group="home",
+                smallest=0,
+                largest=9,
+                bound=ContributionBound("who", 1, bytes([n]) * 32),
             )
 
 
 def test_ids_of_people_must_be_there_and_are_not_told() -> None:
     table = pa.table({"who": ["ann", None], "home": ["h", "h"], "leaf": ["x", "x"]})
     with pytest.raises(ValueError, match=r"column 'who' \(person\) has null ids") as caught:
-        Local().group_sizes(table, PLACE, group="home", smallest=0, largest=9, bound=ContributionBound("who", 1, KEY))
+        group_sizes(Local(), table, PLACE, group="home", smallest=0, largest=9, bound=ContributionBound("who", 1, KEY))
     assert "ann" not in str(caught.value)
 
 

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from helpers.refused_records import LEAF, NUMBER, SECRET, TOWN, digits, members, towns
+from helpers.tabulating import count_records, group_rows, group_sizes
 from tallytree.hierarchy import Hierarchy
 from tallytree.private.engines import Local
 from tallytree.private.tabulate.records import LeafKey
@@ -36,13 +37,13 @@ class TestNumbers:
     def test_whole_numbers_of_any_type(self, engine: Local, values: pa.Array, tmp_path: Path) -> None:
         pq.write_table(pa.table({"leaf": [1, 2], "n": values}), tmp_path / "n.parquet")
         for table in (tmp_path / "n.parquet", pa.table({"leaf": [1, 2], "n": values})):
-            result = engine.count_records(table, [LEAF], count="n")
+            result = count_records(engine, table, [LEAF], count="n")
             assert (result.parts[0].tolist(), result.counts.tolist()) == ([0], [3])
 
     @pytest.mark.parametrize("text", ["3", "3.0", "+3", "003", "3.", '"3"', str(2**62)])
     def test_whole_numbers_in_csv(self, engine: Local, tmp_path: Path, text: str) -> None:
         (tmp_path / "n.csv").write_text(f"leaf,n\n1,{text}\n")
-        assert engine.count_records(tmp_path / "n.csv", [LEAF], count="n").counts.tolist() == [
+        assert count_records(engine, tmp_path / "n.csv", [LEAF], count="n").counts.tolist() == [
             int(float(text.strip('"')))
         ]
 
@@ -69,7 +70,7 @@ class TestNumbers:
     def test_other_text_in_csv(self, engine: Local, tmp_path: Path, text: str, refuses: Any) -> None:
         (tmp_path / "n.csv").write_text(f"leaf,n\n1,{text}\n2,{NUMBER}\n")
         with refuses(ValueError, "records", "'n' (count)", "integers"):
-            engine.count_records(tmp_path / "n.csv", [LEAF], count="n")
+            count_records(engine, tmp_path / "n.csv", [LEAF], count="n")
 
     @pytest.mark.parametrize(
         "values",
@@ -97,10 +98,10 @@ class TestNumbers:
         for records in (table, tmp_path / "n.parquet"):
             with refuses(ValueError, "mine: column 'n'", f"({column})", "must hold integers", "correct or drop"):
                 if column == "count":
-                    engine.count_records(records, [LEAF], count="n", argument="mine")
+                    count_records(engine, records, [LEAF], count="n", argument="mine")
                 else:
                     roles = {"size": "good", "groups": "good"} | {column: "n"}
-                    engine.group_rows(records, LEAF, **roles, smallest=0, largest=9, argument="mine")
+                    group_rows(engine, records, LEAF, **roles, smallest=0, largest=9, argument="mine")
 
     @pytest.mark.parametrize(
         "values",
@@ -109,25 +110,25 @@ class TestNumbers:
     def test_other_types(self, engine: Local, values: Any, refuses: Any) -> None:
         table = pa.table({"leaf": ["1", "2"], "n": values})
         with refuses(TypeError, "column 'n' (count)", "holds", "cast"):
-            engine.count_records(table, [LEAF], count="n")
+            count_records(engine, table, [LEAF], count="n")
 
     def test_sums_beyond_2_to_the_62(self, engine: Local, refuses: Any) -> None:
         fits = pa.table({"leaf": [1, 1, 2], "n": [2**61, 2**61 - 1, 1], "one": [1, 2, 3]})
-        assert engine.count_records(fits, [LEAF], count="n").counts.sum() == 2**62
-        assert engine.group_rows(fits, LEAF, size="one", groups="n", smallest=0, largest=2).groups.sum() == 2**62
+        assert count_records(engine, fits, [LEAF], count="n").counts.sum() == 2**62
+        assert group_rows(engine, fits, LEAF, size="one", groups="n", smallest=0, largest=2).groups.sum() == 2**62
         beyond = pa.table({"leaf": [1, 2, 2], "n": [2**62, 2**62, 2**62], "one": [1, 2, 3]})
         with refuses(ValueError, "column 'n' (count)", "2^62", planted=(str(2**62), str(3 * 2**62))):
-            engine.count_records(beyond, [LEAF], count="n")
+            count_records(engine, beyond, [LEAF], count="n")
         with refuses(ValueError, "column 'n' (groups)", "2^62", planted=(str(2**62),)):
-            engine.group_rows(beyond, LEAF, size="one", groups="n", smallest=0, largest=9)
+            group_rows(engine, beyond, LEAF, size="one", groups="n", smallest=0, largest=9)
 
     def test_records_left_out_do_not_count_towards_the_sum(self, engine: Local) -> None:
         table = pa.table({"leaf": [1, 7, 7], "n": [5, 2**62, 2**62]})
-        assert engine.count_records(table, [LEAF], count="n", on_unknown="drop").counts.tolist() == [5]
+        assert count_records(engine, table, [LEAF], count="n", on_unknown="drop").counts.tolist() == [5]
 
     def test_a_size_is_clamped_however_large(self, engine: Local) -> None:
         table = pa.table({"leaf": [1, 1, 1], "size": [2**62, 11, 0], "groups": [1, 2, 3]})
-        result = engine.group_rows(table, LEAF, size="size", groups="groups", smallest=1, largest=10)
+        result = group_rows(engine, table, LEAF, size="size", groups="groups", smallest=1, largest=10)
         assert (result.sizes.tolist(), result.groups.tolist()) == ([1, 10], [3, 3])
 
 
@@ -149,11 +150,11 @@ class TestKeys:
         table = pa.table({"leaf": values})
         pq.write_table(table, tmp_path / "n.parquet")
         for records in (table, tmp_path / "n.parquet"):
-            assert engine.count_records(records, [LEAF]).parts[0].tolist() == [0, 2]
+            assert count_records(engine, records, [LEAF]).parts[0].tolist() == [0, 2]
 
     def test_the_largest_unsigned_integer(self, engine: Local) -> None:
         key = LeafKey(Hierarchy.from_table(pa.table({"leaf": [str(2**64 - 1)]}), ["leaf"]), ("leaf",))
-        assert engine.count_records(pa.table({"leaf": pa.array([2**64 - 1], pa.uint64())}), [key]).counts.tolist() == [
+        assert count_records(engine, pa.table({"leaf": pa.array([2**64 - 1], pa.uint64())}), [key]).counts.tolist() == [
             1
         ]
 
@@ -161,60 +162,60 @@ class TestKeys:
         relation = duckdb.connect().sql(
             "SELECT 1::HUGEINT AS leaf, uuid() AS id, 3::HUGEINT AS n, 'x'::ENUM('x', 'y') AS e FROM range(4)"
         )
-        assert engine.count_records(relation, [LEAF], count="n").counts.tolist() == [12]
-        assert engine.group_sizes(relation, LEAF, group="id", smallest=0, largest=9).groups.tolist() == [4]
-        assert engine.group_sizes(relation, LEAF, group="e", smallest=0, largest=9).sizes.tolist() == [4]
+        assert count_records(engine, relation, [LEAF], count="n").counts.tolist() == [12]
+        assert group_sizes(engine, relation, LEAF, group="id", smallest=0, largest=9).groups.tolist() == [4]
+        assert group_sizes(engine, relation, LEAF, group="e", smallest=0, largest=9).sizes.tolist() == [4]
 
     def test_two_files_may_hold_one_key_as_text_and_as_integer(self, engine: Local, tmp_path: Path) -> None:
         pq.write_table(pa.table({"leaf": ["1", "2"], "n": [1, 2]}), tmp_path / "a.parquet")
         pq.write_table(pa.table({"n": [1.0, 2.0], "leaf": [1, 2]}), tmp_path / "b.parquet")
-        assert engine.count_records(tmp_path, [LEAF], count="n").counts.tolist() == [2, 4]
+        assert count_records(engine, tmp_path, [LEAF], count="n").counts.tolist() == [2, 4]
 
     @pytest.mark.parametrize(
         "values", [[1.0, 2.0], [True, False], [date(2020, 1, 1)] * 2, [["1"], ["2"]], [b"1", b"2"]]
     )
     def test_other_types(self, engine: Local, values: Any, refuses: Any) -> None:
         with refuses(TypeError, "mine: column 'leaf' holds", "strings or integers"):
-            engine.count_records(pa.table({"leaf": values}), [LEAF], argument="mine")
+            count_records(engine, pa.table({"leaf": values}), [LEAF], argument="mine")
 
     @pytest.mark.parametrize("drop", ["error", "drop"])
     def test_null_keys(self, engine: Local, tmp_path: Path, refuses: Any, drop: Any) -> None:
         (tmp_path / "n.csv").write_text(f"leaf,id\n1,{SECRET}\n,{SECRET}\n")
         for records in (pa.table({"leaf": ["1", None]}), pa.table({"leaf": pa.nulls(2)}), tmp_path / "n.csv"):
             with refuses(ValueError, "column 'leaf' has null keys"):
-                engine.count_records(records, [LEAF], on_unknown=drop)
+                count_records(engine, records, [LEAF], on_unknown=drop)
 
     def test_a_single_top_value_may_be_missing_in_the_records(self, engine: Local) -> None:
         records = pa.table({"town": ["a", "a", "b"], "region": ["B", "A", "A"]})
         for key in (TOWN, LeafKey(towns, ("region", "town"))):
-            assert engine.count_records(records, [key]).parts[0].tolist() == [0, 1, 2]
+            assert count_records(engine, records, [key]).parts[0].tolist() == [0, 1, 2]
         with_top = records.append_column("country", pa.array(["X", "X", "Y"]))
-        assert engine.count_records(with_top, [TOWN], on_unknown="drop").counts.sum() == 2
+        assert count_records(engine, with_top, [TOWN], on_unknown="drop").counts.sum() == 2
 
     def test_several_top_values_may_not(self, engine: Local, refuses: Any) -> None:
         areas = Hierarchy.from_table(pa.table({"region": ["A", "B"], "town": ["a", "b"]}), ["region", "town"])
         with refuses(ValueError, "column 'region' is missing; the table has 1 column"):
-            engine.count_records(pa.table({"town": ["a"]}), [LeafKey(areas, ("region", "town"))])
+            count_records(engine, pa.table({"town": ["a"]}), [LeafKey(areas, ("region", "town"))])
         with pytest.raises(ValueError, match="one column for each"):
             LeafKey(areas, ("town",))
 
     def test_names_that_differ_in_capitals_only(self, engine: Local, tmp_path: Path) -> None:
         pq.write_table(pa.table({"LEAF": ["2", "2"], "leaf": ["1", "1"], "Leaf": ["x", "x"]}), tmp_path / "n.parquet")
-        assert engine.count_records(tmp_path / "n.parquet", [LEAF]).parts[0].tolist() == [0]
+        assert count_records(engine, tmp_path / "n.parquet", [LEAF]).parts[0].tolist() == [0]
 
     def test_a_column_named_twice(self, engine: Local, refuses: Any) -> None:
         table = pa.Table.from_arrays([pa.array(["1"]), pa.array(["2"])], names=["leaf", "leaf"])
         with refuses(ValueError, "column 'leaf' appears 2 times"):
-            engine.count_records(table, [LEAF])
+            count_records(engine, table, [LEAF])
 
 
 class TestRecordsOutsideTheHierarchy:
     def test_the_path_is_named_and_nothing_else(self, engine: Local, refuses: Any) -> None:
         records = pa.table({"region": ["A", "B", "B"], "town": ["a", "b", "c"], "id": [SECRET] * 3, "n": [NUMBER] * 3})
         for work in (
-            lambda: engine.count_records(records, [TOWN], count="n"),
-            lambda: engine.group_sizes(records, TOWN, group="id", smallest=0, largest=9),
-            lambda: engine.group_rows(records, TOWN, size="n", groups="n", smallest=0, largest=9),
+            lambda: count_records(engine, records, [TOWN], count="n"),
+            lambda: group_sizes(engine, records, TOWN, group="id", smallest=0, largest=9),
+            lambda: group_rows(engine, records, TOWN, size="n", groups="n", smallest=0, largest=9),
         ):
             with refuses(ValueError, "at region='B', town='b';", "on_unknown='drop'"):
                 work()
@@ -222,36 +223,36 @@ class TestRecordsOutsideTheHierarchy:
     def test_of_several_keys_the_one_at_fault(self, engine: Local, refuses: Any) -> None:
         records = pa.table({"from": ["1"], "to": ["9"]})
         with refuses(ValueError, "at to='9';"):
-            engine.count_records(records, [LeafKey(digits, ("from",)), LeafKey(digits, ("to",))])
+            count_records(engine, records, [LeafKey(digits, ("from",)), LeafKey(digits, ("to",))])
 
     def test_also_with_a_count_of_zero(self, engine: Local, refuses: Any) -> None:
         with refuses(ValueError, "at leaf='9';"):
-            engine.count_records(pa.table({"leaf": ["9"], "n": [0]}), [LEAF], count="n")
+            count_records(engine, pa.table({"leaf": ["9"], "n": [0]}), [LEAF], count="n")
 
     def test_a_group_partly_outside_has_the_size_of_the_rest(self, engine: Local) -> None:
         records = pa.table({"leaf": ["1", "9", "1", "8"], "id": [4, 4, 4, 5]})
-        result = engine.group_sizes(records, LEAF, group="id", smallest=0, largest=9, on_unknown="drop")
+        result = group_sizes(engine, records, LEAF, group="id", smallest=0, largest=9, on_unknown="drop")
         assert (result.leaves.tolist(), result.sizes.tolist(), result.groups.tolist()) == ([0], [2], [1])
 
     def test_on_unknown_is_checked(self, engine: Local) -> None:
         with pytest.raises(ValueError, match="'ignore' must be 'error' or 'drop'"):
-            engine.count_records(members(), [LEAF], on_unknown="ignore")  # type: ignore[arg-type]
+            count_records(engine, members(), [LEAF], on_unknown="ignore")  # type: ignore[arg-type]
 
 
 class TestGroups:
     @pytest.mark.parametrize("ids", [["x", "x", "x"], [NUMBER] * 3, [SECRET] * 3])
     def test_a_group_in_two_leaves(self, engine: Local, ids: Any, refuses: Any) -> None:
         with refuses(ValueError, "mine: a group (column 'id')", "more than one leaf"):
-            engine.group_sizes(members(id=ids), LEAF, group="id", smallest=0, largest=9, argument="mine")
+            group_sizes(engine, members(id=ids), LEAF, group="id", smallest=0, largest=9, argument="mine")
 
     def test_one_town_name_in_two_regions_is_two_leaves(self, engine: Local, refuses: Any) -> None:
         records = pa.table({"region": ["A", "B"], "town": ["a", "a"], "id": [1, 1]})
         with refuses(ValueError, "more than one leaf"):
-            engine.group_sizes(records, TOWN, group="id", smallest=0, largest=9)
+            group_sizes(engine, records, TOWN, group="id", smallest=0, largest=9)
 
     def test_null_ids(self, engine: Local, refuses: Any) -> None:
         with refuses(ValueError, "column 'id' (group) has null ids"):
-            engine.group_sizes(members(id=[SECRET, None, "k"]), LEAF, group="id", smallest=0, largest=9)
+            group_sizes(engine, members(id=[SECRET, None, "k"]), LEAF, group="id", smallest=0, largest=9)
 
     @pytest.mark.parametrize(
         "ids",
@@ -265,19 +266,19 @@ class TestGroups:
     def test_ids_of_other_exact_types(self, engine: Local, ids: Any, tmp_path: Path) -> None:
         pq.write_table(members(id=ids), tmp_path / "n.parquet")
         for records in (members(id=ids), tmp_path / "n.parquet"):
-            result = engine.group_sizes(records, LEAF, group="id", smallest=0, largest=9)
+            result = group_sizes(engine, records, LEAF, group="id", smallest=0, largest=9)
             assert result.sizes.tolist() == [2, 1]
 
     @pytest.mark.parametrize("ids", [[1.0, 2.0, 3.0], [True, True, False], [[1], [2], [3]]])
     def test_ids_of_inexact_types(self, engine: Local, ids: Any, refuses: Any) -> None:
         with refuses(TypeError, "column 'id' (group) holds"):
-            engine.group_sizes(members(id=ids), LEAF, group="id", smallest=0, largest=9)
+            group_sizes(engine, members(id=ids), LEAF, group="id", smallest=0, largest=9)
 
     @pytest.mark.parametrize(("smallest", "largest"), [(-1, 3), (4, 3), (0, 2**63)])
     def test_impossible_bounds(self, engine: Local, smallest: int, largest: int) -> None:
         with pytest.raises(ValueError, match="smallest, largest"):
-            engine.group_sizes(members(), LEAF, group="id", smallest=smallest, largest=largest)
+            group_sizes(engine, members(), LEAF, group="id", smallest=smallest, largest=largest)
 
     def test_bounds_that_are_not_integers(self, engine: Local) -> None:
         with pytest.raises(TypeError, match="largest: 3"):
-            engine.group_sizes(members(), LEAF, group="id", smallest=0, largest=3.0)  # type: ignore[arg-type]
+            group_sizes(engine, members(), LEAF, group="id", smallest=0, largest=3.0)  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from helpers.tabulating import count_records, group_sizes
 from tallytree.hierarchy import Hierarchy
 from tallytree.private.engines import Local
 from tallytree.private.tabulate.contribution_bound import ContributionBound
@@ -44,7 +45,7 @@ def table_of(rows: list[Row]) -> pa.Table:
 
 def counted(records: Any, up_to: int = 6, *, distinct: bool = False, threads: int = 2, most: int = 2) -> list[int]:
     bound = ContributionBound("who", most, KEY, distinct=distinct, people_up_to=up_to)
-    found = Local(threads=threads).count_records(records, [PLACE], count="n", on_unknown="drop", bound=bound)
+    found = count_records(Local(threads=threads), records, [PLACE], count="n", on_unknown="drop", bound=bound)
     assert found.people is not None
     return list(found.people.tolist())
 
@@ -83,8 +84,8 @@ def test_records_outside_the_hierarchy_and_rows_of_none_are_not_counted() -> Non
 def test_memberships_of_quantity_none_are_not_counted() -> None:
     table = pa.table({"who": [1, 1, 1, 2, 3], "home": [1, 1, 2, 3, 3], "leaf": ["x"] * 5, "cars": [1, 5, 0, 0, 2]})
     bound = ContributionBound("who", 1, KEY, people_up_to=4)
-    found = Local().group_sizes(
-        table, PLACE, group="home", quantity="cars", max_quantity=2, smallest=0, largest=9, bound=bound
+    found = group_sizes(
+        Local(), table, PLACE, group="home", quantity="cars", max_quantity=2, smallest=0, largest=9, bound=bound
     )
     assert found.people is not None
     assert found.people.tolist() == [1, 1, 0, 0]
@@ -92,7 +93,7 @@ def test_memberships_of_quantity_none_are_not_counted() -> None:
 
 def test_people_are_not_counted_where_nobody_asks() -> None:
     bound = ContributionBound("who", 1, KEY)
-    assert Local().count_records(table_of([("ann", "x", 1)]), [PLACE], count="n", bound=bound).people is None
+    assert count_records(Local(), table_of([("ann", "x", 1)]), [PLACE], count="n", bound=bound).people is None
 
 
 def test_the_cells_are_the_bins_and_nothing_else_is_told() -> None:

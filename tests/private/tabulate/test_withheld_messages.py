@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from helpers.refused_records import LEAF, NUMBER, SECRET, members
+from helpers.tabulating import check_counts, check_group_rows, check_group_sizes, count_records, group_sizes
 from tallytree.private.engines import Local
 from tallytree.private.tabulate import duckdb_session
 from tallytree.private.tabulate.leaf_statistics import LeafCounts, LeafGroups
@@ -29,22 +30,22 @@ class TestWhatReadersSayIsWithheld:
             path = tmp_path / f"n{i}.csv"
             path.write_bytes(("leaf,id\n" + rows * 9 + fault + rows).encode("latin-1"))
             with refuses(ValueError, "records", "withheld"):
-                engine.group_sizes(path, LEAF, group="id", smallest=0, largest=9)
+                group_sizes(engine, path, LEAF, group="id", smallest=0, largest=9)
 
     def test_gzip_that_is_none(self, engine: Local, tmp_path: Path, refuses: Any) -> None:
         (tmp_path / "n.csv.gz").write_bytes(f"leaf\n{SECRET}".encode())
         with refuses(ValueError, "n.csv.gz' cannot be read as csv"):
-            engine.count_records(tmp_path / "n.csv.gz", [LEAF])
+            count_records(engine, tmp_path / "n.csv.gz", [LEAF])
 
     def test_parquet_cut_short_or_damaged(self, engine: Local, tmp_path: Path, refuses: Any) -> None:
         pq.write_table(members(id=[SECRET * 50] * 3), tmp_path / "n.parquet", compression="none")
         whole = (tmp_path / "n.parquet").read_bytes()
         (tmp_path / "n.parquet").write_bytes(whole[:-20])
         with refuses(ValueError, "n.parquet' cannot be read as parquet"):
-            engine.count_records(tmp_path / "n.parquet", [LEAF])
+            count_records(engine, tmp_path / "n.parquet", [LEAF])
         (tmp_path / "n.parquet").write_bytes(whole[:8] + b"\xff" * 40 + whole[48:])
         with refuses((ValueError, OSError), "records"):
-            engine.group_sizes(tmp_path / "n.parquet", LEAF, group="id", smallest=0, largest=9)
+            group_sizes(engine, tmp_path / "n.parquet", LEAF, group="id", smallest=0, largest=9)
 
     def test_a_query_that_fails(self, engine: Local, refuses: Any) -> None:
         connection = duckdb.connect()
@@ -54,7 +55,7 @@ class TestWhatReadersSayIsWithheld:
                 f"FROM range({rows})"
             )
             with refuses((ValueError, TypeError), "records"):
-                engine.count_records(relation, [LEAF])
+                count_records(engine, relation, [LEAF])
         assert connection.execute("SELECT 1").fetchall() == [(1,)]
 
     def test_a_stream_that_fails(self, engine: Local, refuses: Any) -> None:
@@ -64,16 +65,16 @@ class TestWhatReadersSayIsWithheld:
 
         stream = pa.RecordBatchReader.from_batches(pa.schema([("leaf", pa.string())]), batches())
         with refuses(ValueError, "withheld"):
-            engine.count_records(stream, [LEAF])
+            count_records(engine, stream, [LEAF])
 
     def test_frames_that_mix_types(self, engine: Local, refuses: Any) -> None:
         frame = pd.DataFrame({"leaf": ["1", "2"], "id": pd.Series([SECRET, NUMBER], dtype=object)})
         with refuses(TypeError, "column 2 of the pandas frame"):
-            engine.group_sizes(frame, LEAF, group="id", smallest=0, largest=9)
+            group_sizes(engine, frame, LEAF, group="id", smallest=0, largest=9)
         with refuses(TypeError, "records"):
-            engine.count_records(pl.DataFrame({"leaf": [object()]}), [LEAF])
+            count_records(engine, pl.DataFrame({"leaf": [object()]}), [LEAF])
         with refuses(TypeError, "records"):
-            engine.count_records(pl.DataFrame({"leaf": pl.Series([1], dtype=pl.Int128)}), [LEAF])
+            count_records(engine, pl.DataFrame({"leaf": pl.Series([1], dtype=pl.Int128)}), [LEAF])
 
 
 class TestTemporaryFolder:
@@ -89,10 +90,10 @@ class TestTemporaryFolder:
 
         monkeypatch.setattr(duckdb_session.DuckDBSession, "run", run)
         engine = Local(temp_directory=tmp_path)
-        engine.count_records(members(), [LEAF])
+        count_records(engine, members(), [LEAF])
         assert list(tmp_path.iterdir()) == []
         with pytest.raises(ValueError, match="null keys"):
-            engine.count_records(members(leaf=pa.nulls(3)), [LEAF])
+            count_records(engine, members(leaf=pa.nulls(3)), [LEAF])
         assert list(tmp_path.iterdir()) == []
         assert set(seen) == {(0o700, True)}
 
@@ -100,7 +101,8 @@ class TestTemporaryFolder:
         ids = np.arange(1_000_000)
         engine = Local(memory_limit="8MB", threads=2, temp_directory=tmp_path)
         with refuses(MemoryError, "memory_limit"):
-            engine.group_sizes(
+            group_sizes(
+                engine,
                 pa.table({"leaf": ids.astype(str), "id": ids}),
                 LEAF,
                 group="id",
@@ -114,7 +116,7 @@ class TestTemporaryFolder:
         ids = np.arange(1_000_000) % 700_001
         table = pa.table({"leaf": ids % 2 + 1, "id": ids})
         engine = Local(memory_limit="40MB", threads=2, temp_directory=tmp_path)
-        result = engine.group_sizes(table, LEAF, group="id", smallest=0, largest=9)
+        result = group_sizes(engine, table, LEAF, group="id", smallest=0, largest=9)
         oracle = np.bincount(ids)
         for leaf, size, groups in zip(result.leaves, result.sizes, result.groups, strict=True):
             assert groups == np.count_nonzero(oracle[leaf::2] == size)
@@ -128,7 +130,7 @@ class TestTemporaryFolder:
 
         monkeypatch.setattr(duckdb_session.DuckDBSession, "run", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            Local(temp_directory=tmp_path).count_records(members(), [LEAF])
+            count_records(Local(temp_directory=tmp_path), members(), [LEAF])
         assert list(tmp_path.iterdir()) == []
 
 
@@ -152,7 +154,7 @@ class TestOptions:
 
     @pytest.mark.parametrize("limit", ["1GB", "1.5 GiB", "900mb", "2000000000B"])
     def test_memory_limits(self, limit: str) -> None:
-        assert Local(memory_limit=limit, temp_directory=os.curdir).count_records(members(), [LEAF]).counts.sum() == 3
+        assert count_records(Local(memory_limit=limit, temp_directory=os.curdir), members(), [LEAF]).counts.sum() == 3
 
 
 class TestCheck:
@@ -167,32 +169,32 @@ class TestCheck:
 
     def test_rows_are_not_read(self, bad_rows: list[Any]) -> None:
         for records in bad_rows:
-            Local().check_counts(records, [LEAF], count="n")
-            Local().check_group_sizes(records, LEAF, group="id")
-            Local().check_group_rows(records, LEAF, size="n", groups="n")
+            check_counts(Local(), records, [LEAF], count="n")
+            check_group_sizes(Local(), records, LEAF, group="id")
+            check_group_rows(Local(), records, LEAF, size="n", groups="n")
 
     def test_columns_and_types_are(self, bad_rows: list[Any]) -> None:
         for records in bad_rows:
             with pytest.raises(ValueError, match=r"mine.*'m' is missing"):
-                Local().check_counts(records, [LEAF], count="m", argument="mine")
+                check_counts(Local(), records, [LEAF], count="m", argument="mine")
         with pytest.raises(TypeError, match=r"'n'.*holds double"):
-            Local().check_group_sizes(bad_rows[0], LEAF, group="n")
+            check_group_sizes(Local(), bad_rows[0], LEAF, group="n")
         with pytest.raises(TypeError, match=r"'leaf'.*size.*holds string"):
-            Local().check_group_rows(bad_rows[1], LEAF, size="leaf", groups="n")
+            check_group_rows(Local(), bad_rows[1], LEAF, size="leaf", groups="n")
 
     def test_a_stream_is_still_whole_afterwards(self) -> None:
         stream = members().to_reader()
-        Local().check_counts(stream, [LEAF], count=None)
-        assert Local().count_records(stream, [LEAF]).counts.sum() == 3
+        check_counts(Local(), stream, [LEAF], count=None)
+        assert count_records(Local(), stream, [LEAF]).counts.sum() == 3
 
     def test_a_relations_connection_is_free_afterwards(self) -> None:
         connection = duckdb.connect()
         relation = connection.sql("SELECT 1 AS leaf FROM range(1_000_000)")
-        Local().check_counts(relation, [LEAF], count=None)
+        check_counts(Local(), relation, [LEAF], count=None)
         with pytest.raises(ValueError, match="'n' is missing"):
-            Local().check_counts(relation, [LEAF], count="n")
+            check_counts(Local(), relation, [LEAF], count="n")
         assert connection.execute("SELECT 1").fetchall() == [(1,)]
-        assert Local().count_records(relation, [LEAF]).counts.tolist() == [1_000_000]
+        assert count_records(Local(), relation, [LEAF]).counts.tolist() == [1_000_000]
         assert connection.execute("SELECT 1").fetchall() == [(1,)]
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tallytree.compute.address_space import require_address_space
-from tallytree.private.tabulate.contribution_bound import ContributionBound
-from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
-from tallytree.private.tabulate.records import LeafKey, Records, Wanted, check_records, close
-from tallytree.terms import OnUnknown
+from tallytree.private.engines.engine import Found
+from tallytree.private.engines.requests import Request
+from tallytree.private.tabulate.records import Records, check_records, close
 from tallytree.validate import integer, path_text, safe_text
 
 if TYPE_CHECKING:
@@ -73,168 +71,17 @@ class Local:
             if not Path(self.temp_directory).is_dir():
                 raise ValueError(f"temp_directory: {os.fspath(self.temp_directory)!r} is not a folder; make it first")
 
-    def check_counts(
-        self,
-        table: Any,
-        keys: Sequence[LeafKey],
-        *,
-        count: str | None,
-        argument: str = "records",
-        person: str | None = None,
-        on_unknown: OnUnknown = "error",
-    ) -> None:
-        """Raise what `count_records` would raise for the columns and their types; no row is read."""
-        close(_count_columns(table, keys, count, person, argument, _drops(on_unknown)).source, table)
+    def check(self, table: Any, request: Request[Found]) -> None:
+        """Raise what `tabulate` would raise for the columns and their types; no row is read."""
+        close(_records(table, request).source, table)
 
-    def check_group_sizes(
-        self,
-        table: Any,
-        key: LeafKey,
-        *,
-        group: str,
-        quantity: str | None = None,
-        argument: str = "records",
-        on_unknown: OnUnknown = "error",
-        person: str | None = None,
-    ) -> None:
-        """Raise what `group_sizes` would raise for the columns and their types; no row is read."""
-        records = _member_columns(table, key, group, person, quantity, argument, drop=_drops(on_unknown))
-        close(records.source, table)
-
-    def check_group_rows(
-        self,
-        table: Any,
-        key: LeafKey,
-        *,
-        size: str,
-        groups: str,
-        argument: str = "records",
-        on_unknown: OnUnknown = "error",
-    ) -> None:
-        """Raise what `group_rows` would raise for the columns and their types; no row is read."""
-        close(_group_columns(table, key, size, groups, argument, _drops(on_unknown)).source, table)
-
-    def count_records(
-        self,
-        table: Any,
-        keys: Sequence[LeafKey],
-        *,
-        count: str | None = None,
-        on_unknown: OnUnknown = "error",
-        argument: str = "records",
-        bound: ContributionBound | None = None,
-    ) -> LeafCounts:
-        """Count records per combination of leaves, one leaf per key.
-
-        Args:
-            table: the records (see `tallytree.sources.locate.locate`); a stream is read once.
-            keys: the columns that say where a record belongs.
-            count: a column with the number of records that a row stands for (≥ 0); None: each row is one.
-            on_unknown: what to do with a record outside a hierarchy: raise, or leave it out.
-            argument: the table's name in messages.
-            bound: the most records of one person that count, and whose they are; None: all count.
-
-        Raises:
-            ValueError: a missing column; a null key; a null id of a person; a record outside the hierarchy; a count
-                that is not an integer from 0 to 2^62, or counts that add up to more. Of the records, messages name
-                only the path of one outside the hierarchy.
-            TypeError: a column's type does not fit its use; `table` is not a table.
-            MemoryError: memory, or room for spilled rows, ran out.
-            OSError: a file cannot be read.
-        """
-        drop = _drops(on_unknown)
-        records = _count_columns(table, keys, count, None if bound is None else bound.person, argument, drop)
+    def tabulate(self, table: Any, request: Request[Found]) -> Found:
+        """The true statistics that the request asks for: see `Engine`."""
+        request.require_bound()
+        records = _records(table, request)
         try:
-            from tallytree.private.tabulate import statements
-
-            with self._session(argument) as db:
-                return statements.count_records(db, records, keys, drop, bound)
-        finally:
-            close(records.source, table)
-
-    def group_sizes(
-        self,
-        table: Any,
-        key: LeafKey,
-        *,
-        group: str,
-        quantity: str | None = None,
-        max_quantity: int = 1,
-        smallest: int,
-        largest: int,
-        on_unknown: OnUnknown = "error",
-        argument: str = "records",
-        bound: ContributionBound | None = None,
-    ) -> LeafGroups:
-        """Count groups per leaf and size, from one row per member.
-
-        A group's size is its number of rows, or the sum of their quantities; with a bound, of those that count.
-
-        Args:
-            table: the members (see `tallytree.sources.locate.locate`); a stream is read once.
-            key: the columns that say where a member belongs.
-            group: the column with the group's id (text, integer or another exact scalar).
-            quantity: a column with what each row adds to its group's size (≥ 0); None: 1.
-            max_quantity: larger quantities are cut to this one.
-            smallest: sizes below are counted as this one.
-            largest: sizes above are counted as this one.
-            on_unknown: what to do with a member outside the hierarchy: raise, or leave it out (its group then has the
-                size of the rest).
-            argument: the table's name in messages.
-            bound: the most memberships of one person that count, and whose they are; None: all count.
-
-        Raises:
-            ValueError: as for `count_records`; a null id; a group with members in more than one leaf.
-            TypeError, MemoryError, OSError: as for `count_records`.
-        """
-        drop = _drops(on_unknown)
-        _require_range(smallest, largest)
-        _require_integer(max_quantity, "max_quantity")
-        person = None if bound is None else bound.person
-        records = _member_columns(table, key, group, person, quantity, argument, drop=drop)
-        try:
-            from tallytree.private.tabulate import statements
-
-            with self._session(argument) as db:
-                return statements.group_sizes(db, records, key, max_quantity, smallest, largest, drop, bound)
-        finally:
-            close(records.source, table)
-
-    def group_rows(
-        self,
-        table: Any,
-        key: LeafKey,
-        *,
-        size: str,
-        groups: str,
-        smallest: int,
-        largest: int,
-        on_unknown: OnUnknown = "error",
-        argument: str = "records",
-    ) -> LeafGroups:
-        """Count groups per leaf and size, from rows that each state a leaf, a size and a number of groups.
-
-        Args:
-            table: the rows (see `tallytree.sources.locate.locate`); those of one leaf and size add up.
-            key: the columns that name the leaf.
-            size: the column with the size.
-            groups: the column with the number of groups of that size.
-            smallest: sizes below are counted as this one.
-            largest: sizes above are counted as this one.
-            on_unknown: what to do with a row outside the hierarchy: raise, or leave it out.
-            argument: the table's name in messages.
-
-        Raises:
-            ValueError, TypeError, MemoryError, OSError: as for `count_records`, for both columns of numbers.
-        """
-        drop = _drops(on_unknown)
-        _require_range(smallest, largest)
-        records = _group_columns(table, key, size, groups, argument, drop)
-        try:
-            from tallytree.private.tabulate import statements
-
-            with self._session(argument) as db:
-                return statements.group_rows(db, records, key, smallest, largest, drop)
+            with self._session(request.argument) as db:
+                return request.statistics(db, records)
         finally:
             close(records.source, table)
 
@@ -248,26 +95,8 @@ class Local:
         )
 
 
-def _count_columns(
-    table: Any, keys: Sequence[LeafKey], count: str | None, person: str | None, argument: str, drop: bool
-) -> Records:
-    people = [] if person is None else [Wanted(person, "person", "person")]
-    numbers = [] if count is None else [Wanted(count, "number", "count")]
-    return check_records(table, keys, [*people, *numbers], argument, drop_unknown=drop)
-
-
-def _member_columns(
-    table: Any, key: LeafKey, group: str, person: str | None, quantity: str | None, argument: str, *, drop: bool
-) -> Records:
-    people = [] if person is None else [Wanted(person, "person", "person")]
-    numbers = [] if quantity is None else [Wanted(quantity, "number", "quantity")]
-    columns = [Wanted(group, "group", "group"), *people, *numbers]
-    return check_records(table, [key], columns, argument, drop_unknown=drop)
-
-
-def _group_columns(table: Any, key: LeafKey, size: str, groups: str, argument: str, drop: bool) -> Records:
-    numbers = [Wanted(size, "number", "size"), Wanted(groups, "number", "groups")]
-    return check_records(table, [key], numbers, argument, drop_unknown=drop)
+def _records(table: Any, request: Request[Found]) -> Records:
+    return check_records(table, request.keys, request.others, request.argument, drop_unknown=request.drop_unknown)
 
 
 def _checked_memory(limit: str) -> str:
@@ -283,21 +112,3 @@ def _checked_memory(limit: str) -> str:
     if not _LEAST_MEMORY <= amount <= _MOST_MEMORY:
         raise ValueError(f"memory_limit: {limit[:40]!r} must be between 1MB and 1000TB, such as '4GB'")
     return limit
-
-
-def _drops(on_unknown: str) -> bool:
-    if on_unknown not in ("error", "drop"):
-        raise ValueError(f"on_unknown: {on_unknown!r} must be 'error' or 'drop'")
-    return on_unknown == "drop"
-
-
-def _require_range(smallest: int, largest: int) -> None:
-    _require_integer(smallest, "smallest")
-    _require_integer(largest, "largest")
-    if not 0 <= smallest <= largest <= MAX_TOTAL:
-        raise ValueError(f"smallest, largest: 0 ≤ {smallest} ≤ {largest} ≤ 2^62 must hold")
-
-
-def _require_integer(value: object, argument: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{argument}: {safe_text(value)} must be an integer")

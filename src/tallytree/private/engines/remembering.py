@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
-from tallytree.private.engines.engine import Engine
+from tallytree.private.engines.engine import Engine, Found
 from tallytree.private.engines.local import Local
-from tallytree.private.tabulate.leaf_statistics import LeafCounts, LeafGroups
+from tallytree.private.engines.requests import Request
 
 
 class Remembering:
@@ -25,7 +24,7 @@ class Remembering:
     """
 
     def __init__(self, engine: Engine | None = None) -> None:
-        self._engine: Any = Local() if engine is None else engine
+        self._engine: Engine = Local() if engine is None else engine
         # A table and a hierarchy are compared by `id`; the entry holds them, so that no other object gets the same id.
         self._kept: dict[Any, tuple[Any, Any]] = {}
 
@@ -36,49 +35,23 @@ class Remembering:
     @property
     def name(self) -> str:
         """That of the engine."""
-        name: str = self._engine.name
-        return name
+        return self._engine.name
 
     @property
     def software(self) -> tuple[str, ...]:
         """That of the engine."""
-        software: tuple[str, ...] = self._engine.software
-        return software
+        return self._engine.software
 
-    def check_counts(self, *arguments: Any, **options: Any) -> None:
+    def check(self, table: Any, request: Request[Found]) -> None:
         """As the engine does."""
-        self._engine.check_counts(*arguments, **options)
+        self._engine.check(table, request)
 
-    def check_group_sizes(self, *arguments: Any, **options: Any) -> None:
-        """As the engine does."""
-        self._engine.check_group_sizes(*arguments, **options)
-
-    def check_group_rows(self, *arguments: Any, **options: Any) -> None:
-        """As the engine does."""
-        self._engine.check_group_rows(*arguments, **options)
-
-    def count_records(self, table: Any, *arguments: Any, **options: Any) -> LeafCounts:
-        """As the engine does, once for equal arguments."""
-        counts: LeafCounts = self._once(self._engine.count_records, table, arguments, options)
-        return counts
-
-    def group_sizes(self, table: Any, *arguments: Any, **options: Any) -> LeafGroups:
-        """As the engine does, once for equal arguments."""
-        groups: LeafGroups = self._once(self._engine.group_sizes, table, arguments, options)
-        return groups
-
-    def group_rows(self, table: Any, *arguments: Any, **options: Any) -> LeafGroups:
-        """As the engine does, once for equal arguments."""
-        groups: LeafGroups = self._once(self._engine.group_rows, table, arguments, options)
-        return groups
-
-    def _once(
-        self, tabulate: Callable[..., Any], table: Any, arguments: tuple[Any, ...], options: dict[str, Any]
-    ) -> Any:
-        if not isinstance(table, pa.Table) or options.get("bound") is not None:
-            return tabulate(table, *arguments, **options)
-        hashable = (tuple(one) if isinstance(one, list) else one for one in arguments)
-        key = (tabulate.__name__, id(table), *hashable, *sorted(options.items()))
+    def tabulate(self, table: Any, request: Request[Found]) -> Found:
+        """As the engine does, once for equal requests."""
+        if not isinstance(table, pa.Table) or request.bound is not None:
+            return self._engine.tabulate(table, request)
+        key = (id(table), request)
         if key not in self._kept:
-            self._kept[key] = (table, tabulate(table, *arguments, **options))
-        return self._kept[key][1]
+            self._kept[key] = (table, self._engine.tabulate(table, request))
+        found: Found = self._kept[key][1]
+        return found

@@ -1,0 +1,34 @@
+"""What an engine is asked for, in one call each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tallytree.private.engines import CountRecords, Engine, GroupRows, GroupSizes
+from tallytree.private.tabulate.leaf_statistics import LeafCounts, LeafGroups
+from tallytree.private.tabulate.records import LeafKey
+
+
+def count_records(engine: Engine, table: Any, keys: Sequence[LeafKey], **options: Any) -> LeafCounts:
+    return engine.tabulate(table, CountRecords(tuple(keys), **options))
+
+
+def group_sizes(engine: Engine, table: Any, key: LeafKey, **options: Any) -> LeafGroups:
+    return engine.tabulate(table, GroupSizes(key, **options))
+
+
+def group_rows(engine: Engine, table: Any, key: LeafKey, **options: Any) -> LeafGroups:
+    return engine.tabulate(table, GroupRows(key, **options))
+
+
+def check_counts(engine: Engine, table: Any, keys: Sequence[LeafKey], **options: Any) -> None:
+    engine.check(table, CountRecords(tuple(keys), **options))
+
+
+def check_group_sizes(engine: Engine, table: Any, key: LeafKey, **options: Any) -> None:
+    engine.check(table, GroupSizes(key, **options))
+
+
+def check_group_rows(engine: Engine, table: Any, key: LeafKey, **options: Any) -> None:
+    engine.check(table, GroupRows(key, **options))
