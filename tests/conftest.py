@@ -1,5 +1,6 @@
 """Fixtures that several tests share, and what a test needs to run."""
 
+import os
 from collections import deque
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,6 +9,9 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+
+# No test finds what an earlier one, or the user, has computed of a plan; subprocesses inherit it.
+os.environ["TALLYTREE_CACHE_DIR"] = ""
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 EXTRA_OF = {"opendp": "opendp", "altair": "report", "vl_convert": "report", "riskcal": "risk"} | dict.fromkeys(

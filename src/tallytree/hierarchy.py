@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from tallytree.compute.arrays import IntArray, concatenate_ranges
+from tallytree.compute.arrays import IntArray, concatenate_ranges, numbered
 from tallytree.sources.public_tables import read_public
 from tallytree.sources.text_columns import is_integer_column, text_column
 from tallytree.validate import safe_text, text
@@ -46,6 +47,9 @@ class Levels(Protocol):
 
     def path_table(self, depth: int, nodes: IntArray) -> pa.Table:
         """The path of each of `nodes`: one row per node, one string column per name of `path_columns`."""
+
+    def coded_paths(self, depth: int, nodes: IntArray) -> pa.Table:
+        """The same as dictionaries: distinct labels, in the order in which they first appear, and a code per row."""
 
 
 class Tree(Levels, Protocol):
@@ -214,19 +218,41 @@ class Hierarchy:
 
     def path_table(self, depth: int, nodes: IntArray) -> pa.Table:
         """The path of each of `nodes`, one string column per supplied level."""
+        return decoded(self.coded_paths(depth, nodes))
+
+    def coded_paths(self, depth: int, nodes: IntArray) -> pa.Table:
+        """The path of each of `nodes`, one dictionary per supplied level: its labels, and an int32 code per node."""
         columns: list[pa.Array] = []
-        here = nodes
+        here, place = numbered(nodes, self.size(depth))  # rows of flows, or of sizes, repeat their nodes
         for level in range(depth, -1, -1):
             if not (level == 0 and self.root_added):
-                columns.append(self.labels[level].take(pa.array(here)))
+                labels, label_of_node = self._coded_labels[level]
+                used, code = numbered(label_of_node[here], len(labels))
+                codes = pa.array(code.astype(np.int32)[place])
+                columns.append(pa.DictionaryArray.from_arrays(codes, labels.take(pa.array(used))))
             if level:
                 here = self.parent[level][here]
         return pa.table(dict(zip(self.path_columns(depth), reversed(columns), strict=True)))
+
+    @cached_property
+    def _coded_labels(self) -> tuple[tuple[pa.Array, IntArray], ...]:
+        """Per level its distinct labels, and the place of each node's label among them, int32 (n,)."""
+        encoded = [labels.dictionary_encode() for labels in self.labels]
+        return tuple((each.dictionary, each.indices.to_numpy()) for each in encoded)
 
     def leaf_table(self) -> pa.Table:
         """The paths of all leaves in the hierarchy's order: row i is leaf i."""
         depth = len(self.levels) - 1
         return self.path_table(depth, np.arange(self.size(depth), dtype=np.int64))
+
+
+def decoded(table: pa.Table) -> pa.Table:
+    """A table with plain strings in place of dictionaries of strings."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            texts = table.column(place).cast(pa.large_string())
+            table = table.set_column(place, field.name, texts)
+    return table
 
 
 def nodes_per_level(tree: Levels) -> dict[str, int]:

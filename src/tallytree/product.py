@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray, concatenate_ranges
-from tallytree.hierarchy import ROOT, Hierarchy, check_level_names, describe_levels
+from tallytree.hierarchy import ROOT, Hierarchy, check_level_names, decoded, describe_levels
 from tallytree.validate import safe_text, text
 
 MAX_PRODUCT_CELLS = 2**62
@@ -163,11 +163,11 @@ class Product:
 
     def path_table(self, depth: int, nodes: IntArray) -> pa.Table:
         """The path of each of `nodes`, one string column per refined column."""
-        columns: list[pa.Array] = []
-        rest = nodes
-        for attribute, refined in zip(reversed(self.attributes), reversed(self._refined[depth]), strict=True):
-            rest, part = np.divmod(rest, attribute.size(int(refined)))
-            columns = attribute.path_arrays(int(refined), part) + columns
+        return decoded(self.coded_paths(depth, nodes))
+
+    def coded_paths(self, depth: int, nodes: IntArray) -> pa.Table:
+        """The path of each of `nodes`, one dictionary per refined column."""
+        columns = crossed_paths(self.attributes, self._refined[depth].tolist(), nodes)
         return pa.table(dict(zip(self.path_columns(depth), columns, strict=True)))
 
     def leaf_numbers(self, parts: Sequence[IntArray]) -> IntArray:
@@ -209,15 +209,37 @@ class Attribute:
         return self.hierarchy.parent[depth][nodes] if depth else np.zeros(len(nodes), dtype=np.int64)
 
     def path_arrays(self, refined: int, nodes: IntArray) -> list[pa.Array]:
-        """The refined columns of some nodes."""
+        """The refined columns of some nodes, as strings."""
+        return [array.cast(pa.large_string()) for array in self.coded_path_arrays(refined, nodes)]
+
+    def coded_path_arrays(self, refined: int, nodes: IntArray) -> list[pa.Array]:
+        """The refined columns of some nodes, as dictionaries."""
         if refined == 0:
             return []
-        arrays = self.hierarchy.path_table(self._depth(refined), nodes).columns
-        return [array.combine_chunks() for array in arrays[len(arrays) - refined :]]
+        arrays = self.hierarchy.coded_paths(self._depth(refined), nodes).columns
+        return [array.chunk(0) for array in arrays[len(arrays) - refined :]]
 
     def _depth(self, refined: int) -> int:
         """The level of the hierarchy reached after `refined` columns."""
         return len(self.hierarchy.levels) - 1 - len(self.columns) + refined
+
+
+def crossed_paths(attributes: Sequence[Attribute], refined: Sequence[int], nodes: IntArray) -> list[pa.Array]:
+    """The refined columns of all attributes, as dictionaries.
+
+    Args:
+        attributes: most significant first.
+        refined: how many columns of each are refined.
+        nodes: the cells of their cross.
+    """
+    columns: list[pa.Array] = []
+    rest = nodes
+    for place in reversed(range(len(attributes))):
+        part = rest
+        if place:
+            rest, part = np.divmod(rest, attributes[place].size(refined[place]))
+        columns = attributes[place].coded_path_arrays(refined[place], part) + columns
+    return columns
 
 
 def check_columns(hierarchy: Hierarchy, columns: Sequence[str], argument: str) -> tuple[str, ...]:

@@ -32,7 +32,17 @@ def test_paths_lead_back_to_their_nodes(first, second, without_top, random):
         for depth in range(len(tree.levels)):
             nodes = np.arange(tree.size(depth), dtype=np.int64)
             random.shuffle(nodes)
-            assert node_numbers(tree, depth, tree.path_table(depth, nodes), len(nodes)).tolist() == nodes.tolist()
+            for paths in (tree.path_table(depth, nodes), tree.coded_paths(depth, nodes)):
+                assert node_numbers(tree, depth, paths, len(nodes)).tolist() == nodes.tolist()
+
+
+def test_labels_of_a_dictionary_may_repeat_be_unknown_or_null():
+    """As other programs make them: another order, labels that no row has, and another dictionary in each chunk."""
+    tree = hierarchy([("X", "x"), ("X", "y"), ("Y", "y")])
+    first = pa.DictionaryArray.from_arrays(pa.array([1, 0, None], pa.int8()), ["Y", "X", "?"])
+    second = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int8()), ["?", "X", "Y"])
+    a, b = pa.chunked_array([first, second]), pa.array(["x", "y", "x", "x", "y", "z"]).dictionary_encode()
+    assert node_numbers(tree, 2, pa.table({"a": a, "b": b}), 6).tolist() == [0, 2, -1, -1, 1, -1]
 
 
 def test_paths_that_the_tree_does_not_have_lead_nowhere():

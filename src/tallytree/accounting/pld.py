@@ -31,11 +31,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tallytree.accounting.kept_values import KeptValues
 from tallytree.accounting.sensitivity import Sensitivity
 from tallytree.compute.arrays import FloatArray
 from tallytree.measurements import Noise
@@ -54,6 +56,7 @@ MAX_SHIFTED_CELLS = 200
 
 _RELATIVE = 1e-4
 """What is added to a computed δ: a ten-thousandth of it, and `_absolute`."""
+_PLAUSIBLE = 0.9
 _ATTEMPTS = 32
 _CLOSE = 2e-4
 """How much of δ the search may leave unused; noise grows by less than a hundred-thousandth for it."""
@@ -89,7 +92,7 @@ def epsilon_spent(mechanisms: Curves, epsilon: Fraction, delta: Fraction) -> Fra
     if not mechanisms:
         return Fraction(0)
     computed = (_float_down(delta) - _absolute(mechanisms)) / (1 + _RELATIVE)
-    least = _composed(mechanisms, delta).get_epsilon_for_delta(computed) * (1 + 1e-9)
+    least = _composition(mechanisms, delta).epsilon_at(computed) * (1 + 1e-9)
     return Fraction(least) if least < epsilon and implied(mechanisms, Fraction(least), delta) else epsilon
 
 
@@ -100,12 +103,10 @@ def profile(mechanisms: Curves, delta: Fraction) -> Callable[[FloatArray], Float
         mechanisms: at least one.
         delta: tails of about a millionth of it count as δ.
     """
-    composed = _composed(mechanisms, delta)
+    composition = _composition(mechanisms, delta)
 
     def deltas(epsilon: FloatArray) -> FloatArray:
-        # One by one: for a list the package adds the losses up in a Python loop, which also cancels.
-        computed = np.array([composed.get_delta_for_epsilon(float(each)) for each in epsilon])
-        return computed * (1 + _RELATIVE) + _absolute(mechanisms)
+        return composition.deltas_at(epsilon) * (1 + _RELATIVE) + _absolute(mechanisms)
 
     return deltas
 
@@ -145,7 +146,7 @@ def largest_rho(
 
 def _delta_at(mechanisms: Curves, epsilon: float, delta: Fraction) -> float:
     """A δ' for which the composition is (ε, δ')-differentially private, meant to be compared with about δ."""
-    computed = float(_composed(mechanisms, delta).get_delta_for_epsilon(epsilon))
+    computed = float(_composition(mechanisms, delta).deltas_at(np.array([epsilon], dtype=np.float64))[0])
     return computed * (1 + _RELATIVE) + _absolute(mechanisms)
 
 
@@ -154,10 +155,68 @@ def _absolute(mechanisms: Curves) -> float:
     return 1e-14 * max(1.0, sum(times for _, _, times in mechanisms) / 80)
 
 
+class _Composition:
+    """The privacy-loss distribution of mechanisms, made when a number of it is asked for that is not kept.
+
+    Args:
+        mechanisms: at least one.
+        delta: see `_composed`.
+    """
+
+    def __init__(self, mechanisms: Curves, delta: Fraction) -> None:
+        self._mechanisms, self._delta = mechanisms, delta
+        self._kept = KeptValues(f"{mechanisms} {delta}", Path(__file__))
+
+    @cached_property
+    def _distribution(self) -> Any:
+        return _composed(self._mechanisms, self._delta)
+
+    @cached_property
+    def _rho(self) -> float:
+        return sum(times * shift**2 / (2 * float(scale) ** 2) for scale, shift, times in self._mechanisms)
+
+    def deltas_at(self, epsilons: FloatArray) -> FloatArray:
+        """δ at every ε, float64 (n,), as `dp-accounting` computes it."""
+        found = np.zeros(len(epsilons))
+        # One by one: for a list the package adds the losses up in a Python loop, which also cancels.
+        for i, epsilon in enumerate(epsilons.tolist()):
+            kept = self._kept.get(f"delta at {epsilon.hex()}")
+            if kept is None or not self._is_plausible(epsilon, kept):
+                kept = float(self._distribution.get_delta_for_epsilon(epsilon))
+                self._kept.put(f"delta at {epsilon.hex()}", kept)
+            found[i] = kept
+        self._kept.save()
+        return found
+
+    def epsilon_at(self, delta: float) -> float:
+        """ε at δ, as `dp-accounting` computes it; one that is kept is used if it still leads back to δ."""
+        question = f"epsilon at {delta.hex()}"
+        kept = self._kept.get(question)
+        if kept is not None and math.isclose(self.deltas_at(np.array([kept]))[0], delta, rel_tol=_CLOSE):
+            return kept
+        found = float(self._distribution.get_epsilon_for_delta(delta))
+        self._kept.put(question, found)
+        self.deltas_at(np.array([found]))  # for the next time; keeps both
+        return found
+
+    def _is_plausible(self, epsilon: float, kept: float) -> bool:
+        """Whether a kept δ is at least nine tenths of that of the continuous Gaussian mechanism with the same ρ.
+
+        Right numbers of σ ≥ 2 are within a hundredth of it. So whatever happened to a file, δ is hardly understated. A
+        right number that is refused, as of a small σ, is computed again.
+        """
+        cancelled = _absolute(self._mechanisms) / 50  # in the closed form
+        return _PLAUSIBLE * _gaussian_delta(epsilon, self._rho) - cancelled <= kept <= 1
+
+
 @lru_cache(maxsize=16)
+def _composition(mechanisms: Curves, delta: Fraction) -> _Composition:
+    return _Composition(mechanisms, delta)
+
+
 def _composed(mechanisms: Curves, delta: Fraction) -> Any:
     """The privacy-loss distribution of the composition; tails of about a millionth of δ count as δ."""
-    from dp_accounting.pld import privacy_loss_distribution  # 1.4 s, mostly SciPy: only where it is needed
+    from dp_accounting.pld import privacy_loss_distribution  # 1.5 to 4 s, mostly SciPy: only where it is needed
 
     variance = sum(times * shift**2 / float(scale) ** 2 for scale, shift, times in mechanisms)
     interval, tail = math.sqrt(variance) / _POINTS, float(delta) * 1e-7

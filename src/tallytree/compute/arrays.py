@@ -40,6 +40,30 @@ def sum_by_key(keys: IntArray, values: npt.NDArray[Number]) -> tuple[IntArray, n
     return keys[starts], np.add.reduceat(values, starts)
 
 
+def numbered(values: IntArray, size: int) -> tuple[IntArray, IntArray]:
+    """The distinct values in the order in which they first appear, and the place of every value among them.
+
+    Args:
+        values: integers (n,), each at least 0 and below `size`.
+        size: how many values there can be.
+
+    Returns:
+        int64 (distinct,) and int64 (n,).
+    """
+    if 4 * len(values) < size:  # an array of all possible values would be what takes time
+        distinct, first, place = np.unique(values, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        return distinct[order].astype(np.int64), np.argsort(order)[place]
+    first_row = np.full(size, -1, dtype=np.int64)
+    first_row[values[::-1]] = np.arange(len(values) - 1, -1, -1)  # the last assignment to a place is the one that stays
+    is_first = np.zeros(len(values), dtype=np.bool_)
+    is_first[first_row[first_row >= 0]] = True
+    distinct = values[is_first]
+    number = np.zeros(size, dtype=np.int64)
+    number[distinct] = np.arange(len(distinct), dtype=np.int64)
+    return distinct, number[values]
+
+
 def chunks(lengths: IntArray, at_once: int) -> Iterator[slice]:
     """Slices of consecutive items whose lengths add up to at most `at_once`; each slice has at least one item."""
     ends = np.cumsum(lengths)

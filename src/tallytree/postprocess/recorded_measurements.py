@@ -147,7 +147,7 @@ def read_measurements(
 
 
 def path_texts(table: pa.Table, hierarchy: Levels, depth: int, where: str, also: tuple[str, ...] = ()) -> pa.Table:
-    """The path columns of a table of a release, as strings.
+    """The path columns of a table of a release, as strings; dictionaries of strings stay.
 
     Raises:
         ValueError: a column is missing (one of `also` too), or has nulls.
@@ -159,7 +159,23 @@ def path_texts(table: pa.Table, hierarchy: Levels, depth: int, where: str, also:
             raise ValueError(
                 f"{where}: there is no column {name!r}, only {', '.join(table.column_names) or 'none'}; {FRESH_COPY}"
             )
-    return pa.table({name: text_column(table, name, where) for name in names})
+    return pa.table({name: _texts(table, name, where) for name in names})
+
+
+def _texts(table: pa.Table, column: str, where: str) -> pa.Array | pa.ChunkedArray:
+    """A column of paths, once none of it is null or other than text.
+
+    Raises:
+        ValueError: a null, or text that is not UTF-8.
+        TypeError: neither text nor integers.
+    """
+    values = table.column(column)
+    if pa.types.is_dictionary(values.type) and not values.null_count:
+        labels = [pa.table({column: chunk.dictionary}) for chunk in values.chunks]
+        for distinct in labels:
+            text_column(distinct, column, where)
+        return values
+    return text_column(table, column, where)
 
 
 FRESH_COPY = "give a release as tallytree wrote it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 import shutil
@@ -15,8 +16,12 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from tallytree.compute.locked_folders import locked
+from tallytree.hierarchy import decoded
 from tallytree.release.level_tables import FileTable, LevelTable, in_slices
 from tallytree.validate import path_text
+
+MAX_DICTIONARY = 2**26
+"""Bytes. A row group whose labels need more is written cell by cell, which takes ten times as long."""
 
 
 def refuse_existing(folder: str | os.PathLike[str]) -> Path:
@@ -68,23 +73,36 @@ def building_folder(target: Path) -> Iterator[Path]:
 
 
 def write_parquet(table: LevelTable, path: Path) -> None:
-    """Write a table as Parquet, without statistics of its columns, and wait until it is on the disk."""
+    """Write a table as Parquet, without statistics of its columns, and wait until it is on the disk.
+
+    Dictionaries are written as such: the labels once per row group, and a code per row. The schema says that these
+    columns are strings, so that they are strings, not categories, for every reader. See docs/decisions/0033-seconds.md.
+    """
     if isinstance(table, FileTable):  # as it was, byte for byte
         shutil.copyfile(table.path, path)
         flush(path)
         return
     slices = in_slices(table)
     first = next(slices)
-    with pa.parquet.ParquetWriter(path, first.schema, write_statistics=False, compression="zstd") as writer:
+    described = base64.b64encode(decoded(first.slice(0, 0)).schema.serialize())
+    with pa.parquet.ParquetWriter(
+        path,
+        first.schema,
+        write_statistics=False,
+        compression="zstd",
+        store_schema=False,
+        dictionary_pagesize_limit=MAX_DICTIONARY,
+    ) as writer:
         writer.write_table(first)
         for rows in slices:
             writer.write_table(rows)
+        writer.add_key_value_metadata({"ARROW:schema": described})
     flush(path)
 
 
 def write_csv(table: LevelTable, path: Path) -> None:
     """Write a table as CSV, and wait until it is on the disk."""
-    slices = in_slices(table)
+    slices = map(decoded, in_slices(table))
     first = next(slices)
     with pa.csv.CSVWriter(path, first.schema) as writer:
         writer.write_table(first)

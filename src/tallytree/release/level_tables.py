@@ -1,9 +1,14 @@
-"""The tables of a release, in memory or on disk, readable in slices."""
+"""The tables of a release, in memory or on disk, readable in slices.
+
+Path columns are read as Arrow dictionaries: the labels once, and an int32 code per row. `decoded` (in
+`tallytree.hierarchy`) makes plain strings of them, for whoever is to see a table.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +19,7 @@ import pyarrow.parquet
 
 from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Levels
+from tallytree.sources.text_columns import is_text_type
 
 ROWS_AT_ONCE = 1_000_000
 
@@ -34,7 +40,7 @@ class LevelTable(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class NodeTable:
-    """A table in memory whose rows are about nodes; the path columns are made when they are read.
+    """A table in memory whose rows are about nodes; the path columns, as dictionaries, are made when they are read.
 
     Attributes:
         tree: the public tree.
@@ -59,12 +65,17 @@ class NodeTable:
 
     def slices(self) -> Iterator[slice]:
         """Slices of equally many rows."""
-        return (slice(start, start + ROWS_AT_ONCE) for start in range(0, self.num_rows, ROWS_AT_ONCE))
+        return row_slices(self.num_rows)
+
+
+def row_slices(rows: int) -> Iterator[slice]:
+    """Slices of equally many rows."""
+    return (slice(start, start + ROWS_AT_ONCE) for start in range(0, rows, ROWS_AT_ONCE))
 
 
 def beside_paths(tree: Levels, depth: int, nodes: IntArray, numbers: pa.Table) -> pa.Table:
-    """Numbers about nodes of a level, with the nodes' path columns before them."""
-    path = tree.path_table(depth, nodes)
+    """Numbers about nodes of a level, with the nodes' path columns before them, as dictionaries."""
+    path = tree.coded_paths(depth, nodes)
     return pa.table({name: table.column(name) for table in (path, numbers) for name in table.column_names})
 
 
@@ -82,7 +93,7 @@ class FileTable:
 
     def read(self, start: int, stop: int) -> pa.Table:
         """Rows `start` … `stop` − 1; only the row groups that hold them are read."""
-        with pa.parquet.ParquetFile(self.path) as file:
+        with pa.parquet.ParquetFile(self.path, read_dictionary=self._texts) as file:
             ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)])
             first, last = np.searchsorted(ends, [start, stop - 1], side="right")
             rows = file.read_row_groups(range(first, min(last + 1, len(ends))))
@@ -93,6 +104,12 @@ class FileTable:
         metadata = pa.parquet.read_metadata(self.path)
         ends = np.cumsum([0, *(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))])
         return (slice(int(start), int(stop)) for start, stop in pairwise(ends) if start < stop)
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        """The columns of paths."""
+        schema = pa.parquet.read_schema(self.path)
+        return [field.name for field in schema if is_text_type(field.type)]
 
 
 def read_all(table: LevelTable) -> pa.Table:

@@ -12,12 +12,13 @@ import pyarrow as pa
 from tallytree.compute.arrays import IntArray, chunks
 from tallytree.hierarchy import Levels
 from tallytree.measurements import Measurement
-from tallytree.release.level_tables import LevelTable, beside_paths
+from tallytree.release.level_tables import ROWS_AT_ONCE, LevelTable, beside_paths, row_slices
 from tallytree.tables import TableLayout
 
 MAX_LIST_CELLS = 2**30
 """A list array of Arrow addresses its cells with 32 bits."""
 CELLS_AT_ONCE = 2**24
+"""What the lists of a slice may hold; each row counts for so many that no slice has more than `ROWS_AT_ONCE`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +90,9 @@ class MeasuredTable:
 
     def slices(self) -> Iterator[slice]:
         """Rows that may be read at once: few where rows are long lists."""
-        return chunks(np.diff(self.offsets) + 1, CELLS_AT_ONCE)
+        if self.column == "value":
+            return row_slices(self.num_rows)
+        return chunks(np.diff(self.offsets) + CELLS_AT_ONCE // ROWS_AT_ONCE, CELLS_AT_ONCE)
 
     def _arrays(self, start: int, stop: int) -> Iterator[pa.Array]:
         offsets = self.offsets[start : stop + 1]

@@ -20,7 +20,7 @@ def node_numbers(tree: Levels, depth: int, paths: pa.Table, rows: int) -> IntArr
     Args:
         tree: the public tree; or tables, whose cells are nodes.
         depth: the level.
-        paths: its path columns, as strings; other columns do not matter.
+        paths: its path columns, as strings or dictionaries of strings; other columns do not matter.
         rows: how many rows it has, which a table without columns (of a root that was added) does not know.
     """
     if isinstance(tree, Hierarchy):
@@ -45,12 +45,11 @@ def nodes_by_labels(hierarchy: Hierarchy, depth: int, columns: Sequence[pa.Chunk
     nodes = np.zeros(rows, dtype=np.int64)
     first = depth + 1 - len(columns)
     if first == 0:  # the root has a column
-        known = pc.equal(columns[0].cast(pa.large_string()), hierarchy.labels[0][0].as_py())
-        nodes[~np.asarray(known.to_numpy())] = -1
+        nodes[_places(columns[0], hierarchy.labels[0].cast(pa.large_string())) < 0] = -1
         columns, first = columns[1:], 1
     for level, column in enumerate(columns, start=first):
         labels = hierarchy.labels[level].cast(pa.large_string()).dictionary_encode()
-        codes = pc.index_in(column.cast(pa.large_string()), labels.dictionary).fill_null(-1).to_numpy().astype(np.int64)
+        codes = _places(column, labels.dictionary)
         # A node is known by its parent and its label; both together are one key.
         width = len(labels.dictionary)
         keys = hierarchy.parent[level] * width + labels.indices.to_numpy()
@@ -60,3 +59,20 @@ def nodes_by_labels(hierarchy: Hierarchy, depth: int, columns: Sequence[pa.Chunk
         found = (nodes >= 0) & (codes >= 0) & (keys[order[place]] == wanted)
         nodes = np.where(found, order[place], -1)
     return nodes
+
+
+def _places(column: pa.ChunkedArray, labels: pa.Array) -> IntArray:
+    """The place of each row's label among distinct labels, −1 for none; labels of a dictionary are looked up once."""
+    if not pa.types.is_dictionary(column.type):
+        return _found(column, labels)
+    parts = [np.zeros(0, dtype=np.int64)]
+    for chunk in column.chunks:
+        place_of_code = np.append(_found(pa.chunked_array([chunk.dictionary]), labels), -1)  # the last one: of a null
+        parts.append(place_of_code[chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy()])
+    return np.concatenate(parts)
+
+
+def _found(texts: pa.ChunkedArray, labels: pa.Array) -> IntArray:
+    """The place of each text among distinct labels, −1 for none."""
+    places = pc.index_in(texts.cast(pa.large_string()), labels)
+    return np.asarray(places.fill_null(-1).to_numpy(), dtype=np.int64)

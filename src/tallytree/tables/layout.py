@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray
-from tallytree.hierarchy import ROOT, Hierarchy
-from tallytree.product import Attribute, Product
+from tallytree.hierarchy import ROOT, Hierarchy, decoded
+from tallytree.product import Attribute, Product, crossed_paths
 from tallytree.solvers.marginals import Detail, Marginal
 from tallytree.validate import safe_text
 
@@ -291,11 +291,11 @@ class TableLayout:
 
     def path_table(self, depth: int, nodes: IntArray) -> pa.Table:
         """The path of each of some cells: one string column per name of `path_columns`."""
-        columns: list[pa.Array] = []
-        rest = nodes
-        for side, refined in reversed(list(zip(self.product.attributes, self.tables[depth].refined, strict=True))):
-            rest, part = np.divmod(rest, side.size(refined))
-            columns = side.path_arrays(refined, part) + columns
+        return decoded(self.coded_paths(depth, nodes))
+
+    def coded_paths(self, depth: int, nodes: IntArray) -> pa.Table:
+        """The path of each of some cells, one dictionary per name of `path_columns`."""
+        columns = crossed_paths(self.product.attributes, self.tables[depth].refined, nodes)
         names = self.path_columns(depth)
         return pa.table(dict(zip(names, columns, strict=True))) if names else pa.table({})
 

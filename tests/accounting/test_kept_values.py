@@ -1,0 +1,172 @@
+"""Numbers of privacy-loss distributions that are kept for the next process: found again, and never wrong."""
+
+import json
+import os
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import tallytree as tt
+from tallytree.accounting import kept_values, plan_noise, pld
+from tallytree.accounting.kept_values import KeptValues
+from tallytree.accounting.sensitivity import sensitivity
+
+BUDGET = tt.Budget(epsilon=1, delta=1e-8)
+LEVELS = {
+    "root": ("total", sensitivity("total", "add_remove")),
+    "leaf": ("counts", sensitivity("counts", "change_one")),
+}
+EPSILONS = np.array([0.1, 0.5, 1.2])
+
+
+def forget():
+    """What a new process would not know."""
+    pld._composition.cache_clear()
+    kept_values._folder.cache_clear()
+    kept_values.why_untrusted.cache_clear()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TALLYTREE_CACHE_DIR", str(tmp_path / "kept"))
+    forget()
+    yield tmp_path / "kept" / "accounting"
+    forget()
+
+
+def answers():
+    """All that a release asks of a plan: its scales, what it spends, and δ at several ε."""
+    plan = plan_noise(BUDGET, LEVELS)
+    mechanisms = pld.curves((each.sensitivity, each.noise) for each in plan.measured)
+    return plan.levels, plan.spent, pld.profile(mechanisms, BUDGET.delta)(EPSILONS).tolist()
+
+
+@pytest.fixture
+def right():
+    """What is computed with nothing kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TALLYTREE_CACHE_DIR", "")
+        forget()
+        found = answers()
+    forget()
+    return found
+
+
+def refuse_to_compute(monkeypatch):
+    def compose(mechanisms, delta):
+        raise AssertionError(f"{mechanisms} was composed again")
+
+    monkeypatch.setattr(pld, "_composed", compose)
+
+
+def test_a_plan_is_solved_once(folder, right, monkeypatch):
+    assert answers() == right
+    forget()
+    refuse_to_compute(monkeypatch)
+    assert answers() == right  # to the last bit
+    assert oct(folder.stat().st_mode & 0o777) == "0o700"
+
+
+def test_a_process_that_finds_its_plan_does_not_import_dp_accounting(folder, right):
+    answers()
+    code = (
+        "import sys, tallytree as tt\n"
+        "from tallytree.accounting import plan_noise\n"
+        "from tallytree.accounting.sensitivity import sensitivity\n"
+        "root, leaf = sensitivity('total', 'add_remove'), sensitivity('counts', 'change_one')\n"
+        "levels = {'root': ('total', root), 'leaf': ('counts', leaf)}\n"
+        "print(plan_noise(tt.Budget(epsilon=1, delta=1e-8), levels).spent['epsilon'], 'dp_accounting' in sys.modules)"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert printed.split() == [str(right[1]["epsilon"]), "False"]
+
+
+def test_an_empty_variable_keeps_nothing(folder, right, monkeypatch):
+    monkeypatch.setenv("TALLYTREE_CACHE_DIR", "")
+    forget()
+    assert answers() == right
+    assert not folder.exists()
+
+
+def lower(text):
+    """Every δ a hundred times too small, with a digest that agrees: what no accident does."""
+    content = json.loads(text)
+    kept = {question: (float.fromhex(answer) / 100).hex() for question, answer in content["answers"].items()}
+    made = object.__new__(KeptValues)
+    made._about = content["about"]
+    return made._text(kept)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lower,
+        lambda text: text[: len(text) // 2],
+        lambda text: text.replace('"0x1.', '"0x1.0', 1),
+        lambda text: text.replace("numpy ", "numpy 0"),
+        lambda text: text.replace("Fraction(1,", "Fraction(2,", 1),
+        lambda text: "[" * 100_000,
+        lambda text: "null",
+        lambda text: "\u00e9",
+        lambda text: "",
+    ],
+    ids=["lower", "cut", "flipped", "version", "another", "deep", "null", "letters", "empty"],
+)
+def test_a_damaged_file_changes_no_answer(folder, right, damage):
+    answers()
+    for path in folder.glob("*.json"):
+        path.write_text(damage(path.read_text()), encoding="utf-8")
+    forget()
+    assert answers() == right
+
+
+def test_the_file_of_another_plan_is_not_taken_for_this_one(folder):
+    pld.implied(((Fraction(30), 1, 1),), BUDGET.epsilon, BUDGET.delta)
+    pld.implied(((Fraction(3), 1, 1),), BUDGET.epsilon, BUDGET.delta)
+    paths = sorted(folder.glob("*.json"))
+    contents = [path.read_bytes() for path in paths]
+    for path, content in zip(paths, reversed(contents), strict=True):
+        path.write_bytes(content)
+    forget()
+    assert not pld.implied(((Fraction(3), 1, 1),), BUDGET.epsilon, BUDGET.delta)
+    assert pld.implied(((Fraction(30), 1, 1),), BUDGET.epsilon, BUDGET.delta)
+
+
+@pytest.mark.parametrize("open_to_all", ["folder", "file"])
+def test_what_others_could_have_written_is_neither_used_nor_added_to(folder, right, open_to_all):
+    answers()
+    for path in folder.glob("*.json"):
+        path.write_text(lower(path.read_text()))
+        path.chmod(0o666 if open_to_all == "file" else 0o600)
+    folder.chmod(0o777 if open_to_all == "folder" else 0o700)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    forget()
+    assert kept_values._folder(os.environ["TALLYTREE_CACHE_DIR"]) is None
+    assert answers() == right
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_place_where_nothing_can_be_kept_is_no_error(tmp_path, right, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TALLYTREE_CACHE_DIR", str(tmp_path / "file"))
+    forget()
+    assert answers() == right
+
+
+def test_a_full_disk_is_no_error_and_leaves_no_part(folder, right, monkeypatch):
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(kept_values.Path, "replace", full)
+    assert answers() == right
+    assert list(folder.iterdir()) == []
+
+
+def test_old_files_make_room(folder, monkeypatch):
+    monkeypatch.setattr(kept_values, "MAX_FILES", 6)
+    for sigma in range(20, 40):
+        pld.implied(((Fraction(sigma), 1, 1),), BUDGET.epsilon, BUDGET.delta)
+    assert 3 <= len(list(folder.iterdir())) <= 6
