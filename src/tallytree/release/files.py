@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -70,16 +70,30 @@ def building_folder(target: Path) -> Iterator[Path]:
 def write_parquet(table: LevelTable, path: Path) -> None:
     """Write a table as Parquet, without statistics of its columns, and wait until it is on the disk."""
     if isinstance(table, FileTable):  # as it was, byte for byte
-        shutil.copyfile(table.path, path)
+        _link_or_copy(table, path)
         flush(path)
         return
     slices = in_slices(table)
     first = next(slices)
-    with pa.parquet.ParquetWriter(path, first.schema, write_statistics=False, compression="zstd") as writer:
+    with parquet_writer(path, first.schema) as writer:
         writer.write_table(first)
         for rows in slices:
             writer.write_table(rows)
     flush(path)
+
+
+def parquet_writer(path: Path, schema: pa.Schema) -> pa.parquet.ParquetWriter:
+    """What writes the table of a level as Parquet, slice by slice: without statistics of its columns."""
+    return pa.parquet.ParquetWriter(path, schema, write_statistics=False, compression="zstd")
+
+
+def _link_or_copy(table: FileTable, path: Path) -> None:
+    """Give a file of this process a second name, which costs nothing; copy it where that cannot be, or is another's."""
+    if table.folder is not None:
+        with suppress(OSError):  # another file system, or one without links
+            os.link(table.path, path)
+            return
+    shutil.copyfile(table.path, path)
 
 
 def write_csv(table: LevelTable, path: Path) -> None:

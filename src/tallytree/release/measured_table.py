@@ -18,6 +18,8 @@ from tallytree.tables import TableLayout
 MAX_LIST_CELLS = 2**30
 """A list array of Arrow addresses its cells with 32 bits."""
 CELLS_AT_ONCE = 2**24
+MAX_ROWS = 2**20
+"""Of a slice: those of a row group."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +90,8 @@ class MeasuredTable:
         return beside_paths(self.tree, self.depth, nodes, numbers)
 
     def slices(self) -> Iterator[slice]:
-        """Rows that may be read at once: few where rows are long lists."""
-        return chunks(np.diff(self.offsets) + 1, CELLS_AT_ONCE)
+        """Rows that may be read at once: a row group's, or fewer where rows are long lists."""
+        return chunks(np.maximum(np.diff(self.offsets) + 1, CELLS_AT_ONCE // MAX_ROWS), CELLS_AT_ONCE)
 
     def _arrays(self, start: int, stop: int) -> Iterator[pa.Array]:
         offsets = self.offsets[start : stop + 1]
