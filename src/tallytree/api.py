@@ -24,8 +24,8 @@ from tallytree.pipeline import (
     plan_group_sizes,
     plan_tables,
 )
-from tallytree.pipeline.arguments import SharedArguments
 from tallytree.pipeline.release_keys import make_secret
+from tallytree.pipeline.shared_arguments import SharedArguments
 from tallytree.pipeline.signature import takes
 from tallytree.progress import run_progress
 from tallytree.release import Release

@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tallytree.compute.memory import memory_bytes
+
 
 def require_packages(argument: str, choice: str, packages: Iterable[str]) -> None:
     """Refuse a choice of the papers' own solvers that this installation cannot keep, before anything is spent.
@@ -86,6 +88,19 @@ def path_text(value: object, argument: str, wanted: str = "a path") -> str:
     if not isinstance(value, str | os.PathLike):
         raise TypeError(f"{argument}: {type(value).__name__} must be {wanted}")
     return text(os.fspath(value), argument, wanted)
+
+
+def memory_text(value: object, argument: str) -> str:
+    """The amount of memory as given, if it is one, such as `"4GB"`; see `tallytree.compute.memory`.
+
+    Raises:
+        TypeError: not text.
+        ValueError: no number with a unit, or out of range.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{argument}: {safe_text(value)} must be text such as '4GB'")
+    memory_bytes(value, argument)
+    return value
 
 
 def choice(value: object, argument: str, known: Sequence[str]) -> None:

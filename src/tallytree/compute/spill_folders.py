@@ -18,6 +18,7 @@ import re
 import shlex
 import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -49,17 +50,66 @@ def spill_folder(place: str | os.PathLike[str] | None) -> Iterator[Path]:
     Raises:
         OSError: it cannot be made.
     """
+    folder, lock = _begun(place)
+    try:
+        yield folder
+    finally:
+        _end(folder, lock, os.getpid())
+
+
+class KeptFolder:
+    """A spill folder that lives as long as this object: for the tables of a release that were not saved yet.
+
+    It is removed when the object is garbage collected, by `remove`, at the end of the process, and otherwise like every
+    spill folder. A forked child does not remove it.
+
+    Args:
+        place: as for `spill_folder`.
+
+    Attributes:
+        path: the folder, mode 0700.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+
+    def __init__(self, place: str | os.PathLike[str] | None = None) -> None:
+        self.path, lock = _begun(place)
+        self._finalizer = weakref.finalize(self, _end, self.path, lock, os.getpid())
+
+    def __repr__(self) -> str:
+        """Where it is."""
+        return f"KeptFolder({str(self.path)!r})"
+
+    def __copy__(self) -> KeptFolder:
+        """The same folder."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> KeptFolder:
+        """The same folder."""
+        return self
+
+    def remove(self) -> None:
+        """Remove it now."""
+        self._finalizer()
+
+
+def _begun(place: str | os.PathLike[str] | None) -> tuple[Path, int]:
+    """A new folder in use, and its open lock, after leftovers were removed."""
     above = Path(tempfile.gettempdir() if place is None else place).absolute()
     remove_leftovers(above)
     folder, lock = _made_and_locked(above)
     _in_use.add(folder)
-    try:
-        yield folder
-    finally:
-        # The lock is given back last: until then, no other run removes the folder at the same time.
-        _remove(folder)
-        _in_use.discard(folder)
-        os.close(lock)
+    return folder, lock
+
+
+def _end(folder: Path, lock: int, process: int) -> None:
+    """Remove a folder of this process. The lock is given back last: until then, no other run removes it too."""
+    if os.getpid() != process:
+        return
+    _remove(folder)
+    _in_use.discard(folder)
+    os.close(lock)
 
 
 def remove_folders_in_use() -> None:

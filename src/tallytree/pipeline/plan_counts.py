@@ -71,7 +71,7 @@ def plan_counts(
         mechanism=mechanism,
         statistics=in_place_of_counts(asked, tree, distinct=arguments.distinct),
         plan=plan,
-        engine=chosen_engine(arguments.engine),
+        engine=chosen_engine(arguments.engine, arguments.memory),
         account=account(arguments, statistic, mechanism, plan),
         argument=argument,
         statistic=statistic,

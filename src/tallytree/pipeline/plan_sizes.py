@@ -47,7 +47,7 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
     private = greatest if isinstance(greatest, PrivateMaximum) else None
     smallest, largest = _size_range(arguments.min_group_size, greatest, public)
     sizes = largest - smallest + 1
-    engine = chosen_engine(arguments.engine)
+    engine = chosen_engine(arguments.engine, arguments.memory)
     mechanism, statistics = _chosen_mechanism(arguments, public, sizes, private)
     refuse_private(arguments.public_groups, "public_groups", arguments.records, "records")
     listed = None

@@ -42,7 +42,7 @@ def plan_tables(arguments: TablesArguments) -> PlannedTables:
     published = tables_of(product, arguments.tables, "tables")
     mechanism = TablesMechanism.chosen(arguments.mechanism, LeastSquares())
     check_person(arguments, leaf_keys(product))
-    engine = chosen_engine(arguments.engine)
+    engine = chosen_engine(arguments.engine, arguments.memory)
     if arguments.public_totals is not None:
         _check_totals(arguments)
     totals_depth = None if arguments.public_totals is None else _totals_depth(arguments.public_totals, product)

@@ -21,13 +21,15 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 from tallytree.accounting import Plan, StabilityPlan
 from tallytree.accounting.sensitivity import level_sensitivities, sensitivity
 from tallytree.accounting.spending import Posting
+from tallytree.bands import ForcedCut
 from tallytree.errors import SPENT, BudgetExceeded
 from tallytree.hierarchy import Hierarchy, Levels, nodes_per_level
 from tallytree.ledger import Account
 from tallytree.measurements import Measurement, Statistic
-from tallytree.pipeline.arguments import SharedArguments
 from tallytree.pipeline.planning import opened, posting
 from tallytree.pipeline.release_keys import ReleaseKeys, plan_digest, release_key
+from tallytree.pipeline.shared_arguments import SharedArguments
+from tallytree.pipeline.workspace import Workspace, workspace
 from tallytree.private.core_dumps import core_dumps_disabled
 from tallytree.private.engines import Engine
 from tallytree.private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
@@ -62,6 +64,7 @@ class Reconciled:
         about: what the statement says about the tables.
         beside: what it says of what was measured beside the levels, by its keys.
         contributions: people by their number of records, where they were counted.
+        measured: the noisy measurements as tables by level, where they are in files; `taken` is empty then.
     """
 
     tables: Mapping[str, LevelTable]
@@ -69,6 +72,7 @@ class Reconciled:
     about: Mapping[str, Any]
     beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     contributions: LevelTable | None = None
+    measured: Mapping[str, LevelTable] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -138,12 +142,17 @@ class Planned(ABC, Generic[T, M]):
         """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
 
     @abstractmethod
-    def tabulate(self) -> T:
-        """The true statistics, from the records."""
+    def tabulate(self, work: Workspace | None = None) -> T:
+        """The true statistics, from the records; with a workspace, they may be in its private files."""
 
     @abstractmethod
-    def reconcile(self, true: T, source: NoiseSource, on_measure: Callable[[str], None]) -> Reconciled:
-        """Measure the true statistics with noise, and make the released tables of what was measured."""
+    def reconcile(
+        self, true: T, source: NoiseSource, on_measure: Callable[[str], None], work: Workspace | None = None
+    ) -> Reconciled:
+        """Measure the true statistics with noise, and make the released tables of what was measured.
+
+        With a workspace band by band, from and to its files, if the mechanism can; all numbers are the same.
+        """
 
     def check(self) -> None:
         """Check the ledger's room and the records' schema, reading no private row."""
@@ -151,26 +160,36 @@ class Planned(ABC, Generic[T, M]):
         self.check_records()
 
     @core_dumps_disabled()
-    def run(self) -> Release:
-        """Tabulate, record, measure, reconcile; the budget is spent here."""
+    def run(self, *, forced: ForcedCut | None = None) -> Release:
+        """Tabulate, record, measure, reconcile; the budget is spent here.
+
+        Args:
+            forced: with `memory`, where the tree is cut; for tests, which compare cuts.
+        """
         if not self.sealed:
             raise BudgetExceeded("budget: the release was changed after its noise was planned; plan it anew")
         spec, statement = self.spec(), self.statement()
         asked = canonical(spec, statement)
-        with self.telling_what_is_spent(), level_progress(self.options.progress, self.plan.levels) as on_measure:
+        with (
+            self.telling_what_is_spent(),
+            level_progress(self.options.progress, self.plan.levels) as on_measure,
+            workspace(self.options.memory, self.engine, forced) as work,
+        ):
             self._check_room()
             with self.stage("tabulate"):
-                true = self.tabulate()
+                true = self.tabulate(work)
             with self.stage("record"):
                 source, release_id = paid_noise(self, asked, true.digest())
             with self.stage("reconcile"):
-                made = self.reconcile(true, source, on_measure)
+                made = self.reconcile(true, source, on_measure, work)
             statement |= made.about
             for key, facts in made.beside.items():
                 statement[key] |= facts
             statement["release"] = {"id": release_id, "run": self.options.run, "plan": self.plan_digest}
             # It follows from the plan, and is added here so that no noise depends on how risk is worded or computed.
             statement |= self.risk()
+            if not self.options.keep_measurements:
+                statement["measurements_kept"] = False
             release = self.as_release(statement, spec | self.table_names(), made)
             if self.account is not None:
                 self.account.finish_repeatable()
@@ -191,7 +210,10 @@ class Planned(ABC, Generic[T, M]):
 
     def as_release(self, statement: Mapping[str, Any], spec: Mapping[str, Any], made: Reconciled) -> Release:
         """The release of what was made."""
-        measured = measurement_tables(self.tree, made.taken, self.measured_column)
+        measured = made.measured
+        if measured is None:
+            taken = made.taken if self.options.keep_measurements else ()
+            measured = measurement_tables(self.tree, taken, self.measured_column)
         return Release(statement, spec, made.tables, measured, self.public_tree, made.contributions)
 
     @contextmanager

@@ -13,12 +13,14 @@ from tallytree.accounting.sensitivity import sensitivity
 from tallytree.budget import Budget, exact
 from tallytree.contributions import DEFAULT_AT_MOST, Contributions, contribution_bins
 from tallytree.errors import BudgetExceeded
-from tallytree.pipeline.arguments import ContributionsArguments, CountsArguments, SharedArguments
+from tallytree.pipeline.arguments import ContributionsArguments, CountsArguments
 from tallytree.pipeline.choosing_bound import PlannedRecords, recommendation
 from tallytree.pipeline.measured_contributions import counted_noun, measured_contributions
 from tallytree.pipeline.plan_counts import plan_counts
 from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan
 from tallytree.pipeline.planning import account
+from tallytree.pipeline.shared_arguments import SharedArguments
+from tallytree.pipeline.workspace import Workspace
 from tallytree.private.noise.noise_source import NoiseSource
 from tallytree.private.tabulate.true_contributions import TrueContributions
 from tallytree.release import LevelTable, Release
@@ -119,14 +121,20 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
         statement["contributions"] |= {"at_most": self.asked.at_most, "bound": terms.max_contributions}
         return statement
 
-    def tabulate(self) -> TrueContributions:
+    def tabulate(self, work: Workspace | None = None) -> TrueContributions:
         """See `Planned.tabulate`."""
         true = self.chosen_for.tabulate_with(self.asked).contributions
         if true is None:
             raise BudgetExceeded("contributions: the engine did not count people by their number of records")
         return true
 
-    def reconcile(self, true: TrueContributions, source: NoiseSource, on_measure: Callable[[str], None]) -> Reconciled:
+    def reconcile(
+        self,
+        true: TrueContributions,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
+        work: Workspace | None = None,
+    ) -> Reconciled:
         """See `Planned.reconcile`: nothing is reconciled, and the noisy numbers are published as they are."""
         measured = measured_contributions(true, self.plan, source, self.bins)
         noun = counted_noun(self.terms, _statistic(self.chosen_for))

@@ -22,6 +22,7 @@ from tallytree.pipeline.person_bound import (
     with_contributions,
 )
 from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, table_name
+from tallytree.pipeline.workspace import Workspace
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import NoiseSource
 from tallytree.private.tabulate.records import LeafKey
@@ -128,7 +129,7 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
         )
         return with_contributions(statement, self.arguments)
 
-    def tabulate(self) -> TrueCounts:
+    def tabulate(self, work: Workspace | None = None) -> TrueCounts:
         """See `Planned.tabulate`."""
         return self.tabulate_with(self.arguments.asked_contributions)
 
@@ -140,7 +141,9 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
         people = true_contributions(found.people, self.tree, asked, given.max_contributions)
         return TrueCounts(self.tree, leaves, found.counts, distinct=given.distinct, contributions=people)
 
-    def reconcile(self, true: TrueCounts, source: NoiseSource, on_measure: Callable[[str], None]) -> Reconciled:
+    def reconcile(
+        self, true: TrueCounts, source: NoiseSource, on_measure: Callable[[str], None], work: Workspace | None = None
+    ) -> Reconciled:
         """See `Planned.reconcile`."""
         given = self.arguments
         people = published_contributions(

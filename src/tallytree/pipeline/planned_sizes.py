@@ -25,6 +25,7 @@ from tallytree.pipeline.person_bound import (
 )
 from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, table_name
 from tallytree.pipeline.sizes_notes import SizesNotes
+from tallytree.pipeline.workspace import Workspace
 from tallytree.private.engines import Engine, GroupRows, GroupSizes
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import NoiseSource
@@ -171,7 +172,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
             statement["maximum"] |= {"at_most": self.largest, "margin": margin(self.plan.maximum.noise)}
         return with_contributions(statement, self.arguments)
 
-    def tabulate(self) -> TabulatedSizes:
+    def tabulate(self, work: Workspace | None = None) -> TabulatedSizes:
         """See `Planned.tabulate`."""
         return self.tabulate_with(self.arguments.asked_contributions)
 
@@ -190,7 +191,13 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         people = true_contributions(found.people, self.tree, asked, self.arguments.max_contributions)
         return TabulatedSizes(domain, true, people)
 
-    def reconcile(self, true: TabulatedSizes, source: NoiseSource, on_measure: Callable[[str], None]) -> Reconciled:
+    def reconcile(
+        self,
+        true: TabulatedSizes,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
+        work: Workspace | None = None,
+    ) -> Reconciled:
         """See `Planned.reconcile`."""
         given = self.arguments
         people = published_contributions(

@@ -20,6 +20,7 @@ from tallytree.pipeline.person_bound import (
 )
 from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, table_name
 from tallytree.pipeline.planned_counts import leaf_keys
+from tallytree.pipeline.workspace import Workspace
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import NoiseSource
 from tallytree.private.tabulate.records import LeafKey
@@ -145,7 +146,7 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
             }
         return with_contributions(statement, self.arguments)
 
-    def tabulate(self) -> TrueTables:
+    def tabulate(self, work: Workspace | None = None) -> TrueTables:
         """See `Planned.tabulate`."""
         return self.tabulate_with(self.arguments.asked_contributions)
 
@@ -156,7 +157,9 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         people = true_contributions(found.people, self.layout, asked, given.max_contributions)
         return TrueTables(self.layout, found, self.statistics, people, self.totals)
 
-    def reconcile(self, true: TrueTables, source: NoiseSource, on_measure: Callable[[str], None]) -> Reconciled:
+    def reconcile(
+        self, true: TrueTables, source: NoiseSource, on_measure: Callable[[str], None], work: Workspace | None = None
+    ) -> Reconciled:
         """See `Planned.reconcile`."""
         given = self.arguments
         people = published_contributions(

@@ -19,7 +19,8 @@ from tallytree.budget import Budget, BudgetSplit, shares
 from tallytree.hierarchy import Levels, nodes_per_level
 from tallytree.ledger import Account, Ledger
 from tallytree.measurements import Statistic
-from tallytree.pipeline.arguments import SharedArguments
+from tallytree.pipeline.shared_arguments import SharedArguments
+from tallytree.pipeline.workspace import limited
 from tallytree.private.engines import Engine, Local
 from tallytree.private.noise.secret import read_secret
 from tallytree.terms import UNITS, NoiseTerms, Unit
@@ -173,19 +174,19 @@ def check_statistics(mechanism: Any, wanted: Mapping[str, Statistic], allowed: M
             )
 
 
-def chosen_engine(given: object) -> Engine:
-    """The engine that was given, or the default.
+def chosen_engine(given: object, memory: str | None = None) -> Engine:
+    """The engine that was given, or the default; with a limit of its memory that follows from that of the run.
 
     Raises:
         TypeError: not an engine.
     """
     if given is None:
-        return Local()
+        return limited(Local(), memory)
     if isinstance(given, type):
         raise TypeError(f"engine: {given.__name__} is a class; write {given.__name__}()")
     if not isinstance(given, Engine):
         raise TypeError(f"engine: {type(given).__name__} must be one of tallytree.engines, for instance Local()")
-    return given
+    return limited(given, memory)
 
 
 def warn_caller(message: str) -> None:

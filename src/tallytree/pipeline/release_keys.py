@@ -47,7 +47,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.hierarchy import Hierarchy
-from tallytree.pipeline.arguments import SharedArguments
+from tallytree.pipeline.shared_arguments import SharedArguments
 from tallytree.private.noise import entropy
 from tallytree.private.noise.secret import new_secret, read_secret
 from tallytree.product import Product

@@ -88,6 +88,7 @@ class Measurer:
         plan: the noise and statistic of every level that may be measured.
         source: where the noise comes from.
         on_measure: called with a level's name before it is measured (for progress; the name is public).
+        keep: called with every measurement, in order, in place of keeping it in `taken`.
     """
 
     def __init__(
@@ -96,18 +97,22 @@ class Measurer:
         plan: MeasuringPlan,
         source: NoiseSource,
         on_measure: Callable[[str], None] = lambda level: None,
+        keep: Callable[[Measurement], None] | None = None,
     ) -> None:
         self._statistics = statistics
         self._plan = plan
         self._source = source
         self._on_measure = on_measure
         self._taken: list[Measurement] = []
+        self._keep = self._taken.append if keep is None else keep
         self._parts: dict[str, tuple[int, int]] = {}
         self._stable: Measurement | None = None
 
     @property
     def taken(self) -> tuple[Measurement, ...]:
         """Every measurement so far, in order, as narrow integers; they are noisy, so they may be published.
+
+        None where they are given to `keep`.
 
         One with `first_cell` > 0 goes on where the measurement before it at the same level ended.
         """
@@ -148,7 +153,7 @@ class Measurer:
         noisy = np.add(true, noise, out=noise)
         noisy.flags.writeable = False
         measurement = Measurement(level, statistic, nodes, noisy, offsets, planned.noise, part[0] if part else 0)
-        self._taken.append(dataclasses.replace(measurement, values=_narrowed(noisy)))
+        self._keep(dataclasses.replace(measurement, values=_narrowed(noisy)))
         if part is None:
             self._parts.pop(level, None)
         else:
@@ -189,7 +194,7 @@ class Measurer:
             array.flags.writeable = False
         offsets = np.arange(len(nodes) + 1, dtype=np.int64)
         self._stable = Measurement(planned.level, planned.statistic, nodes, noisy, offsets, planned.noise)
-        self._taken.append(dataclasses.replace(self._stable, values=_narrowed(noisy)))
+        self._keep(dataclasses.replace(self._stable, values=_narrowed(noisy)))
         return self._stable
 
     def _checked_part(

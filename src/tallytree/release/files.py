@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -73,31 +73,68 @@ def building_folder(target: Path) -> Iterator[Path]:
 
 
 def write_parquet(table: LevelTable, path: Path) -> None:
-    """Write a table as Parquet, without statistics of its columns, and wait until it is on the disk.
-
-    Dictionaries are written as such: the labels once per row group, and a code per row. The schema says that these
-    columns are strings, so that they are strings, not categories, for every reader. See docs/decisions/0033-seconds.md.
-    """
+    """Write a table as Parquet (see `TableWriter`), and wait until it is on the disk."""
     if isinstance(table, FileTable):  # as it was, byte for byte
-        shutil.copyfile(table.path, path)
+        _link_or_copy(table, path)
         flush(path)
         return
     slices = in_slices(table)
     first = next(slices)
-    described = base64.b64encode(decoded(first.slice(0, 0)).schema.serialize())
-    with pa.parquet.ParquetWriter(
-        path,
-        first.schema,
-        write_statistics=False,
-        compression="zstd",
-        store_schema=False,
-        dictionary_pagesize_limit=MAX_DICTIONARY,
-    ) as writer:
-        writer.write_table(first)
+    with TableWriter(path, first.schema) as writer:
+        writer.write(first)
         for rows in slices:
-            writer.write_table(rows)
-        writer.add_key_value_metadata({"ARROW:schema": described})
+            writer.write(rows)
     flush(path)
+
+
+class TableWriter:
+    """Writes a table as Parquet, slice by slice, without statistics of its columns; to be closed, or used in `with`.
+
+    Dictionaries are written as such: the labels once per row group, and a code per row. The schema says that these
+    columns are strings, so that they are strings, not categories, for every reader. See docs/decisions/0033-seconds.md.
+
+    Args:
+        path: the file.
+        schema: of every slice.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._described = base64.b64encode(decoded(schema.empty_table()).schema.serialize())
+        self._writer = pa.parquet.ParquetWriter(
+            path,
+            schema,
+            write_statistics=False,
+            compression="zstd",
+            store_schema=False,
+            dictionary_pagesize_limit=MAX_DICTIONARY,
+        )
+
+    def __enter__(self) -> Self:
+        """The writer."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self.close()
+
+    def write(self, rows: pa.Table) -> None:
+        """Write a slice after those before."""
+        self._writer.write_table(rows)
+
+    def close(self) -> None:
+        """Complete the file; a second time does nothing."""
+        if self._writer.is_open:
+            self._writer.add_key_value_metadata({"ARROW:schema": self._described})
+            self._writer.close()
+
+
+def _link_or_copy(table: FileTable, path: Path) -> None:
+    """Give a file of this process a second name, which costs nothing; copy it where that cannot be, or is another's."""
+    if table.folder is not None:
+        with suppress(OSError):  # another file system, or one without links
+            os.link(table.path, path)
+            return
+    shutil.copyfile(table.path, path)
 
 
 def write_csv(table: LevelTable, path: Path) -> None:

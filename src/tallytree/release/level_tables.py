@@ -7,7 +7,7 @@ Path columns are read as Arrow dictionaries: the labels once, and an int32 code 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from tallytree.compute.arrays import IntArray
+from tallytree.compute.spill_folders import KeptFolder
 from tallytree.hierarchy import Levels
 from tallytree.sources.text_columns import is_text_type
 
@@ -81,15 +82,17 @@ def beside_paths(tree: Levels, depth: int, nodes: IntArray, numbers: pa.Table) -
 
 @dataclass(frozen=True)
 class FileTable:
-    """A table of a saved release.
+    """A table of a saved release, or of one that was made with `memory` and is not saved yet.
 
     Attributes:
         path: its Parquet file.
         num_rows: how many rows it has.
+        folder: what the file lives with, where it is not a saved release's: the folder is removed with this object.
     """
 
     path: Path
     num_rows: int
+    folder: KeptFolder | None = field(default=None, compare=False, repr=False)
 
     def read(self, start: int, stop: int) -> pa.Table:
         """Rows `start` … `stop` − 1; only the row groups that hold them are read."""

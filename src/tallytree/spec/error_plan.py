@@ -30,7 +30,7 @@ from tallytree.evaluate.expected_errors import (
 from tallytree.evaluate.simulated_errors import DEFAULT_REPLICATES, simulated_errors
 from tallytree.mechanism import Mechanism
 from tallytree.pipeline import Planned
-from tallytree.pipeline.arguments import SharedArguments
+from tallytree.pipeline.shared_arguments import SharedArguments
 from tallytree.release.risk_statement import risk_statement
 from tallytree.sources.same_tables import table_files
 from tallytree.spec.budget_changes import plain_mapping, with_budget

@@ -32,9 +32,10 @@ from tallytree.pipeline import (
     plan_group_sizes,
     plan_tables,
 )
-from tallytree.pipeline.arguments import PersonOptions, RecordOptions, SharedArguments
+from tallytree.pipeline.arguments import PersonOptions, RecordOptions
 from tallytree.pipeline.output import Output
 from tallytree.pipeline.planning import warn_caller
+from tallytree.pipeline.shared_arguments import SharedArguments
 from tallytree.pipeline.signature import option_docs
 from tallytree.postprocess.reconcile_sizes import reconcile_group_sizes
 from tallytree.product import Product

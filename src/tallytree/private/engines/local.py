@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,7 +11,7 @@ from tallytree.compute.address_space import require_address_space
 from tallytree.private.engines.engine import Found
 from tallytree.private.engines.requests import Request
 from tallytree.private.tabulate.records import Records, check_records, close
-from tallytree.validate import integer, path_text, safe_text
+from tallytree.validate import integer, memory_text, path_text
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -21,16 +20,6 @@ if TYPE_CHECKING:
 
 MAX_THREADS = 1_024
 """More threads than processors gain nothing, and DuckDB crashes where the system has no room for them."""
-
-_MEMORY = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*([KMGT]i?)?B", re.IGNORECASE | re.ASCII)
-
-_BYTES = {
-    "": 1,
-    **{f"{letter}{i}": (1024 if i else 1000) ** power for power, letter in enumerate("KMGT", 1) for i in ("", "I")},
-}
-
-_LEAST_MEMORY, _MOST_MEMORY = 1_000_000, 10**15
-"""Bytes for DuckDB: with less it cannot run at all; more it cannot count."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +50,7 @@ class Local:
 
     def __post_init__(self) -> None:
         if self.memory_limit is not None:
-            if not isinstance(self.memory_limit, str):
-                raise TypeError(f"memory_limit: {safe_text(self.memory_limit)} must be text such as '4GB'")
-            object.__setattr__(self, "memory_limit", _checked_memory(self.memory_limit))
+            memory_text(self.memory_limit, "memory_limit")
         if self.threads is not None:
             integer(self.threads, "threads", least=1, most=MAX_THREADS)
         if self.temp_directory is not None:
@@ -97,18 +84,3 @@ class Local:
 
 def _records(table: Any, request: Request[Found]) -> Records:
     return check_records(table, request.keys, request.others, request.argument, drop_unknown=request.drop_unknown)
-
-
-def _checked_memory(limit: str) -> str:
-    """The memory limit, if DuckDB can keep to it.
-
-    Raises:
-        ValueError: no number with a unit, or out of range.
-    """
-    found = _MEMORY.fullmatch(limit)
-    if found is None:
-        raise ValueError(f"memory_limit: {limit[:40]!r} must be a number and a unit, such as '4GB'")
-    amount = float(found[1]) * _BYTES[(found[2] or "").upper()]
-    if not _LEAST_MEMORY <= amount <= _MOST_MEMORY:
-        raise ValueError(f"memory_limit: {limit[:40]!r} must be between 1MB and 1000TB, such as '4GB'")
-    return limit
