@@ -1,64 +1,116 @@
-"""Every table argument is read the same way: a path or glob, pandas, polars, pyarrow, or a DuckDB relation.
+"""Every table argument is read the same way: files here or elsewhere, data frames, Arrow, or a table of a database.
 
-Files stay files here (`Files`), so that the engine can scan private records itself; what is in memory becomes Arrow.
+Files stay files here (`Files`), so that the engine can scan private records itself; what is in memory becomes Arrow;
+what is read in batches of some columns is a `Scan`.
 """
 
 from __future__ import annotations
 
-import glob
 import os
-import stat
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from tallytree.sources import local_files
+from tallytree.sources.addresses import CLOUD, DATABASES, check_address, scheme_of
+from tallytree.sources.csv_files import COMMAS, Dialect
 from tallytree.sources.data_frames import arrow_of_frame, is_frame
+from tallytree.sources.formats import FileFormat, common_format
+from tallytree.sources.kinds import CSV, DuckDB, Parquet, PostgreSQL
+from tallytree.sources.partitions import Values, values_in
+from tallytree.sources.scans import Scan, scan_of_dataset, scan_of_lazy_frame
 
-FileFormat = Literal["parquet", "csv"]
+if TYPE_CHECKING:
+    from tallytree.sources.cloud import Place
 
-TABLE_FORMATS = ("_delta_log", "metadata/*.metadata.json", ".hoodie")
-"""The files by which a Delta Lake, Iceberg or Hudi table is recognised."""
-
-
-MAX_ENTRIES = 1_000_000
-"""Files and folders below a folder that is given as a table; more are not one table (the root of a disk, a home)."""
+__all__ = ["FileFormat", "Files", "Scan", "Source", "locate"]
 
 
 @dataclass(frozen=True)
 class Files:
-    """The files of one table, not opened yet."""
+    """The files of one table, not opened yet.
+
+    Attributes:
+        paths: where they are; each file once.
+        format: of all of them.
+        dialect: how CSV is written.
+        partitions: per file, the columns in the names of its folders; () where there are none.
+        place: the file system that has them; None: this machine's.
+    """
 
     paths: tuple[str, ...]
     format: FileFormat
+    dialect: Dialect = COMMAS
+    partitions: tuple[Values, ...] = ()
+    place: Place | None = field(default=None, repr=False, compare=False)
+
+    def partition_values(self, path: str) -> Values:
+        """The partition columns of a file, with their values."""
+        return self._values[path] if self.partitions else ()
+
+    def __post_init__(self) -> None:
+        values = dict(zip(self.paths, self.partitions, strict=True)) if self.partitions else {}
+        object.__setattr__(self, "_values", values)
+
+    if TYPE_CHECKING:
+        _values: dict[str, Values]
+
+    def named(self, path: str) -> str:
+        """A file as messages name it: its path, or its URL."""
+        return path if self.place is None else self.place.url(path)
 
 
-Source: TypeAlias = Files | pa.Table | pa.RecordBatchReader
-"""A located table: files, Arrow in memory, or a stream that can be read once."""
+Source: TypeAlias = Files | Scan | pa.Table | pa.RecordBatchReader
+"""A located table: files, what is read in batches of some columns, Arrow in memory, or a stream to be read once."""
 
 
 def locate(table: Any, argument: str) -> Source:
     """Find out what `table` is and where its rows are, without reading private rows from a file.
 
     Args:
-        table: a path or glob (Parquet or CSV), a pandas (its index is ignored) or polars frame, a pyarrow table or
-            record batch, or a DuckDB relation.
+        table: a path, a folder, a glob or a URL of Parquet or CSV files, or a list of these; one of
+            `tallytree.sources`; a pandas (its index is ignored) or polars frame, or a polars LazyFrame; a pyarrow
+            table, record batch, data set or stream; or a DuckDB relation.
         argument: its name in messages.
 
     Raises:
-        ValueError: no file matches, or the format is not known; two columns of a frame have one name.
+        ValueError: no file matches, or the format is not known; two columns of a frame have one name; a URL holds a
+            credential.
         TypeError: it is none of the kinds above, or a column of a frame has no Arrow type.
+        OSError: a server or a database cannot be read.
+        ModuleNotFoundError: an optional extra is not installed.
     """
-    if isinstance(table, str | os.PathLike):
-        return _files(_file_name(os.fspath(table), argument), argument)
+    if isinstance(table, str | os.PathLike | list | tuple):
+        return _files(_given(table, argument), None, COMMAS, None, argument)
+    if isinstance(table, Parquet):
+        return _files(_given(table.path, argument), "parquet", COMMAS, table.partitions, argument)
+    if isinstance(table, CSV):
+        dialect = Dialect(table.separator, table.encoding)
+        return _files(_given(table.path, argument), "csv", dialect, table.partitions, argument)
+    if isinstance(table, PostgreSQL):
+        from tallytree.sources.postgresql import scan_of_postgresql
+
+        return scan_of_postgresql(table, argument)
+    if isinstance(table, DuckDB):
+        from tallytree.sources.duckdb_files import scan_of_duckdb
+
+        return scan_of_duckdb(table, argument)
     if isinstance(table, pa.RecordBatch):
         return pa.Table.from_batches([table])
     if isinstance(table, pa.Table | pa.RecordBatchReader):
         return table
-    if type(table).__module__.partition(".")[0] == "polars" and type(table).__name__ == "LazyFrame":
-        raise TypeError(f"{argument}: a polars LazyFrame is a query, not a table; give .collect() of it")
-    if type(table).__name__ == "Series":
+    return _of_a_library(table, argument)
+
+
+def _of_a_library(table: Any, argument: str) -> Source:
+    library, name = type(table).__module__.partition(".")[0], type(table).__name__
+    if library == "polars" and name == "LazyFrame":
+        return scan_of_lazy_frame(table, argument)
+    if library == "pyarrow" and hasattr(table, "scanner"):
+        return scan_of_dataset(table, argument)
+    if name == "Series":
         raise TypeError(f"{argument}: a Series is one column, not a table; give a data frame")
     if is_frame(table):
         return arrow_of_frame(table, argument)
@@ -72,13 +124,38 @@ def locate(table: Any, argument: str) -> Source:
         known = True
     if known:
         raise TypeError(
-            f"{argument}: this {type(table).__name__} cannot be read as Arrow; its query may fail, its connection may "
+            f"{argument}: this {name} cannot be read as Arrow; its query may fail, its connection may "
             "be busy with another result, or a column may have a type that Arrow does not know"
         )
     raise TypeError(
-        f"{argument}: {type(table).__name__} is not a table; give a path or glob (Parquet, CSV), a pandas or polars "
+        f"{argument}: {name} is not a table; give a path or glob (Parquet, CSV), a pandas or polars "
         "data frame, a pyarrow table, or a DuckDB relation"
     )
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A path that is given, and how messages name it."""
+
+    text: str
+    said: str
+
+
+def _given(table: Any, argument: str) -> list[_Given]:
+    """The paths that are given. An item of a list is named by its place: the list may be a private column."""
+    if isinstance(table, str | os.PathLike):
+        path = _file_name(os.fspath(table), argument)
+        return [_Given(path, repr(path))]
+    if not table:
+        raise ValueError(f"{argument}: the list is empty; give the paths of Parquet or CSV files")
+    paths = []
+    for place, each in enumerate(table, 1):
+        if not isinstance(each, str | os.PathLike):
+            raise TypeError(
+                f"{argument}: item {place} of the list is {type(each).__name__}; give a list of paths, or a table"
+            )
+        paths.append(_Given(_file_name(os.fspath(each), argument), f"item {place} of the list"))
+    return paths
 
 
 def _file_name(path: str | bytes, argument: str) -> str:
@@ -92,102 +169,51 @@ def _file_name(path: str | bytes, argument: str) -> str:
             f"{argument}: the text that is given is no path (it has a line break or a NUL, or is too long); give "
             "a path, or a table in memory"
         )
-    _refuse_other_encodings(path, argument)
+    check_address(path, argument)
+    if scheme_of(path) in DATABASES:
+        raise ValueError(
+            f"{argument}: of a database a table is read; give tt.sources.PostgreSQL(url, table=…), in a spec "
+            "{postgresql: url, table: …}"
+        )
+    local_files.refuse_other_encodings(path, argument)
     return path
 
 
-def _refuse_other_encodings(path: str, argument: str) -> None:
-    # Python writes the bytes of a file name that are not UTF-8 as lone surrogates; no other reader of ours takes them.
-    if any("\ud800" <= letter <= "\udfff" for letter in path):
-        raise ValueError(f"{argument}: the file name {path!r} is not UTF-8; rename the file")
+def _files(
+    given: Sequence[_Given],
+    file_format: FileFormat | None,
+    dialect: Dialect,
+    partitions: Sequence[str] | None,
+    argument: str,
+) -> Files:
+    families = {CLOUD.get(scheme_of(each.text) or "") for each in given}
+    if len(families) != 1:
+        raise ValueError(f"{argument}: the list has files of several file systems; give those of one")
+    said = given[0].said if len(given) == 1 else "the list"
+    if families == {None}:
+        place, paths = None, [path for each in given for path in _found_here(each, file_format, argument)]
+        paths = local_files.without_repeats(paths, argument)
+    else:
+        place, paths = _found_elsewhere(given, file_format, argument)
+    known = file_format or common_format(paths, said, argument)
+    values = tuple(values_in(path, partitions, argument) for path in paths)
+    return Files(tuple(paths), known, dialect, values if any(values) else (), place)
 
 
-def _matches(path: str, argument: str) -> list[str]:
-    """The files, or the one folder, that a path or pattern is about."""
-    fixed = path.partition("*")[0].partition("?")[0].partition("[")[0]
-    begins = fixed[: fixed.rfind("/") + 1] if "**" in path else path
-    if begins and os.path.realpath(begins) == os.path.realpath(os.sep):
-        raise ValueError(f"{argument}: {path!r} is the whole file system; give the folder of the table")
-    if Path(path).exists():
-        return [path]
-    return sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
+def _found_here(each: _Given, file_format: FileFormat | None, argument: str) -> list[str]:
+    found = local_files.files_at(each.text, each.said, file_format, argument)
+    if not found:
+        raise ValueError(f"{argument}: no file at {each.said}; give the path or glob of Parquet or CSV files")
+    return found
 
 
-def _files(path: str, argument: str) -> Files:
-    try:
-        matches = _matches(path, argument)
-        problem = None
-    except OSError as error:  # a name that is too long, a loop of links
-        problem = error.strerror
-    if problem is not None:
-        raise ValueError(f"{argument}: {path!r} cannot be looked for: {problem}")
-    if len(matches) == 1 and Path(matches[0]).is_dir():
-        matches = _in_folder(Path(matches[0]), argument)
-        if not matches:
-            raise ValueError(f"{argument}: the folder {path!r} holds no .parquet file; for CSV give '{path}/*.csv'")
-    matches = _without_repeats(matches, argument)
-    if not matches:
-        raise ValueError(f"{argument}: no file at {path!r}; give the path or glob of Parquet or CSV files")
-    formats = {_format_of(name) for name in matches}
-    if len(formats) != 1 or None in formats:
-        raise ValueError(f"{argument}: {path!r} must name .parquet files, or .csv (.csv.gz) files, and not both")
-    return Files(tuple(matches), formats.pop() or "parquet")
+def _found_elsewhere(given: Sequence[_Given], file_format: FileFormat | None, argument: str) -> tuple[Place, list[str]]:
+    from tallytree.sources import cloud
 
-
-def _in_folder(folder: Path, argument: str) -> list[str]:
-    """The Parquet files of a folder, as Spark and Arrow see it: what begins with `_` or `.` is not data."""
-    for marker in TABLE_FORMATS:
-        if any(folder.glob(marker)):
-            raise ValueError(
-                f"{argument}: {str(folder)!r} is a table with a log ({marker}), some of whose files may be out of "
-                "date; export its current rows to Parquet"
-            )
-    found, entries = [], 0
-    for place, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if name[0] not in "_."]
-        entries += len(folders) + len(files)
-        if entries > MAX_ENTRIES:
-            raise ValueError(
-                f"{argument}: the folder {str(folder)!r} holds more than {MAX_ENTRIES:,} files; give the folder of the "
-                "table"
-            )
-        found += [str(Path(place) / name) for name in files if name.endswith(".parquet") and name[0] not in "_."]
-    return sorted(found)
-
-
-def _without_repeats(paths: list[str], argument: str) -> list[str]:
-    """Each file once, also where several paths lead to it: a record that is read twice has half the protection.
-
-    Raises:
-        ValueError: something is no file: reading from a pipe, for instance, may never end.
-    """
-    seen: set[tuple[int, int]] = set()
-    kept = []
-    for path in paths:
-        _refuse_other_encodings(path, argument)
-        try:
-            status = Path(path).stat()
-        except OSError as error:
-            status, problem = None, error.strerror
-        if status is None:
-            raise ValueError(f"{argument}: {path!r} cannot be opened: {problem}")
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError(f"{argument}: {path!r} is {_kind_of_file(status.st_mode)}, not a file; give files alone")
-        if (status.st_dev, status.st_ino) not in seen:
-            seen.add((status.st_dev, status.st_ino))
-            kept.append(path)
-    return kept
-
-
-def _kind_of_file(mode: int) -> str:
-    kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
-    return next((name for test, name in kinds if test(mode)), "a device")
-
-
-def _format_of(name: str) -> FileFormat | None:
-    lowered = name.lower()
-    if lowered.endswith((".parquet", ".pq")):
-        return "parquet"
-    if lowered.endswith((".csv", ".csv.gz")):
-        return "csv"
-    return None
+    found = [cloud.files_at(each.text, each.said, file_format, argument) for each in given]
+    place = found[0][0]
+    for other, paths in found[1:]:
+        if (other.family, other.prefix) != (place.family, place.prefix) and other.family != "s3":
+            raise ValueError(f"{argument}: the list has files of several file systems; give those of one")
+        place.stamps.update({path: other.stamps[path] for path in paths})
+    return place, list(dict.fromkeys(path for _, paths in found for path in paths))

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet
 
-from tallytree.sources.csv_files import open_csv
-from tallytree.sources.locate import FileFormat, Files, locate
-from tallytree.sources.schemas import column_names, require_columns
+from tallytree.sources.failures import SourceFailure
+from tallytree.sources.locate import FileFormat, Files, Scan, locate
+from tallytree.sources.reading import file_batches
+from tallytree.sources.schemas import column_names, require_columns, schemas
 
 
 def read_public(table: Any, columns: Sequence[str], argument: str) -> pa.Table:
@@ -19,11 +19,18 @@ def read_public(table: Any, columns: Sequence[str], argument: str) -> pa.Table:
     Raises:
         ValueError: a column is missing, or a file cannot be read.
         TypeError: `table` is not a table.
+        OSError: a server or a database cannot be read.
     """
-    source = locate(table, argument)
+    source = table if isinstance(table, Files | Scan) else locate(table, argument)
     if isinstance(source, Files):
-        return pa.concat_tables([_read_file(path, source.format, columns, argument) for path in source.paths])
-    require_columns(source.schema.names, columns, argument)
+        found = schemas(source, argument)
+        for _, schema in found:
+            require_columns(schema.names, columns, argument)
+        schema_of = {path: schema for paths, schema in found for path in paths}
+        return pa.concat_tables(_read_file(source, path, schema_of[path], columns, argument) for path in source.paths)
+    require_columns(column_names(source, argument), columns, argument)
+    if isinstance(source, Scan):
+        return _read_scan(source, columns, argument)
     if isinstance(source, pa.RecordBatchReader):
         source = source.read_all()
     return source.select(list(columns))
@@ -35,14 +42,26 @@ _HINTS: dict[FileFormat, str] = {
 }
 
 
-def _read_file(path: str, file_format: FileFormat, columns: Sequence[str], argument: str) -> pa.Table:
-    require_columns(column_names(Files((path,), file_format), argument), columns, argument)
+def _read_file(files: Files, path: str, schema: pa.Schema, columns: Sequence[str], argument: str) -> pa.Table:
+    distinct = list(dict.fromkeys(columns))
+    of_columns = pa.schema([(name, schema.field(name).type) for name in distinct])
     try:
-        if file_format == "parquet":
-            return pa.parquet.read_table(path, columns=list(columns)).select(list(columns))
-        with open_csv(path, columns) as reader:
-            return reader.read_all()
+        return pa.Table.from_batches(file_batches(files, path, distinct, argument), of_columns).select(list(columns))
+    except SourceFailure:
+        raise
     except (pa.ArrowException, OSError):
         # What the reader says may quote a row, and the table may be a private one, given by mistake.
-        hint = _HINTS[file_format]
-    raise ValueError(f"{argument}: {path!r} cannot be read as {file_format}; {hint}")
+        hint = _HINTS[files.format]
+    raise ValueError(f"{argument}: {files.named(path)!r} cannot be read as {files.format}; {hint}")
+
+
+def _read_scan(source: Scan, columns: Sequence[str], argument: str) -> pa.Table:
+    distinct = list(dict.fromkeys(columns))
+    of_columns = pa.schema([(name, source.schema.field(name).type) for name in distinct])
+    try:
+        return pa.Table.from_batches(source.batches(distinct, argument), of_columns).select(list(columns))
+    except SourceFailure:
+        raise
+    except Exception:  # noqa: BLE001 (every library has exceptions of its own, which may quote a row)
+        pass
+    raise ValueError(f"{argument}: the table cannot be read to its end; does its query fail?")

@@ -6,12 +6,14 @@ import csv
 import difflib
 import zlib
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
-import pyarrow.parquet
 
-from tallytree.sources.csv_files import csv_header
-from tallytree.sources.locate import FileFormat, Files, Source
+from tallytree.sources.failures import SourceFailure
+from tallytree.sources.locate import Files, Source
+from tallytree.sources.partitions import with_partitions
+from tallytree.sources.reading import schema_of_file
 
 
 def column_names(source: Source, argument: str) -> list[str]:
@@ -22,32 +24,49 @@ def column_names(source: Source, argument: str) -> list[str]:
 def schemas(source: Source, argument: str) -> list[tuple[tuple[str, ...], pa.Schema]]:
     """The distinct schemas of a located table, each with the files that have it; no row is read.
 
-    CSV columns are text. A table that is not in files has one schema, and no files.
+    CSV columns are text. Columns in the names of folders follow those of the files (see `partitions`). A table that is
+    not in files has one schema, and no files.
 
     Raises:
         ValueError: a file cannot be read.
+        OSError: a file may not be read, or a server does not give it.
     """
     if not isinstance(source, Files):
         return [((), source.schema)]
     files_of: dict[pa.Schema, list[str]] = {}
-    for path in source.paths:
-        files_of.setdefault(_schema_of_file(path, source.format, argument), []).append(path)
+    for path, schema in zip(source.paths, _schemas_of_files(source, argument), strict=True):
+        files_of.setdefault(with_partitions(schema, source.partition_values(path)), []).append(path)
     return [(tuple(paths), schema) for schema, paths in files_of.items()]
 
 
-def _schema_of_file(path: str, file_format: FileFormat, argument: str) -> pa.Schema:
+MANY = 16
+"""How many files elsewhere are opened at once: each takes some time to answer, and next to no work."""
+
+
+def _schemas_of_files(files: Files, argument: str) -> Iterable[pa.Schema]:
+    if files.place is None or len(files.paths) == 1:
+        return [_schema_of_file(files, path, argument) for path in files.paths]
+    with ThreadPoolExecutor(MANY) as pool:
+        return list(pool.map(lambda path: _schema_of_file(files, path, argument), files.paths))
+
+
+def _schema_of_file(files: Files, path: str, argument: str) -> pa.Schema:
+    place = files.place
     try:
-        if file_format == "parquet":
-            return pa.parquet.read_schema(path).remove_metadata()
-        return pa.schema([(name, pa.string()) for name in csv_header(path)])
+        if place is None:
+            return schema_of_file(files, path)
+        return place.run(lambda: schema_of_file(files, path), path, argument)
+    except SourceFailure:
+        raise
     except PermissionError:
         denied = True
-    except (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error, StopIteration):
+    except (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error, StopIteration, UnicodeError):
         denied = False
     if denied:
         raise PermissionError(f"{argument}: permission to read {path!r} is denied")
     raise ValueError(
-        f"{argument}: {path!r} cannot be read as {file_format}; is it complete, and does it have a header?"
+        f"{argument}: {files.named(path)!r} cannot be read as {files.format}; is it complete, and does it have a "
+        "header?"
     )
 
 
@@ -101,7 +120,7 @@ def _plain(name: str) -> str:
 def _csv_hint(names: Sequence[str]) -> str:
     """What is probably wrong with a CSV file whose header looks like this."""
     if any("\N{REPLACEMENT CHARACTER}" in name for name in names):
-        return " (the file is not UTF-8; convert it)"
+        return " (the file is not UTF-8; convert it, or name its encoding: tt.sources.CSV(path, encoding=…))"
     if len(names) == 1 and any(separator in names[0] for separator in ";\t|"):
-        return " (cells must be separated by commas)"
+        return " (cells must be separated by commas, or name what separates them: tt.sources.CSV(path, separator=…))"
     return ""

@@ -16,6 +16,7 @@ from tallytree.private.core_dumps import core_dumps_disabled
 from tallytree.private.tabulate import duckdb_reading
 from tallytree.private.tabulate.dialect import DUCKDB_FUNCTIONS
 from tallytree.private.tabulate.records import Records
+from tallytree.sources.failures import SourceFailure
 from tallytree.stages import observed, reading
 
 _T = TypeVar("_T")
@@ -32,10 +33,12 @@ class DuckDBSession:
     def __init__(self, connection: Any, argument: str) -> None:
         self._connection = connection
         self._argument = argument
+        self._failures: list[SourceFailure] = []
 
     def source(self, records: Records) -> tuple[str, dict[str, Any]]:
         """A query that yields the wanted columns under our names, and its parameters."""
-        return duckdb_reading.source(records, self.register)
+        self._failures = records.failures
+        return duckdb_reading.source(records, self.register, self.run)
 
     def register(self, name: str, table: Any) -> None:
         """Let SQL read an Arrow table or stream under a name of ours."""
@@ -67,7 +70,8 @@ class DuckDBSession:
         try:
             return work()
         except Exception as error:  # noqa: BLE001 (user's streams raise whatever they like)
-            refusal = _refusal(error, self._argument)
+            # What a source says of itself is in words of ours, and DuckDB would say it in its own.
+            refusal = self._failures[0] if self._failures else _refusal(error, self._argument)
         # Raised out here, so that not even `__context__` holds the original, whose message may quote a record.
         raise refusal
 

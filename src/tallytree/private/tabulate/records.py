@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pyarrow as pa
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.private.tabulate.key_types import require_types_that_meet
-from tallytree.sources.csv_files import open_csv
-from tallytree.sources.locate import Files, Source, locate
+from tallytree.sources.failures import SourceFailure
+from tallytree.sources.locate import Files, Scan, Source, locate
+from tallytree.sources.partitions import is_partition
+from tallytree.sources.reading import file_batches
 from tallytree.sources.schemas import require_columns, schemas
 from tallytree.sources.text_columns import is_text_type
 from tallytree.validate import safe_text
@@ -76,7 +79,14 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Layout:
-    """Files of one schema (none for a table in memory): where in it the wanted columns stand, and their types."""
+    """Files of one schema (none for a table that is in none): where in it the wanted columns stand, and their types.
+
+    Attributes:
+        paths: the files.
+        width: how many columns they themselves have; those in the names of their folders follow.
+        positions: where the wanted columns stand.
+        types: theirs.
+    """
 
     paths: tuple[str, ...]
     width: int
@@ -94,6 +104,7 @@ class Records:
         wanted: all wanted columns: those of the keys, in their order, then the others.
         layouts: where they stand, for each distinct schema among the files.
         argument: the table's name in messages.
+        failures: why a stream of these could not be read to its end.
     """
 
     source: Source
@@ -101,38 +112,53 @@ class Records:
     wanted: tuple[Wanted, ...]
     layouts: tuple[Layout, ...]
     argument: str
+    failures: list[SourceFailure] = field(default_factory=list, init=False, compare=False)
 
     @property
-    def is_csv(self) -> bool:
-        """Whether the rows are in CSV files."""
-        return isinstance(self.source, Files) and self.source.format == "csv"
+    def for_duckdb(self) -> bool:
+        """Whether the rows are in Parquet files of this machine, which DuckDB reads itself."""
+        return isinstance(self.source, Files) and self.source.format == "parquet" and self.source.place is None
 
-    def arrow(self) -> pa.Table | pa.RecordBatchReader | None:
-        """The wanted columns in their order, named c0, c1, …; None if they are in Parquet files."""
-        if isinstance(self.source, Files):
-            return self._csv_stream(self.source.paths) if self.is_csv else None
-        layout = self.layouts[0]
+    def streams(self) -> list[pa.Table | pa.RecordBatchReader]:
+        """Per layout, the wanted columns in their order, named c0, c1, …; each stream is read once.
+
+        What fails in a stream in words of ours is kept in `failures`: the engine that reads it may say it in its own.
+        """
+        return [self._stream(layout) for layout in self.layouts]
+
+    def _stream(self, layout: Layout) -> pa.Table | pa.RecordBatchReader:
         if isinstance(self.source, pa.Table):
             columns = [self.source.column(position) for position in layout.positions]
             return pa.table(dict(enumerate_names(columns)))
         schema = pa.schema(enumerate_names(layout.types))
-        batches = (
-            pa.RecordBatch.from_arrays([batch.column(position) for position in layout.positions], schema=schema)
-            for batch in self.source
-        )
-        return pa.RecordBatchReader.from_batches(schema, batches)
+        rows = self._kept(self._rows(layout))
+        arrays = (pa.RecordBatch.from_arrays(columns, schema=schema) for columns in rows)
+        return pa.RecordBatchReader.from_batches(schema, arrays)
 
-    def _csv_stream(self, paths: tuple[str, ...]) -> pa.RecordBatchReader:
+    def _rows(self, layout: Layout) -> Iterator[list[pa.Array]]:
+        """The columns of batch after batch."""
         names = [column.name for column in self.wanted]
-        schema = pa.schema(enumerate_names([pa.string()] * len(names)))
+        distinct = list(dict.fromkeys(names))
+        if isinstance(self.source, pa.RecordBatchReader):
+            for batch in self.source:
+                yield [batch.column(position) for position in layout.positions]
+            return
+        source, argument = self.source, self.argument
+        if isinstance(source, Files):
+            of_files = (file_batches(source, path, distinct, argument) for path in layout.paths)
+        else:
+            of_files = iter([source.batches(distinct, argument)])
+        for batches in of_files:
+            with closing(batches):
+                for batch in batches:
+                    yield [batch.column(name) for name in names]
 
-        def batches() -> Iterator[pa.RecordBatch]:
-            for path in paths:
-                with open_csv(path, names) as reader:
-                    for batch in reader:
-                        yield pa.RecordBatch.from_arrays([batch.column(name) for name in names], schema=schema)
-
-        return pa.RecordBatchReader.from_batches(schema, batches())
+    def _kept(self, rows: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
+        try:
+            yield from rows
+        except SourceFailure as failure:
+            self.failures.append(failure)
+            raise
 
 
 def enumerate_names(items: Sequence[Any]) -> list[tuple[str, Any]]:
@@ -162,7 +188,7 @@ def check_records(
         distinct = schemas(source, argument)
         present = tuple(key.present(distinct[0][1].names) for key in keys)
         wanted = (*(Wanted(name, "key") for names in present for name in names), *others)
-        layouts = tuple(_layout(paths, schema, wanted, argument) for paths, schema in distinct)
+        layouts = tuple(_layout(source, paths, schema, wanted, argument) for paths, schema in distinct)
         for layout in layouts:
             for key, columns, types in key_types(keys, present, layout):
                 where = table_in_messages(argument, layout.paths)
@@ -194,27 +220,35 @@ def table_in_messages(argument: str, paths: Sequence[str]) -> str:
     return f"{argument} ({paths[0]!r})" if paths else argument
 
 
-def _layout(paths: tuple[str, ...], schema: pa.Schema, wanted: Sequence[Wanted], argument: str) -> Layout:
+def _layout(
+    source: Source, paths: tuple[str, ...], schema: pa.Schema, wanted: Sequence[Wanted], argument: str
+) -> Layout:
     where = table_in_messages(argument, paths)
     require_columns(schema.names, [column.name for column in wanted], where)
     positions = tuple(schema.names.index(column.name) for column in wanted)
     types = tuple(_value_type(schema.field(position).type) for position in positions)
-    is_csv = bool(paths) and paths[0].lower().endswith((".csv", ".csv.gz"))
-    for column, kind in zip(wanted, types, strict=True):
-        _require_type(column, kind, is_csv, where)
-    return Layout(paths, len(schema), positions, tuple(schema.field(position).type for position in positions))
+    text = (isinstance(source, Files) and source.format == "csv") or (
+        isinstance(source, Scan) and source.numbers_are_text
+    )
+    for column, position, kind in zip(wanted, positions, types, strict=True):
+        _require_type(column, kind, text or is_partition(schema.field(position)), where)
+    width = sum(not is_partition(field) for field in schema)
+    return Layout(paths, width, positions, tuple(schema.field(position).type for position in positions))
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _require_type(column: Wanted, kind: pa.DataType, is_csv: bool, where: str) -> None:
+def _require_type(column: Wanted, kind: pa.DataType, numbers_are_text: bool, where: str) -> None:
     allowed, remedy = {
         "key": (_is_text_or_integer(kind), "keys must be strings or integers (cast the column first)"),
         "group": (_is_identity(kind), "a group's id must be text or an integer (cast the column first)"),
         "person": (_is_text_or_integer(kind) or _is_uuid(kind), "ids must be text or integers (cast the column first)"),
-        "number": (is_number(kind) or is_csv, "it must hold integers (cast the column first)"),
+        "number": (
+            is_number(kind) or (numbers_are_text and is_text_type(kind)),
+            "it must hold integers (cast the column first)",
+        ),
     }[column.use]
     if not allowed:
         raise TypeError(f"{where}: column {column.name!r} {named(column)}holds {kind}; {remedy}")

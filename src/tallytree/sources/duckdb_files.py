@@ -1,0 +1,138 @@
+"""A table or a view of a DuckDB file: opened read-only, of some columns, in batches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from tallytree.compute.spill_folders import spill_folder
+from tallytree.sources.failures import SourceFailure
+from tallytree.sources.kinds import DuckDB
+from tallytree.sources.scans import BATCH_ROWS, Scan
+
+_SETTINGS = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false",
+    "python_enable_replacements": "false",
+    "preserve_insertion_order": "false",
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DuckDBScan(Scan):
+    """A table or a view of a file."""
+
+    path: str
+    name: str
+    types: pa.Schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        """See `Scan`."""
+        return self.types
+
+    def batches(self, columns: Sequence[str], argument: str) -> Iterator[pa.RecordBatch]:
+        """See `Scan`. What does not fit in memory is spilled to a folder of our own, not beside the file."""
+        wanted = ", ".join(quoted(column) for column in columns)
+        with spill_folder(None) as folder, _opened(self.path, argument, temp_directory=str(folder)) as connection:
+            query = f"SELECT {wanted or '1'} FROM {self.name}"
+            reader = _shielded(connection, query, argument).to_arrow_reader(BATCH_ROWS)
+            while (batch := _next(reader, argument)) is not None:
+                yield batch
+
+    def identity(self) -> frozenset[Any]:
+        """The file and the table: that of `DuckDB`."""
+        return identity(self.path, self.name)
+
+
+def identity(path: str, name: str) -> frozenset[Any]:
+    """What is the same however a table of a file is named: DuckDB's names do not depend on capitals."""
+    try:
+        about = Path(path).stat()
+        which: tuple[Any, ...] = (about.st_dev, about.st_ino)
+    except OSError:
+        which = (str(Path(path).resolve()),)
+    return frozenset({("duckdb", *which, name.casefold())})
+
+
+def scan_of_duckdb(given: DuckDB, argument: str) -> DuckDBScan:
+    """A table or a view of a file; only its schema is read.
+
+    Raises:
+        ValueError: no such file or table; it is no DuckDB file, or is open elsewhere.
+    """
+    path = os.fspath(given.path)
+    if not Path(path).is_file():
+        raise ValueError(f"{argument}: no file at {path!r}; give the path of a DuckDB file")
+    name = table_name(given.table)
+    with _opened(path, argument) as connection:
+        try:
+            schema = connection.execute(f"SELECT * FROM {name} LIMIT 0").to_arrow_table().schema
+        except duckdb.Error:
+            schema = None
+    if schema is None:
+        raise ValueError(f"{argument}: {path!r} has no table or view {given.table!r} that can be read; name another")
+    return DuckDBScan(path, name, schema)
+
+
+def table_name(table: str) -> str:
+    """A table's name with its schema, each part quoted; "main" is the schema that is meant where none is given."""
+    schema, _, name = table.rpartition(".")
+    return f"{quoted(schema or 'main')}.{quoted(name)}"
+
+
+def quoted(name: str) -> str:
+    """A name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@contextmanager
+def _opened(path: str, argument: str, **settings: str) -> Iterator[Any]:
+    try:
+        connection = duckdb.connect(path, read_only=True, config=_SETTINGS | settings)
+    except duckdb.ConnectionException:
+        problem = "is open in this process with other settings; close that connection first"
+    except duckdb.IOException as error:
+        locked = "lock" in str(error).lower()
+        problem = "is open for writing elsewhere; close it there first" if locked else "cannot be read as a DuckDB file"
+    except duckdb.Error:
+        problem = "cannot be read as a DuckDB file"
+    else:
+        with closing(connection):
+            connection.execute("SET enable_progress_bar = false")
+            connection.execute("SET lock_configuration = true")
+            yield connection
+        return
+    raise ValueError(f"{argument}: {path!r} {problem}")
+
+
+def _shielded(connection: Any, query: str, argument: str) -> Any:
+    try:
+        return connection.execute(query)
+    except (duckdb.Error, RuntimeError):  # what it says may quote a value
+        pass
+    raise _failure(argument)
+
+
+def _next(reader: Any, argument: str) -> pa.RecordBatch | None:
+    try:
+        return next(reader, None)
+    except (duckdb.Error, pa.ArrowException, OSError, RuntimeError):  # as above
+        pass
+    raise _failure(argument)
+
+
+def _failure(argument: str) -> SourceFailure:
+    return SourceFailure(
+        f"{argument}: DuckDB cannot read the table to its end (what it says is withheld, since it may quote a record); "
+        "is the query of the view right, and is there memory and disk enough?"
+    )

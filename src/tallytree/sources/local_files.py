@@ -1,0 +1,120 @@
+"""Files of this machine: what a path, a folder or a glob names, each file once."""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from pathlib import Path
+
+from tallytree.sources.formats import FileFormat, is_data
+
+TABLE_FORMATS = ("_delta_log", "metadata/*.metadata.json", ".hoodie")
+"""The files by which a Delta Lake, Iceberg or Hudi table is recognised."""
+
+MAX_ENTRIES = 1_000_000
+"""Files and folders below a folder that is given as a table; more are not one table (the root of a disk, a home)."""
+
+
+def files_at(path: str, said: str, file_format: FileFormat | None, argument: str) -> list[str]:
+    """The files at a path or glob, or in a folder; some may be there twice, by two paths.
+
+    Args:
+        path: what is given.
+        said: how messages name it.
+        file_format: the one that is asked for; None: that which the names say, which of a folder is Parquet.
+        argument: the table's name in messages.
+
+    Raises:
+        ValueError: there is none, or the place is no place of a table.
+    """
+    try:
+        matches = _matches(path, said, argument)
+        problem = None
+    except OSError as error:  # a name that is too long, a loop of links
+        problem = error.strerror
+    if problem is not None:
+        raise ValueError(f"{argument}: {said} cannot be looked for: {problem}")
+    if len(matches) == 1 and Path(matches[0]).is_dir():
+        matches = _in_folder(Path(matches[0]), file_format or "parquet", argument)
+        if not matches:
+            hint = "" if file_format else f"; for CSV give '{path}/*.csv'"
+            raise ValueError(f"{argument}: the folder {path!r} holds no .{file_format or 'parquet'} file{hint}")
+    return matches
+
+
+def _matches(path: str, said: str, argument: str) -> list[str]:
+    """The files, or the one folder, that a path or pattern is about."""
+    fixed = path.partition("*")[0].partition("?")[0].partition("[")[0]
+    begins = fixed[: fixed.rfind("/") + 1] if "**" in path else path
+    if begins and os.path.realpath(begins) == os.path.realpath(os.sep):
+        raise ValueError(f"{argument}: {said} is the whole file system; give the folder of the table")
+    if Path(path).exists():
+        return [path]
+    return sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
+
+
+def _in_folder(folder: Path, file_format: FileFormat, argument: str) -> list[str]:
+    """The files of a folder, as Spark and Arrow see it: what begins with `_` or `.` is not data."""
+    for marker in TABLE_FORMATS:
+        if any(folder.glob(marker)):
+            raise ValueError(
+                f"{argument}: {str(folder)!r} is a table with a log ({marker}), some of whose files may be out of "
+                "date; export its current rows to Parquet"
+            )
+    found, entries = [], 0
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if is_data(name)]
+        entries += len(folders) + len(files)
+        if entries > MAX_ENTRIES:
+            raise too_many(str(folder), argument)
+        endings = (".parquet",) if file_format == "parquet" else (".csv", ".csv.gz")
+        found += [str(Path(place) / name) for name in files if name.lower().endswith(endings) and is_data(name)]
+    return sorted(found)
+
+
+def too_many(folder: str, argument: str) -> ValueError:
+    """The error of a folder that holds more than a table does."""
+    return ValueError(
+        f"{argument}: the folder {folder!r} holds more than {MAX_ENTRIES:,} files; give the folder of the table"
+    )
+
+
+def without_repeats(paths: list[str], argument: str) -> list[str]:
+    """Each file once, also where several paths lead to it: a record that is read twice has half the protection.
+
+    Raises:
+        ValueError: something is no file: reading from a pipe, for instance, may never end.
+    """
+    seen: set[tuple[int, int]] = set()
+    kept = []
+    for path in paths:
+        refuse_other_encodings(path, argument)
+        try:
+            status = Path(path).stat()
+        except OSError as error:
+            status, problem = None, error.strerror
+        if status is None:
+            raise ValueError(f"{argument}: {path!r} cannot be opened: {problem}")
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError(f"{argument}: {path!r} is {_kind_of_file(status.st_mode)}, not a file; give files alone")
+        if (status.st_dev, status.st_ino) not in seen:
+            seen.add((status.st_dev, status.st_ino))
+            kept.append(path)
+    return kept
+
+
+def refuse_other_encodings(path: str, argument: str) -> None:
+    """Refuse a file name that is not UTF-8.
+
+    Raises:
+        ValueError: it is such a name.
+    """
+    # Python writes the bytes of a file name that are not UTF-8 as lone surrogates; no other reader of ours takes them.
+    if any("\ud800" <= letter <= "\udfff" for letter in path):
+        raise ValueError(f"{argument}: the file name {path!r} is not UTF-8; rename the file")
+
+
+def _kind_of_file(mode: int) -> str:
+    kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+    return next((name for test, name in kinds if test(mode)), "a device")

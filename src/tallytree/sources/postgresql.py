@@ -1,0 +1,194 @@
+"""A table, a view or a query of PostgreSQL, through ADBC: some columns, in batches, in a read-only transaction.
+
+The password is libpq's: the environment variable PGPASSWORD, or ~/.pgpass. What the server says when it refuses may
+quote a value of a row, so all of its messages end here; of an error only SQLSTATE is told, which has five signs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import pyarrow as pa
+
+from tallytree.sources.failures import SourceFailure
+from tallytree.sources.kinds import PostgreSQL
+from tallytree.sources.scans import Scan
+
+_T = TypeVar("_T")
+
+BATCH_BYTES = 4 << 20
+"""About how many bytes a batch has."""
+
+_READ_ONLY = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+"""One snapshot of the data, and nothing of a query can write."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PostgreSQLScan(Scan):
+    """A table, a view or a query.
+
+    Attributes:
+        url: without a password.
+        origin: what stands behind FROM.
+        types: the columns as they are read.
+        read_as: per column the expression that reads it.
+    """
+
+    url: str
+    origin: str
+    types: pa.Schema
+    read_as: dict[str, str]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """See `Scan`."""
+        return self.types
+
+    @property
+    def numbers_are_text(self) -> bool:
+        """Values of the type numeric come as decimal text, which has all of their digits."""
+        return True
+
+    def batches(self, columns: Sequence[str], argument: str) -> Iterator[pa.RecordBatch]:
+        """See `Scan`. The server sends the rows as COPY does; no more than some batches are in memory."""
+        wanted = ", ".join(f"{self.read_as[column]} AS {quoted(column)}" for column in columns)
+        schema = pa.schema([(column, self.types.field(column).type) for column in columns])
+        with _opened(self.url, argument) as cursor:
+            cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)})
+            _shielded(lambda: cursor.execute(f"SELECT {wanted} FROM {self.origin}"), argument)
+            reader = _shielded(cursor.fetch_record_batch, argument)
+            if [field.type for field in reader.schema] != schema.types:
+                raise SourceFailure(f"{argument}: the columns of the table changed while it was read; run again")
+            while (batch := _shielded(lambda: next(reader, None), argument)) is not None:
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+    def identity(self) -> frozenset[Any]:
+        """The database and the table or query."""
+        return frozenset({(*_database(self.url), self.origin)})
+
+
+def identity(given: PostgreSQL) -> frozenset[Any]:
+    """What is the same however the database of a table is addressed."""
+    return frozenset({(*_database(given.url), _origin(given))})
+
+
+def scan_of_postgresql(given: PostgreSQL, argument: str) -> PostgreSQLScan:
+    """A table, a view or a query; the server describes its columns, and runs nothing.
+
+    Raises:
+        ModuleNotFoundError: the driver is not installed.
+        ValueError: the table or query cannot be read.
+        SourceFailure: the server cannot be reached.
+    """
+    origin = _origin(given)
+    with _opened(given.url, argument) as cursor:
+        described = _described(cursor, f"SELECT * FROM {origin}")
+        what = "the query" if given.table is None else f"the table {given.table!r}"
+        if isinstance(described, str):
+            raise ValueError(f"{argument}: {what} cannot be read (SQLSTATE {described}); {_remedy(described)}")
+        enums = _shielded(lambda: _enums(cursor, described), argument)
+    read_as, fields = {}, []
+    for field in described:
+        name, kind = field.name, _type(field)
+        read_as[name] = quoted(name)
+        if kind == "numeric":
+            read_as[name] = f"CAST(trim_scale({quoted(name)}) AS text)"  # 1.0 and 1.00 are one number
+        elif kind in ("bpchar", "uuid", *enums):
+            read_as[name] = f"CAST({quoted(name)} AS text)"  # of char(n) without the blanks that fill it
+        fields.append((name, field.type if read_as[name] == quoted(name) else pa.string()))
+    return PostgreSQLScan(given.url, origin, pa.schema(fields), read_as)
+
+
+def quoted(name: str) -> str:
+    """A name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _origin(given: PostgreSQL) -> str:
+    if given.table is None:
+        query = (given.query or "").strip().rstrip(";")
+        return f"({query}\n) AS source"  # a comment may end the query
+    schema, _, name = given.table.rpartition(".")
+    return ".".join(quoted(part) for part in (schema, name) if part)
+
+
+def _database(url: str) -> tuple[str, ...]:
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query))
+    host = options.get("host") or unquote(parts.netloc.rpartition("@")[2].rpartition(":")[0] or parts.hostname or "")
+    port = options.get("port") or str(parts.port or 5432)
+    return "postgresql", host.casefold(), port, unquote(parts.path.strip("/")) or options.get("dbname", "")
+
+
+def _type(field: pa.Field) -> str:
+    return (field.metadata or {}).get(b"POSTGRESQL:type", b"").decode()
+
+
+def _described(cursor: Any, query: str) -> pa.Schema | str:
+    """The columns of a query, or the SQLSTATE by which the server refuses it."""
+    try:
+        return cursor.adbc_execute_schema(query)
+    except Exception as error:  # noqa: BLE001 (what it says quotes the query)
+        return getattr(error, "sqlstate", None) or "unknown"
+
+
+def _enums(cursor: Any, described: pa.Schema) -> set[str]:
+    """Of the types that the driver does not know, those that are enums, as the driver names them."""
+    unknown = {_type(field) for field in described if _type(field).startswith("unnamed<oid:")}
+    if not unknown:
+        return set()
+    oids = ", ".join(str(int(each.removeprefix("unnamed<oid:").rstrip(">"))) for each in unknown)
+    cursor.execute(f"SELECT oid::bigint FROM pg_catalog.pg_type WHERE typtype = 'e' AND oid IN ({oids})")
+    return {f"unnamed<oid:{oid}>" for (oid,) in cursor.fetchall()}
+
+
+def _remedy(state: str) -> str:
+    return {
+        "42P01": "there is no such table: give its name, with its schema, letter for letter",
+        "3F000": "there is no such schema: give its name letter for letter",
+        "42501": "the user has no right to read it: ask for SELECT",
+        "42703": "a column of it does not exist: check the query",
+        "42601": "it is not valid SQL: give one SELECT",
+    }.get(state, "check the name, the query, and the right of the user to read it")
+
+
+@contextmanager
+def _opened(url: str, argument: str) -> Iterator[Any]:
+    try:
+        from adbc_driver_postgresql import dbapi
+    except ModuleNotFoundError:
+        dbapi = None
+    if dbapi is None:
+        raise ModuleNotFoundError(
+            f"{argument}: postgresql:// needs adbc-driver-postgresql, which is not installed: "
+            'pip install "tallytree[postgres]"'
+        )
+    try:
+        connection = dbapi.connect(url)
+        problem = False
+    except Exception:  # noqa: BLE001 (what it says may hold parts of the URL)
+        problem = True
+    if problem:
+        raise SourceFailure(
+            f"{argument}: the PostgreSQL database cannot be opened; is the server running, are host, port, user and "
+            "database right, and is the password in PGPASSWORD or ~/.pgpass?"
+        )
+    with closing(connection), closing(connection.cursor()) as cursor:
+        _shielded(lambda: cursor.execute(_READ_ONLY), argument)
+        yield cursor
+
+
+def _shielded(work: Callable[[], _T], argument: str) -> _T:
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 (what the server says may quote a value of a row)
+        state = getattr(error, "sqlstate", None)
+    told = f" (SQLSTATE {state})" if state else ""
+    raise SourceFailure(
+        f"{argument}: PostgreSQL did not give the rows to their end{told}; what it says is withheld, since it may quote "
+        "a record. Is the query right, and does the server still run?"
+    )

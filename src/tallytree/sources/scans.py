@@ -1,0 +1,129 @@
+"""Tables that are read in batches, of the wanted columns alone, as often as they are asked for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+BATCH_ROWS = 65_536
+"""Rows of a batch, where the source does not decide."""
+
+
+class Scan(ABC):
+    """A table whose rows are not in memory."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """All of its columns, as far as their types are known to Arrow."""
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str], argument: str) -> Iterator[pa.RecordBatch]:
+        """The rows, with these columns in this order.
+
+        Args:
+            columns: of the schema, each once.
+            argument: the table's name in messages.
+
+        Raises:
+            SourceFailure: it cannot be read to its end, or changed.
+        """
+
+    def identity(self) -> frozenset[Any]:
+        """What is the same of two scans of the same table; nothing where that is not known."""
+        return frozenset()
+
+    @property
+    def numbers_are_text(self) -> bool:
+        """Whether numbers may come as decimal text, as in CSV."""
+        return False
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DatasetScan(Scan):
+    """A data set of Arrow; its own format decides what is read of a file."""
+
+    dataset: Any
+
+    @property
+    def schema(self) -> pa.Schema:
+        """See `Scan`."""
+        return self.dataset.schema
+
+    def batches(self, columns: Sequence[str], argument: str) -> Iterator[pa.RecordBatch]:
+        """See `Scan`; what a file system says is withheld by the reader of the batches."""
+        reader = self.dataset.scanner(
+            columns=list(columns), batch_size=BATCH_ROWS, batch_readahead=2, fragment_readahead=1
+        ).to_reader()
+        with reader:
+            yield from reader
+
+    def identity(self) -> frozenset[Any]:
+        """The paths of its files."""
+        return frozenset(("file", path) for path in getattr(self.dataset, "files", ()))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LazyFrameScan(Scan):
+    """A query of polars: it is run for the wanted columns, in batches."""
+
+    frame: Any
+    types: pa.Schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        """See `Scan`."""
+        return self.types
+
+    def batches(self, columns: Sequence[str], argument: str) -> Iterator[pa.RecordBatch]:
+        """See `Scan`; what polars says is withheld by the reader of the batches."""
+        wanted = self.frame.select(list(columns))
+        if hasattr(wanted, "collect_batches"):
+            frames = wanted.collect_batches(maintain_order=False, chunk_size=BATCH_ROWS, lazy=True)
+        else:  # polars before 1.35
+            frames = iter([wanted.collect(engine="streaming")])
+        for frame in frames:
+            yield from frame.to_arrow().to_batches()
+
+
+def scan_of_dataset(dataset: Any, argument: str) -> Scan:
+    """A data set of Arrow."""
+    return DatasetScan(dataset)
+
+
+def scan_of_lazy_frame(frame: Any, argument: str) -> Scan:
+    """A query of polars; only its schema is asked for.
+
+    Raises:
+        ValueError: polars cannot say its columns.
+        TypeError: a column has no Arrow type.
+    """
+    try:
+        schema = frame.collect_schema()
+    except Exception:  # noqa: BLE001 (what polars says may quote a value of the query)
+        schema = None
+    if schema is None:
+        raise ValueError(
+            f"{argument}: the columns of the LazyFrame are not known; its query may fail, or a file of it is not there"
+        )
+    try:
+        return LazyFrameScan(frame, schema.to_frame(eager=True).to_arrow().schema)
+    except Exception:  # noqa: BLE001 (as above)
+        culprit = next((place for place, kind in enumerate(schema.values(), 1) if not _fits_arrow(kind)), None)
+    raise TypeError(
+        f"{argument}: column {culprit} of the LazyFrame has a type that Arrow does not know; cast it or leave it out"
+    )
+
+
+def _fits_arrow(kind: Any) -> bool:
+    import polars
+
+    try:
+        polars.Series([], dtype=kind).to_arrow()
+    except Exception:  # noqa: BLE001 (as above)
+        return False
+    return True
