@@ -17,14 +17,13 @@ import pyarrow as pa
 from tallytree.bands import Band, Cut, chosen_cut
 from tallytree.compute.arrays import IntArray
 from tallytree.compute.file_arrays import ROWS_AT_ONCE, ArrayWriter, FileArray, sum_files
-from tallytree.compute.memory import described_bytes, memory_bytes
 from tallytree.counts import CountsMechanism
 from tallytree.counts.in_bands import AddsUp, GoesDown
 from tallytree.counts.released_counts import ReleasedCounts, count_negative, count_violations, dense_level
 from tallytree.hierarchy import Hierarchy, Tree
 from tallytree.measurements import Measurement, Measures, Statistic
 from tallytree.pipeline.planned import Reconciled
-from tallytree.pipeline.workspace import Workspace
+from tallytree.pipeline.workspace import Workspace, require_fits
 from tallytree.private.measurer import Measurer, MeasuringPlan, TrueStatistics
 from tallytree.private.noise.noise_source import NoiseSource
 from tallytree.private.tabulate.counts_in_files import CountsInFiles, CountsOfSome, ancestors
@@ -119,9 +118,8 @@ def check_memory(mechanism: CountsMechanism, tree: Tree, memory: str | None, noi
         )
     if not isinstance(mechanism, GoesDown | AddsUp):
         raise ValueError(refusal_of(mechanism))
-    if isinstance(mechanism, GoesDown) and mechanism.bytes_at_once(tree) > memory_bytes(memory, "memory"):
-        needed = described_bytes(mechanism.bytes_at_once(tree))
-        raise ValueError(f"memory: {memory!r} is less than the {needed} that this may take; {mechanism.why_whole()}")
+    if isinstance(mechanism, GoesDown):
+        require_fits(memory, mechanism.bytes_at_once(tree), mechanism.why_whole())
 
 
 def refusal_of(mechanism: CountsMechanism) -> str:

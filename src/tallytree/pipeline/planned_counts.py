@@ -142,7 +142,9 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
         found = counted_records(self.engine, given, given.records, self.keys, self.argument, asked)
         people = true_contributions(found.people, self.tree, asked, given.max_contributions)
         if work is not None:
-            return CountsInFiles(self.tree, found, work.private, distinct=given.distinct, contributions=people)
+            return CountsInFiles(
+                self.tree, found, work.private, distinct=given.distinct, contributions=people, rows=work.rows
+            )
         leaves = self.tree.leaf_numbers(found.parts) if isinstance(self.tree, Product) else found.parts[0]
         return TrueCounts(self.tree, leaves, found.counts, distinct=given.distinct, contributions=people)
 
@@ -161,7 +163,7 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
         if isinstance(true, CountsInFiles):
             if work is None:
                 raise ValueError("work: true counts in files need the folders of their run")
-            bands = Bands(self.tree, true, self.plan, source, on_measure, self.measures, _left_out)
+            bands = Bands(self.tree, true, self.plan, source, on_measure, self.measures, _left_out, work.rows)
             made = self._in_bands(bands, work, people.facts)
             return replace(made, beside=people.facts, contributions=people.table)
         total = true.total if self._total_is_published else None
