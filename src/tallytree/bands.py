@@ -38,10 +38,12 @@ class ForcedCut:
     Attributes:
         depth: the level, at most the one above the leaves.
         bands: how many bands, of about equally many nodes; at most as many as the level has nodes.
+        rows: how many rows of files are in memory at once; None: as many as the memory given allows.
     """
 
     depth: int
     bands: int
+    rows: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,7 +68,9 @@ def test_every_key_is_documented_and_says_what_to_give():
             assert key == "statistic" or field.description
             assert (default == "required") == field.is_required()
             if isinstance(field.default, str | int):
-                assert default == (str(field.default).lower() if field.default is False else str(field.default))
+                assert default == (
+                    str(field.default).lower() if isinstance(field.default, bool) else str(field.default)
+                )
 
 
 def test_the_message_in_the_documentation_is_the_one_that_is_shown(tmp_path):

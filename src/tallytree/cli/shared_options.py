@@ -47,6 +47,10 @@ OnChangedOption = Annotated[
         help="If the ledger has the run with other records or another plan: an error, or a new, charged release.",
     ),
 ]
+MemoryOption = Annotated[
+    str | None,
+    typer.Option(metavar="AMOUNT", help="About how much memory the run may take, such as 4GB (default: the spec's)."),
+]
 ApprovedByOption = Annotated[str | None, typer.Option(metavar="NAME", help="For the ledger: who approved it.")]
 ReasonOption = Annotated[str | None, typer.Option(metavar="TEXT", help="For the ledger: why.")]
 TicketOption = Annotated[

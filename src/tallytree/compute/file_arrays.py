@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
 import numpy as np
 
-from tallytree.compute.arrays import IntArray, sum_by_key
+from tallytree.compute.arrays import IntArray, offsets_of, sum_by_key
 
 ROWS_AT_ONCE = 2**22
 """Rows that are read at once where a whole file is walked through."""
@@ -196,3 +197,54 @@ def _merged(
     keys.remove()
     values.remove()
     return out_keys.done(), out_values.done()
+
+
+def partition_files(
+    arrays: Sequence[FileArray],
+    parts: Callable[[IntArray], IntArray],
+    lengths: IntArray,
+    folder: Path,
+    name: str,
+    *,
+    rows: int = ROWS_AT_ONCE,
+) -> list[FileArray]:
+    """Rows of several columns, part after part, in order within each part: a stable sort by the part.
+
+    Args:
+        arrays: int64 (n,) each, the columns.
+        parts: from some values of the first column to the part of each, int64 from 0.
+        lengths: int64 (parts,), how many rows each part has.
+        folder: where the files are made.
+        name: how their names begin.
+        rows: how many rows are in memory at once.
+
+    Returns:
+        A file for each column; part i begins where the lengths before it add up to.
+    """
+    next_free = offsets_of(lengths)[:-1]
+    made = [folder / f"{name}-{i}" for i in range(len(arrays))]
+    handles = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600) for path in made]
+    try:
+        for start in range(0, len(arrays[0]), rows):
+            columns = [array.read(start, start + rows) for array in arrays]
+            part = parts(columns[0])
+            order = np.argsort(part, kind="stable")
+            here = part[order]
+            begins = np.flatnonzero(np.concatenate([[True], here[1:] != here[:-1]]))
+            for begin, end in pairwise([*begins.tolist(), len(here)]):
+                place = int(next_free[here[begin]])
+                for handle, column in zip(handles, columns, strict=True):
+                    _write_at(handle, column[order[begin:end]], place)
+                next_free[here[begin]] += end - begin
+    finally:
+        for handle in handles:
+            os.close(handle)
+    return [FileArray(path, int(lengths.sum())) for path in made]
+
+
+def _write_at(handle: int, numbers: IntArray, place: int) -> None:
+    view = np.ascontiguousarray(numbers, dtype=_ITEM).view(np.uint8).data
+    offset = place * _ITEM.itemsize
+    while view.nbytes:
+        written_bytes = os.pwrite(handle, view, offset)
+        view, offset = view[written_bytes:], offset + written_bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -61,11 +61,18 @@ class LeafGaussian(CountsMechanism):
 
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
         """Counts per level, root first; `total` is not used."""
-        level, cells = tree.levels[-1], tree.size(len(tree.levels) - 1)
-        statistic = self.statistics(tree, total_is_public=total is not None)[level]
-        noisy = np.empty(cells, dtype=np.int64)
-        for start in range(0, cells, CELLS_AT_ONCE):
-            nodes = np.arange(start, min(start + CELLS_AT_ONCE, cells), dtype=np.int64)
-            noisy[nodes[0] : nodes[-1] + 1] = measurer.measure(level, nodes, statistic).values
-        nodes = np.flatnonzero(noisy)
-        return published_levels(tree, sum_over_tree(tree, ReleasedCounts(nodes, noisy[nodes])))
+        cells = tree.size(len(tree.levels) - 1)
+        pieces = [*self.leaves(tree, 0, cells, measurer)]
+        nodes = np.concatenate([piece.nodes for piece in pieces])
+        counts = np.concatenate([piece.counts for piece in pieces])
+        return published_levels(tree, sum_over_tree(tree, ReleasedCounts(nodes, counts)))
+
+    def leaves(self, tree: Tree, first: int, stop: int, measurer: Measures) -> Iterator[ReleasedCounts]:
+        """See `tallytree.counts.in_bands`: the noisy leaves."""
+        level = tree.levels[-1]
+        statistic = leaf_statistics(tree, "counts")[level]
+        for start in range(first, stop, CELLS_AT_ONCE):
+            nodes = np.arange(start, min(start + CELLS_AT_ONCE, stop), dtype=np.int64)
+            noisy = measurer.measure(level, nodes, statistic).values
+            kept = noisy != 0
+            yield ReleasedCounts(nodes[kept], noisy[kept])

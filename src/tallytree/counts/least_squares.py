@@ -11,8 +11,10 @@ import numpy.typing as npt
 
 from tallytree.compute.arrays import FloatArray, IntArray, offsets_of
 from tallytree.counts.expected_variances import ExpectedVariances, fitted_variances
+from tallytree.counts.in_bands import Begun
 from tallytree.counts.mechanism import CountsMechanism, checked_sparsity, statistics_of_counts
 from tallytree.counts.released_counts import ReleasedCounts, dense_level
+from tallytree.counts.top_down import TopDown
 from tallytree.counts.top_down_measuring import measured_families, measured_root
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Noise, Statistic
@@ -22,6 +24,9 @@ from tallytree.solvers.tree import project
 from tallytree.solvers.tree_shape import MAX_TREE_SUM
 from tallytree.solvers.tree_variance import Combined, combined_variances
 from tallytree.validate import integer
+
+NODE_BYTES = 300
+"""Of memory that a node of a fit takes, about."""
 
 MIN_VARIANCE = 1e-9
 """Used where the variance is smaller, or 0: noisy values as exact constraints could contradict each other."""
@@ -76,16 +81,48 @@ class LeastSquares(CountsMechanism):
 
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
         """Measure, and compute the counts of every level, root first; with `std_dev` where all levels were fitted."""
+        begun = self._begun(tree, total, measurer, most=None)
+        return begun.levels
+
+    def begin(self, tree: Tree, total: int | None, measurer: Measures) -> Begun:
+        """See `tallytree.counts.in_bands`: the levels that are fitted at once, which often are all levels."""
+        return self._begun(tree, total, measurer, most=self.largest_fit)
+
+    def descend(self, tree: Tree, depth: int, above: ReleasedCounts, measurer: Measures) -> ReleasedCounts:
+        """See `tallytree.counts.in_bands`: what was too much for one fit stays as projected, as in `TopDown`."""
+        return TopDown().descend(tree, depth, above, measurer)
+
+    def bytes_at_once(self, tree: Tree) -> int:
+        """See `tallytree.counts.in_bands`: those of the nodes that are fitted at once."""
+        nodes = sum(tree.size(depth) for depth in range(len(tree.levels)) if not tree.only_children(depth))
+        # The leaves of a sparse fit are chosen from all levels at once, fitted or not.
+        return NODE_BYTES * (nodes if self.sparsity > 0 else min(nodes, self.largest_fit))
+
+    def why_whole(self) -> str:
+        """See `tallytree.counts.in_bands`."""
+        if self.sparsity > 0:
+            return "LeastSquares with a sparsity works on all nodes at once; choose TopDown, or give more memory"
+        return (
+            f"LeastSquares fits up to {self.largest_fit:,} nodes at once; give more memory, a smaller largest_fit "
+            "(what is beyond it is projected as by TopDown), or choose TopDown"
+        )
+
+    def _begun(self, tree: Tree, total: int | None, measurer: Measures, *, most: int | None) -> Begun:
+        """All levels; or, where they have more than `most` nodes, those above the first that is too much."""
         levels = [_root(tree, total, measurer)]
         measured = [depth for depth in range(1, len(tree.levels)) if not tree.only_children(depth)]
         for depth in measured:
-            levels.append(_measured_level(tree, depth, levels[-1], measurer))
+            room = None if most is None or self.sparsity > 0 else most - sum(len(level.nodes) for level in levels)
+            level = _measured_level(tree, depth, levels[-1], measurer, room)
+            if level is None:
+                return Begun(_counts_above(tree, depth, levels), measured_below=True)
+            levels.append(level)
             if depth == measured[-1] and self.sparsity > 0:
                 levels = _reprojected(_without(levels, _supported(levels, self.sparsity**2)))
             if self._fits(levels):
                 levels = _fitted(levels)
         # `support` chooses by the same noise, which the variances of the fit do not take into account.
-        return _released(tree, levels, with_std_dev=self.sparsity == 0 and self._fits(levels))
+        return Begun(_released(tree, levels, with_std_dev=self.sparsity == 0 and self._fits(levels)), dense=True)
 
     def _fits(self, levels: Sequence[_Level]) -> bool:
         """Whether all levels can be fitted at once."""
@@ -148,18 +185,29 @@ def _root(tree: Tree, total: int | None, measurer: Measures) -> _Level:
     return _Level(0, node, node, node + value, variance, np.ones(1, dtype=np.int64), node + value)
 
 
-def _measured_level(tree: Tree, depth: int, above: _Level, measurer: Measures) -> _Level:
-    """The level at `depth`: the children that IntOpt leaves positive, given the counts of their parents."""
+def _measured_level(
+    tree: Tree, depth: int, above: _Level, measurer: Measures, room: int | None = None
+) -> _Level | None:
+    """The level at `depth`: the children that IntOpt leaves positive, given the counts of their parents.
+
+    None where there are more of them than there is `room` for; all are measured then too.
+    """
     parents = ReleasedCounts(_nodes_at(tree, depth - 1, above), above.counts)
     sizes = tree.child_counts(depth - 1, parents.nodes)
     parts: list[tuple[IntArray, IntArray, IntArray, IntArray]] = [(_NONE, _NONE, _NONE, _NONE)]
-    variance = MIN_VARIANCE
+    variance, found = MIN_VARIANCE, 0
     for families in measured_families(tree, depth, parents, measurer):
         counts = chebyshev_families(families.noisy, families.offsets, families.totals)
         kept = np.flatnonzero(counts)
+        found += len(kept)
+        if room is not None and found > room:
+            parts = parts[:1]
+            continue
         parent = families.parents.start + np.searchsorted(families.offsets, kept, side="right") - 1
         parts.append((families.nodes[kept], parent, families.noisy[kept], counts[kept]))
         variance = max(families.noise.variance, MIN_VARIANCE)
+    if room is not None and found > room:
+        return None
     nodes, places, noisy, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
     return _Level(depth, nodes, places, noisy, variance, sizes, counts)
 
@@ -173,6 +221,15 @@ def _nodes_at(tree: Tree, depth: int, level: _Level) -> IntArray:
     for above in range(level.depth, depth):
         nodes = tree.children(above, nodes)[0]
     return nodes
+
+
+def _counts_above(tree: Tree, depth: int, levels: Sequence[_Level]) -> list[ReleasedCounts]:
+    """The nodes that are not 0 of every level above `depth`, root first."""
+    place, found = -1, []
+    for above in range(depth):
+        place += place + 1 < len(levels) and levels[place + 1].depth == above
+        found.append(ReleasedCounts(_nodes_at(tree, above, levels[place]), levels[place].counts))
+    return found
 
 
 def _without(levels: Sequence[_Level], kept: Sequence[_Mask]) -> list[_Level]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -57,11 +58,17 @@ def count_negative(levels: Sequence[ReleasedCounts]) -> int:
     return sum(int(np.count_nonzero(level.counts < 0)) for level in levels)
 
 
-def count_violations(tree: Tree, levels: Sequence[ReleasedCounts]) -> int:
-    """The number of nodes whose count is not the sum of their children's counts."""
+def count_violations(tree: Tree, levels: Sequence[ReleasedCounts], *, first: int = 0) -> int:
+    """The number of nodes whose count is not the sum of their children's counts.
+
+    Args:
+        tree: the public tree.
+        levels: consecutive levels, of the whole tree or of a band.
+        first: the depth of the first of them.
+    """
     violations = 0
-    for depth in range(1, len(levels)):
-        above, summed = levels[depth - 1], _sums_of_children(tree, depth, levels[depth])
+    for place, (above, below) in enumerate(pairwise(levels), 1):
+        summed = _sums_of_children(tree, first + place, below)
         nodes = np.concatenate([above.nodes, summed.nodes])
         _, rest = sum_by_key(nodes, np.concatenate([above.counts, -summed.counts]))
         violations += int(np.count_nonzero(rest))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -41,5 +41,10 @@ class StabilityHistogram(CountsMechanism):
 
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
         """Counts per level, root first; `total` is not used."""
+        (passed,) = self.leaves(tree, 0, tree.size(len(tree.levels) - 1), measurer)
+        return published_levels(tree, sum_over_tree(tree, passed))
+
+    def leaves(self, tree: Tree, first: int, stop: int, measurer: Measures) -> Iterator[ReleasedCounts]:
+        """See `tallytree.counts.in_bands`: those that reach the threshold."""
         passed = measurer.measure_stable(tree.levels[-1])
-        return published_levels(tree, sum_over_tree(tree, ReleasedCounts(passed.nodes, passed.values)))
+        yield ReleasedCounts(passed.nodes, passed.values)

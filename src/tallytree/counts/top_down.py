@@ -10,6 +10,7 @@ import numpy as np
 
 from tallytree.compute.arrays import IntArray, offsets_of
 from tallytree.counts.expected_variances import ExpectedVariances, fitted_variances
+from tallytree.counts.in_bands import Begun
 from tallytree.counts.mechanism import CountsMechanism, checked_sparsity, statistics_of_counts
 from tallytree.counts.released_counts import ReleasedCounts, published_levels
 from tallytree.counts.top_down_measuring import MeasuredFamilies, measured_families, measured_root, positive_nodes
@@ -85,15 +86,20 @@ class TopDown(CountsMechanism):
 
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
         """Measure, and compute the counts of every level, root first."""
+        released = self.begin(tree, total, measurer).levels
+        for depth in range(1, len(tree.levels)):
+            released.append(self.descend(tree, depth, released[-1], measurer))
+        return published_levels(tree, released)
+
+    def begin(self, tree: Tree, total: int | None, measurer: Measures) -> Begun:
+        """See `tallytree.counts.in_bands`: the root."""
         if total is None:
             # The only constraint on a measured root is that it is not negative.
             total = max(0, measured_root(tree, measurer)[0])
-        released = [positive_nodes(ReleasedCounts(np.zeros(1, dtype=np.int64), np.array([total], dtype=np.int64)))]
-        for depth in range(1, len(tree.levels)):
-            released.append(self._measured_level(tree, depth, released[-1], measurer))
-        return published_levels(tree, released)
+        root = ReleasedCounts(np.zeros(1, dtype=np.int64), np.array([total], dtype=np.int64))
+        return Begun([positive_nodes(root)])
 
-    def _measured_level(self, tree: Tree, depth: int, above: ReleasedCounts, measurer: Measures) -> ReleasedCounts:
+    def descend(self, tree: Tree, depth: int, above: ReleasedCounts, measurer: Measures) -> ReleasedCounts:
         """The nodes that are not 0 of the level at `depth`, from those of the level above."""
         if tree.only_children(depth):
             return ReleasedCounts(tree.children(depth - 1, above.nodes)[0], above.counts)
@@ -106,6 +112,14 @@ class TopDown(CountsMechanism):
         return ReleasedCounts(
             np.concatenate([part.nodes for part in parts]), np.concatenate([part.counts for part in parts])
         )
+
+    def bytes_at_once(self, tree: Tree) -> int:
+        """See `tallytree.counts.in_bands`: next to nothing."""
+        return 0
+
+    def why_whole(self) -> str:
+        """See `tallytree.counts.in_bands`."""
+        return ""
 
     def _project(self, families: MeasuredFamilies) -> IntArray:
         """The counts of all children, int64 (children,)."""

@@ -64,7 +64,12 @@ def od_flows(level: Level = "municipality", *, seed: int = 2011, scale: float = 
 
 
 def write_od_flows(
-    path: str | os.PathLike[str], level: Level = "municipality", *, seed: int = 2011, scale: float = 1.0
+    path: str | os.PathLike[str],
+    level: Level = "municipality",
+    *,
+    seed: int = 2011,
+    scale: float = 1.0,
+    days: int | None = None,
 ) -> pa.Table:
     """Write the flows of `od_flows` to a Parquet file, some million trips at a time.
 
@@ -73,6 +78,8 @@ def write_od_flows(
         level: see `od_flows`.
         seed: see `od_flows`.
         scale: see `od_flows`.
+        days: write the trips of so many days, one day after the other, with a column `day` (text, from `1`) before
+            `count`. Every day has as many trips; the first has those of `od_flows`, the others are drawn anew.
 
     Returns:
         The table of areas.
@@ -80,10 +87,16 @@ def write_od_flows(
     made = _areas(level, seed, scale)
     areas = made.table(level)
     columns = [*side_columns(SIDES[0], tuple(areas.column_names)), *side_columns(SIDES[1], tuple(areas.column_names))]
+    columns += ["day"] if days is not None else []
     schema = pa.schema([*((column, pa.string()) for column in columns), ("count", pa.int64())])
     with pa.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-        for pairs in _pairs(made, level, seed, scale):
-            writer.write_table(_table(areas, *pairs).cast(schema))
+        for day in range(days or 1):
+            for pairs in _pairs(made, level, seed + day, scale):
+                rows = _table(areas, *pairs)
+                if days is not None:
+                    named = pa.array([str(day + 1)] * rows.num_rows).dictionary_encode()
+                    rows = rows.add_column(rows.num_columns - 1, "day", named)
+                writer.write_table(rows.cast(schema))
     return areas
 
 

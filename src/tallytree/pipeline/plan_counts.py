@@ -16,6 +16,7 @@ from tallytree.counts.mechanism import in_place_of_counts
 from tallytree.hierarchy import Hierarchy, check_level_names, nodes_per_level
 from tallytree.measurements import Statistic
 from tallytree.pipeline.arguments import CountsArguments, CountsOptions, FlowsArguments, RecordOptions
+from tallytree.pipeline.counts_in_bands import check_memory
 from tallytree.pipeline.person_bound import shares_beside
 from tallytree.pipeline.planned_counts import PlannedCounts, leaf_keys
 from tallytree.pipeline.planning import account, check_statistics, chosen_engine, noise_plan, warn_caller
@@ -57,6 +58,7 @@ def plan_counts(
     mechanism = CountsMechanism.chosen(arguments.mechanism, LeastSquares())
     asked = mechanism.statistics(tree, total_is_public=arguments.total_is_public)
     check_person(arguments, leaf_keys(tree))
+    check_memory(mechanism, tree, arguments.memory, arguments.noise)
     plan = _plan(mechanism, asked, arguments)
     if mechanism.caution is not None:
         warn_caller(f"mechanism: {mechanism.caution}")

@@ -21,6 +21,7 @@ from tallytree.pipeline.plan_counts import check_person
 from tallytree.pipeline.planned_counts import leaf_keys
 from tallytree.pipeline.planned_tables import PlannedTables
 from tallytree.pipeline.planning import account, chosen_engine, noise_plan, std_dev_alone
+from tallytree.pipeline.workspace import require_fits
 from tallytree.private.engines import Engine
 from tallytree.private.tabulate.records import LeafKey
 from tallytree.product import Product
@@ -34,6 +35,9 @@ from tallytree.validate import safe_text
 
 LEAST_WISH, MOST_WISH = 1e-6, 1e12
 """Standard deviations that can be wished for."""
+
+CELL_BYTES = 64
+"""Of memory that a cell of a table takes, about: its true, its noisy and its released number, and its error."""
 
 
 def plan_tables(arguments: TablesArguments) -> PlannedTables:
@@ -50,6 +54,9 @@ def plan_tables(arguments: TablesArguments) -> PlannedTables:
     split = _by_name(product, arguments.budget_split, "budget_split")
     asked = dataclasses.replace(arguments, budget_split="even" if split is None else split)
     layout, share = _chosen(asked, published, exact_above, totals_depth)
+    require_fits(
+        asked.memory, _bytes_at_once(layout), "all cells of tables are worked on at once; give more, or coarser tables"
+    )
     statistics = {name: statistic_of(layout, depth, asked) for depth, name in enumerate(layout.levels) if name in share}
     plan = noise_plan(
         asked,
@@ -71,6 +78,12 @@ def plan_tables(arguments: TablesArguments) -> PlannedTables:
         totals_level=None if totals_depth is None else product.attributes[0].columns[totals_depth - 1],
     )
     return planned.seal()
+
+
+def _bytes_at_once(layout: TableLayout) -> int:
+    """What a release of tables takes in memory, about."""
+    detail = layout.areas_per_level[-1] * layout.detail.cells
+    return CELL_BYTES * (detail + sum(layout.size(depth) for depth in range(len(layout.levels))))
 
 
 def _checked(product: object) -> Product:

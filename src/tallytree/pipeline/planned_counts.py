@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tallytree.accounting import StabilityPlan
@@ -12,9 +12,10 @@ from tallytree.counts import CountsMechanism
 from tallytree.counts.mechanism import MeasuresInPlace
 from tallytree.counts.released_counts import count_negative, count_violations
 from tallytree.hierarchy import Hierarchy, nodes_per_level
-from tallytree.measurements import Measures
+from tallytree.measurements import Measurement, Measures
 from tallytree.pipeline.arguments import CountsArguments
 from tallytree.pipeline.counted_records import check_schema, counted_records
+from tallytree.pipeline.counts_in_bands import Bands, reconcile_in_bands
 from tallytree.pipeline.measured_contributions import published_contributions, true_contributions
 from tallytree.pipeline.person_bound import (
     beside_the_levels,
@@ -25,9 +26,11 @@ from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, ta
 from tallytree.pipeline.workspace import Workspace
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import NoiseSource
+from tallytree.private.tabulate.counts_in_files import CountsInFiles
 from tallytree.private.tabulate.records import LeafKey
 from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.product import Product
+from tallytree.release.contributions_table import description
 from tallytree.release.released_tables import count_tables
 from tallytree.release.statement import TOTAL_IS_PUBLIC, privacy_statement
 
@@ -43,7 +46,7 @@ _LEFT_OUT = (
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
+class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
     """A planned release of counts.
 
     Attributes:
@@ -129,34 +132,62 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
         )
         return with_contributions(statement, self.arguments)
 
-    def tabulate(self, work: Workspace | None = None) -> TrueCounts:
+    def tabulate(self, work: Workspace | None = None) -> TrueCounts | CountsInFiles:
         """See `Planned.tabulate`."""
-        return self.tabulate_with(self.arguments.asked_contributions)
+        return self.tabulate_with(self.arguments.asked_contributions, work)
 
-    def tabulate_with(self, asked: Contributions | None) -> TrueCounts:
+    def tabulate_with(self, asked: Contributions | None, work: Workspace | None = None) -> TrueCounts | CountsInFiles:
         """The true counts, and people by their number of records as they are asked for."""
         given = self.arguments
         found = counted_records(self.engine, given, given.records, self.keys, self.argument, asked)
-        leaves = self.tree.leaf_numbers(found.parts) if isinstance(self.tree, Product) else found.parts[0]
         people = true_contributions(found.people, self.tree, asked, given.max_contributions)
+        if work is not None:
+            return CountsInFiles(
+                self.tree, found, work.private, distinct=given.distinct, contributions=people, rows=work.rows
+            )
+        leaves = self.tree.leaf_numbers(found.parts) if isinstance(self.tree, Product) else found.parts[0]
         return TrueCounts(self.tree, leaves, found.counts, distinct=given.distinct, contributions=people)
 
     def reconcile(
-        self, true: TrueCounts, source: NoiseSource, on_measure: Callable[[str], None], work: Workspace | None = None
+        self,
+        true: TrueCounts | CountsInFiles,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
+        work: Workspace | None = None,
     ) -> Reconciled:
         """See `Planned.reconcile`."""
         given = self.arguments
         people = published_contributions(
             true.contributions, given.asked_contributions, self.plan, source, given, self.statistic
         )
-        measurer = Measurer(true, self.plan, source, on_measure)
+        if isinstance(true, CountsInFiles):
+            if work is None:
+                raise ValueError("work: true counts in files need the folders of their run")
+            bands = Bands(self.tree, true, self.plan, source, on_measure, self.measures, _left_out, work.rows)
+            made = self._in_bands(bands, work, people.facts)
+            return replace(made, beside=people.facts, contributions=people.table)
         total = true.total if self._total_is_published else None
+        measurer = Measurer(true, self.plan, source, on_measure, None if given.keep_measurements else _left_out)
         levels = self.mechanism.reconcile(self.tree, total, self.measures(measurer))
         about = {
             "constraint_violations": count_violations(self.tree, levels),
             "negative_numbers": count_negative(levels),
         }
         return Reconciled(count_tables(self.tree, levels), measurer.taken, about, people.facts, people.table)
+
+    def _in_bands(self, bands: Bands, work: Workspace, facts: Mapping[str, Mapping[str, Any]]) -> Reconciled:
+        """Measure and reconcile in bands; the files of the tables say what the statement will say of them."""
+        statement = self.statement()
+        for key, more in facts.items():
+            statement[key] |= more
+        return reconcile_in_bands(
+            self.mechanism,
+            bands,
+            work,
+            bands.true.total if self._total_is_published else None,
+            keep_measurements=self.arguments.keep_measurements,
+            metadata=description(statement),
+        )
 
     def measures(self, measurer: Measures) -> Measures:
         """What the mechanism measures with: the measurer, asked for the statistics that were planned."""
@@ -166,6 +197,10 @@ class PlannedCounts(Planned[TrueCounts, CountsMechanism]):
     def _total_is_published(self) -> bool:
         """Whether the number of records is published exactly: it is public, and the mechanism keeps it."""
         return self.terms.total_is_public and self.mechanism.keeps_total
+
+
+def _left_out(measurement: Measurement) -> None:
+    """What is done with a measurement that is not kept."""
 
 
 def leaf_keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:

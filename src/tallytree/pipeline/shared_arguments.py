@@ -77,8 +77,8 @@ class SharedArguments(Terms):
     keep_measurements: Annotated[
         bool,
         Doc(
-            "keep the noisy measurements in the release. Without them it is smaller, but nothing can be computed from "
-            "them later (`reconcile_group_sizes`, `replicate_errors`).",
+            "keep the noisy measurements in the release. Without them it is smaller, and `reconcile_group_sizes` "
+            "cannot be used on it later.",
             hint="false to leave the noisy measurements out of the release",
         ),
     ] = True

@@ -10,12 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from tallytree.bands import ForcedCut
-from tallytree.compute.memory import memory_bytes
+from tallytree.compute.memory import described_bytes, memory_bytes
 from tallytree.compute.spill_folders import KeptFolder, spill_folder
 from tallytree.private.engines import Engine, Local
 
 BAND_SHARE = 4
 """A band's work gets this part of the memory; the rest is for the libraries, the engine and what is being written."""
+
+
+LEAST_ENGINE = 64 * 10**6
+"""Bytes for the engine in any case: with much less DuckDB does not get through."""
+
+ROW_BYTES = 256
+"""Bytes that a row of a file takes while it is worked on, with all copies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +40,13 @@ class Workspace:
     private: Path
     published: KeptFolder
     forced: ForcedCut | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows of files are in memory at once."""
+        if self.forced is not None and self.forced.rows is not None:
+            return self.forced.rows
+        return min(max(self.band_bytes // ROW_BYTES, 2**14), 2**22)
 
     @property
     def band_bytes(self) -> int:
@@ -63,6 +77,21 @@ def workspace(memory: str | None, engine: Engine, forced: ForcedCut | None = Non
             raise
 
 
+def require_fits(memory: str | None, needed: int, why: str) -> None:
+    """Refuse a run with less memory than what it works on at once takes; from public facts, before anything is read.
+
+    Args:
+        memory: the argument.
+        needed: bytes that the work may take at once.
+        why: why it takes them, and what to do about it.
+
+    Raises:
+        ValueError: they are more.
+    """
+    if memory is not None and needed > memory_bytes(memory, "memory"):
+        raise ValueError(f"memory: {memory!r} is less than the {described_bytes(needed)} that this may take; {why}")
+
+
 def limited(engine: Engine, memory: str | None) -> Engine:
     """The engine, with half of the memory that a run may take for its limit where it has none of its own.
 
@@ -70,5 +99,5 @@ def limited(engine: Engine, memory: str | None) -> Engine:
     """
     if memory is None or not isinstance(engine, Local) or engine.memory_limit is not None:
         return engine
-    limit: Any = f"{max(memory_bytes(memory, 'memory') // 2, 10**6)}B"
+    limit: Any = f"{max(memory_bytes(memory, 'memory') // 2, LEAST_ENGINE)}B"
     return replace(engine, memory_limit=limit)

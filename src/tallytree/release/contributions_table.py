@@ -124,12 +124,18 @@ def _ends(of: Estimated) -> dict[str, float]:
 
 def described(table: LevelTable, statement: Mapping[str, Any]) -> LevelTable:
     """The table as it is written: its file says what the bound leaves out, where that was estimated."""
+    metadata = {} if isinstance(table, FileTable) else description(statement)
+    return DescribedTable(table, metadata) if metadata else table
+
+
+def description(statement: Mapping[str, Any]) -> dict[bytes, bytes]:
+    """What the file of a table says about the bound in the metadata of its schema; nothing where it was not asked."""
     facts = statement.get("contributions")
-    if isinstance(table, FileTable) or not isinstance(facts, Mapping) or "summary" not in facts:
-        return table
+    if not isinstance(facts, Mapping) or "summary" not in facts:
+        return {}
     said = {key: facts[key] for key in ("summary", "records_left_out", "share_left_out", "alpha", "covers")}
     text = json.dumps({"max_contributions": statement["max_contributions"], **said}, ensure_ascii=False)
-    return DescribedTable(table, {METADATA_KEY: text.encode()})
+    return {METADATA_KEY: text.encode()}
 
 
 def write_contributions(table: LevelTable | None, folder: Path, *, csv: bool) -> dict[str, dict[str, Any]]:

@@ -128,9 +128,15 @@ class Release:
         what they measure), then `std_dev`. A level that was not measured has no rows.
 
         Raises:
-            ValueError: an unknown level.
+            ValueError: an unknown level; or the release was made without keeping its measurements.
         """
-        return decoded(read_all(self._measurements[self._name(level)]))
+        name = self._name(level)
+        if self.statement.get("measurements_kept") is False:
+            raise ValueError(
+                "measurements: the release was made with keep_measurements=False, so it holds none; with the secret of "
+                "its run it can be repeated with them"
+            )
+        return decoded(read_all(self._measurements[name]))
 
     def total(
         self,

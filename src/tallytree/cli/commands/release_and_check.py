@@ -24,6 +24,7 @@ from tallytree.cli.shared_options import (
     FallbackOption,
     IfExistsOption,
     LedgerOption,
+    MemoryOption,
     OnChangedOption,
     ReasonOption,
     ReleaseFolder,
@@ -50,6 +51,7 @@ def release(
     approved_by: ApprovedByOption = None,
     reason: ReasonOption = None,
     ticket: TicketOption = None,
+    memory: MemoryOption = None,
     changes: SetOption = None,
     csv: CsvOption = False,
     quiet: Annotated[
@@ -66,7 +68,7 @@ def release(
 
             options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
             approval = {"approved_by": approved_by, "reason": reason, "ticket": ticket}
-            loaded = opened_spec(context, spec, changes, **options, **approval)
+            loaded = opened_spec(context, spec, changes, **options, **approval, memory=memory)
             output = Output(out, if_exists, fallback_out, csv, on_repeated=say_repeated)
             if is_finished(loaded, output):
                 return

@@ -8,12 +8,17 @@ from collections.abc import Iterable
 import numpy as np
 
 from tallytree.compute.arrays import IntArray
+from tallytree.compute.file_arrays import FileArray
 
 
-def array_digest(arrays: Iterable[IntArray]) -> bytes:
-    """32 bytes that depend on every value, on the length of every array and on their order; never published."""
+def array_digest(arrays: Iterable[IntArray | FileArray]) -> bytes:
+    """32 bytes that depend on every value, on the length of every array and on their order; never published.
+
+    An array in a file has the digest of the same array in memory: the noise does not depend on where it lay.
+    """
     digest = hashlib.blake2b(digest_size=32)
     for array in arrays:
         digest.update(len(array).to_bytes(8, "little"))
-        digest.update(np.ascontiguousarray(array).tobytes())
+        for block in array.blocks() if isinstance(array, FileArray) else (array,):
+            digest.update(np.ascontiguousarray(block).tobytes())
     return digest.digest()

@@ -42,10 +42,7 @@ class TrueCounts:
         self._levels = dict(zip(tree.levels, reversed(by_level), strict=True))
         self._sizes = {level: tree.size(depth) for depth, level in enumerate(tree.levels)}
         self._root = tree.levels[0]
-        self._statistics: dict[str, Statistic] = dict.fromkeys(tree.levels, "counts")
-        if distinct:
-            self._statistics[tree.levels[-1]] = "distinct_counts"
-        self._statistics[self._root] = "total"
+        self._statistics = statistics_of_levels(tree, distinct=distinct)
 
     def __repr__(self) -> str:
         """Nothing of the counts."""
@@ -81,10 +78,24 @@ class TrueCounts:
         """The count of each of `nodes`: one cell a node, numbered like it; the only part is that cell."""
         if statistic not in ("stable_counts", self._statistics[level]):
             raise ValueError(f"statistic: {statistic!r} is not the count of the level {level!r}")
-        present, counts = self._levels[level]
-        values = np.zeros(len(nodes), dtype=np.int64)
-        if len(present):
-            place = np.minimum(np.searchsorted(present, nodes), len(present) - 1)
-            found = present[place] == nodes
-            values[found] = counts[place[found]]
+        values = counts_of(*self._levels[level], nodes)
         return values, np.arange(len(nodes) + 1, dtype=np.int64), nodes
+
+
+def statistics_of_levels(tree: Tree, *, distinct: bool) -> dict[str, Statistic]:
+    """What the count of each level is: with `distinct`, that of the leaf level is another statistic."""
+    statistics: dict[str, Statistic] = dict.fromkeys(tree.levels, "counts")
+    if distinct:
+        statistics[tree.levels[-1]] = "distinct_counts"
+    statistics[tree.levels[0]] = "total"
+    return statistics
+
+
+def counts_of(present: IntArray, counts: IntArray, nodes: IntArray) -> IntArray:
+    """The counts of some nodes, int64 (n,), given those of the nodes with records, ascending; the others have 0."""
+    values = np.zeros(len(nodes), dtype=np.int64)
+    if len(present):
+        place = np.minimum(np.searchsorted(present, nodes), len(present) - 1)
+        found = present[place] == nodes
+        values[found] = counts[place[found]]
+    return values

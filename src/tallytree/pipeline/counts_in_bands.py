@@ -1,0 +1,349 @@
+"""Counts and flows that need not fit in memory: measured and reconciled band by band, from and to files.
+
+`counts_of_band` is the work on one band: a function of the plan, the noise source (the key), the band's true counts and
+what was released of its nodes at the cut level. Nothing else is shared by bands, so they may be worked on anywhere and
+in any order; here it is one after the other, in the order in which their rows are published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from tallytree.bands import Band, Cut, chosen_cut
+from tallytree.compute.arrays import IntArray
+from tallytree.compute.file_arrays import ROWS_AT_ONCE, ArrayWriter, FileArray, sum_files
+from tallytree.counts import CountsMechanism
+from tallytree.counts.in_bands import AddsUp, GoesDown
+from tallytree.counts.released_counts import ReleasedCounts, count_negative, count_violations, dense_level
+from tallytree.hierarchy import Hierarchy, Tree
+from tallytree.measurements import Measurement, Measures, Statistic
+from tallytree.pipeline.planned import Reconciled
+from tallytree.pipeline.workspace import Workspace, require_fits
+from tallytree.private.measurer import Measurer, MeasuringPlan, TrueStatistics
+from tallytree.private.noise.noise_source import NoiseSource
+from tallytree.private.tabulate.counts_in_files import CountsInFiles, CountsOfSome, ancestors
+from tallytree.release import LevelTable
+from tallytree.release.level_files import MeasurementFiles, TableFiles
+
+LEAF_BYTES = 64
+"""Bytes for a leaf with records at each level below the cut: its true count, and what is measured and released."""
+
+Taken = Callable[[Measurement], None]
+"""What is done with a measurement."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bands:
+    """How a release of counts is worked on in bands.
+
+    Attributes:
+        tree: the public tree.
+        true: the true counts.
+        plan: what may be measured.
+        source: the noise.
+        on_measure: called with a level's name before it is measured.
+        measures: from a measurer to what the mechanism measures with.
+        take: is given every measurement, in the order of its level's nodes.
+        rows: how many rows of files are in memory at once.
+    """
+
+    tree: Tree
+    true: CountsInFiles
+    plan: MeasuringPlan
+    source: NoiseSource
+    on_measure: Callable[[str], None]
+    measures: Callable[[Measures], Measures]
+    take: Taken
+    rows: int = ROWS_AT_ONCE
+
+    def measurer(self, known: TrueStatistics, take: Taken | None = None) -> Measures:
+        """A measurer of some true counts."""
+        return self.measures(Measurer(known, self.plan, self.source, self.on_measure, take or self.take))
+
+
+def reconcile_in_bands(
+    mechanism: CountsMechanism,
+    bands: Bands,
+    work: Workspace,
+    total: int | None,
+    *,
+    keep_measurements: bool,
+    metadata: Mapping[bytes, bytes],
+) -> Reconciled:
+    """Measure and reconcile counts in bands.
+
+    Args:
+        mechanism: one that goes down or adds up.
+        bands: how; its `take` is not used.
+        work: where the files are made, and how much fits in memory.
+        total: the public total; None where it is private or not used.
+        keep_measurements: whether the measurements are written.
+        metadata: of the schemas of the released tables.
+    """
+    tree = bands.tree
+
+    def files(empty: pa.Table) -> TableFiles:
+        return TableFiles(tree, empty, work.published, metadata)
+
+    with MeasurementFiles(tree, "value", work.published) as measured:
+        bands = replace(bands, take=measured.take if keep_measurements else _nothing)
+        if isinstance(mechanism, GoesDown):
+            facts = go_down(mechanism, bands, chosen_bands(tree, bands.true, work), total, files)
+        elif isinstance(mechanism, AddsUp):
+            facts = add_up(mechanism, bands, work, files)
+        else:
+            raise TypeError(refusal_of(mechanism))
+        about = {"constraint_violations": facts.constraint_violations, "negative_numbers": facts.negative_numbers}
+        return Reconciled(facts.tables, (), about, measured=measured.done())
+
+
+def check_memory(mechanism: CountsMechanism, tree: Tree, memory: str | None, noise: str) -> None:
+    """Refuse a run with `memory` that could not keep to it, from public facts.
+
+    Raises:
+        ValueError: the mechanism does not work in bands, or works on more nodes at once than fit; or the noise is kept
+            in memory.
+    """
+    if memory is None:
+        return
+    if noise == "opendp":
+        raise ValueError(
+            'memory: with noise="opendp" every cell that was drawn is kept in memory; leave memory out, or use '
+            'noise="keyed"'
+        )
+    if not isinstance(mechanism, GoesDown | AddsUp):
+        raise ValueError(refusal_of(mechanism))
+    if isinstance(mechanism, GoesDown):
+        require_fits(memory, mechanism.bytes_at_once(tree), mechanism.why_whole())
+
+
+def refusal_of(mechanism: CountsMechanism) -> str:
+    """That a mechanism does not work in bands."""
+    return (
+        f"memory: {type(mechanism).__name__} works on the whole tree in memory; leave memory out, or choose TopDown()"
+    )
+
+
+def chosen_bands(tree: Tree, true: CountsInFiles, work: Workspace) -> Cut:
+    """Where the tree is cut: see `tallytree.bands.chosen_cut`."""
+
+    def weights(depth: int, nodes: IntArray) -> IntArray:
+        return true.leaves_below(depth, nodes) * (LEAF_BYTES * (len(tree.levels) - depth))
+
+    return chosen_cut(tree, weights, work.band_bytes, work.forced)
+
+
+def go_down(mechanism: GoesDown, bands: Bands, cut: Cut, total: int | None, files: Callable[..., TableFiles]) -> Facts:
+    """Release level by level down to the cut, then band by band.
+
+    Args:
+        mechanism: makes each level from the level above.
+        bands: how.
+        cut: where the tree is cut.
+        total: the public total; None where it is private.
+        files: from an empty table with the columns of numbers to the files of the released tables.
+
+    Returns:
+        What the statement says, and the tables.
+    """
+    tree, band_counts = bands.tree, bands.true.in_bands(cut)
+    everywhere = _Everywhere(bands, cut, band_counts)
+    begun = mechanism.begin(tree, total, bands.measures(everywhere))
+    levels, measured = begun.levels, len(begun.levels) if begun.measured_below else 0
+    while len(levels) <= cut.depth:
+        take = _nothing if len(levels) == measured else bands.take
+        above = bands.measurer(bands.true.top(cut.depth), take)
+        levels.append(mechanism.descend(tree, len(levels), levels[-1], above))
+    with files(_columns(levels[0]).slice(0, 0)) as tables:
+        for depth, level in enumerate(levels):
+            _append(tables, tree, depth, level, dense=begun.dense)
+        facts = Facts(count_violations(tree, levels), count_negative(levels))
+        last = len(levels) - 1
+        if last < len(tree.levels) - 1:
+            for band, number, above_band in _parts(cut, last, levels[last]):
+                known = band_counts(number)
+                made = counts_of_band(mechanism, bands, band, last, above_band, known, measured)
+                for depth, level in enumerate(made[1:], last + 1):
+                    _append_band(tables, band, depth, level)
+                facts.constraint_violations += count_violations(tree, made, first=last)
+                facts.negative_numbers += count_negative(made[1:])
+        facts.tables = tables.done()
+    return facts
+
+
+def counts_of_band(
+    mechanism: GoesDown,
+    bands: Bands,
+    band: Band,
+    depth: int,
+    above: ReleasedCounts,
+    known: CountsOfSome,
+    measured: int,
+) -> list[ReleasedCounts]:
+    """The released counts of a band: those of the level `depth`, as given, and of all levels below it.
+
+    Args:
+        mechanism: makes each level from the level above.
+        bands: the tree, the plan and the noise.
+        band: the band.
+        depth: the last level that is released; the cut level or a lower one.
+        above: the band's nodes there that are not 0.
+        known: the band's true counts.
+        measured: a level whose measurements were taken before, and are not taken again; 0 for none.
+    """
+    levels = [above]
+    for below in range(depth + 1, len(band.tree.levels)):
+        measurer = bands.measurer(known, _nothing if below == measured else bands.take)
+        levels.append(mechanism.descend(band.tree, below, levels[-1], measurer))
+    return levels
+
+
+def add_up(mechanism: AddsUp, bands: Bands, work: Workspace, files: Callable[..., TableFiles]) -> Facts:
+    """Release the leaves in ranges, and the sums of them at every level above.
+
+    Args:
+        mechanism: makes the leaves.
+        bands: how.
+        work: where the files are made.
+        files: as for `go_down`.
+    """
+    tree, last = bands.tree, len(bands.tree.levels) - 1
+    with ArrayWriter(work.private / "released-nodes") as nodes, ArrayWriter(work.private / "released-counts") as counts:
+        for first, stop, known in bands.true.leaf_blocks():
+            for piece in mechanism.leaves(tree, first, stop, bands.measurer(known)):
+                nodes.append(piece.nodes)
+                counts.append(piece.counts)
+    levels = [(nodes.done(), counts.done())]
+    for depth in range(last, 0, -1):
+        parents = _parents_of(tree, depth)
+        levels.append(sum_files(*levels[-1], parents, work.private, f"released-{depth - 1}", rows=bands.rows))
+    # Every level is the sum of the one below, so no constraint is violated; numbers may be negative.
+    facts = Facts(0, 0)
+    with files(_columns(ReleasedCounts(_NONE, _NONE))) as tables:
+        for depth, level in enumerate(reversed(levels)):
+            for piece in _pieces(tree, depth, *level, rows=bands.rows):
+                tables.append(depth, piece.nodes, _columns(piece))
+                facts.negative_numbers += count_negative([piece])
+        facts.tables = tables.done()
+    return facts
+
+
+@dataclass
+class Facts:
+    """What is known of released counts.
+
+    Attributes:
+        constraint_violations: nodes whose count is not the sum of their children's.
+        negative_numbers: nodes with a negative count.
+        tables: the released tables by level, root first.
+    """
+
+    constraint_violations: int
+    negative_numbers: int
+    tables: Mapping[str, LevelTable] = field(default_factory=dict)
+
+
+class _Everywhere:
+    """Measures any nodes, in the order in which they are asked for: below the cut, band by band.
+
+    One band's counts are in memory at a time, so nodes are best asked for in descent order.
+    """
+
+    def __init__(self, bands: Bands, cut: Cut, read: Callable[[int], CountsOfSome]) -> None:
+        self._bands, self._cut, self._read = bands, cut, read
+        self._depths = {level: depth for depth, level in enumerate(bands.tree.levels)}
+        self._top = _plain(bands, bands.true.top(cut.depth))
+        self._band: tuple[int, Measures] | None = None
+
+    def measure(
+        self, level: str, nodes: IntArray, statistic: Statistic, cells: tuple[int, int] | None = None
+    ) -> Measurement:
+        """See `tallytree.measurements.Measures`."""
+        depth = self._depths[str(level)]
+        if depth <= self._cut.depth or not len(nodes):
+            return self._top.measure(level, nodes, statistic, cells)
+        above = ancestors(self._bands.tree, depth, nodes, self._cut.depth)
+        band = self._cut.band_of(above)
+        begins = [0, *(np.flatnonzero(band[1:] != band[:-1]) + 1).tolist(), len(nodes)]
+        parts = [
+            self._of_band(int(band[begin])).measure(level, nodes[begin:end], statistic, cells)
+            for begin, end in pairwise(begins)
+        ]
+        values = np.concatenate([part.values for part in parts])
+        offsets = np.arange(len(nodes) + 1, dtype=np.int64)
+        return Measurement(parts[0].level, parts[0].statistic, nodes, values, offsets, parts[0].noise)
+
+    def measure_stable(self, level: str) -> Measurement:
+        """See `tallytree.measurements.Measures`; no mechanism that goes down asks for it."""
+        return self._top.measure_stable(level)
+
+    def _of_band(self, number: int) -> Measures:
+        if self._band is None or self._band[0] != number:
+            self._band = None  # its counts are freed before the others are read
+            self._band = number, _plain(self._bands, self._read(number))
+        return self._band[1]
+
+
+def _plain(bands: Bands, known: TrueStatistics) -> Measurer:
+    return Measurer(known, bands.plan, bands.source, bands.on_measure, bands.take)
+
+
+def _nothing(measurement: Measurement) -> None:
+    """Measured, and recorded, before."""
+
+
+_NONE = np.empty(0, dtype=np.int64)
+
+
+def _parts(cut: Cut, depth: int, level: ReleasedCounts) -> Iterator[tuple[Band, int, ReleasedCounts]]:
+    """The bands with their part of a level, the cut level or a lower one, in descent order."""
+    band = cut.band_of(ancestors(cut.tree, depth, level.nodes, cut.depth))
+    ends = np.searchsorted(band, np.arange(len(cut.parts) + 1))
+    for number, each in enumerate(cut.bands):
+        here = slice(int(ends[number]), int(ends[number + 1]))
+        yield each, number, ReleasedCounts(level.nodes[here], level.counts[here])
+
+
+def _columns(level: ReleasedCounts) -> pa.Table:
+    known = {} if level.std_dev is None else {"std_dev": level.std_dev}
+    return pa.table({"count": level.counts, **known})
+
+
+def _append(tables: TableFiles, tree: Tree, depth: int, level: ReleasedCounts, *, dense: bool) -> None:
+    """Write a level of the whole tree; every node of it where the tree is enumerated."""
+    shown = dense_level(tree, depth, level) if tree.enumerated and not dense else level
+    tables.append(depth, shown.nodes, _columns(shown))
+
+
+def _append_band(tables: TableFiles, band: Band, depth: int, level: ReleasedCounts) -> None:
+    """Write a band's part of a level; every node of it where the tree is enumerated."""
+    if isinstance(band.tree, Hierarchy):
+        first, stop = band.span(depth)
+        counts = np.zeros(stop - first, dtype=np.int64)
+        counts[level.nodes - first] = level.counts
+        level = ReleasedCounts(np.arange(first, stop, dtype=np.int64), counts)
+    tables.append(depth, level.nodes, _columns(level))
+
+
+def _pieces(tree: Tree, depth: int, nodes: FileArray, counts: FileArray, *, rows: int) -> Iterator[ReleasedCounts]:
+    """A level as it is published, from the ascending nodes in files: every node of an enumerated tree, else not 0."""
+    if not tree.enumerated:
+        for start in range(0, len(nodes), rows):
+            here, numbers = nodes.read(start, start + rows), counts.read(start, start + rows)
+            yield ReleasedCounts(here[numbers != 0], numbers[numbers != 0])
+        return
+    for first in range(0, tree.size(depth), rows):
+        stop = min(first + rows, tree.size(depth))
+        begin, end = nodes.place(first), nodes.place(stop)
+        dense = np.zeros(stop - first, dtype=np.int64)
+        dense[nodes.read(begin, end) - first] = counts.read(begin, end)
+        yield ReleasedCounts(np.arange(first, stop, dtype=np.int64), dense)
+
+
+def _parents_of(tree: Tree, depth: int) -> Callable[[IntArray], IntArray]:
+    return lambda nodes: tree.parents(depth, nodes)
