@@ -47,6 +47,7 @@ def test_public_names():
         "replicate_errors",
         "sizes",
         "solvers",
+        "sources",
         "tables",
     }
     assert all(getattr(tt, name) is not None for name in tt.__all__)
@@ -67,10 +68,11 @@ def test_the_package_offers_what_users_need_and_nothing_else():
         [
             "Budget", "BudgetExceeded", "Contributions", "Hierarchy", "Product", "Release", "__version__", "counts",
             "engines", "new_secret", "plan", "reconcile_group_sizes", "release_contributions", "release_counts",
-            "release_flows", "release_group_sizes", "release_tables", "replicate_errors", "sizes", "tables",
+            "release_flows", "release_group_sizes", "release_tables", "replicate_errors", "sizes", "sources", "tables",
         ]
     )  # fmt: skip
     assert all(getattr(tt, name) is not None for name in tt.__all__)
+    assert {"CSV", "DuckDB", "Parquet", "PostgreSQL"} == set(tt.sources.__all__) == set(dir(tt.sources))
     assert dir(tt.engines) == ["Engine", "Local", "Remembering"]
 
 

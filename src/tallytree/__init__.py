@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tallytree import counts, engines, sizes, solvers, tables
+    from tallytree import counts, engines, sizes, solvers, sources, tables
     from tallytree.api import (
         new_secret,
         release_contributions,
@@ -45,7 +45,7 @@ _MODULE_OF = {
     "release_tables": "tallytree.api",
     "replicate_errors": "tallytree.postprocess.replicate_errors",
 }
-_PACKAGES = ("counts", "engines", "sizes", "solvers", "tables")
+_PACKAGES = ("counts", "engines", "sizes", "solvers", "sources", "tables")
 
 __all__ = [
     "Budget",
@@ -67,6 +67,7 @@ __all__ = [
     "replicate_errors",
     "sizes",
     "solvers",
+    "sources",
     "tables",
 ]
 

@@ -75,7 +75,7 @@ def test_changes_and_variables_work_as_in_a_file():
             "spec, budget.epsilon: Fraction is given; a spec holds text, paths, ",
         ),
         ({"records": 2024}, 'spec, records: 2024 is read as a number; put it in quotes: "2024"'),
-        ({"records": [date(2024, 1, 1)]}, "spec, records: a list is given where text is wanted"),
+        ({"records": [date(2024, 1, 1)]}, "spec, records: 2024-01-01 is read as a date; put it in quotes: "),
         ({"records": b"x"}, "spec, records: bytes is given; a spec holds text, paths, "),
         ({1: 2}, "spec: a key is of type int; keys must be text"),
         ({"statistic": None}, "spec, statistic: is missing; choose counts, flows, tables or group_sizes"),

@@ -9,13 +9,11 @@ noise source is made.
 from __future__ import annotations
 
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
 from tallytree.accounting import Plan, StabilityPlan
@@ -38,6 +36,7 @@ from tallytree.progress import level_progress
 from tallytree.release import LevelTable, Release
 from tallytree.release.measured_table import measurement_tables
 from tallytree.release.risk_statement import risk_statement
+from tallytree.sources.addresses import published_name
 from tallytree.stages import stage
 from tallytree.terms import UNITS, Terms, Unit
 
@@ -134,7 +133,7 @@ class Planned(ABC, Generic[T, M]):
         """What was asked for, JSON-able, without the names of tables."""
 
     @abstractmethod
-    def table_names(self) -> dict[str, str | None]:
+    def table_names(self) -> dict[str, Any]:
         """How the published spec names the tables that were given."""
 
     @abstractmethod
@@ -343,8 +342,6 @@ def paid_noise(planned: Planned[Any, Any], asked: str, statistics: bytes) -> tup
     return KeyedNoise(known.noise(release_id)), release_id
 
 
-def table_name(table: Any) -> str | None:
+def table_name(table: Any) -> Any:
     """How a spec names a table: a file without the publisher's folders, anything in memory by its type."""
-    if table is None:
-        return None
-    return Path(table).name if isinstance(table, str | os.PathLike) else f"<{type(table).__name__}>"
+    return published_name(table)

@@ -91,7 +91,7 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
             "chosen_for": self.chosen_for.spec(),
         }
 
-    def table_names(self) -> dict[str, str | None]:
+    def table_names(self) -> dict[str, Any]:
         """See `Planned.table_names`."""
         return self.chosen_for.table_names()
 

@@ -101,7 +101,7 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
             **contributions_spec(self.arguments),
         }
 
-    def table_names(self) -> dict[str, str | None]:
+    def table_names(self) -> dict[str, Any]:
         """See `Planned.table_names`."""
         return {self.argument: table_name(self.arguments.records)}
 

@@ -146,7 +146,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
             **contributions_spec(given),
         }
 
-    def table_names(self) -> dict[str, str | None]:
+    def table_names(self) -> dict[str, Any]:
         """See `Planned.table_names`."""
         return {
             "records": table_name(self.arguments.records),

@@ -107,7 +107,7 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
             **contributions_spec(given),
         }
 
-    def table_names(self) -> dict[str, str | None]:
+    def table_names(self) -> dict[str, Any]:
         """See `Planned.table_names`."""
         totals = self.arguments.public_totals
         names = {"records": table_name(self.arguments.records)}

@@ -18,15 +18,17 @@ import pyarrow.fs
 
 from tallytree.sources import local_files
 from tallytree.sources.addresses import CLOUD, scheme_of
-from tallytree.sources.failures import SourceFailure
+from tallytree.sources.failures import SourceError
 from tallytree.sources.formats import FileFormat, is_data
 
 _T = TypeVar("_T")
 
 _MAGIC = re.compile(r"[*?\[]")
 
-_DENIED = ("ACCESS_DENIED", "FORBIDDEN", "INVALID_ACCESS_KEY", "INVALID_CLIENT_TOKEN", "SIGNATURE", "HTTP STATUS CODE 401",
-           "HTTP STATUS CODE 403", "UNAUTHORIZED", "PERMISSION", "EXPIRED_TOKEN", "CREDENTIAL")  # fmt: skip
+_DENIED = (
+    "ACCESS_DENIED", "FORBIDDEN", "INVALID_ACCESS_KEY", "INVALID_CLIENT_TOKEN", "SIGNATURE", "HTTP STATUS CODE 401",
+    "HTTP STATUS CODE 403", "UNAUTHORIZED", "PERMISSION", "EXPIRED_TOKEN", "CREDENTIAL",
+)  # fmt: skip
 """What is in the messages of servers that do not know who asks, or do not let them."""
 
 NO_BUCKET = "is in no bucket that there is; check its name, and AWS_ENDPOINT_URL where it is not Amazon's"
@@ -71,7 +73,7 @@ class Place:
         """Do what asks the server.
 
         Raises:
-            SourceFailure: it refuses, cannot be reached, or does not have it; nothing of what it says is shown.
+            SourceError: it refuses, cannot be reached, or does not have it; nothing of what it says is shown.
         """
         try:
             return work()
@@ -82,7 +84,7 @@ class Place:
         except OSError as error:
             text = str(error).upper()
             problem = self._denied if any(each in text for each in _DENIED) else self._unreachable(text)
-        raise SourceFailure(f"{argument}: {self.url(path)!r} {problem}")
+        raise SourceError(f"{argument}: {self.url(path)!r} {problem}")
 
     def tag(self, file: Any) -> bytes | None:
         """The server's tag of the content of an open file, where it has one."""
@@ -98,7 +100,7 @@ class Place:
             argument: the table's name in messages.
 
         Raises:
-            SourceFailure: it is not, or cannot be asked for.
+            SourceError: it is not, or cannot be asked for.
         """
         now = self.run(lambda: self.system.get_file_info(path), path, argument)
         with self.run(lambda: self.system.open_input_file(path), path, argument) as file:
@@ -108,7 +110,7 @@ class Place:
             or Stamp(now.size, now.mtime_ns) != self.stamps[path]
             or later != tag
         ):
-            raise SourceFailure(
+            raise SourceError(
                 f"{argument}: {self.url(path)!r} was replaced while it was read; run again when nobody writes to it"
             )
 
@@ -134,15 +136,14 @@ def place_of(url: str, argument: str) -> tuple[Place, str]:
     Raises:
         ValueError: no bucket, or an unknown account.
         ModuleNotFoundError: nothing that is installed reads it.
-        SourceFailure: it cannot be opened.
+        SourceError: it cannot be opened.
     """
     scheme = scheme_of(url) or ""
     family = CLOUD[scheme]
     rest = url.partition("://")[2]
     authority, _, path = rest.partition("/")
-    if not authority or _MAGIC.search(authority):
-        if family != "hdfs" or authority:
-            raise ValueError(f"{argument}: {url!r} names no bucket; write it as {scheme}://bucket/path")
+    if _MAGIC.search(authority) or (not authority and family != "hdfs"):
+        raise ValueError(f"{argument}: {url!r} names no bucket; write it as {scheme}://bucket/path")
     if family == "hdfs":
         host = authority or "default"
         return _opened(family, host, f"{scheme}://{authority}", argument), "/" + path
@@ -169,7 +170,7 @@ def _opened(family: str, which: str, prefix: str, argument: str) -> Place:
     """A place with a file system of the environment as it is now.
 
     Raises:
-        ModuleNotFoundError, SourceFailure: see `place_of`.
+        ModuleNotFoundError, SourceError: see `place_of`.
     """
     about = tuple((name, os.environ.get(name, "")) for name in _OF_THE_ENVIRONMENT)
     try:
@@ -185,7 +186,7 @@ def _opened(family: str, which: str, prefix: str, argument: str) -> Place:
         )
     if problem is not None:
         remedy = "install the Hadoop client (libhdfs) and Java" if family == "hdfs" else "check the environment"
-        raise SourceFailure(f"{argument}: the file system of {prefix} cannot be opened; {remedy}")
+        raise SourceError(f"{argument}: the file system of {prefix} cannot be opened; {remedy}")
     return Place(family, system, prefix)
 
 
@@ -246,7 +247,7 @@ def files_at(url: str, said: str, file_format: FileFormat | None, argument: str)
 
     Raises:
         ValueError: there is none.
-        ModuleNotFoundError, SourceFailure: see `place_of`.
+        ModuleNotFoundError, SourceError: see `place_of`.
     """
     place, path = place_of(url, argument)
     listed = _listed(place, path, file_format or "parquet", argument)
@@ -280,14 +281,14 @@ def _check_parent(place: Place, path: str, argument: str) -> None:
     """Say of what is not there where its bucket is not, either.
 
     Raises:
-        SourceFailure: it is not.
+        SourceError: it is not.
     """
     bucket = path.strip("/").partition("/")[0]
     if place.family == "hdfs":
         return
     found = place.run(lambda: place.system.get_file_info(bucket), path, argument)
     if found.type == pa.fs.FileType.NotFound:
-        raise SourceFailure(f"{argument}: {place.url(path)!r} {NO_BUCKET}")
+        raise SourceError(f"{argument}: {place.url(path)!r} {NO_BUCKET}")
 
 
 def _below(place: Place, folder: str, argument: str, *, hidden: bool = False) -> list[Any]:

@@ -13,9 +13,9 @@ import duckdb
 import pyarrow as pa
 
 from tallytree.compute.spill_folders import spill_folder
-from tallytree.sources.failures import SourceFailure
+from tallytree.sources.failures import SourceError
 from tallytree.sources.kinds import DuckDB
-from tallytree.sources.scans import BATCH_ROWS, Scan
+from tallytree.sources.scans import BATCH_ROWS, Batches, Scan
 
 _SETTINGS = {
     "autoinstall_known_extensions": "false",
@@ -40,7 +40,7 @@ class DuckDBScan(Scan):
         """See `Scan`."""
         return self.types
 
-    def batches(self, columns: Sequence[str], argument: str) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], argument: str) -> Batches:
         """See `Scan`. What does not fit in memory is spilled to a folder of our own, not beside the file."""
         wanted = ", ".join(quoted(column) for column in columns)
         with spill_folder(None) as folder, _opened(self.path, argument, temp_directory=str(folder)) as connection:
@@ -131,8 +131,8 @@ def _next(reader: Any, argument: str) -> pa.RecordBatch | None:
     raise _failure(argument)
 
 
-def _failure(argument: str) -> SourceFailure:
-    return SourceFailure(
+def _failure(argument: str) -> SourceError:
+    return SourceError(
         f"{argument}: DuckDB cannot read the table to its end (what it says is withheld, since it may quote a record); "
         "is the query of the view right, and is there memory and disk enough?"
     )

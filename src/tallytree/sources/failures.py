@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class SourceFailure(OSError):
+class SourceError(OSError):
     """A table changed, or could not be read to its end. The message quotes nothing that a library or a row says."""

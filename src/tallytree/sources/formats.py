@@ -8,8 +8,8 @@ from typing import Literal
 FileFormat = Literal["parquet", "csv"]
 
 _ELSE = {
-    (".xlsx", ".xls", ".xlsm", ".ods"): "is a workbook, which is not read; save its sheet as CSV",
-    (".duckdb", ".ddb", ".db"): "is a database; name its table: tt.sources.DuckDB(path, table=…), in a spec "
+    (".xlsx", ".xls", ".xlsm", ".ods"): "; a workbook is not read, save its sheet as CSV",
+    (".duckdb", ".ddb", ".db"): "; of a database name the table: tt.sources.DuckDB(path, table=…), in a spec "
     "{duckdb: path, table: …}",
 }
 
@@ -31,12 +31,12 @@ def common_format(names: Iterable[str], said: str, argument: str) -> FileFormat:
         ValueError: they have none in common that is known.
     """
     listed = list(names)
-    for endings, what in _ELSE.items():
-        if any(name.lower().endswith(endings) for name in listed):
-            raise ValueError(f"{argument}: {said} {what}")
     formats = {format_of(name) for name in listed}
     if len(formats) != 1 or None in formats:
-        raise ValueError(f"{argument}: {said} must name .parquet files, or .csv (.csv.gz) files, and not both")
+        hints = (hint for ends, hint in _ELSE.items() if any(name.lower().endswith(ends) for name in listed))
+        raise ValueError(
+            f"{argument}: {said} must name .parquet files, or .csv (.csv.gz) files, and not both{next(hints, '')}"
+        )
     return formats.pop() or "parquet"
 
 

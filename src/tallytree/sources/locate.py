@@ -45,6 +45,7 @@ class Files:
     dialect: Dialect = COMMAS
     partitions: tuple[Values, ...] = ()
     place: Place | None = field(default=None, repr=False, compare=False)
+    _values: dict[str, Values] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def partition_values(self, path: str) -> Values:
         """The partition columns of a file, with their values."""
@@ -53,9 +54,6 @@ class Files:
     def __post_init__(self) -> None:
         values = dict(zip(self.paths, self.partitions, strict=True)) if self.partitions else {}
         object.__setattr__(self, "_values", values)
-
-    if TYPE_CHECKING:
-        _values: dict[str, Values]
 
     def named(self, path: str) -> str:
         """A file as messages name it: its path, or its URL."""

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree.sources.failures import SourceFailure
+from tallytree.sources.failures import SourceError
 
 Values: TypeAlias = tuple[tuple[str, str | None], ...]
 """The partition columns of a file, each with its value in every row of the file; None is a null."""
@@ -89,9 +89,9 @@ def in_the_files_form(value: str | None, kind: pa.DataType) -> str | None:
     return value
 
 
-def disagreement(path: str, column: str, argument: str) -> SourceFailure:
+def disagreement(path: str, column: str, argument: str) -> SourceError:
     """The error of a file that has a partition column itself, with other values; no value is shown."""
-    return SourceFailure(
+    return SourceError(
         f"{argument}: {path!r} has the column {column!r} itself, with other values than its folder's name says; "
         f"correct one of them, or give partitions=() to read what the files have"
     )
@@ -101,7 +101,7 @@ def require_agreement(values: pa.Array, value: str | None, path: str, column: st
     """Refuse values in a file that are not its folder's.
 
     Raises:
-        SourceFailure: there are such.
+        SourceError: there are such.
     """
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     expected = in_the_files_form(value, kind)

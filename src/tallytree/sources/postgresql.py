@@ -14,9 +14,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow as pa
 
-from tallytree.sources.failures import SourceFailure
+from tallytree.sources.failures import SourceError
 from tallytree.sources.kinds import PostgreSQL
-from tallytree.sources.scans import Scan
+from tallytree.sources.scans import Batches, Scan
 
 _T = TypeVar("_T")
 
@@ -53,7 +53,7 @@ class PostgreSQLScan(Scan):
         """Values of the type numeric come as decimal text, which has all of their digits."""
         return True
 
-    def batches(self, columns: Sequence[str], argument: str) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], argument: str) -> Batches:
         """See `Scan`. The server sends the rows as COPY does; no more than some batches are in memory."""
         wanted = ", ".join(f"{self.read_as[column]} AS {quoted(column)}" for column in columns)
         schema = pa.schema([(column, self.types.field(column).type) for column in columns])
@@ -62,7 +62,7 @@ class PostgreSQLScan(Scan):
             _shielded(lambda: cursor.execute(f"SELECT {wanted} FROM {self.origin}"), argument)
             reader = _shielded(cursor.fetch_record_batch, argument)
             if [field.type for field in reader.schema] != schema.types:
-                raise SourceFailure(f"{argument}: the columns of the table changed while it was read; run again")
+                raise SourceError(f"{argument}: the columns of the table changed while it was read; run again")
             while (batch := _shielded(lambda: next(reader, None), argument)) is not None:
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
@@ -82,7 +82,7 @@ def scan_of_postgresql(given: PostgreSQL, argument: str) -> PostgreSQLScan:
     Raises:
         ModuleNotFoundError: the driver is not installed.
         ValueError: the table or query cannot be read.
-        SourceFailure: the server cannot be reached.
+        SourceError: the server cannot be reached.
     """
     origin = _origin(given)
     with _opened(given.url, argument) as cursor:
@@ -125,7 +125,7 @@ def _database(url: str) -> tuple[str, ...]:
 
 
 def _type(field: pa.Field) -> str:
-    return (field.metadata or {}).get(b"POSTGRESQL:type", b"").decode()
+    return str((field.metadata or {}).get(b"POSTGRESQL:type", b"").decode())
 
 
 def _described(cursor: Any, query: str) -> pa.Schema | str:
@@ -173,7 +173,7 @@ def _opened(url: str, argument: str) -> Iterator[Any]:
     except Exception:  # noqa: BLE001 (what it says may hold parts of the URL)
         problem = True
     if problem:
-        raise SourceFailure(
+        raise SourceError(
             f"{argument}: the PostgreSQL database cannot be opened; is the server running, are host, port, user and "
             "database right, and is the password in PGPASSWORD or ~/.pgpass?"
         )
@@ -188,7 +188,7 @@ def _shielded(work: Callable[[], _T], argument: str) -> _T:
     except Exception as error:  # noqa: BLE001 (what the server says may quote a value of a row)
         state = getattr(error, "sqlstate", None)
     told = f" (SQLSTATE {state})" if state else ""
-    raise SourceFailure(
-        f"{argument}: PostgreSQL did not give the rows to their end{told}; what it says is withheld, since it may quote "
-        "a record. Is the query right, and does the server still run?"
+    raise SourceError(
+        f"{argument}: PostgreSQL did not give the rows to their end{told}; what it says is withheld, since it may "
+        "quote a record. Is the query right, and does the server still run?"
     )

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from tallytree.sources.csv_files import csv_header, open_csv
-from tallytree.sources.failures import SourceFailure
+from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import Files
 from tallytree.sources.partitions import require_agreement
-from tallytree.sources.scans import BATCH_ROWS
+from tallytree.sources.scans import BATCH_ROWS, Batches
 
 if TYPE_CHECKING:
     from tallytree.sources.cloud import Place
@@ -35,11 +35,11 @@ def schema_of_file(files: Files, path: str) -> pa.Schema:
     return pa.schema([(name, pa.string()) for name in csv_header(path, files.dialect, source)])
 
 
-def file_batches(files: Files, path: str, columns: Sequence[str], argument: str) -> Iterator[pa.RecordBatch]:
+def file_batches(files: Files, path: str, columns: Sequence[str], argument: str) -> Batches:
     """The rows of a file, with the wanted columns in their order; those of its folders' names are text.
 
     Raises:
-        SourceFailure: a file elsewhere changed, is gone or is cut short; a partition column disagrees with the file's.
+        SourceError: a file elsewhere changed, is gone or is cut short; a partition column disagrees with the file's.
         ArrowException, OSError: a file cannot be read.
     """
     values = dict(files.partition_values(path))
@@ -63,7 +63,7 @@ def _repeated(value: str | None, number: int) -> pa.Array:
     return pa.nulls(number, pa.string()) if value is None else pa.repeat(pa.scalar(value, pa.string()), number)
 
 
-def _parquet(files: Files, path: str, columns: Sequence[str], argument: str) -> Iterator[pa.RecordBatch]:
+def _parquet(files: Files, path: str, columns: Sequence[str], argument: str) -> Batches:
     """Row group by row group: of one only, the wanted columns are in memory."""
     with _opened(files.place, path, argument) as (file, asked):
         table = asked(lambda: pa.parquet.ParquetFile(file, pre_buffer=True))
@@ -75,23 +75,24 @@ def _parquet(files: Files, path: str, columns: Sequence[str], argument: str) -> 
             yield from _each(batches, asked)
 
 
-def _csv(files: Files, path: str, columns: Sequence[str], argument: str) -> Iterator[pa.RecordBatch]:
+def _csv(files: Files, path: str, columns: Sequence[str], argument: str) -> Batches:
     columns = columns or schema_of_file(files, path).names[:1]  # the rows alone
-    if files.place is None:
+    place = files.place
+    if place is None:
         with open_csv(path, columns, files.dialect) as reader:
             yield from reader
         return
-    with _opened(files.place, path, argument) as (file, asked):
+    with _opened(place, path, argument) as (file, asked):
         opened: list[Any] = []
 
         def source() -> Any:
-            opened.append(files.place.system.open_input_stream(path, compression=None))
+            opened.append(place.system.open_input_stream(path, compression=None))
             return opened[-1]
 
         with asked(lambda: open_csv(path, columns, files.dialect, source)) as reader:
             yield from _each(reader, asked)
         if opened[-1].tell() != file.size():
-            raise SourceFailure(f"{argument}: {files.named(path)!r} was not read to its end; try again")
+            raise SourceError(f"{argument}: {files.named(path)!r} was not read to its end; try again")
 
 
 def _each(batches: Any, asked: Callable[[Callable[[], Any]], Any]) -> Iterator[pa.RecordBatch]:
@@ -105,7 +106,7 @@ def _opened(place: Place | None, path: str, argument: str) -> Iterator[tuple[Any
     """A file to read from, and what asks its server; at the end it is still the file that was found.
 
     Raises:
-        SourceFailure: it is not, or it cannot be read.
+        SourceError: it is not, or it cannot be read.
     """
     if place is None:
         yield path, lambda work: work()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
+
+Batches: TypeAlias = Generator[pa.RecordBatch, None, None]
+"""Batches that end what reads them when they are closed."""
 
 BATCH_ROWS = 65_536
 """Rows of a batch, where the source does not decide."""
@@ -22,7 +25,7 @@ class Scan(ABC):
         """All of its columns, as far as their types are known to Arrow."""
 
     @abstractmethod
-    def batches(self, columns: Sequence[str], argument: str) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], argument: str) -> Batches:
         """The rows, with these columns in this order.
 
         Args:
@@ -30,7 +33,7 @@ class Scan(ABC):
             argument: the table's name in messages.
 
         Raises:
-            SourceFailure: it cannot be read to its end, or changed.
+            SourceError: it cannot be read to its end, or changed.
         """
 
     def identity(self) -> frozenset[Any]:
@@ -54,7 +57,7 @@ class DatasetScan(Scan):
         """See `Scan`."""
         return self.dataset.schema
 
-    def batches(self, columns: Sequence[str], argument: str) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], argument: str) -> Batches:
         """See `Scan`; what a file system says is withheld by the reader of the batches."""
         reader = self.dataset.scanner(
             columns=list(columns), batch_size=BATCH_ROWS, batch_readahead=2, fragment_readahead=1
@@ -79,7 +82,7 @@ class LazyFrameScan(Scan):
         """See `Scan`."""
         return self.types
 
-    def batches(self, columns: Sequence[str], argument: str) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], argument: str) -> Batches:
         """See `Scan`; what polars says is withheld by the reader of the batches."""
         wanted = self.frame.select(list(columns))
         if hasattr(wanted, "collect_batches"):

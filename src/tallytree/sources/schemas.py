@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 
-from tallytree.sources.failures import SourceFailure
+from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import Files, Source
 from tallytree.sources.partitions import with_partitions
 from tallytree.sources.reading import schema_of_file
@@ -56,7 +56,7 @@ def _schema_of_file(files: Files, path: str, argument: str) -> pa.Schema:
         if place is None:
             return schema_of_file(files, path)
         return place.run(lambda: schema_of_file(files, path), path, argument)
-    except SourceFailure:
+    except SourceError:
         raise
     except PermissionError:
         denied = True

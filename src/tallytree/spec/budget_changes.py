@@ -12,9 +12,13 @@ import yaml
 from tallytree.errors import SpecError
 from tallytree.spec.document import Document, KeyPath, read_yaml
 from tallytree.spec.scalars import Plain
+from tallytree.spec.table_values import plain_table
 
-FOLDER_KEYS = ("path", "temp_directory", "ledger", "secret")
-"""Keys whose values are paths, relative to the spec's folder; those of tables are beside them."""
+FOLDER_KEYS = ("temp_directory", "ledger", "secret")
+"""Keys whose values are paths, relative to the spec's folder."""
+
+TABLE_KEYS = ("path",)
+"""Keys in sections whose values are tables; those of the statistic are beside them."""
 
 
 def decimal_text(amount: Fraction) -> str:
@@ -32,7 +36,7 @@ def decimal_text(amount: Fraction) -> str:
 def plain_mapping(document: Document, tables: tuple[str, ...]) -> dict[str, Any]:
     """The spec as Python values, whose paths do not depend on the working directory where it is from a file."""
     folder = Path(document.name).parent if Path(document.name).is_file() else None
-    mapping: dict[str, Any] = _python(document.data, (*FOLDER_KEYS, *tables), folder)
+    mapping: dict[str, Any] = _python(document.data, (*TABLE_KEYS, *tables), folder)
     mapping.pop("variables", None)
     return mapping
 
@@ -59,14 +63,19 @@ def rewritten(name: str, path: KeyPath, value: str) -> str:
     return text[: node.start_mark.index] + value + text[node.end_mark.index :]
 
 
-def _python(value: Any, paths: tuple[str, ...], folder: Path | None, key: str = "") -> Any:
+def _python(value: Any, tables: tuple[str, ...], folder: Path | None, key: str = "") -> Any:
+    def path(written: str) -> str:
+        return written if folder is None else str((folder / written).absolute())
+
+    if key in tables:
+        return plain_table(value, path)
     if isinstance(value, dict):
-        return {name: _python(each, paths, folder, name) for name, each in value.items()}
+        return {name: _python(each, tables, folder, name) for name, each in value.items()}
     if isinstance(value, list):
-        return [_python(each, paths, folder) for each in value]
+        return [_python(each, tables, folder) for each in value]
     if isinstance(value, Plain):
         return value.text.lower() == "true" if value.kind == "boolean" else _number(value.text)
-    return str((folder / value).absolute()) if folder is not None and key in paths else value
+    return path(value) if key in FOLDER_KEYS else value
 
 
 def _number(text: str) -> int | Decimal | str:

@@ -32,7 +32,7 @@ from tallytree.mechanism import Mechanism
 from tallytree.pipeline import Planned
 from tallytree.pipeline.shared_arguments import SharedArguments
 from tallytree.release.risk_statement import risk_statement
-from tallytree.sources.same_tables import table_files
+from tallytree.sources.same_tables import same_table
 from tallytree.spec.budget_changes import plain_mapping, with_budget
 from tallytree.spec.changes import Changes
 from tallytree.spec.load import load_spec
@@ -306,14 +306,8 @@ def _refuse_private_stand_in(spec: Spec, like: Any) -> None:
     Raises:
         ValueError: it is.
     """
-    if not isinstance(like, str | os.PathLike):
-        return
-    given = table_files(like)
     for key in spec.private_tables:
-        path = spec.table_path(key)
-        if path is None:
-            continue
-        if given & table_files(path):
+        if same_table(like, spec.table(key)):
             raise ValueError(
                 f"like: it is the private table that the spec names as {key}, and what is simulated on it would show "
                 "its numbers; give public data, such as last year's release"

@@ -58,6 +58,7 @@ from tallytree.spec.sections import (
     Section,
     TreeSpec,
 )
+from tallytree.spec.table_values import Table, public_name, relative_to
 from tallytree.spec.wording import unknown
 from tallytree.stages import stage
 from tallytree.tables import TablesMechanism
@@ -72,7 +73,7 @@ PRIVATE_TABLES = ("records", "trips")
 """Keys of tables with records; others are public."""
 
 READ_AS: tuple[tuple[Any, Any], ...] = (
-    ("table", Text),
+    ("table", Table),
     ("tables", TableNames),
     ("by table", Split),
     ("number by table", Numbers),
@@ -106,7 +107,7 @@ class Spec(Section):
     mechanisms: ClassVar[tuple[ModuleType, type[Mechanism]]]
     """The package of the mechanisms, and their base."""
     table_keys: ClassVar[tuple[str, ...]]
-    """The keys whose values are tables' paths."""
+    """The keys whose values are tables."""
 
     _document: Document = PrivateAttr()
 
@@ -172,10 +173,10 @@ class Spec(Section):
         """The keys of tables with records."""
         return tuple(key for key in self.table_keys if key in PRIVATE_TABLES)
 
-    def table_path(self, key: str) -> str | None:
-        """The path or glob of a table; None where the spec names none."""
+    def table(self, key: str) -> Any:
+        """The table that a key names, as an argument; None where the spec names none."""
         given = getattr(self, key)
-        return None if given is None else self._path(given)
+        return None if given is None else relative_to(given, self._path)
 
     def plan(self, *, progress: bool = False) -> Planned[Any, Any]:
         """Plan the release: all arguments are validated and the public hierarchy is read, no private table is opened.
@@ -287,7 +288,10 @@ class Spec(Section):
         if recorded is not None and recorded.again and output.on_repeated is not None:
             output.on_repeated(recorded.number)
         written = self._document.written  # a value of the environment is not published
-        named = {key: _public_name(written.get((key,), getattr(self, key))) for key in self.table_keys}
+        named = {
+            key: public_name(getattr(self, key), {path[1:]: text for path, text in written.items() if path[0] == key})
+            for key in self.table_keys
+        }
         release = dataclasses.replace(release, spec={**release.spec, **named})
         with planned.telling_what_is_spent():
             output.save(release)
@@ -329,6 +333,8 @@ class Spec(Section):
 
     def _value(self, key: str) -> Any:
         """The argument that a key gives."""
+        if key in self.table_keys:
+            return self.table(key)
         match getattr(self, key):
             case HierarchySpec() as given:
                 return self._build_hierarchy(given, (key,))
@@ -349,8 +355,6 @@ class Spec(Section):
             case ContributionsSpec() as given:
                 with naming_lines(self._document):
                     return Contributions(given.share, given.at_most)
-            case str() as given if key in self.table_keys:
-                return self._path(given)
             case str() as given if key in FILES:
                 return self._folder / given
             case given:
@@ -359,9 +363,10 @@ class Spec(Section):
     def _build_hierarchy(self, wanted: HierarchySpec, at: KeyPath) -> Hierarchy:
         """The hierarchy whose mapping is at a key."""
         with naming_lines(self._document, hierarchy=(*at, "path"), levels=(*at, "levels")):
+            table = relative_to(wanted.path, self._path)
             for key in self.private_tables:
-                refuse_private(self._path(wanted.path), "hierarchy", self.table_path(key), key)
-            return Hierarchy.from_table(self._path(wanted.path), levels=wanted.levels)
+                refuse_private(table, "hierarchy", self.table(key), key)
+            return Hierarchy.from_table(table, levels=wanted.levels)
 
     def _build_product(self, wanted: ProductSpec, at: KeyPath) -> Product:
         """The product whose mapping is at a key."""
@@ -412,14 +417,6 @@ def known_mechanisms(package: ModuleType, base: type[Mechanism]) -> dict[str, ty
         for name, value in exported.items()
         if isinstance(value, type) and dataclasses.is_dataclass(value) and issubclass(value, base)
     }
-
-
-def _public_name(written: str | None) -> str | None:
-    """A table's path as it may be published."""
-    if written is None:
-        return None
-    path = Path(written)
-    return path.name if path.is_absolute() or ".." in path.parts else written
 
 
 class SizesSpec(Spec):

@@ -49,7 +49,12 @@ def shown(value: object) -> str:
     return "a mapping" if isinstance(value, dict) else repr(shortened(value) if isinstance(value, str) else value)
 
 
-def _text(value: object) -> str:
+def read_text(value: object) -> str:
+    """Text that is not empty.
+
+    Raises:
+        ValueError: it is none.
+    """
     match value:
         case "":
             raise ValueError("'' is empty; give some text or leave the key out")
@@ -62,7 +67,12 @@ def _text(value: object) -> str:
     raise ValueError(f"{shown(value)} is given where text is wanted")
 
 
-def _list(value: object) -> list[object]:
+def read_list(value: object) -> list[object]:
+    """A list.
+
+    Raises:
+        ValueError: it is none.
+    """
     if not isinstance(value, list):
         raise ValueError(f"{shown(value)} must be a list, such as [{value if isinstance(value, str) else 'name'}]")
     return value
@@ -143,11 +153,11 @@ def _option(value: object) -> Any:
         return int(number) if number.denominator == 1 else float(number)
     if isinstance(value, Plain) and value.kind == "boolean":
         return _truth(value)
-    return _text(value)
+    return read_text(value)
 
 
-Text = Annotated[str, PlainValidator(_text)]
-Texts = Annotated[tuple[Text, ...], BeforeValidator(_list)]
+Text = Annotated[str, PlainValidator(read_text)]
+Texts = Annotated[tuple[Text, ...], BeforeValidator(read_list)]
 Flag = Annotated[bool, PlainValidator(_flag)]
 Integer = Annotated[int, PlainValidator(integer_as_written)]
 Positive = Annotated[Fraction, PlainValidator(_positive)]
@@ -157,7 +167,9 @@ Option = Annotated[Any, PlainValidator(_option)]
 
 def _tables(value: object) -> tuple[str | tuple[str, ...], ...]:
     """Tables, each a list of level names, or text with commas between them."""
-    return tuple(tuple(map(_text, each)) if isinstance(each, list) else _text(each) for each in _list(value))
+    return tuple(
+        tuple(map(read_text, each)) if isinstance(each, list) else read_text(each) for each in read_list(value)
+    )
 
 
 TableNames = Annotated[tuple[Any, ...], PlainValidator(_tables)]

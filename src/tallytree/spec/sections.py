@@ -12,6 +12,7 @@ from tallytree.contributions import DEFAULT_AT_MOST as PEOPLE_UP_TO
 from tallytree.contributions import DEFAULT_SHARE as SHARE_OF_PEOPLE
 from tallytree.sizes.private_maximum import DEFAULT_AT_MOST, DEFAULT_SHARE
 from tallytree.spec.scalars import NUMBER, Integer, Option, Positive, Probability, Text, Texts, integer_as_written
+from tallytree.spec.table_values import Table
 from tallytree.spec.wording import closest
 
 
@@ -24,7 +25,7 @@ class Section(BaseModel):
 class HierarchySpec(Section):
     """A public hierarchy."""
 
-    path: Text = Field(description="give the path or glob of the table of leaves (Parquet, CSV)")
+    path: Table = Field(description="give the path or glob of the table of leaves (Parquet, CSV)")
     levels: Texts = Field(description="list its columns, top level first: levels: [state, county]")
 
 

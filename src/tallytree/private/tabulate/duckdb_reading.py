@@ -24,7 +24,7 @@ def source(
         run: runs a query and fetches its rows.
 
     Raises:
-        SourceFailure: files disagree with the names of their folders.
+        SourceError: files disagree with the names of their folders.
     """
     queries: list[str] = []
     parameters: dict[str, list[str | None]] = {}

@@ -16,7 +16,7 @@ from tallytree.private.core_dumps import core_dumps_disabled
 from tallytree.private.tabulate import duckdb_reading
 from tallytree.private.tabulate.dialect import DUCKDB_FUNCTIONS
 from tallytree.private.tabulate.records import Records
-from tallytree.sources.failures import SourceFailure
+from tallytree.sources.failures import SourceError
 from tallytree.stages import observed, reading
 
 _T = TypeVar("_T")
@@ -33,7 +33,7 @@ class DuckDBSession:
     def __init__(self, connection: Any, argument: str) -> None:
         self._connection = connection
         self._argument = argument
-        self._failures: list[SourceFailure] = []
+        self._failures: list[SourceError] = []
 
     def source(self, records: Records) -> tuple[str, dict[str, Any]]:
         """A query that yields the wanted columns under our names, and its parameters."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.private.tabulate.key_types import require_types_that_meet
-from tallytree.sources.failures import SourceFailure
+from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import Files, Scan, Source, locate
 from tallytree.sources.partitions import is_partition
 from tallytree.sources.reading import file_batches
@@ -112,7 +112,7 @@ class Records:
     wanted: tuple[Wanted, ...]
     layouts: tuple[Layout, ...]
     argument: str
-    failures: list[SourceFailure] = field(default_factory=list, init=False, compare=False)
+    failures: list[SourceError] = field(default_factory=list, init=False, compare=False)
 
     @property
     def for_duckdb(self) -> bool:
@@ -144,19 +144,19 @@ class Records:
                 yield [batch.column(position) for position in layout.positions]
             return
         source, argument = self.source, self.argument
-        if isinstance(source, Files):
-            of_files = (file_batches(source, path, distinct, argument) for path in layout.paths)
-        else:
-            of_files = iter([source.batches(distinct, argument)])
-        for batches in of_files:
-            with closing(batches):
+        for path in layout.paths or ("",):
+            with closing(
+                file_batches(source, path, distinct, argument)
+                if isinstance(source, Files)
+                else source.batches(distinct, argument)
+            ) as batches:
                 for batch in batches:
                     yield [batch.column(name) for name in names]
 
     def _kept(self, rows: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
         try:
             yield from rows
-        except SourceFailure as failure:
+        except SourceError as failure:
             self.failures.append(failure)
             raise
 
