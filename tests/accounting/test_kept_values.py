@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tallytree as tt
-from tallytree.accounting import kept_values, plan_noise, pld
+from tallytree.accounting import kept_values, noise_plan, plan_noise, pld
 from tallytree.accounting.kept_values import KeptValues
 from tallytree.accounting.sensitivity import sensitivity
 
@@ -24,6 +24,7 @@ EPSILONS = np.array([0.1, 0.5, 1.2])
 
 def forget():
     """What a new process would not know."""
+    noise_plan._rho_by_pld.cache_clear()
     pld._composition.cache_clear()
     kept_values._folder.cache_clear()
     kept_values.why_untrusted.cache_clear()
