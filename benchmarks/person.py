@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tallytree as tt
+from tallytree.private.engines import CountRecords
 from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.records import LeafKey
 
