@@ -137,26 +137,35 @@ def keep_bounded(db: Session, bound: ContributionBound, cells: Cells) -> None:
     counted = "least(amount, 1)" if bound.distinct else "amount"
     db.make(
         "over_bound",
-        f"SELECT {person} FROM matched WHERE {known} GROUP BY {person} HAVING exact_sum({counted}) > $most",
+        f"""
+        SELECT {person}, bool_or({counted} > 1) AS repeats
+        FROM matched WHERE {known} GROUP BY {person} HAVING exact_sum({counted}) > $most
+        """,
         most=bound.most,
     )
     db.make(
         "placed",
         f"""
-        SELECT {columns}, {person} AS who, {counted} AS amount, keyed_place($key, {cells.content}) AS place
-        FROM matched SEMI JOIN over_bound USING ({person}) WHERE {known}
+        SELECT {columns}, {person} AS who, {counted} AS amount, repeats, keyed_place($key, {cells.content}) AS place
+        FROM matched INNER JOIN over_bound USING ({person}) WHERE {known}
         """,
         key=bound.key,
     )
+    # Where all of a person's cells have one record, the cells themselves are counted, which is faster than a sum.
     db.make(
         "counting",
         f"""
-        WITH ordered AS (
+        WITH numbered AS (
+            SELECT {columns}, row_number() OVER (PARTITION BY who ORDER BY place, {columns}) AS number
+            FROM placed WHERE NOT repeats
+        ), summed AS (
             SELECT {columns}, amount, coalesce(exact_sum(amount) OVER (
                 PARTITION BY who ORDER BY place, {columns} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-            ), 0) AS before FROM placed
+            ), 0) AS before FROM placed WHERE repeats
         ), kept AS (
-            SELECT {columns}, least(amount, $most - before) AS amount FROM ordered WHERE before < $most
+            SELECT {columns}, 1 AS amount FROM numbered WHERE number <= $most
+            UNION ALL
+            SELECT {columns}, least(amount, $most - before) AS amount FROM summed WHERE before < $most
             UNION ALL
             SELECT {columns}, {counted} AS amount FROM matched ANTI JOIN over_bound USING ({person}) WHERE {known}
         )

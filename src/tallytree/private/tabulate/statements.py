@@ -314,9 +314,9 @@ def _refuse_large_total(db: Session, records: Records, numbers: Sequence[Wanted]
 def _result(db: Session, columns: Sequence[str], amounts: str) -> list[IntArray]:
     """The rows of `amounts` inside the hierarchy that have an amount, in order."""
     known = _known(sum(column.startswith("leaf") for column in columns))
+    integers = [f"CAST({column} AS BIGINT) AS {column}" for column in [*columns, "amount"]]
     return db.arrays(
-        f"SELECT {_listed(columns)}, CAST(amount AS BIGINT) AS amount FROM {amounts} "
-        f"WHERE {known} AND amount > 0 ORDER BY {_listed(columns)}"
+        f"SELECT {_listed(integers)} FROM {amounts} WHERE {known} AND amount > 0 ORDER BY {_listed(columns)}"
     )
 
 
