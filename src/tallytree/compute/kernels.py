@@ -18,6 +18,9 @@ from tallytree.compute.trusted_folders import why_untrusted
 
 logger = logging.getLogger(__name__)
 
+_OPTIONS = {"nogil": True, "no_cfunc_wrapper": True}
+"""Nobody passes a kernel to another one as a value, so the entry point for that, a tenth of the code, is left out."""
+
 _KERNELS: list[Any] = []
 """Every kernel whose code is cached."""
 
@@ -40,22 +43,22 @@ def kernel(function: Function) -> Function:
     the cached code of other libraries too. Where a version of numba has no such attribute, nothing is cached.
     """
     try:
-        compiled = numba.njit(cache=True, nogil=True)(function)
+        compiled = numba.njit(cache=True, **_OPTIONS)(function)
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
         logger.info("no folder for compiled code can be written to; set NUMBA_CACHE_DIR to compile once only")
-        return cast(Function, numba.njit(nogil=True)(function))
+        return cast(Function, numba.njit(**_OPTIONS)(function))
     # numba reads the cache at the first call, and not before.
     fault = _distrusted(compiled)
     if fault is not None:
         _warn_once(fault)
-        return cast(Function, numba.njit(nogil=True)(function))
+        return cast(Function, numba.njit(**_OPTIONS)(function))
     # Compiled code contains the kernels that it calls, but numba compares only the kernel's own file to decide whether
     # cached code is stale. After a correction in one file, the cached callers in other files would run the old code.
     index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if not hasattr(index, "_source_stamp"):
-        return cast(Function, numba.njit(nogil=True)(function))  # an unknown version of numba
+        return cast(Function, numba.njit(**_OPTIONS)(function))  # an unknown version of numba
     index._source_stamp = sources_digest()
     _KERNELS.append(compiled)
     return cast(Function, compiled)

@@ -8,6 +8,7 @@ import numpy as np
 
 from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.compute.kernels import kernel
+from tallytree.compute.sorting import stable_order
 from tallytree.solvers.exact import share as exact_share
 
 
@@ -32,7 +33,7 @@ def pair_runs(
     Cost: the sort, and per parent run that ends within a class the children present in it. `pairs` is a buffer to
     reuse; it doubles when full.
     """
-    order = np.argsort(size, kind="mergesort")
+    order = stable_order(size)
     left = groups.copy()
     cursor, number = np.empty(children, np.int64), np.empty(children, np.int64)
     share, rest = np.empty(children, np.int64), np.empty(children, np.int64)
@@ -65,7 +66,7 @@ def pair_runs(
                     share[j], rest[j] = exact_share(taken, number[j], wanted)
                     extra -= share[j]
                 if extra > 0:
-                    ranked = np.argsort(-rest[:present], kind="mergesort")
+                    ranked = stable_order(-rest[:present])
                     for j in ranked[:extra]:
                         share[j] += 1
             for j in range(present):
@@ -189,6 +190,6 @@ def _by_size_then_variance(size: FloatArray, variance: FloatArray) -> IntArray:
     """The stable order; sorting is skipped where matching order is already that, as it mostly is."""
     for i in range(1, len(size)):
         if size[i] < size[i - 1] or (size[i] == size[i - 1] and variance[i] < variance[i - 1]):
-            inner = np.argsort(variance, kind="mergesort")
-            return inner[np.argsort(size[inner], kind="mergesort")]
+            inner = stable_order(variance)
+            return inner[stable_order(size[inner])]
     return np.arange(len(size))

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.compute.kernels import kernel
+from tallytree.compute.sorting import stable_order
 from tallytree.solvers.checks import MAX_EXACT, check_integers, check_offsets
 
 FAMILY_SLACK = 1e-6
@@ -71,7 +72,7 @@ def _round_families(values: FloatArray, offsets: IntArray, totals: IntArray) -> 
             return rounded, family
         if units == 0:
             continue
-        order = np.argsort(remainder, kind="mergesort")
+        order = stable_order(remainder)
         place = 0
         while units > 0:
             rounded[first + order[place % (last - first)]] += 1

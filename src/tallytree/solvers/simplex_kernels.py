@@ -6,6 +6,7 @@ import numpy as np
 
 from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.compute.kernels import kernel
+from tallytree.compute.sorting import stable_order
 
 MAX_FAMILY_SUM = 2**60
 """Σ|noisy| + total of a family is at most this, so that no int64 operation can overflow."""
@@ -33,7 +34,7 @@ def _sort(y: IntArray, order: IntArray) -> None:
     """Write the stable ascending order of y to order[:n]; most families are small, where insertion beats a call."""
     n = len(y)
     if n > 48:
-        order[:n] = np.argsort(y, kind="mergesort")
+        order[:n] = stable_order(y)
         return
     for i in range(n):
         j = i

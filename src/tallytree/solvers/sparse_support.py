@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tallytree.compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree.compute.kernels import kernel
+from tallytree.compute.sorting import stable_order
 from tallytree.solvers.checks import check_integers, check_offsets
 
 
@@ -82,7 +83,7 @@ def _support(first_child: IntArray, y: FloatArray, variance: FloatArray, penalty
             alone = y[i] * y[i] / variance[i] if variance[i] > 0 else np.inf
             evidence[i] = (alone if y[i] > 0 else -alone) - penalty
             continue
-        order = np.argsort(-evidence[a:b], kind="mergesort")
+        order = stable_order(-evidence[a:b])
         below, spread, gain, best = 0.0, 0.0, 0.0, -np.inf
         for rank in range(b - a):
             c = a + order[rank]

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from tallytree.compute.arrays import BoolArray, IntArray
 from tallytree.compute.kernels import kernel
+from tallytree.compute.sorting import stable_order
 from tallytree.solvers.checks import check_families
 
 
@@ -49,7 +50,7 @@ def _survivors(noisy: IntArray, offsets: IntArray, totals: IntArray, threshold: 
     for family in range(len(totals)):
         a, b = offsets[family], offsets[family + 1]
         # Descending and stable, without negating: the least int64 has no negative.
-        order = (b - a - 1) - np.argsort(noisy[a:b][::-1], kind="mergesort")[::-1]
+        order = (b - a - 1) - stable_order(noisy[a:b][::-1].copy())[::-1]
         short = totals[family]
         for rank in range(b - a):
             i = a + order[rank]

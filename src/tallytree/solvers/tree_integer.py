@@ -12,6 +12,7 @@ import numpy as np
 
 from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.compute.kernels import kernel
+from tallytree.compute.sorting import stable_order
 from tallytree.solvers.tree_shape import Problem, weight_scale
 
 LIMB = 62
@@ -208,9 +209,9 @@ def _sort(rows: IntArray, begin: int, end: int, order: IntArray) -> None:
                 j -= 1
             order[j] = i
         return
-    ranked = np.argsort(rows[begin:end, 0], kind="mergesort")
-    for k in range(1, rows.shape[1]):
-        ranked = ranked[np.argsort(rows[begin:end, k][ranked], kind="mergesort")]
+    ranked = np.arange(end - begin)
+    for k in range(rows.shape[1]):
+        ranked = ranked[stable_order(rows[begin:end, k][ranked])]
     order[begin:end] = ranked + begin
 
 
