@@ -3,6 +3,7 @@
 import copy
 import gc
 import os
+import pickle
 import signal
 import stat
 import subprocess
@@ -213,6 +214,11 @@ def test_a_kept_folder_lives_as_long_as_its_object(tmp_path):
     del kept
     gc.collect()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kept_folder_is_not_pickled(tmp_path):
+    with pytest.raises(TypeError, match="save it, and load it in the other process"):
+        pickle.dumps(KeptFolder(tmp_path))
 
 
 def test_a_kept_folder_is_removed_once(tmp_path):
