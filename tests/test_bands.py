@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.helpers.banded import counted
 
 import tallytree as tt
+from helpers.banded import counted
 from tallytree.bands import Band, ForcedCut, chosen_cut, descent_order
 
 

@@ -3,7 +3,8 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.helpers.banded import contents
+
+from helpers.banded import contents
 
 SPEC = """\
 statistic: counts

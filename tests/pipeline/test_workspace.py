@@ -8,9 +8,10 @@ import sys
 
 import pyarrow as pa
 import pytest
-from tests.helpers.banded import planned
 
 import tallytree as tt
+from helpers.banded import planned
+from helpers.releases import group_sizes
 from tallytree.bands import ForcedCut
 from tallytree.ledger import Ledger
 from tallytree.pipeline.workspace import limited
@@ -144,3 +145,10 @@ def test_tables_beyond_the_memory_are_refused(areas):
     options = {"neighboring": "add_remove", "tables": [("county", "age")], "seed": 1}
     with pytest.raises(ValueError, match=r"^memory: '20MB' is less than the 26 MB that this may take; all cells of"):
         tt.release_tables(records, product, tt.Budget(epsilon=1), memory="20MB", **options)
+
+
+def test_group_sizes_without_their_measurements_cannot_be_reconciled_again(areas):
+    release = group_sizes(areas, keep_measurements=False, seed=3)
+    assert release.table("county").equals(group_sizes(areas, seed=3).table("county"))
+    with pytest.raises(ValueError, match=r"^measurements: the release was made with keep_measurements=False"):
+        tt.reconcile_group_sizes(release, areas)

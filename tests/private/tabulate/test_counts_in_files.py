@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.helpers.banded import counted
 
 import tallytree as tt
+from helpers.banded import counted
 from tallytree.bands import ForcedCut, chosen_cut
 from tallytree.private.engines import Local
 from tallytree.private.tabulate.counts_in_files import CountsInFiles
