@@ -1,6 +1,9 @@
 """Folders with spilled rows: private, removed at the end, and by a later run after a kill; nothing else is removed."""
 
+import copy
+import gc
 import os
+import pickle
 import signal
 import stat
 import subprocess
@@ -10,7 +13,7 @@ import threading
 import pytest
 
 from tallytree.compute import spill_folders
-from tallytree.compute.spill_folders import PREFIX, remove_folders_in_use, remove_leftovers, spill_folder
+from tallytree.compute.spill_folders import PREFIX, KeptFolder, remove_folders_in_use, remove_leftovers, spill_folder
 
 ROWS = "duckdb_temp_storage-0.tmp"
 # A run that spills, says so, and waits.
@@ -199,3 +202,45 @@ def test_all_folders_in_use_are_removed_at_once(tmp_path):
         remove_folders_in_use()
         assert not first.exists()
         assert not second.exists()
+
+
+def test_a_kept_folder_lives_as_long_as_its_object(tmp_path):
+    kept = KeptFolder(tmp_path)
+    (kept.path / ROWS).touch()
+    assert stat.S_IMODE(kept.path.stat().st_mode) == 0o700
+    remove_leftovers(tmp_path)  # its lock is held
+    assert copy.copy(kept) is copy.deepcopy(kept) is kept
+    assert kept.path.is_dir()
+    del kept
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kept_folder_is_not_pickled(tmp_path):
+    with pytest.raises(TypeError, match="save it, and load it in the other process"):
+        pickle.dumps(KeptFolder(tmp_path))
+
+
+def test_a_kept_folder_is_removed_once(tmp_path):
+    kept = KeptFolder(tmp_path)
+    kept.remove()
+    kept.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kept_folder_is_removed_when_the_process_is_told_to_end(tmp_path):
+    kept = KeptFolder(tmp_path)
+    remove_folders_in_use()
+    assert list(tmp_path.iterdir()) == []
+    kept.remove()
+
+
+def test_a_forked_child_does_not_remove_a_kept_folder(tmp_path):
+    kept = KeptFolder(tmp_path)
+    child = os.fork()
+    if not child:
+        kept.remove()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert kept.path.is_dir()
+    kept.remove()

@@ -23,6 +23,7 @@ mechanism: {name: TopDown}
 PAGES = [
     "contributions.md",
     "ledger.md",
+    "memory.md",
     "operations.md",
     "plan.md",
     "runs.md",

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.helpers.banded import APPROXIMATE, contents, counted, planned
 
 import tallytree as tt
+from helpers.banded import APPROXIMATE, contents, counted, planned
 from tallytree.bands import ForcedCut
 from tallytree.counts import CountsMechanism, LeafGaussian, LeastSquares, StabilityHistogram, TopDown
 from tallytree.counts import top_down_measuring as measuring

@@ -22,6 +22,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
 
 from tallytree.compute.locked_folders import try_lock
 
@@ -88,6 +89,10 @@ class KeptFolder:
     def __deepcopy__(self, memo: object) -> KeptFolder:
         """The same folder."""
         return self
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled: another process could not tell when to remove it."""
+        raise TypeError("a release in temporary files cannot be pickled; save it, and load it in the other process")
 
     def remove(self) -> None:
         """Remove it now."""

@@ -1,6 +1,6 @@
 """Counts and flows that need not fit in memory: measured and reconciled band by band, from and to files.
 
-`counts_of_band` is the work on one band: a function of the plan, the noise source (the key), the band's true counts and
+`released_band` is the work on one band: a function of the plan, the noise source (the key), the band's true counts and
 what was released of its nodes at the cut level. Nothing else is shared by bands, so they may be worked on anywhere and
 in any order; here it is one after the other, in the order in which their rows are published.
 """
@@ -26,7 +26,7 @@ from tallytree.pipeline.planned import Reconciled
 from tallytree.pipeline.workspace import Workspace, require_fits
 from tallytree.private.measurer import Measurer, MeasuringPlan, TrueStatistics
 from tallytree.private.noise.noise_source import NoiseSource
-from tallytree.private.tabulate.counts_in_files import CountsInFiles, CountsOfSome, ancestors
+from tallytree.private.tabulate.counts_in_files import CountsInFiles, CountsOfSome, ancestor_runs, ancestors
 from tallytree.release import LevelTable
 from tallytree.release.level_files import MeasurementFiles, TableFiles
 
@@ -37,33 +37,52 @@ Taken = Callable[[Measurement], None]
 """What is done with a measurement."""
 
 
+def not_taken(measurement: Measurement) -> None:
+    """A measurement that is not kept: it is not wanted, or was taken before."""
+
+
 @dataclass(frozen=True, eq=False)
-class Bands:
-    """How a release of counts is worked on in bands.
+class Measuring:
+    """How true counts are measured, wherever they are.
 
     Attributes:
-        tree: the public tree.
-        true: the true counts.
         plan: what may be measured.
-        source: the noise.
+        source: the noise: a function of its key and the cell.
         on_measure: called with a level's name before it is measured.
         measures: from a measurer to what the mechanism measures with.
         take: is given every measurement, in the order of its level's nodes.
-        rows: how many rows of files are in memory at once.
     """
 
-    tree: Tree
-    true: CountsInFiles
     plan: MeasuringPlan
     source: NoiseSource
     on_measure: Callable[[str], None]
     measures: Callable[[Measures], Measures]
     take: Taken
-    rows: int = ROWS_AT_ONCE
 
-    def measurer(self, known: TrueStatistics, take: Taken | None = None) -> Measures:
-        """A measurer of some true counts."""
-        return self.measures(Measurer(known, self.plan, self.source, self.on_measure, take or self.take))
+    def plain(self, known: TrueStatistics, *, taken: bool = False) -> Measurer:
+        """A measurer of some true counts; with `taken`, its measurements were taken before."""
+        return Measurer(known, self.plan, self.source, self.on_measure, not_taken if taken else self.take)
+
+    def measurer(self, known: TrueStatistics, *, taken: bool = False) -> Measures:
+        """What a mechanism measures some true counts with."""
+        return self.measures(self.plain(known, taken=taken))
+
+
+@dataclass(frozen=True, eq=False)
+class Bands:
+    """A release of counts that is worked on in bands.
+
+    Attributes:
+        tree: the public tree.
+        true: the true counts.
+        measuring: how they are measured.
+        rows: how many rows of files are in memory at once.
+    """
+
+    tree: Tree
+    true: CountsInFiles
+    measuring: Measuring
+    rows: int = ROWS_AT_ONCE
 
 
 def reconcile_in_bands(
@@ -79,7 +98,7 @@ def reconcile_in_bands(
 
     Args:
         mechanism: one that goes down or adds up.
-        bands: how; its `take` is not used.
+        bands: how; its measurements are written, not given to `take`.
         work: where the files are made, and how much fits in memory.
         total: the public total; None where it is private or not used.
         keep_measurements: whether the measurements are written.
@@ -91,7 +110,8 @@ def reconcile_in_bands(
         return TableFiles(tree, empty, work.published, metadata)
 
     with MeasurementFiles(tree, "value", work.published) as measured:
-        bands = replace(bands, take=measured.take if keep_measurements else _nothing)
+        take = measured.take if keep_measurements else not_taken
+        bands = replace(bands, measuring=replace(bands.measuring, take=take))
         if isinstance(mechanism, GoesDown):
             facts = go_down(mechanism, bands, chosen_bands(tree, bands.true, work), total, files)
         elif isinstance(mechanism, AddsUp):
@@ -151,13 +171,11 @@ def go_down(mechanism: GoesDown, bands: Bands, cut: Cut, total: int | None, file
     Returns:
         What the statement says, and the tables.
     """
-    tree, band_counts = bands.tree, bands.true.in_bands(cut)
-    everywhere = _Everywhere(bands, cut, band_counts)
-    begun = mechanism.begin(tree, total, bands.measures(everywhere))
+    tree, measuring, band_counts = bands.tree, bands.measuring, bands.true.in_bands(cut)
+    begun = mechanism.begin(tree, total, measuring.measures(_Everywhere(bands, cut, band_counts)))
     levels, measured = begun.levels, len(begun.levels) if begun.measured_below else 0
     while len(levels) <= cut.depth:
-        take = _nothing if len(levels) == measured else bands.take
-        above = bands.measurer(bands.true.top(cut.depth), take)
+        above = measuring.measurer(bands.true.top(cut.depth), taken=len(levels) == measured)
         levels.append(mechanism.descend(tree, len(levels), levels[-1], above))
     with files(_columns(levels[0]).slice(0, 0)) as tables:
         for depth, level in enumerate(levels):
@@ -167,7 +185,7 @@ def go_down(mechanism: GoesDown, bands: Bands, cut: Cut, total: int | None, file
         if last < len(tree.levels) - 1:
             for band, number, above_band in _parts(cut, last, levels[last]):
                 known = band_counts(number)
-                made = counts_of_band(mechanism, bands, band, last, above_band, known, measured)
+                made = released_band(mechanism, measuring, band, last, above_band, known, measured)
                 for depth, level in enumerate(made[1:], last + 1):
                     _append_band(tables, band, depth, level)
                 facts.constraint_violations += count_violations(tree, made, first=last)
@@ -176,9 +194,9 @@ def go_down(mechanism: GoesDown, bands: Bands, cut: Cut, total: int | None, file
     return facts
 
 
-def counts_of_band(
+def released_band(
     mechanism: GoesDown,
-    bands: Bands,
+    measuring: Measuring,
     band: Band,
     depth: int,
     above: ReleasedCounts,
@@ -189,7 +207,7 @@ def counts_of_band(
 
     Args:
         mechanism: makes each level from the level above.
-        bands: the tree, the plan and the noise.
+        measuring: the plan and the noise.
         band: the band.
         depth: the last level that is released; the cut level or a lower one.
         above: the band's nodes there that are not 0.
@@ -198,7 +216,7 @@ def counts_of_band(
     """
     levels = [above]
     for below in range(depth + 1, len(band.tree.levels)):
-        measurer = bands.measurer(known, _nothing if below == measured else bands.take)
+        measurer = measuring.measurer(known, taken=below == measured)
         levels.append(mechanism.descend(band.tree, below, levels[-1], measurer))
     return levels
 
@@ -215,7 +233,7 @@ def add_up(mechanism: AddsUp, bands: Bands, work: Workspace, files: Callable[...
     tree, last = bands.tree, len(bands.tree.levels) - 1
     with ArrayWriter(work.private / "released-nodes") as nodes, ArrayWriter(work.private / "released-counts") as counts:
         for first, stop, known in bands.true.leaf_blocks():
-            for piece in mechanism.leaves(tree, first, stop, bands.measurer(known)):
+            for piece in mechanism.leaves(tree, first, stop, bands.measuring.measurer(known)):
                 nodes.append(piece.nodes)
                 counts.append(piece.counts)
     levels = [(nodes.done(), counts.done())]
@@ -257,7 +275,7 @@ class _Everywhere:
     def __init__(self, bands: Bands, cut: Cut, read: Callable[[int], CountsOfSome]) -> None:
         self._bands, self._cut, self._read = bands, cut, read
         self._depths = {level: depth for depth, level in enumerate(bands.tree.levels)}
-        self._top = _plain(bands, bands.true.top(cut.depth))
+        self._top = bands.measuring.plain(bands.true.top(cut.depth))
         self._band: tuple[int, Measures] | None = None
 
     def measure(
@@ -267,12 +285,14 @@ class _Everywhere:
         depth = self._depths[str(level)]
         if depth <= self._cut.depth or not len(nodes):
             return self._top.measure(level, nodes, statistic, cells)
-        above = ancestors(self._bands.tree, depth, nodes, self._cut.depth)
+        above, starts = ancestor_runs(self._bands.tree, depth, nodes, self._cut.depth)
         band = self._cut.band_of(above)
-        begins = [0, *(np.flatnonzero(band[1:] != band[:-1]) + 1).tolist(), len(nodes)]
+        changes = np.flatnonzero(np.concatenate([[True], band[1:] != band[:-1]]))
         parts = [
-            self._of_band(int(band[begin])).measure(level, nodes[begin:end], statistic, cells)
-            for begin, end in pairwise(begins)
+            self._of_band(number).measure(level, nodes[begin:end], statistic, cells)
+            for number, (begin, end) in zip(
+                band[changes].tolist(), pairwise([*starts[changes].tolist(), len(nodes)]), strict=True
+            )
         ]
         values = np.concatenate([part.values for part in parts])
         offsets = np.arange(len(nodes) + 1, dtype=np.int64)
@@ -285,16 +305,8 @@ class _Everywhere:
     def _of_band(self, number: int) -> Measures:
         if self._band is None or self._band[0] != number:
             self._band = None  # its counts are freed before the others are read
-            self._band = number, _plain(self._bands, self._read(number))
+            self._band = number, self._bands.measuring.plain(self._read(number))
         return self._band[1]
-
-
-def _plain(bands: Bands, known: TrueStatistics) -> Measurer:
-    return Measurer(known, bands.plan, bands.source, bands.on_measure, bands.take)
-
-
-def _nothing(measurement: Measurement) -> None:
-    """Measured, and recorded, before."""
 
 
 _NONE = np.empty(0, dtype=np.int64)

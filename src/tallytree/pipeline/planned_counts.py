@@ -12,10 +12,10 @@ from tallytree.counts import CountsMechanism
 from tallytree.counts.mechanism import MeasuresInPlace
 from tallytree.counts.released_counts import count_negative, count_violations
 from tallytree.hierarchy import Hierarchy, nodes_per_level
-from tallytree.measurements import Measurement, Measures
+from tallytree.measurements import Measures
 from tallytree.pipeline.arguments import CountsArguments
 from tallytree.pipeline.counted_records import check_schema, counted_records
-from tallytree.pipeline.counts_in_bands import Bands, reconcile_in_bands
+from tallytree.pipeline.counts_in_bands import Bands, Measuring, not_taken, reconcile_in_bands
 from tallytree.pipeline.measured_contributions import published_contributions, true_contributions
 from tallytree.pipeline.person_bound import (
     beside_the_levels,
@@ -163,11 +163,13 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
         if isinstance(true, CountsInFiles):
             if work is None:
                 raise ValueError("work: true counts in files need the folders of their run")
-            bands = Bands(self.tree, true, self.plan, source, on_measure, self.measures, _left_out, work.rows)
+            bands = Bands(
+                self.tree, true, Measuring(self.plan, source, on_measure, self.measures, not_taken), work.rows
+            )
             made = self._in_bands(bands, work, people.facts)
             return replace(made, beside=people.facts, contributions=people.table)
         total = true.total if self._total_is_published else None
-        measurer = Measurer(true, self.plan, source, on_measure, None if given.keep_measurements else _left_out)
+        measurer = Measurer(true, self.plan, source, on_measure, None if given.keep_measurements else not_taken)
         levels = self.mechanism.reconcile(self.tree, total, self.measures(measurer))
         about = {
             "constraint_violations": count_violations(self.tree, levels),
@@ -197,10 +199,6 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
     def _total_is_published(self) -> bool:
         """Whether the number of records is published exactly: it is public, and the mechanism keeps it."""
         return self.terms.total_is_public and self.mechanism.keeps_total
-
-
-def _left_out(measurement: Measurement) -> None:
-    """What is done with a measurement that is not kept."""
 
 
 def leaf_keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:

@@ -231,6 +231,20 @@ def ancestors(tree: Tree, depth: int, nodes: IntArray, above: int) -> IntArray:
     return nodes
 
 
+def ancestor_runs(tree: Tree, depth: int, nodes: IntArray, above: int) -> tuple[IntArray, IntArray]:
+    """`ancestors` of nodes that come family after family, in fewer steps: one for each run of equal ancestors.
+
+    Returns:
+        The ancestors, int64 (runs,), and where each run begins, int64 (runs,).
+    """
+    starts = np.arange(len(nodes), dtype=np.int64)
+    for level in range(depth, above, -1):
+        nodes = tree.parents(level, nodes)
+        begins = np.concatenate([np.ones(min(len(nodes), 1), dtype=np.bool_), nodes[1:] != nodes[:-1]])
+        nodes, starts = nodes[begins], starts[begins]
+    return nodes, starts
+
+
 def _in_band(band: Band) -> Callable[[int, IntArray], bool]:
     """Whether all of some nodes of a level below the cut are below a band's nodes."""
     inside = np.sort(band.nodes)
@@ -241,9 +255,9 @@ def _in_band(band: Band) -> Callable[[int, IntArray], bool]:
         if isinstance(band.tree, Hierarchy):
             first, stop = band.span(depth)
             return bool(not len(nodes) or (first <= nodes.min() and nodes.max() < stop))
-        above = ancestors(band.tree, depth, nodes, band.depth)
+        above, _ = ancestor_runs(band.tree, depth, nodes, band.depth)
         place = np.minimum(np.searchsorted(inside, above), len(inside) - 1)
-        return bool((inside[place] == above).all())
+        return bool((inside[place] == above).all())  # of no nodes too
 
     return covers
 
