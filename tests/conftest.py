@@ -14,9 +14,14 @@ import tallytree as tt
 os.environ["TALLYTREE_CACHE_DIR"] = ""
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-EXTRA_OF = {"opendp": "opendp", "altair": "report", "vl_convert": "report", "riskcal": "risk"} | dict.fromkeys(
-    ("cvxpy", "clarabel", "highspy", "osqp", "scs", "ortools", "pyscipopt"), "papers"
-)
+EXTRA_OF = {
+    "opendp": "opendp",
+    "altair": "report",
+    "vl_convert": "report",
+    "riskcal": "risk",
+    "pyspark": "spark",
+    "sqlglot": "spark",
+} | dict.fromkeys(("cvxpy", "clarabel", "highspy", "osqp", "scs", "ortools", "pyscipopt"), "papers")
 
 
 def pytest_collection_modifyitems(items):

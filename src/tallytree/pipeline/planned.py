@@ -29,13 +29,14 @@ from tallytree.pipeline.release_keys import ReleaseKeys, plan_digest, release_ke
 from tallytree.pipeline.shared_arguments import SharedArguments
 from tallytree.pipeline.workspace import Workspace, workspace
 from tallytree.private.core_dumps import core_dumps_disabled
-from tallytree.private.engines import Engine
+from tallytree.private.engines import Engine, Local
 from tallytree.private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.product import Product
 from tallytree.progress import level_progress
 from tallytree.release import LevelTable, Release
 from tallytree.release.measured_table import measurement_tables
 from tallytree.release.risk_statement import risk_statement
+from tallytree.release.statement import versions
 from tallytree.sources.addresses import published_name
 from tallytree.stages import stage
 from tallytree.terms import UNITS, Terms, Unit
@@ -185,6 +186,8 @@ class Planned(ABC, Generic[T, M]):
             for key, facts in made.beside.items():
                 statement[key] |= facts
             statement["release"] = {"id": release_id, "run": self.options.run, "plan": self.plan_digest}
+            # Which engine tabulated is told, and is no part of the plan: every engine finds the same statistics.
+            statement["software"] |= versions(self.engine.software)
             # It follows from the plan, and is added here so that no noise depends on how risk is worded or computed.
             statement |= self.risk()
             if not self.options.keep_measurements:
@@ -275,6 +278,10 @@ class Planned(ABC, Generic[T, M]):
         """Refuse what the ledger would not take, before a private row is read."""
         if self.account is not None:
             self.account.check()
+
+
+PLANNED_SOFTWARE = Local.software
+"""The engine's packages in a planned statement, whichever engine tabulates: the noise key is derived from that text."""
 
 
 def canonical(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> str:

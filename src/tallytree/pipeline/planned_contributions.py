@@ -17,7 +17,7 @@ from tallytree.pipeline.arguments import ContributionsArguments, CountsArguments
 from tallytree.pipeline.choosing_bound import PlannedRecords, recommendation
 from tallytree.pipeline.measured_contributions import counted_noun, measured_contributions
 from tallytree.pipeline.plan_counts import plan_counts
-from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan
+from tallytree.pipeline.planned import PLANNED_SOFTWARE, Planned, Reconciled, check_noise_plan
 from tallytree.pipeline.planning import account
 from tallytree.pipeline.shared_arguments import SharedArguments
 from tallytree.pipeline.workspace import Workspace
@@ -111,7 +111,7 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
                 f"has more than {self.asked.at_most} is counted as having so many. No bound on contributions is needed "
                 "for this guarantee, and none is applied."
             ],
-            tabulated_by=self.engine.software,
+            tabulated_by=PLANNED_SOFTWARE,
             dataset=self.dataset,
         )
         # Nothing is bounded here, and nothing assumed: the numbers would be read as what this release enforces.

@@ -22,7 +22,7 @@ from tallytree.pipeline.person_bound import (
     contributions_spec,
     with_contributions,
 )
-from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, table_name
+from tallytree.pipeline.planned import PLANNED_SOFTWARE, Planned, Reconciled, check_noise_plan, table_name
 from tallytree.pipeline.workspace import Workspace
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import NoiseSource
@@ -127,7 +127,7 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
             mechanism=self.mechanism,
             invariants=invariants,
             notes=notes,
-            tabulated_by=self.engine.software,
+            tabulated_by=PLANNED_SOFTWARE,
             dataset=self.dataset,
         )
         return with_contributions(statement, self.arguments)

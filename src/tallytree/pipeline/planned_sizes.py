@@ -23,7 +23,7 @@ from tallytree.pipeline.person_bound import (
     contributions_spec,
     with_contributions,
 )
-from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, table_name
+from tallytree.pipeline.planned import PLANNED_SOFTWARE, Planned, Reconciled, check_noise_plan, table_name
 from tallytree.pipeline.sizes_notes import SizesNotes
 from tallytree.pipeline.workspace import Workspace
 from tallytree.private.engines import Engine, GroupRows, GroupSizes
@@ -164,7 +164,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
             mechanism=self.mechanism,
             invariants=list(notes.of_invariants()),
             notes=list(notes.of_measurements()),
-            tabulated_by=self.engine.software,
+            tabulated_by=PLANNED_SOFTWARE,
             dataset=self.dataset,
             max_quantity=self.arguments.max_quantity,
         )

@@ -18,7 +18,7 @@ from tallytree.pipeline.person_bound import (
     contributions_spec,
     with_contributions,
 )
-from tallytree.pipeline.planned import Planned, Reconciled, check_noise_plan, table_name
+from tallytree.pipeline.planned import PLANNED_SOFTWARE, Planned, Reconciled, check_noise_plan, table_name
 from tallytree.pipeline.planned_counts import leaf_keys
 from tallytree.pipeline.workspace import Workspace
 from tallytree.private.measurer import Measurer
@@ -135,7 +135,7 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
             mechanism=self.mechanism,
             invariants=invariants,
             notes=notes,
-            tabulated_by=self.engine.software,
+            tabulated_by=PLANNED_SOFTWARE,
             dataset=self.dataset,
         )
         for depth, (about, table) in enumerate(zip(statement["levels"], self.layout.tables, strict=True)):

@@ -6,8 +6,9 @@ from tallytree.private.engines.engine import Engine
 from tallytree.private.engines.local import Local
 from tallytree.private.engines.remembering import Remembering
 from tallytree.private.engines.requests import CountRecords, GroupRows, GroupSizes
+from tallytree.private.engines.spark import Spark
 
-ENGINES: dict[str, type[Any]] = {engine.name: engine for engine in (Local,)}
-"""The engines that a spec can choose, by name; a second one is added here."""
+ENGINES: dict[str, type[Any]] = {engine.name: engine for engine in (Local, Spark)}
+"""The engines that a spec can choose, by name."""
 
-__all__ = ["ENGINES", "CountRecords", "Engine", "GroupRows", "GroupSizes", "Local", "Remembering"]
+__all__ = ["ENGINES", "CountRecords", "Engine", "GroupRows", "GroupSizes", "Local", "Remembering", "Spark"]

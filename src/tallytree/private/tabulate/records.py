@@ -185,17 +185,38 @@ def check_records(
     """
     source = locate(table, argument)
     try:
-        distinct = schemas(source, argument)
-        present = tuple(key.present(distinct[0][1].names) for key in keys)
-        wanted = (*(Wanted(name, "key") for names in present for name in names), *others)
-        layouts = tuple(_layout(source, paths, schema, wanted, argument) for paths, schema in distinct)
-        for layout in layouts:
-            for key, columns, types in key_types(keys, present, layout):
-                where = table_in_messages(argument, layout.paths)
-                require_types_that_meet(columns, types, key.hierarchy, where, drop_unknown=drop_unknown)
+        return located_records(source, schemas(source, argument), keys, others, argument, drop_unknown=drop_unknown)
     except (TypeError, ValueError):
         close(source, table)
         raise
+
+
+def located_records(
+    source: Any,
+    distinct: Sequence[tuple[tuple[str, ...], pa.Schema]],
+    keys: Sequence[LeafKey],
+    others: Sequence[Wanted],
+    argument: str,
+    *,
+    drop_unknown: bool = False,
+) -> Records:
+    """As `check_records`, of a table that an engine found itself.
+
+    Args:
+        source: the table.
+        distinct: its schemas, each with the files that have it: see `tallytree.sources.schemas.schemas`.
+        keys: the columns of the paths.
+        others: further columns.
+        argument: the table's name in messages.
+        drop_unknown: whether records outside the hierarchy will be left out.
+    """
+    present = tuple(key.present(distinct[0][1].names) for key in keys)
+    wanted = (*(Wanted(name, "key") for names in present for name in names), *others)
+    layouts = tuple(_layout(source, paths, schema, wanted, argument) for paths, schema in distinct)
+    for layout in layouts:
+        for key, columns, types in key_types(keys, present, layout):
+            where = table_in_messages(argument, layout.paths)
+            require_types_that_meet(columns, types, key.hierarchy, where, drop_unknown=drop_unknown)
     return Records(source, present, wanted, layouts, argument)
 
 

@@ -1,0 +1,125 @@
+"""What is told of an error of Spark: its kind and the remedy, and never its text, which may quote a record."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.logger import PySparkLogger
+
+_CAUSES: tuple[tuple[tuple[str, ...], type[Exception], str], ...] = (
+    (
+        ("No space left on device", "DiskErrorException", "Disk quota exceeded"),
+        OSError,
+        "the disk of Spark's local folders is full; give spark.local.dir more room",
+    ),
+    (
+        ("spark.driver.maxResultSize", "maxResultSize"),
+        MemoryError,
+        "the statistics of the leaves do not fit the driver; raise spark.driver.maxResultSize and its memory",
+    ),
+    (
+        ("OutOfMemory", "UNABLE_TO_ACQUIRE_MEMORY", "MemoryError"),
+        MemoryError,
+        "memory ran out while the records were grouped; give the executors more memory, or use more partitions "
+        "(spark.sql.shuffle.partitions)",
+    ),
+    (
+        ("tallytree-key",),
+        OSError,
+        "an executor could not fetch from the driver what it needs to bound contributions; let executors connect to "
+        "spark.driver.host, on any port",
+    ),
+    (
+        ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block", "ExecutorLost", "FetchFailed", "MetadataFetchFailed"),
+        OSError,
+        "an executor was lost with rows that it held; nothing was released, run it again",
+    ),
+    (
+        ("FileNotFoundException", "FAILED_READ_FILE.FILE_NOT_EXIST", "AccessDenied", "Permission denied"),
+        OSError,
+        "a file cannot be read, or was removed or replaced meanwhile; nothing was released",
+    ),
+    (
+        ("Py4JNetwork", "Py4JError: Answer", "Connection refused", "SparkContext was shut down",
+         "SparkContext has been", "stopped SparkContext", "_jsc", "_jvm", "NO_ACTIVE_SESSION",
+         "cancelled because SparkContext"),
+        OSError,
+        "Spark was stopped, or its process has ended; nothing was released, start a session and run it again",
+    ),
+)  # fmt: skip
+"""What is looked for in an error's text, the kind of our error, and what it says; the first that fits."""
+
+
+def refusal(error: Exception, argument: str) -> BaseException:
+    """Our error in place of one of Spark's (or of what a user's function raised in it).
+
+    Args:
+        error: what was raised.
+        argument: the name of the table of records in messages.
+    """
+    text = f"{type(error).__name__}: {error}"
+    for signs, kind, says in _CAUSES:
+        if any(sign in text for sign in signs):
+            return kind(f"{argument}: {says}")
+    return ValueError(
+        f"{argument}: Spark cannot read or group the records ({type(error).__name__}); what it said is withheld "
+        "because it may quote a record. Do the files have one schema, and does the data frame's own query work?"
+    )
+
+
+class _Quiet:
+    """How many tabulations run in this process, and how loud Spark was before the first of them."""
+
+    lock = threading.Lock()
+    users = 0
+    before: tuple[str | None, list[bool]] = (None, [])
+
+
+@contextmanager
+def quiet_driver(spark: Any) -> Iterator[None]:
+    """Keep Spark's own log lines of the driver off while records are read: a failed task's line may quote a record.
+
+    They are put back afterwards. Executors in other processes write their own logs.
+    """
+    # These write each error of a query to standard error.
+    loggers = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
+    with _Quiet.lock:
+        if _Quiet.users == 0:
+            _Quiet.before = (_root_level(spark), [each.disabled for each in loggers])
+            _set_root_level(spark, "OFF")
+            for each in loggers:
+                each.disabled = True
+        _Quiet.users += 1
+    try:
+        yield
+    finally:
+        with _Quiet.lock:
+            _Quiet.users -= 1
+            if _Quiet.users == 0:
+                level, disabled = _Quiet.before
+                _set_root_level(spark, level)
+                for each, was in zip(loggers, disabled, strict=True):
+                    each.disabled = was
+
+
+def _root_level(spark: Any) -> str | None:
+    """The level of Log4j in the driver's Java process; None where that has ended."""
+    try:
+        return str(spark._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().name())
+    except Exception:  # noqa: BLE001 (py4j has many for a process that has ended)
+        return None
+
+
+def _set_root_level(spark: Any, level: str | None) -> bool:
+    """Whether it could be set: a process that has ended has no log."""
+    if level is None:
+        return False
+    try:
+        logging = spark._jvm.org.apache.logging.log4j
+        logging.core.config.Configurator.setRootLevel(logging.Level.getLevel(level))
+    except Exception:  # noqa: BLE001
+        return False
+    return True
