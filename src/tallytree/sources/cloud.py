@@ -88,7 +88,7 @@ class Place:
 
     def tag(self, file: Any) -> bytes | None:
         """The server's tag of the content of an open file, where it has one."""
-        return next((value for name, value in (file.metadata() or {}).items() if name.lower() == b"etag"), None)
+        return next((value for name, value in (file.metadata() or {}).items() if name.lower() == "etag"), None)
 
     def require_same(self, path: str, size: int, tag: bytes | None, argument: str) -> None:
         """Refuse a file that is no longer the one that was found and opened.

@@ -48,9 +48,9 @@ def csv_header(path: str, dialect: Dialect = COMMAS, source: Any = None) -> list
 def _header(path: str, dialect: Dialect, source: Any = None) -> tuple[list[str], int]:
     """The names in the first row that is not empty, and how many empty lines are before it."""
     encoding = "utf-8-sig" if dialect.encoding in _UTF_8 else dialect.encoding
-    compressed = gzip.open if _is_gzip(path) else open
+    compressed = gzip.open if is_gzip(path) else open
     opened: Any = compressed(path, "rb") if source is None else source
-    if source is not None and _is_gzip(path):
+    if source is not None and is_gzip(path):
         opened = gzip.GzipFile(fileobj=source)
     # The block that is read holds rows too, which are not used: what is wrong in them is replaced.
     with opened, io.TextIOWrapper(opened, encoding, errors="replace", newline="") as lines:
@@ -59,16 +59,20 @@ def _header(path: str, dialect: Dialect, source: Any = None) -> tuple[list[str],
     return [names[0].removeprefix("\ufeff"), *names[1:]], empty
 
 
-def _is_gzip(path: str) -> bool:
+def is_gzip(path: str) -> bool:
+    """Whether a file's name says that it is compressed."""
     return path.lower().endswith(".gz")
 
 
 def _bytes_of(path: str, source: Any = None) -> Any:
     """The bytes of a file, decompressed where the name says so."""
-    compression = "gzip" if _is_gzip(path) else None
+    compression = "gzip" if is_gzip(path) else None
     if source is None:
         return pa.input_stream(path, compression=compression)
-    return source if compression is None else pa.CompressedInputStream(source, compression)
+    if compression is None:
+        return source
+    # Without a buffer a server would be asked for every 64 kB.
+    return pa.CompressedInputStream(pa.BufferedInputStream(source, _CSV_BLOCK), compression)
 
 
 def open_csv(

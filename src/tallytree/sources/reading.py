@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from tallytree.sources.csv_files import csv_header, open_csv
+from tallytree.sources.csv_files import csv_header, is_gzip, open_csv
 from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import Files
 from tallytree.sources.partitions import require_agreement
@@ -31,7 +31,7 @@ def schema_of_file(files: Files, path: str) -> pa.Schema:
             return pa.parquet.read_schema(path).remove_metadata()
         with place.system.open_input_file(path) as file:
             return pa.parquet.read_schema(file).remove_metadata()
-    source = None if place is None else place.system.open_input_stream(path, compression=None)
+    source = None if place is None else place.system.open_input_file(path)
     return pa.schema([(name, pa.string()) for name in csv_header(path, files.dialect, source)])
 
 
@@ -86,12 +86,13 @@ def _csv(files: Files, path: str, columns: Sequence[str], argument: str) -> Batc
         opened: list[Any] = []
 
         def source() -> Any:
-            opened.append(place.system.open_input_stream(path, compression=None))
+            opened.append(place.system.open_input_file(path))
             return opened[-1]
 
         with asked(lambda: open_csv(path, columns, files.dialect, source)) as reader:
             yield from _each(reader, asked)
-        if opened[-1].tell() != file.size():
+            cut = not is_gzip(path) and opened[-1].tell() != file.size()
+        if cut:
             raise SourceError(f"{argument}: {files.named(path)!r} was not read to its end; try again")
 
 

@@ -1,0 +1,104 @@
+"""A real PostgreSQL server on this machine, in a temporary folder; it refuses to run as root, so it may get a user."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+PLACES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+
+
+@dataclass
+class Server:
+    """A running server.
+
+    Attributes:
+        folder: with its data.
+        port: on 127.0.0.1.
+        password: of its user.
+    """
+
+    folder: Path
+    port: int
+    password: str
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://publisher@127.0.0.1:{self.port}/postgres"
+
+    def run(self, sql: str) -> None:
+        """Run statements and keep what they do."""
+        from adbc_driver_postgresql import dbapi
+
+        with dbapi.connect(self.url) as connection, connection.cursor() as cursor:
+            for statement in sql.split(";"):
+                if statement.strip():
+                    cursor.execute(statement)
+            connection.commit()
+
+
+def postgresql_server() -> Iterator[Server]:
+    """Start a server; stop it in the end. Skips where it is not installed."""
+    if find_spec("adbc_driver_postgresql") is None:
+        pytest.skip("adbc-driver-postgresql, of the extra tallytree[postgres], is not installed")
+    programs = next((place for place in PLACES if (place / "initdb").exists()), None)
+    if programs is None:
+        pytest.skip("PostgreSQL's server is not installed (apt-get install postgresql)")
+    other = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] if os.geteuid() == 0 else []
+    if other and shutil.which("setpriv") is None:
+        pytest.skip("PostgreSQL's server does not run as root, and there is no setpriv to run it as nobody")
+    folder = Path(tempfile.mkdtemp(prefix="tallytree-postgresql-"))
+    server = Server(folder, _free_port(), "PASSWORD-of-the-test")
+    (folder / "password").write_text(server.password)
+    if other:
+        nobody = pwd.getpwnam("nobody")
+        for each in (folder, folder / "password"):
+            os.chown(each, nobody.pw_uid, nobody.pw_gid)
+    try:
+        made = [
+            *other, programs / "initdb", "-D", folder / "data", "-U", "publisher", "-A", "scram-sha-256",
+            f"--pwfile={folder / 'password'}", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8",
+        ]  # fmt: skip
+        subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=folder)
+        started = [
+            *other, programs / "postgres", "-D", folder / "data", "-k", folder, "-p", str(server.port), "-F",
+            "-c", "listen_addresses=127.0.0.1",
+        ]  # fmt: skip
+        with (folder / "log").open("wb") as log:
+            server.process = subprocess.Popen(started, stdout=log, stderr=log, cwd=folder)
+        _wait_for(server)
+        yield server
+    finally:
+        if server.process is not None:
+            server.process.send_signal(2)  # a fast shutdown
+            server.process.wait(30)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _wait_for(server: Server) -> None:
+    for _ in range(200):
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", server.port)) == 0 and (server.folder / "data" / "postmaster.pid").exists():
+                status = (server.folder / "data" / "postmaster.pid").read_text().splitlines()
+                if len(status) > 7 and status[7].strip() == "ready":
+                    return
+        time.sleep(0.05)
+    raise RuntimeError((server.folder / "log").read_text())
