@@ -3,8 +3,8 @@
     python benchmarks/run.py peers
 
 Noise against OpenDP, monotone regression against scikit-learn, the fit of a tree against hierarchicalforecast's
-MinTrace and a QP solver, tables against mbi, and a saved table against pyarrow's writer of text. A peer that is not
-installed is left out; PipelineDP has no version for this Python (3.11).
+MinTrace and a QP solver, tables against mbi, a saved table against pyarrow's writer of text, and a complete count
+against PipelineDP's local backend. A peer that is not installed is left out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def ratios() -> Iterator[Ratio | LeftOut]:
     yield from fitted_tree()
     yield from fitted_tables()
     yield from saved()
-    yield LeftOut("count the records of 1,000 leaves", "PipelineDP's local backend", "no version for Python 3.11")
+    yield from counted()
 
 
 def missing(package: str) -> bool:
@@ -108,12 +108,12 @@ def fitted_tree() -> Iterator[Ratio | LeftOut]:
             while node >= 0:
                 sums[node, column] = 1
                 node = parent[node]
-        forecast = MinTrace(method="ols", nonnegative=True)
+        forecast = MinTrace(method="ols", nonnegative=True, num_threads=1)
 
         def theirs() -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                forecast.fit_predict(S=sums, y_hat=noisy[:, None], idx_bottom=leaves)
+                forecast.fit_predict(S=sums, y_hat=noisy[:, None])
 
         seconds = least_seconds(ours | {"theirs": theirs}, 2)
         yield Ratio(name, "hierarchicalforecast's MinTrace", seconds["ours"], seconds["theirs"])
@@ -156,6 +156,41 @@ def fitted_tables() -> Iterator[Ratio | LeftOut]:
         2,
     )
     yield Ratio(name, "mbi, 100 iterations of mirror descent", seconds["ours"], seconds["theirs"])
+
+
+def counted() -> Iterator[Ratio | LeftOut]:
+    """Noisy counts of public partitions, from rows in memory to numbers."""
+    name, peer = "noisy counts of 100,000 records in 1,000 leaves", "PipelineDP's local backend"
+    if missing("pipeline_dp"):
+        yield LeftOut(name, peer, "pipeline-dp is not installed")
+        return
+    import pipeline_dp
+
+    leaf = np.arange(100_000) % 1_000
+    rows = list(enumerate(leaf.tolist()))
+    records = pa.table({"area": leaf})
+    areas = tt.Hierarchy.from_table(pa.table({"area": np.arange(1_000)}), ["area"])
+    budget = tt.Budget(epsilon=1, delta=1e-8)
+
+    def theirs() -> None:
+        accountant = pipeline_dp.NaiveBudgetAccountant(total_epsilon=1, total_delta=1e-8)
+        engine = pipeline_dp.DPEngine(accountant, pipeline_dp.LocalBackend())
+        asked = pipeline_dp.AggregateParams(
+            noise_kind=pipeline_dp.NoiseKind.GAUSSIAN, metrics=[pipeline_dp.Metrics.COUNT],
+            max_partitions_contributed=1, max_contributions_per_partition=1,
+        )  # fmt: skip
+        read = pipeline_dp.DataExtractors(
+            privacy_id_extractor=lambda row: row[0], partition_extractor=lambda row: row[1],
+            value_extractor=lambda row: 1,
+        )  # fmt: skip
+        found = engine.aggregate(rows, asked, read, public_partitions=list(range(1_000)))
+        accountant.compute_budgets()
+        list(found)
+
+    seconds = least_seconds(
+        {"ours": lambda: tt.release_counts(records, areas, budget, neighboring="add_remove"), "theirs": theirs}, 3
+    )
+    yield Ratio(name, peer, seconds["ours"], seconds["theirs"])
 
 
 def saved() -> Iterator[Ratio]:
