@@ -28,9 +28,8 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.dev
+	-$(PIP) install -r benchmarks/requirements.txt
 	$(BIN)/python benchmarks/run.py
-	$(BIN)/python benchmarks/group_sizes.py --only speed
-	$(BIN)/python benchmarks/group_sizes.py --only full
 
 clean:
 	rm -rf $(VENV) dist build

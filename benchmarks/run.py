@@ -1,233 +1,152 @@
-"""Every benchmark, as ratios against a named peer on the same machine (`make bench`).
+"""`make bench`: ratios against named peers, kept in `results.json`; says what is 25 % worse than what was committed.
 
-    python benchmarks/run.py [--data ../shared/data]
+    python benchmarks/run.py [NAME ...] [--no-write]
 
-Absolute times differ from machine to machine; ratios and peak memory are what to compare. `inf-tda` needs old versions
-of OpenDP and pandas, so it runs in a virtual environment of its own (made on first use), from start to end, on
-the same non-zero cells. Without the papers' data sets, data of the same shape are generated.
+Every file of this folder with a function `ratios` (see `ratios.py`) takes part, in a process of its own, in which both
+peers run by turns. Seconds differ from machine to machine, and ratios much less: so ratios are compared. With NAMEs
+only these files run, and the others' figures stay as they were. The exit code is 1 if anything became worse, or failed.
+A peer that is not installed is named and left out: `pip install -r benchmarks/requirements.txt`.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
-import resource
+import os
+import platform
 import subprocess
 import sys
-import textwrap
-import time
-import venv
-from collections.abc import Callable
+import tempfile
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
-import tallytree as tt
-from tallytree.pipeline import FlowsArguments, SizesArguments, plan_flows, plan_group_sizes
-from tallytree.private.engines.local import Local
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise, OpenDPNoise
+from ratios import LeftOut, Ratio
 
 HERE = Path(__file__).resolve().parent
-PEER_VENV = HERE.parent / ".venv-inf-tda"
-LEVELS = [f"level{i}" for i in range(1, 5)]
-SIDES = {side: [f"{side}_{level}" for level in LEVELS] for side in ("origin", "destination")}
+RESULTS = HERE / "results.json"
+WORSE = 1.25
+VERSIONS = (
+    "tallytree", "numpy", "numba", "pyarrow", "duckdb", "opendp", "scikit-learn", "mbi", "hierarchicalforecast",
+    "pipeline-dp", "clarabel",
+)  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
-    parser.add_argument("--only-matching", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="files to run, without .py; by default all")
+    parser.add_argument("--no-write", action="store_true", help=f"do not write {RESULTS.name}")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.only_matching:
-        print(json.dumps(matching(arguments.data)))
+    if arguments.one:
+        one(*arguments.one.split(":", 1))
         return
-    subprocess.run([sys.executable, str(HERE / "noise.py")], check=True)
-    print("\n## InfTDA on od_random_complete (epsilon 1, delta 1e-8), against all of inf-tda 0.1\n")
-    print("| what | seconds | inf-tda / it |\n| --- | --- | --- |")
-    for row in top_down(arguments.data):
-        print(row)
-    print("\n## Matching on taxi, K = 100,000, three levels (epsilon 1), in a process of its own\n")
-    command = [sys.executable, str(Path(__file__).resolve()), "--only-matching", "--data", str(arguments.data)]
-    facts = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    print("| what | figure |\n| --- | --- |")
-    for name, figure in facts.items():
-        print(f"| {name} | {figure} |")
-    print("\n## Start-up, against `import pandas`\n\n| what | seconds | ratio |\n| --- | --- | --- |")
-    for row in start_up():
-        print(row)
+    known = benchmarks()
+    unknown = sorted({*arguments.names} - {*known})
+    if unknown:
+        parser.error(f"{', '.join(unknown)}: no such benchmark; there are {', '.join(known)}")
+    committed = baseline()
+    found: dict[str, Any] = {"machine": machine(), "versions": versions(), "ratios": {}, "left_out": {}}
+    before = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    failed = []
+    for name in known:
+        if arguments.names and name not in arguments.names:
+            for part in ("ratios", "left_out"):
+                kept = before.get(part, {})
+                found[part] |= {key: facts for key, facts in kept.items() if facts["benchmark"] == name}
+            continue
+        print(f"\n## {name}\n\n| what | peer | ours | peer's | ours / peer's |\n" + "| --- " * 5 + "|", flush=True)
+        if not in_own_process(name, found):
+            failed.append(name)
+    if not arguments.no_write:
+        RESULTS.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    worse = compared(found["ratios"], committed)
+    print(f"\n{len(found['ratios'])} ratios, {len(worse)} of them more than 25 % worse than those that were committed.")
+    for line in [*worse, *(f"{name}: failed" for name in failed)]:
+        print(f"* {line}")
+    raise SystemExit(1 if worse or failed else 0)
 
 
-def best(action: Callable[[], Any], times: int = 3) -> float:
-    """The least of several wall times, in seconds."""
-    durations = []
-    for _ in range(times):
-        begin = time.perf_counter()
-        action()
-        durations.append(time.perf_counter() - begin)
-    return min(durations)
+def benchmarks() -> list[str]:
+    """The files that give ratios."""
+    return sorted(path.stem for path in HERE.glob("*.py") if "\ndef ratios(" in path.read_text(encoding="utf-8"))
 
 
-class Replay:
-    """Noise drawn beforehand, so that drawing it is not timed."""
-
-    def __init__(self) -> None:
-        self.inner: KeyedNoise | None = KeyedNoise(noise_key())
-        self.drawn: dict[tuple[Any, ...], np.ndarray] = {}
-
-    def draw(self, distribution: Any, address: tuple[str | int, ...], cells: np.ndarray) -> np.ndarray:
-        where = (*address, len(cells), int(cells[0]) if len(cells) else -1)
-        if where not in self.drawn:
-            self.drawn[where] = self.inner.draw(distribution, address, cells)
-        return self.drawn[where].copy()
-
-
-def top_down(data: Path) -> list[str]:
-    trips, areas = flows_data(data)
-    job, fit = (
-        plan_flows(
-            FlowsArguments(
-                trips,
-                origins=areas,
-                destinations=areas,
-                **SIDES,
-                count="count",
-                budget=tt.Budget(epsilon=1, delta=1e-8),
-                neighboring="change_one",
-                accounting="paper",
-                mechanism=mechanism,
-            )
-        )
-        for mechanism in (tt.counts.TopDown(), tt.counts.LeastSquares())
-    )
-    true = job.tabulate()
-    replay = Replay()
-
-    def mechanism(source: Any, job: Any = job) -> None:
-        job.mechanism.reconcile(job.tree, true.total, Measurer(true, job.plan, source))
-
-    mechanism(replay)  # compiles, and draws the noise
-    mechanism(KeyedNoise(noise_key()), fit)
-    seconds = {
-        "TopDown, noise excluded": best(lambda: mechanism(replay), 5),
-        "TopDown with keyed noise": best(lambda: mechanism(KeyedNoise(noise_key())), 5),
-        "TopDown with OpenDP's noise": best(lambda: mechanism(OpenDPNoise()), 1),
-        "LeastSquares with keyed noise": best(lambda: mechanism(KeyedNoise(noise_key()), fit), 5),
-        "all of release_flows, records in memory": best(job.run, 5),
-    }
-    peer = peer_seconds(trips)
-    rows = [f"| {name} | {took:.3f} | {peer / took:,.0f} |" for name, took in seconds.items()]
-    return [*rows, f"| inf-tda 0.1 | {peer:.2f} | 1 |"]
+def in_own_process(name: str, found: dict[str, Any]) -> bool:
+    """Run a benchmark and add what it gives; whether it ended well."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "lines"
+        command = [sys.executable, str(Path(__file__).resolve()), "--one", f"{name}:{out}"]
+        code = subprocess.run(command, check=False).returncode
+        lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
+    for line in lines:
+        facts = json.loads(line)
+        part, key = facts.pop("part"), facts.pop("key")
+        found[part][key] = {"benchmark": name, **facts}
+    return code == 0
 
 
-def peer_seconds(trips: pd.DataFrame) -> float:
-    """All of inf-tda 0.1 on the non-zero cells, in its own virtual environment."""
-    python = PEER_VENV / "bin" / "python"
-    if not python.exists():
-        venv.create(PEER_VENV, with_pip=True)
-        install = [python, "-m", "pip", "install", "--quiet", "inf-tda==0.1", "opendp<0.13", "pandas<2.3", "pyarrow"]
-        subprocess.run(install, check=True)
-    file = PEER_VENV / "trips.parquet"
-    trips.to_parquet(file)
-    # Its own index order: destination and origin in turn, one level after the other.
-    order = [SIDES[side][depth] for depth in range(4) for side in ("destination", "origin")]
-    script = textwrap.dedent(
-        f"""
-        import time, pandas
-        from InfTDA.mechanism import inf_tda
-        data = pandas.read_parquet({str(file)!r}).set_index({order!r})["count"]
-        begin = time.perf_counter()
-        inf_tda(data, (1.0, 1e-8), 1, "bounded", True)
-        print(time.perf_counter() - begin)
-        """
-    )
-    printed = subprocess.run([python, "-W", "ignore", "-c", script], check=True, capture_output=True, text=True).stdout
-    file.unlink()
-    return float(printed)
+def one(name: str, out: str) -> None:
+    """Run a benchmark in this process: a line of the table, and of the file, for each ratio."""
+    with Path(out).open("w", encoding="utf-8") as file:
+        for each in importlib.import_module(name).ratios():
+            key = f"{each.name} | {each.peer}"
+            if isinstance(each, Ratio):
+                figures = {"ratio": each.ratio, "ours": each.ours, "theirs": each.theirs}
+                facts = {name: float(f"{figure:.3g}") for name, figure in figures.items()} | {"unit": each.unit}
+                cells = (each.name, each.peer, f"{each.ours:.3g}", f"{each.theirs:.3g} {each.unit}", facts["ratio"])
+                print("| " + " | ".join(map(str, cells)) + " |")
+                file.write(json.dumps({"part": "ratios", "key": key, **facts}) + "\n")
+            elif isinstance(each, LeftOut):
+                print(f"| {each.name} | {each.peer} | left out: {each.why} | | |")
+                file.write(json.dumps({"part": "left_out", "key": key, "why": each.why}) + "\n")
+            sys.stdout.flush()
+            file.flush()
 
 
-def matching(data: Path) -> dict[str, str]:
-    rows, areas = taxi_data(data)
-    job = plan_group_sizes(
-        SizesArguments(
-            rows,
-            areas,
-            tt.Budget(epsilon=1),
-            neighboring="add_remove",
-            engine=Local(),
-            size="size",
-            groups="groups",
-            max_group_size=100_000,
-        )
-    )
-    found = job.tabulate()
-    domain, true = found.domain, found.true
-    replay = Replay()
+def compared(ratios: dict[str, Any], committed: dict[str, Any]) -> list[str]:
+    """What is more than 25 % worse than it was."""
+    return [
+        f"{key}: {facts['ratio']:.3g}, was {committed[key]['ratio']:.3g}"
+        for key, facts in ratios.items()
+        if key in committed and facts["ratio"] > WORSE * committed[key]["ratio"]
+    ]
 
-    def mechanism() -> None:
-        job.mechanism.reconcile(domain, Measurer(true, job.plan, replay))
 
-    mechanism()
-    replay.inner = None
-    without_noise = best(mechanism)
-    seconds = best(job.run)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def baseline() -> dict[str, Any]:
+    """The ratios of the last commit; outside a repository, of the file as it is."""
+    command = ["git", "-C", str(HERE), "show", f"HEAD:./{RESULTS.name}"]
+    try:
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        text = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else "{}"
+    return dict(json.loads(text).get("ratios", {}))
+
+
+def machine() -> dict[str, Any]:
+    """What figures depend on most."""
+    names = [line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
     return {
-        "Matching, noise excluded, after compilation": f"{without_noise:.2f} s",
-        "all of release_group_sizes (3.1 million noisy cells)": f"{seconds:.2f} s",
-        "peak memory of the process": f"{peak:,.0f} MiB",
+        "processor": names[0] if names else platform.processor(),
+        "processors": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "python": platform.python_version(),
     }
 
 
-def start_up() -> list[str]:
-    def seconds(*command: str) -> float:
-        return best(lambda: subprocess.run(command, check=True, capture_output=True))
-
-    peer = seconds(sys.executable, "-c", "import pandas")
-    tallytree = str(Path(sys.executable).with_name("tallytree"))
-    folder = HERE.parent / ".venv-inf-tda" / "demo"
-    subprocess.run([tallytree, "demo", "--out", str(folder)], check=True, capture_output=True)
-    timed = {
-        "import tallytree": seconds(sys.executable, "-c", "import tallytree"),
-        "tallytree --help": seconds(tallytree, "--help"),
-        "tallytree demo (compiled before)": seconds(tallytree, "demo", "--out", str(folder)),
-    }
-    return [f"| {name} | {took:.2f} | {took / peer:.1f} |" for name, took in timed.items()]
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text(encoding="utf-8").splitlines() if Path(path).exists() else []
 
 
-def flows_data(data: Path) -> tuple[pd.DataFrame, tt.Hierarchy]:
-    """The random complete data set of Boninsegna and Silvestri 2025, or one of its shape."""
-    if (data / "od_random_complete.parquet").exists():
-        areas = tt.Hierarchy.from_table(data / "od_random_areas.parquet", LEVELS)
-        return pd.read_parquet(data / "od_random_complete.parquet"), areas
-    random = np.random.default_rng(0)
-    codes = np.zeros((435, 4), dtype=np.int64)
-    for depth, width in enumerate((145, 34, 6, 1)):
-        codes[:, depth] = np.arange(435) // width
-    table = pd.DataFrame(codes.astype(str), columns=LEVELS)
-    pairs = table.add_prefix("origin_").merge(table.add_prefix("destination_"), how="cross")
-    pairs["count"] = np.minimum(np.ceil(random.pareto(1.2, len(pairs)) * 3) + 1, 1000).astype(np.int64)
-    return pairs, tt.Hierarchy.from_table(table, LEVELS)
-
-
-def taxi_data(data: Path) -> tuple[pd.DataFrame, tt.Hierarchy]:
-    """Manhattan taxis of Kuo et al. 2018, or groups of about their number and sizes."""
-    path = ["half", "neighbourhood"]
-    if (data / "taxi_2013_manhattan.parquet").exists():
-        rows = pd.read_parquet(data / "taxi_2013_manhattan.parquet")
-    else:
-        random = np.random.default_rng(0)
-        n = 360_872
-        rows = pd.DataFrame({"neighbourhood": random.integers(0, 28, n), "size": random.geometric(1 / 363, n)})
-        rows["half"] = rows["neighbourhood"] % 2
-        rows = rows.groupby([*path, "size"]).size().rename("groups").reset_index()
-    return rows, tt.Hierarchy.from_table(rows[path].drop_duplicates(), path)
-
-
-def noise_key() -> bytes:
-    return bytes(range(32))
+def versions() -> dict[str, str]:
+    """Of all that is compared, as far as it is installed."""
+    found = {}
+    for name in VERSIONS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 if __name__ == "__main__":

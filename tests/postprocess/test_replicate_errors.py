@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from tallytree.pipeline import planned, planned_counts, planned_sizes
 from tallytree.postprocess import bootstrap as replicates_module
 from tallytree.postprocess.recorded_measurements import recorded_noise
 from tallytree.postprocess.replicate_errors import TableWithErrors
+from tallytree.private.measurer import Measurer
 from tallytree.release.intervals import COVERS
 
 ROWS = pa.table(
@@ -423,3 +425,21 @@ def test_columns_that_are_there_are_replaced(release):
     twice = tt.replicate_errors(tt.replicate_errors(release, 10), 10)
     assert twice.table("county").column_names == ["state", "county", "count", "std_dev", "ci_lower", "ci_upper"]
     assert isinstance(twice.level_tables["county"], TableWithErrors)
+
+
+def test_replicates_side_by_side_are_those_one_after_the_other(flows, monkeypatch):
+    """Each is a function of its own key, and they are added up in their order: to the same bit."""
+    threads = set()
+    measure = Measurer.measure
+    monkeypatch.setattr(
+        Measurer, "measure", lambda self, *given: (threads.add(threading.get_ident()), measure(self, *given))[1]
+    )
+    monkeypatch.setattr("tallytree.compute.threads.available_threads", lambda: 2)
+    tables = []
+    for leaves, several in ((replicates_module.LEAVES_AT_ONCE, True), (0, False)):
+        threads.clear()
+        monkeypatch.setattr(replicates_module, "LEAVES_AT_ONCE", leaves)
+        made = tt.replicate_errors(flows, 10, seed=5)
+        assert (threads != {threading.get_ident()}) == several
+        tables.append([made.table(level) for level in made.levels])
+    assert all(one.equals(other) for one, other in zip(*tables, strict=True))

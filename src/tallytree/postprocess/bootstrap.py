@@ -19,7 +19,8 @@ from functools import cached_property
 import numpy as np
 
 from tallytree.compute.arrays import IntArray, NumberArray
-from tallytree.counts import CountsMechanism
+from tallytree.compute.threads import side_by_side
+from tallytree.counts import CountsMechanism, TopDown
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Noise, Statistic
 from tallytree.postprocess.squared_errors import looked_up
@@ -32,6 +33,9 @@ from tallytree.product import Product
 from tallytree.sizes import SizesDomain, SizesMechanism
 from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 from tallytree.tables import PublicTotals, TableLayout, TablesMechanism
+
+LEAVES_AT_ONCE = 1_000_000
+"""Counts with more leaves that are not 0 are replicated one after the other; that many take about 0.5 GB."""
 
 LABEL = "replicate errors"
 """Keys of replicates are derived under this label, those of releases under another (`pipeline.planned`)."""
@@ -121,12 +125,25 @@ class CountReplicates:
         return [self.truth.present(level) for level in self.tree.levels]
 
     def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
-        """One replicate for each source: cells and numbers per level, root first."""
+        """One replicate for each source, in their order: cells and numbers per level, root first.
+
+        Replicates know nothing of each other, so they are made side by side where their arrays are small enough to be
+        held at once.
+        """
         truth = self.truth
         total = truth.total if self.total_is_public else None
-        for source in sources:
+
+        def replicate(source: NoiseSource) -> list[tuple[IntArray, NumberArray]]:
             levels = self.mechanism.reconcile(self.tree, total, Measurer(truth, self.plan, source))
-            yield [(level.nodes, level.counts) for level in levels]
+            return [(level.nodes, level.counts) for level in levels]
+
+        return side_by_side(replicate, sources, threads=None if self._several_at_once else 1)
+
+    @property
+    def _several_at_once(self) -> bool:
+        """Whether replicates are small, and made by our own solvers: CVXPY numbers its variables without a lock."""
+        ours = not isinstance(self.mechanism, TopDown) or not self.mechanism.projection.startswith("cvxpy")
+        return ours and len(self.nodes) <= LEAVES_AT_ONCE
 
 
 @dataclass(frozen=True, eq=False)
