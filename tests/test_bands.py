@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from helpers.banded import counted
-from tallytree.bands import Band, ForcedCut, chosen_cut, descent_order
+from tallytree.bands import Band, ForcedCut, all_leaves_below, chosen_cut, descent_order
 
 
 @given(counted(), st.integers(0, 5), st.integers(1, 9))
@@ -72,6 +72,10 @@ def test_what_fits_nowhere_is_cut_where_its_largest_part_is_smallest(tree, caplo
     assert cut.depth == 1
     assert "memory: the largest part of this tree takes more than was given" in caplog.text
     assert not any(character.isdigit() for character in caplog.messages[0])  # nothing of what the parts weigh
+
+
+def test_leaves_below_are_counted_with_and_without_records(tree):
+    assert [all_leaves_below(tree, depth).tolist() for depth in range(3)] == [[6], [3, 3], [1] * 6]
 
 
 def test_nodes_of_a_product_s_bands_are_not_consecutive_numbers(tree):

@@ -133,6 +133,14 @@ def descent_order(tree: Tree, depth: int) -> IntArray:
     return nodes
 
 
+def all_leaves_below(tree: Hierarchy, depth: int) -> IntArray:
+    """How many leaves, with records or without, each node of a level has below it: int64 (n,)."""
+    first = np.arange(tree.size(depth) + 1, dtype=np.int64)
+    for level in range(depth, len(tree.levels) - 1):
+        first = tree.first_child[level][first]
+    return np.diff(first)
+
+
 def chosen_cut(
     tree: Tree, weights: Callable[[int, IntArray], Bytes], limit: int, forced: ForcedCut | None = None
 ) -> Cut:

@@ -108,6 +108,17 @@ def test_a_file_has_the_same_rows(tmp_path, level):
     assert read.equals(small(level).flows.cast(read.schema))
 
 
+def test_days_have_as_many_trips_each_and_the_first_has_those_of_one_day(tmp_path):
+    italy.write_od_flows(tmp_path / "flows.parquet", scale=0.02, days=3)
+    read = pa.parquet.read_table(tmp_path / "flows.parquet")
+    trips = read.group_by("day").aggregate([("count", "sum")]).sort_by("day")
+    assert trips["day"].to_pylist() == ["1", "2", "3"]
+    assert trips["count_sum"].to_pylist() == [small("municipality").n_trips] * 3
+    first, second = (read.filter(pa.compute.equal(read["day"], day)).drop_columns(["day"]) for day in "12")
+    assert first.equals(small("municipality").flows.cast(first.schema))
+    assert not second.equals(first)
+
+
 def test_flows_can_be_released():
     data = small("section")
     areas = tt.Hierarchy.from_table(data.areas, data.levels)

@@ -14,6 +14,8 @@ from helpers.banded import APPROXIMATE, contents, counted, planned
 from tallytree.bands import ForcedCut
 from tallytree.counts import CountsMechanism, LeafGaussian, LeastSquares, StabilityHistogram, TopDown
 from tallytree.counts import top_down_measuring as measuring
+from tallytree.pipeline import counts_in_bands, workspace
+from tallytree.pipeline.counts_in_bands import chosen_bands
 from tallytree.release import level_files, level_tables, measured_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:mechanism. LeafGaussian")
@@ -66,6 +68,21 @@ def test_the_saved_release_is_the_same_in_two_bands(areas, mechanism, tmp_path):
     whole = planned(areas, records, mechanism, **options).run()
     part = planned(areas, records, mechanism, memory="64GB", **options).run(forced=ForcedCut(1, 2, 2))
     assert saved(part, tmp_path / "part") == saved(whole, tmp_path / "whole")
+
+
+def test_a_cut_is_chosen_by_memory(areas, tmp_path, monkeypatch):
+    found = []
+
+    def spied(*arguments):
+        found.append(chosen_bands(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(counts_in_bands, "chosen_bands", spied)
+    monkeypatch.setattr(workspace, "BAND_SHARE", 2_000)  # 1 MB / 2,000 is enough for a state with its counties
+    records = areas.leaf_table().take(pa.array([0, 0, 1, 3, 3] * 20))
+    part = saved(planned(areas, records, TopDown(), memory="1MB").run(), tmp_path / "part")
+    assert [(cut.depth, list(cut.parts)) for cut in found] == [(1, [slice(0, 1), slice(1, 2)])]
+    assert part == saved(planned(areas, records, TopDown()).run(), tmp_path / "whole")
 
 
 def test_chunks_of_any_size_make_the_same_files(areas, tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from tallytree.bands import Band, Cut, chosen_cut
+from tallytree.bands import Band, Cut, all_leaves_below, chosen_cut
 from tallytree.compute.arrays import IntArray
 from tallytree.compute.file_arrays import ROWS_AT_ONCE, ArrayWriter, FileArray, sum_files
 from tallytree.counts import CountsMechanism
@@ -32,6 +32,9 @@ from tallytree.release.level_files import MeasurementFiles, TableFiles
 
 LEAF_BYTES = 64
 """Bytes for a leaf with records at each level below the cut: its true count, and what is measured and released."""
+
+DENSE_BYTES = 64
+"""Bytes for a leaf of a hierarchy, with records or without: all nodes of its levels are written out."""
 
 Taken = Callable[[Measurement], None]
 """What is done with a measurement."""
@@ -153,7 +156,8 @@ def chosen_bands(tree: Tree, true: CountsInFiles, work: Workspace) -> Cut:
     """Where the tree is cut: see `tallytree.bands.chosen_cut`."""
 
     def weights(depth: int, nodes: IntArray) -> IntArray:
-        return true.leaves_below(depth, nodes) * (LEAF_BYTES * (len(tree.levels) - depth))
+        present = true.leaves_below(depth, nodes) * (LEAF_BYTES * (len(tree.levels) - depth))
+        return present + (DENSE_BYTES * all_leaves_below(tree, depth) if isinstance(tree, Hierarchy) else 0)
 
     return chosen_cut(tree, weights, work.band_bytes, work.forced)
 
