@@ -5,7 +5,8 @@
 
 The first form makes the data (in `--folder`, where they are kept; otherwise in a temporary folder) and runs each case
 both ways by turns in one process, in which DuckDB has the same settings; the minimum of `--repeat` runs counts. The
-bare group-by keeps its result in a temporary table: nothing of it leaves DuckDB. With `--fresh` each run is the first
+bare group-by keeps its result in a temporary table: nothing of it leaves DuckDB. On a machine that others use too, the
+ratio of processor time is the one to look at. With `--fresh` each run is the first
 in a process of its own, which imports what it needs within its time.
 
 | case | records | grouped by |
@@ -114,9 +115,9 @@ def write(
         writer.close()
 
 
-def bare(case: Case, folder: Path, options: argparse.Namespace) -> float:
-    """Seconds of DuckDB's own group-by over the columns of the case."""
-    begin = time.perf_counter()
+def bare(case: Case, folder: Path, options: argparse.Namespace) -> tuple[float, float]:
+    """Seconds, and processor seconds, of DuckDB's own group-by over the columns of the case."""
+    begin = time.perf_counter(), time.process_time()
     import duckdb
 
     settings: dict[str, Any] = {"preserve_insertion_order": "false", "temp_directory": str(folder / "bare-spill")}
@@ -129,11 +130,11 @@ def bare(case: Case, folder: Path, options: argparse.Namespace) -> float:
             f"CREATE TEMP TABLE x AS SELECT {', '.join(columns)}, {amount} AS n "
             f"FROM read_parquet('{folder / case.file}.parquet') GROUP BY ALL"
         )
-        return time.perf_counter() - begin
+        return since(begin)
 
 
-def ours(case: Case, folder: Path, options: argparse.Namespace) -> float:
-    """Seconds of our tabulation; the hierarchy is there."""
+def ours(case: Case, folder: Path, options: argparse.Namespace) -> tuple[float, float]:
+    """Seconds, and processor seconds, of our tabulation; the hierarchy is there."""
     import tallytree as tt
     from tallytree.private.tabulate.contribution_bound import ContributionBound
     from tallytree.private.tabulate.records import LeafKey
@@ -143,14 +144,19 @@ def ours(case: Case, folder: Path, options: argparse.Namespace) -> float:
     keys = [LeafKey(hierarchy, path) for path in case.paths]
     engine = tt.engines.Local(memory_limit=options.memory_limit, temp_directory=folder)
     file = folder / f"{case.file}.parquet"
-    begin = time.perf_counter()
+    begin = time.perf_counter(), time.process_time()
     if case.person:
         engine.count_records(file, keys, bound=ContributionBound(case.id, M, bytes(32)))
     elif case.id:
         engine.group_sizes(file, keys[0], group=case.id, smallest=0, largest=1_000)
     else:
         engine.count_records(file, keys, count=case.count or None)
-    return time.perf_counter() - begin
+    return since(begin)
+
+
+def since(begin: tuple[float, float]) -> tuple[float, float]:
+    """Seconds and processor seconds since then."""
+    return time.perf_counter() - begin[0], time.process_time() - begin[1]
 
 
 def peak_gibibytes() -> float:
@@ -169,6 +175,7 @@ def compare(name: str, folder: Path, options: argparse.Namespace) -> None:
     if not (folder / f"{case.leaves}.parquet").exists():
         case.make(folder)
     seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+    processor: dict[str, list[float]] = {way: [] for way in WAYS}
     peaks: dict[str, list[float]] = {way: [] for way in WAYS}
     for _ in range(options.repeat):
         for way, run in WAYS.items():
@@ -176,14 +183,16 @@ def compare(name: str, folder: Path, options: argparse.Namespace) -> None:
                 command = [sys.executable, __file__, "--case", name, "--way", way, "--folder", str(folder)]
                 limit = ["--memory-limit", options.memory_limit] if options.memory_limit else []
                 found = subprocess.run([*command, *limit], check=True, capture_output=True, text=True).stdout.split()
-                seconds[way].append(float(found[0]))
-                peaks[way].append(float(found[1]))
+                took, used = float(found[0]), float(found[1])
+                peaks[way].append(float(found[2]))
             else:
-                seconds[way].append(run(case, folder, options))
-    best = {way: min(values) for way, values in seconds.items()}
+                took, used = run(case, folder, options)
+            seconds[way].append(took)
+            processor[way].append(used)
+    best, least = ({way: min(values) for way, values in each.items()} for each in (seconds, processor))
     memory = [f"{min(values):.2f}" if values else "–" for values in peaks.values()]
-    ratio = best["ours"] / best["bare"]
-    print(f"| {name} | {best['bare']:.2f} | {best['ours']:.2f} | {ratio:.2f} | {' | '.join(memory)} |", flush=True)
+    ratios = [f"{each['ours'] / each['bare']:.2f}" for each in (best, least)]
+    print(f"| {name} | {best['bare']:.2f} | {best['ours']:.2f} | {' | '.join([*ratios, *memory])} |", flush=True)
 
 
 def large(total: int, folder: Path, options: argparse.Namespace) -> None:
@@ -273,10 +282,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.rows:
             large(options.rows, folder, options)
         elif options.way:
-            seconds = WAYS[options.way](CASES[options.case], folder, options)
-            print(seconds, peak_gibibytes())
+            print(*WAYS[options.way](CASES[options.case], folder, options), peak_gibibytes())
         else:
-            print("| case | bare, s | ours, s | ratio | peak of bare, GiB | peak of ours, GiB |\n|" + " --- |" * 6)
+            print("| case | bare, s | ours, s | ratio | of processor time | peak of bare, GiB | peak of ours, GiB |")
+            print("|" + " --- |" * 7)
             for name in [options.case] if options.case else CASES:
                 compare(name, folder, options)
 

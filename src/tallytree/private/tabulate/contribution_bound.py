@@ -146,12 +146,16 @@ def keep_bounded(db: Session, bound: ContributionBound, cells: Cells) -> None:
     db.make(
         "placed",
         f"""
-        SELECT {columns}, {person} AS who, {counted} AS amount, repeats, keyed_place($key, {cells.content}) AS place
-        FROM matched INNER JOIN over_bound USING ({person}) WHERE {known}
+        SELECT {columns}, {person} AS who, {counted} AS amount, repeats,
+            CASE WHEN repeats IS NOT NULL THEN keyed_place($key, {cells.content}) END AS place
+        FROM matched LEFT JOIN over_bound USING ({person}) WHERE {known}
         """,
         key=bound.key,
     )
-    # Where all of a person's cells have one record, the cells themselves are counted, which is faster than a sum.
+    db.drop("matched")
+    db.drop("over_bound")
+    # People within the bound have no `repeats`: all their records count. Where a person has one record in each cell,
+    # the cells themselves are counted, which is faster than a sum.
     db.make(
         "counting",
         f"""
@@ -167,11 +171,10 @@ def keep_bounded(db: Session, bound: ContributionBound, cells: Cells) -> None:
             UNION ALL
             SELECT {columns}, least(amount, $most - before) AS amount FROM summed WHERE before < $most
             UNION ALL
-            SELECT {columns}, {counted} AS amount FROM matched ANTI JOIN over_bound USING ({person}) WHERE {known}
+            SELECT {columns}, amount FROM placed WHERE repeats IS NULL
         )
         SELECT {columns}, exact_sum(amount) AS amount FROM kept GROUP BY {columns}
         """,
         most=bound.most,
     )
-    for table in ("matched", "over_bound", "placed"):
-        db.drop(table)
+    db.drop("placed")
