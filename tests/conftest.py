@@ -10,9 +10,15 @@ import pytest
 import tallytree as tt
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-EXTRA_OF = {"opendp": "opendp", "altair": "report", "vl_convert": "report", "riskcal": "risk"} | dict.fromkeys(
-    ("cvxpy", "clarabel", "highspy", "osqp", "scs", "ortools", "pyscipopt"), "papers"
-)
+EXTRA_OF = {
+    "opendp": "opendp",
+    "altair": "report",
+    "vl_convert": "report",
+    "riskcal": "risk",
+    "fsspec": "cloud",
+    "moto": "dev",
+    "adbc_driver_postgresql": "postgres",
+} | dict.fromkeys(("cvxpy", "clarabel", "highspy", "osqp", "scs", "ortools", "pyscipopt"), "papers")
 
 
 def pytest_collection_modifyitems(items):

@@ -57,11 +57,11 @@ def test_a_folder_a_glob_and_a_list_are_their_files_each_once(people: S3) -> Non
 
 
 def test_public_tables_and_text_in_other_encodings(people: S3) -> None:
-    people.write("régions.txt.gz", gzip.compress("région;n\nÎle\n\"a;b\";2\n".encode("latin-1")))
+    people.write("régions.txt.gz", gzip.compress('région;n\nÎle\n"a;b";2\n'.encode("latin-1")))
     csv = tt.sources.CSV(url("régions.txt.gz"), separator=";", encoding="latin-1")
     with pytest.raises(ValueError, match="cannot be read as csv"):  # a row with one cell too few
         read_public(csv, ["région"], "areas")
-    people.write("régions.txt.gz", gzip.compress("région;n\nÎle;1\n\"a;b\";2\n".encode("latin-1")))
+    people.write("régions.txt.gz", gzip.compress('région;n\nÎle;1\n"a;b";2\n'.encode("latin-1")))
     assert read_public(csv, ["région"], "areas").column(0).to_pylist() == ["Île", "a;b"]
     assert tt.Hierarchy.from_table(url("people/a.parquet"), ["state", "county"]).n_leaves == 3
 
@@ -87,7 +87,7 @@ def test_only_the_wanted_columns_are_sent_and_nothing_is_sent_whole(s3: S3) -> N
     column_names(locate(url("wide.parquet"), "records"), "records")
     footer = sum(s3.gate.sent.values())
     assert footer < 200_000
-    assert counts(url("wide.parquet"), on_unknown="drop") == [100_000, 0, 100_000] or True
+    counts(url("wide.parquet"))
     assert sum(s3.gate.sent.values()) < len(content) / 10
     assert all(each is not None for each in s3.gate.ranges)
 
@@ -97,7 +97,9 @@ def test_wrong_credentials(people: S3, monkeypatch: pytest.MonkeyPatch, caplog: 
     people.require_credentials(0)
     try:
         for given in (url("people/a.parquet"), url("people"), [url("people/*.parquet")]):
-            with pytest.raises(OSError, match=r"records: 's3://lake/people.*' cannot be read: access is denied, or ") as c:
+            with pytest.raises(
+                OSError, match=r"records: 's3://lake/people.*' cannot be read: access is denied, or "
+            ) as c:
                 counts(given)
             logged = "".join(record.getMessage() for record in caplog.records if record.name.startswith("tallytree"))
             assert logged
@@ -139,7 +141,9 @@ def test_an_object_that_is_gone_in_the_middle(people: S3, tmp_path: Any) -> None
             gone(path)
 
     people.gate.on_get = second
-    with pytest.raises(OSError, match=r"^records: 's3://lake/people/deep/b.parquet' is not there \(any more\)$") as caught:
+    with pytest.raises(
+        OSError, match=r"^records: 's3://lake/people/deep/b.parquet' is not there \(any more\)$"
+    ) as caught:
         counts(planned)
     assert "NAME-" not in said(caught.value)
 
@@ -169,12 +173,12 @@ def test_an_object_that_is_replaced_while_it_is_read(people: S3, name: str) -> N
 
 @pytest.mark.parametrize("name", ["big.parquet", "big.csv", "big.csv.gz"])
 def test_a_server_that_stops_half_way(s3: S3, name: str, tmp_path: Any, capfd: Any) -> None:
-    rows = 300_000
+    rows = 150_000
     table = pa.table({"state": ["A"] * rows, "county": ["x"] * rows, "name": [f"NAME-{i * 7919}" for i in range(rows)]})
     text = "state,county,name\n" + "".join(f"A,x,NAME-{i * 7919}\n" for i in range(rows))
     content = {"big.parquet": parquet(table), "big.csv": text.encode(), "big.csv.gz": gzip.compress(text.encode(), 1)}
     s3.write(name, content[name])
-    s3.gate.stop_after = 300_000 if name == "big.parquet" else 200_000
+    s3.gate.stop_after = 150_000 if name == "big.parquet" else 100_000
     ledger = tt_ledger(tmp_path)
     options = {"ledger": ledger, "dataset": "people", "seed": None, "person": "name"}
     with pytest.raises(OSError, match=rf"records: 's3://lake/{name}' cannot be read to its end: ") as caught:
