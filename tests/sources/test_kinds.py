@@ -162,7 +162,7 @@ def test_the_private_table_is_found_in_lists_and_databases(file: Path, tmp_path:
     [
         "s3://KEY:S3CR3T@lake/a.parquet", "s3://lake/a.parquet?access_key=KEY&secret_key=S3CR3T",
         "gs://S3CR3T@lake/a.parquet", "az://lake/a.parquet?sv=1&sig=S3CR3T", "abfs://user:S3CR3T@lake/a.parquet",
-        "hdfs://user:S3CR3T@host/a.parquet", "postgresql://user:S3CR3T@host/db", "postgres://user:SE/C@RET@host/db",
+        "hdfs://user:S3CR3T@host/a.parquet", "postgresql://user:S3CR3T@host/db", "postgres://user:S3/CR@3T@host/db",
         "postgresql://host/db?password=S3CR3T", "postgresql://user%3AS3CR3T@host/db",
         "postgresql://host/db?sslmode=require&sslpassword=S3CR3T",
     ],
@@ -181,7 +181,7 @@ def test_a_credential_in_a_url_is_refused_and_not_shown(url: str, tmp_path: Path
     for call in calls:
         with pytest.raises((ValueError, SpecError), match=r"(credentials or options|a password) in it.*; take it") as c:
             call()
-        assert not any(each in str(c.value) for each in ("S3CR3T", "KEY:", "RET"))
+        assert not any(each in str(c.value) for each in ("S3CR3T", "KEY:", "CR@3T"))
 
 
 @pytest.mark.parametrize(
