@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import logging
+import subprocess
+import sys
 import traceback
 from typing import Any
 
@@ -123,6 +125,31 @@ def test_wrong_credentials(people: S3, monkeypatch: pytest.MonkeyPatch, caplog: 
 def test_what_is_not_there(people: S3, given: Any, message: str) -> None:
     with pytest.raises((ValueError, OSError), match=message):
         counts(given)
+
+
+def test_a_run_of_the_command_line_shows_no_credential_and_ends(people: S3, tmp_path: Any) -> None:
+    (tmp_path / "spec.yaml").write_text(
+        f"{{statistic: counts, records: 's3://{BUCKET}/people', budget: {{epsilon: 1}}, neighboring: change_one, "
+        f"hierarchy: {{path: 's3://{BUCKET}/areas.csv', levels: [state, county]}}}}"
+    )
+    people.write("areas.csv", b"state,county\nA,x\nA,y\nB,x\n")
+    command = [
+        sys.executable,
+        "-m",
+        "tallytree",
+        "--debug",
+        "release",
+        "spec.yaml",
+        "--out",
+        "out",
+        "--log-format",
+        "json",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    kept = "".join(each.read_text(errors="replace") for each in (tmp_path / "out").rglob("*") if each.is_file())
+    everything = done.stdout + done.stderr + kept
+    assert not any(each in everything for each in (*people.environment.values(),) if len(each) > 9)
 
 
 def test_an_object_that_is_gone_in_the_middle(people: S3, tmp_path: Any) -> None:

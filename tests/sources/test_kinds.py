@@ -229,7 +229,7 @@ def test_a_workbook_is_refused(tmp_path: Path) -> None:
         ("/home/ann/people.csv", "people.csv"),
         ("s3://bucket/year=2026/people.parquet", "people.parquet"),
         (["/home/a.csv", Path("/home/b.csv")], ["a.csv", "b.csv"]),
-        (CSV("/home/a.csv", ";", partitions=["year"]), {"csv": "a.csv", "separator": ";", "partitions": ("year",)}),
+        (CSV("/home/a.csv", ";", partitions=["year"]), {"csv": "a.csv", "separator": ";", "partitions": ["year"]}),
         (Parquet(["s3://b/a.parquet"]), {"parquet": ["a.parquet"]}),
         (PostgreSQL("postgresql://ann@host:1/db?sslmode=require", "t"), {"postgresql": "db", "table": "t"}),
         (PostgreSQL("postgresql://host/db", query="SELECT 1"), {"postgresql": "db", "query": "<query>"}),
