@@ -21,6 +21,9 @@ EXTRA_OF = {
     "riskcal": "risk",
     "pyspark": "spark",
     "sqlglot": "spark",
+    "fsspec": "cloud",
+    "moto": "dev",
+    "adbc_driver_postgresql": "postgres",
 } | dict.fromkeys(("cvxpy", "clarabel", "highspy", "osqp", "scs", "ortools", "pyscipopt"), "papers")
 
 

@@ -28,6 +28,7 @@ PAGES = [
     "plan.md",
     "runs.md",
     "security.md",
+    "sources.md",
     "tables.md",
     "totals.md",
 ]

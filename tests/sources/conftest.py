@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from helpers.postgresql_server import postgresql_server
+from helpers.refused_records import refused
 from helpers.s3_server import S3, s3_server
 
 
@@ -38,3 +39,9 @@ def database(postgresql: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("PGPASSWORD", postgresql.password)
     postgresql.run("DROP SCHEMA public CASCADE; CREATE SCHEMA public;")
     return postgresql
+
+
+@pytest.fixture
+def refuses(capfd: Any, caplog: Any) -> Callable[..., Any]:
+    caplog.set_level(0)
+    return lambda kind, *says, **options: refused(kind, *says, capfd=capfd, caplog=caplog, **options)

@@ -23,7 +23,7 @@ from tallytree.terms import Doc, Invariants
 from tallytree.validate import column, flag, integer
 
 TableArgument: TypeAlias = Annotated[Any, "table"]
-"""A path or glob (Parquet, CSV), a pandas or polars data frame, a pyarrow table, or a DuckDB relation."""
+"""Any table: see `tallytree.sources.locate.locate`."""
 
 TableNames: TypeAlias = Annotated[Any, "tables"]
 """A list of tables, each a tuple of level names."""
@@ -33,8 +33,9 @@ NumberByTable: TypeAlias = Annotated[Any, "number by table"]
 """A number for each of some tables."""
 
 PRIVATE_TABLE = Doc(
-    "the private table: a path or glob (Parquet, CSV), a pandas, polars or pyarrow table, or a DuckDB relation; with "
-    "the columns of the hierarchy's levels (a single-valued top column may be missing).",
+    "the private table: a path, folder, glob or URL (Parquet, CSV) or a list of these, a pandas, polars or pyarrow "
+    "table, a DuckDB relation, or one of `tallytree.sources`; with the columns of the hierarchy's levels (a "
+    "single-valued top column may be missing).",
     hint="give the path or glob of the private table (Parquet, CSV)",
 )
 PUBLIC_TREE = Doc(

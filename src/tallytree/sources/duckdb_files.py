@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,13 +45,9 @@ class DuckDBScan(Scan):
         wanted = ", ".join(quoted(column) for column in columns)
         with spill_folder(None) as folder, _opened(self.path, argument, temp_directory=str(folder)) as connection:
             query = f"SELECT {wanted or '1'} FROM {self.name}"
-            reader = _shielded(connection, query, argument).to_arrow_reader(BATCH_ROWS)
-            while (batch := _next(reader, argument)) is not None:
+            reader = _shielded(lambda: connection.sql(query).to_arrow_reader(BATCH_ROWS), argument)
+            while (batch := _shielded(lambda: next(reader, None), argument)) is not None:
                 yield batch
-
-    def identity(self) -> frozenset[Any]:
-        """The file and the table: that of `DuckDB`."""
-        return identity(self.path, self.name)
 
 
 def identity(path: str, name: str) -> frozenset[Any]:
@@ -76,7 +72,7 @@ def scan_of_duckdb(given: DuckDB, argument: str) -> DuckDBScan:
     name = table_name(given.table)
     with _opened(path, argument) as connection:
         try:
-            schema = connection.execute(f"SELECT * FROM {name} LIMIT 0").to_arrow_table().schema
+            schema = connection.sql(f"SELECT * FROM {name} LIMIT 0").to_arrow_table().schema
         except duckdb.Error:
             schema = None
     if schema is None:
@@ -115,24 +111,12 @@ def _opened(path: str, argument: str, **settings: str) -> Iterator[Any]:
     raise ValueError(f"{argument}: {path!r} {problem}")
 
 
-def _shielded(connection: Any, query: str, argument: str) -> Any:
+def _shielded(work: Callable[[], Any], argument: str) -> Any:
     try:
-        return connection.execute(query)
-    except (duckdb.Error, RuntimeError):  # what it says may quote a value
-        pass
-    raise _failure(argument)
-
-
-def _next(reader: Any, argument: str) -> pa.RecordBatch | None:
-    try:
-        return next(reader, None)
-    except (duckdb.Error, pa.ArrowException, OSError, RuntimeError):  # as above
-        pass
-    raise _failure(argument)
-
-
-def _failure(argument: str) -> SourceError:
-    return SourceError(
-        f"{argument}: DuckDB cannot read the table to its end (what it says is withheld, since it may quote a record); "
-        "is the query of the view right, and is there memory and disk enough?"
+        return work()
+    except (duckdb.Error, pa.ArrowException, OSError, RuntimeError):  # what it says may quote a value
+        problem = "DuckDB cannot read the table to its end"
+    raise SourceError(
+        f"{argument}: {problem} (what it says is withheld, since it may quote a record); is the query of the view "
+        "right, and is there memory and disk enough?"
     )

@@ -35,7 +35,11 @@ class Kind:
         """As a published spec names it: without folders and hosts."""
         options = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)[1:]}  # type: ignore[arg-type]
         defaults = {each.name: each.default for each in dataclasses.fields(self)}  # type: ignore[arg-type]
-        shown = {name: value for name, value in options.items() if value != defaults[name]}
+        shown = {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in options.items()
+            if value != defaults[name]
+        }
         return {self.key: published_name(getattr(self, self.address)), **shown}
 
 

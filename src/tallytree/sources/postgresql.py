@@ -66,14 +66,10 @@ class PostgreSQLScan(Scan):
             while (batch := _shielded(lambda: next(reader, None), argument)) is not None:
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
-    def identity(self) -> frozenset[Any]:
-        """The database and the table or query."""
-        return frozenset({(*_database(self.url), self.origin)})
-
 
 def identity(given: PostgreSQL) -> frozenset[Any]:
     """What is the same however the database of a table is addressed."""
-    return frozenset({(*_database(given.url), _origin(given))})
+    return frozenset({(*_database(given.url), _origin(given, "public"))})
 
 
 def scan_of_postgresql(given: PostgreSQL, argument: str) -> PostgreSQLScan:
@@ -108,12 +104,13 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _origin(given: PostgreSQL) -> str:
+def _origin(given: PostgreSQL, default: str = "") -> str:
+    """What stands behind FROM; `default` is the schema of a table whose schema is not given."""
     if given.table is None:
         query = (given.query or "").strip().rstrip(";")
         return f"({query}\n) AS source"  # a comment may end the query
     schema, _, name = given.table.rpartition(".")
-    return ".".join(quoted(part) for part in (schema, name) if part)
+    return ".".join(quoted(part) for part in (schema or default, name) if part)
 
 
 def _database(url: str) -> tuple[str, ...]:

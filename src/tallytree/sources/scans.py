@@ -36,10 +36,6 @@ class Scan(ABC):
             SourceError: it cannot be read to its end, or changed.
         """
 
-    def identity(self) -> frozenset[Any]:
-        """What is the same of two scans of the same table; nothing where that is not known."""
-        return frozenset()
-
     @property
     def numbers_are_text(self) -> bool:
         """Whether numbers may come as decimal text, as in CSV."""
@@ -64,10 +60,6 @@ class DatasetScan(Scan):
         ).to_reader()
         with reader:
             yield from reader
-
-    def identity(self) -> frozenset[Any]:
-        """The paths of its files."""
-        return frozenset(("file", path) for path in getattr(self.dataset, "files", ()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -88,7 +88,7 @@ def public_name(given: Any, written: Mapping[tuple[str | int, ...], str]) -> Any
     if not isinstance(given, Kind):
         return _below(written.get((), given))
     named = given.published()
-    for option in named:
+    for option in named.keys() - {"query"}:
         named[option] = written.get((option,), named[option])
     address = getattr(given, given.address)
     if isinstance(address, tuple):

@@ -1,0 +1,110 @@
+"""Hive partitions: columns in the names of folders, of records and of public tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tallytree as tt
+from tallytree.private.engines import Local
+from tallytree.private.tabulate.records import LeafKey
+from tallytree.sources.locate import locate
+from tallytree.sources.public_tables import read_public
+
+AREAS = tt.Hierarchy.from_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}), ["state", "county"])
+KEY = LeafKey(AREAS, ("state", "county"))
+ROWS = pa.table({"county": ["x", "x", "y"], "n": [1, 2, 3]})
+
+
+def write(path: Path, rows: pa.Table = ROWS) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".csv":
+        rows.to_pandas().to_csv(path, index=False)
+    else:
+        pq.write_table(rows, path)
+    return str(path)
+
+
+def counts(table: Any, **more: Any) -> list[int]:
+    return Local(threads=2).count_records(table, [KEY], **more).counts.tolist()
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_a_column_in_the_names_of_folders_is_a_key(tmp_path: Path, suffix: str) -> None:
+    write(tmp_path / "state=A" / f"1.{suffix}")
+    write(tmp_path / "state=A" / f"2.{suffix}", ROWS.slice(2))
+    write(tmp_path / "state=B" / f"1.{suffix}", ROWS.slice(0, 2))
+    glob = str(tmp_path / "*" / f"*.{suffix}")
+    folder: Any = tt.sources.CSV(tmp_path) if suffix == "csv" else tmp_path
+    kind = {"csv": tt.sources.CSV, "parquet": tt.sources.Parquet}[suffix]
+    for given in (glob, folder, kind(glob, partitions=["state"]), sorted(map(str, tmp_path.rglob(f"*.{suffix}")))):
+        assert counts(given) == [2, 2, 2]
+        assert counts(given, count="n") == [3, 6, 3]
+    assert read_public(glob, ["state", "n"], "areas").column("state").to_pylist() == ["A", "A", "A", "A", "B", "B"]
+    assert counts(write(tmp_path / "state=B" / f"1.{suffix}", ROWS.slice(0, 1))) == [1]
+
+
+def test_what_arrow_and_pandas_write_is_read(tmp_path: Path) -> None:
+    tree = tt.Hierarchy.from_table(pa.table({"place": ["a/b", "ä=%", "2"], "year": [1, 2, 3]}), ["place", "year"])
+    key = LeafKey(tree, ("place", "year"))
+    frame = pd.DataFrame({"place": ["a/b", "a/b", "ä=%", "2"], "year": [1, 1, 2, 3], "n": [1, 1, 1, 1]})
+    frame.to_parquet(tmp_path / "pandas", partition_cols=["place", "year"])
+    pq.write_to_dataset(pa.Table.from_pandas(frame), tmp_path / "arrow", partition_cols=["place"])
+    for folder in ("pandas", "arrow"):
+        assert Local().count_records(tmp_path / folder, [key]).counts.tolist() == [2, 1, 1]
+
+
+def test_a_null_partition_is_a_null_key(tmp_path: Path) -> None:
+    write(tmp_path / "state=__HIVE_DEFAULT_PARTITION__" / "1.parquet")
+    write(tmp_path / "state=A" / "1.parquet")
+    with pytest.raises(ValueError, match=r"records: column 'state' has null keys"):
+        counts(tmp_path)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_a_column_of_the_file_that_disagrees_is_refused(tmp_path: Path, suffix: str) -> None:
+    rows = ROWS.append_column("state", pa.array(["A"] * 3))
+    first = write(tmp_path / "state=A" / f"1.{suffix}", rows)
+    assert counts(first) == [2, 1]
+    second = write(tmp_path / "state=B" / f"1.{suffix}", rows)
+    for read in (counts, lambda given: read_public(given, ["state"], "records")):
+        with pytest.raises(OSError, match=rf"^records: '.*state=B/1\.{suffix}' has the column 'state' itself, with o"):
+            read([first, second])
+    kind = tt.sources.CSV if suffix == "csv" else tt.sources.Parquet
+    assert counts(kind([first, second], partitions=())) == [4, 2]
+
+
+def test_numbers_in_folders_and_files_agree_as_numbers(tmp_path: Path) -> None:
+    tree = tt.Hierarchy.from_table(pa.table({"month": [1, 2]}), ["month"])
+    write(tmp_path / "month=01" / "1.parquet", pa.table({"month": [1, 1]}))
+    assert Local().count_records(tmp_path, [LeafKey(tree, ("month",))]).counts.tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("folder", "partitions", "message"),
+    [
+        ("state=A/state=B", None, r"has two values of the partition column 'state'; rename a folder"),
+        ("state=%ff", None, r"has percent-encoded text that is not UTF-8; rename it"),
+        ("A", ["state"], r"is in no folder of the partition column 'state', such as 'state=…'; give the columns"),
+        ("state=A", [], r"column 'state' is missing"),
+        ("A", None, r"column 'state' is missing"),
+    ],
+)
+def test_folders_that_are_no_partitions(tmp_path: Path, folder: str, partitions: Any, message: str) -> None:
+    path = write(tmp_path / folder / "1.parquet")
+    with pytest.raises(ValueError, match=message):
+        counts(tt.sources.Parquet(path, partitions=partitions))
+
+
+def test_a_person_may_be_in_the_name_of_a_folder_and_hidden_folders_are_none(tmp_path: Path) -> None:
+    for person in ("1", "2"):
+        write(tmp_path / f"_who={person}" / "1.parquet", pa.table({"state": ["A"], "county": ["x"]}))
+    write(tmp_path / "_temporary" / "1.parquet")
+    sizes = Local().group_sizes(tmp_path, KEY, group="_who", smallest=0, largest=5)
+    assert (sizes.sizes.tolist(), sizes.groups.tolist()) == ([1], [2])
+    assert len(locate(tmp_path, "records").paths) == 2

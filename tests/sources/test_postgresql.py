@@ -1,0 +1,172 @@
+"""Tables and queries of a real PostgreSQL server."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tallytree as tt
+from tallytree.ledger import Ledger
+from tallytree.private.engines import Local
+from tallytree.private.tabulate.records import LeafKey
+from tallytree.sources import postgresql as module
+from tallytree.sources.locate import locate
+from tallytree.sources.public_tables import read_public
+from tallytree.sources.same_tables import refuse_private
+from tallytree.spec import load_spec
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs("adbc_driver_postgresql")]
+
+TREE = tt.Hierarchy.from_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}), ["state", "county"])
+COMMON: dict[str, Any] = {"hierarchy": TREE, "budget": tt.Budget(epsilon=1), "neighboring": "add_remove", "seed": 1}
+PEOPLE = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"], "n": [1, 2, 3]})
+MAKE = """
+CREATE TYPE region AS ENUM ('A', 'B');
+CREATE TABLE people (state region, county char(5), n numeric, who numeric, name text, born date);
+INSERT INTO people VALUES ('A', 'x', 1.0, 7.0, 'NAME-1', '2000-01-01'), ('A', 'y', 2, 7.00, 'NAME-2', NULL),
+    ('B', 'x', 3.00, 8, 'NAME-3', NULL);
+CREATE SCHEMA "the Lake";
+CREATE VIEW "the Lake"."People" AS SELECT * FROM people
+"""
+
+
+@pytest.fixture
+def people(database: Any) -> Any:
+    database.run('DROP SCHEMA IF EXISTS "the Lake" CASCADE;' + MAKE)
+    return database
+
+
+def counts(records: Any, **more: Any) -> list[int]:
+    """The true counts of the leaves; with more options those that a release has."""
+    if set(more) <= {"count"}:
+        return Local(threads=2).count_records(records, [LeafKey(TREE, ("state", "county"))], **more).counts.tolist()
+    return tt.release_counts(records, **{**COMMON, **more}).table("county")["count"].to_pylist()
+
+
+def said(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+def test_a_table_a_view_and_a_query_are_read(people: Any) -> None:
+    whole = counts(PEOPLE, count="n")
+    for given in (
+        {"table": "people"}, {"table": "public.people"}, {"table": "the Lake.People"},
+        {"query": "SELECT state, county, n FROM people; "}, {"query": "SELECT * FROM people -- all of them"},
+    ):  # fmt: skip
+        assert counts(tt.sources.PostgreSQL(people.url, **given), count="n") == whole
+    areas = tt.sources.PostgreSQL(people.url, table="people")
+    assert tt.Hierarchy.from_table(areas, ["state", "county"]).n_leaves == 3
+    assert read_public(areas, ["county", "state"], "areas").to_pylist()[0] == {"county": "x", "state": "A"}
+
+
+def test_equal_numbers_are_one_person_however_they_are_written(people: Any) -> None:
+    table = tt.sources.PostgreSQL(people.url, table="people")
+    schema = locate(table, "records").schema
+    assert {schema.field(name).type for name in ("who", "state", "county", "n")} == {pa.string()}
+    assert read_public(table, ["who"], "areas").column(0).to_pylist() == ["7", "7", "8"]
+    exact = {**COMMON, "budget": tt.Budget(epsilon=10_000), "person": "who"}
+    assert sum(tt.release_counts(table, **exact).table("county")["count"].to_pylist()) == 2
+
+
+def test_only_wanted_columns_in_batches_and_read_only(people: Any, monkeypatch: Any) -> None:
+    people.run("CREATE TABLE long AS SELECT 'A' AS state, 'x' AS county, g AS who, repeat('NAME-', 20) AS name "
+               "FROM generate_series(1, 400000) AS g")  # fmt: skip
+    scan = locate(tt.sources.PostgreSQL(people.url, table="long"), "records")
+    monkeypatch.setattr(module, "BATCH_BYTES", 1 << 18)
+    batches = list(scan.batches(["who", "state"], "records"))
+    assert [batch.schema.names for batch in batches[:1]] == [["who", "state"]]
+    assert sum(batch.num_rows for batch in batches) == 400_000
+    assert max(batch.nbytes for batch in batches) < 1 << 19
+    people.run("CREATE FUNCTION write() RETURNS int LANGUAGE sql AS 'DELETE FROM people RETURNING 1'")
+    with pytest.raises(OSError, match=r"^records: PostgreSQL did not give the rows to their end"):
+        counts(tt.sources.PostgreSQL(people.url, query="SELECT 'A' AS state, 'x' AS county, write() AS n"), count="n")
+    assert counts(tt.sources.PostgreSQL(people.url, table="people")) == counts(PEOPLE)  # nothing was deleted
+
+
+def test_what_the_server_says_is_withheld(people: Any, tmp_path: Any, capfd: Any, caplog: Any) -> None:
+    caplog.set_level(0)
+    Ledger(tmp_path / "ledger.db").set_limit("people", tt.Budget(epsilon=5), neighboring="add_remove")
+    failing = "SELECT state, county, name::int AS n FROM people"
+    with pytest.raises(OSError, match=r"withheld, since it may quote a record") as caught:
+        counts(tt.sources.PostgreSQL(people.url, query=failing), count="n", ledger=tmp_path / "ledger.db",
+               dataset="people", seed=None)  # fmt: skip
+    assert Ledger(tmp_path / "ledger.db").entries() == ()
+    shown = said(caught.value) + capfd.readouterr().err + caplog.text
+    assert not any(private in shown for private in ("NAME-", people.password, failing, "publisher"))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"table": "nothing"}, r"^records: the table 'nothing' cannot be read \(SQLSTATE 42P01\); there is no such"),
+        ({"table": "PEOPLE"}, r"letter for letter"),
+        ({"query": "SELECT nothing FROM people"}, r"^records: the query cannot be read \(SQLSTATE 42703\)"),
+        ({"query": "DELETE FROM people"}, r"^records: the query cannot be read \(SQLSTATE 42601\); it is not valid"),
+        ({"query": "SELECT born AS state, 'x' AS county FROM people"}, r"column 'state' holds date32"),
+    ],
+)
+def test_what_cannot_be_read(people: Any, given: Any, message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        counts(tt.sources.PostgreSQL(people.url, **given))
+
+
+@pytest.mark.parametrize("wrong", ["password", "port", "database"])
+def test_a_database_that_cannot_be_opened(people: Any, monkeypatch: Any, wrong: str) -> None:
+    url = people.url
+    if wrong == "password":
+        monkeypatch.setenv("PGPASSWORD", "WRONG-password")
+    url = url.replace(str(people.port), "1") if wrong == "port" else url
+    url = url.replace("/postgres", "/nowhere") if wrong == "database" else url
+    with pytest.raises(OSError, match=r"^records: the PostgreSQL database cannot be opened; is the server") as caught:
+        counts(tt.sources.PostgreSQL(url, table="people"))
+    assert not any(each in said(caught.value) for each in ("WRONG-password", people.password, "nowhere"))
+
+
+def test_a_server_that_ends_the_session_half_way(people: Any) -> None:
+    people.run(
+        "CREATE VIEW slow AS SELECT 'A' AS state, 'x' AS county, pg_sleep(0.001)::text AS slept "
+        "FROM generate_series(1, 100000)"
+    )
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%slow%' AND pid <> pg_backend_pid()"
+
+    def end_it() -> None:
+        time.sleep(0.7)
+        people.run(end)
+
+    ending = threading.Thread(target=end_it)
+    ending.start()
+    with pytest.raises(OSError, match=r"^records: PostgreSQL did not give the rows to their end"):
+        counts(tt.sources.PostgreSQL(people.url, query="SELECT state, county, slept FROM slow"), person="slept")
+    ending.join()
+
+
+def test_a_spec_names_the_database_and_the_table_alone(people: Any, tmp_path: Any) -> None:
+    text = f"""\
+    statistic: counts
+    records: {{postgresql: "{people.url}", query: "SELECT state, county FROM people WHERE name <> 'SOMEBODY'"}}
+    hierarchy: {{path: {{postgresql: "{people.url}", table: the Lake.People}}, levels: [state, county]}}
+    budget: {{epsilon: 1}}
+    neighboring: change_one
+    seed: 1
+    """
+    (tmp_path / "spec.yaml").write_text(text)
+    release = load_spec(tmp_path / "spec.yaml").release(tmp_path / "out")
+    assert release.spec["records"] == {"postgresql": "postgres", "query": "<query>"}
+    everything = "".join(each.read_text(errors="replace") for each in (tmp_path / "out").rglob("*") if each.is_file())
+    assert not any(each in everything for each in ("127.0.0.1", "publisher@", "SOMEBODY", people.password))
+
+
+def test_the_private_table_is_found_by_every_address(people: Any) -> None:
+    def table(url: str = people.url, name: str = "people") -> Any:
+        return tt.sources.PostgreSQL(url, table=name)
+
+    private = table()
+    for public in (private, table(), table(people.url + "?sslmode=prefer"), table(name="public.people")):
+        with pytest.raises(ValueError, match=r"^hierarchy: it is the private table that is given as records"):
+            refuse_private(public, "hierarchy", private, "records")
+    refuse_private(table(name="areas"), "hierarchy", private, "records")
