@@ -25,6 +25,8 @@ _ALWAYS = {"spark.ui.enabled": "false", "spark.eventLog.enabled": "false", "spar
 
 _FILES = re.compile(r"[/\\*?\[]|\.(parquet|pq|csv|csv\.gz)$", re.IGNORECASE)
 
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
 
 @dataclass(frozen=True)
 class Spark:
@@ -116,13 +118,10 @@ class Spark:
             require_packages()
             _require_classic(table.sparkSession)
             return table
-        if isinstance(table, str) and not _FILES.search(table) and not os.path.exists(table):  # noqa: PTH110
-            require_packages()
-            return _table(self._started(), table, argument)
-        if isinstance(table, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", table):
-            require_packages()
-            return _remote(self._started(), table, argument)
-        return None
+        if not isinstance(table, str) or not names_no_file(table) or os.path.exists(table):  # noqa: PTH110
+            return None
+        require_packages()
+        return (_remote if _ADDRESS.match(table) else _table)(self._started(), table, argument)
 
     def _started(self) -> Any:
         """The session.
@@ -137,6 +136,11 @@ class Spark:
             raise OSError("engine: the Spark session was stopped; start another one and give that")
         _require_version(session.version, "engine: the session's Spark")
         return session
+
+
+def names_no_file(table: str) -> bool:
+    """Whether a text is an address that Spark reads, or may be the name of a table in its catalog."""
+    return bool(_ADDRESS.match(table)) or (bool(table) and _FILES.search(table) is None)
 
 
 def require_packages() -> None:
