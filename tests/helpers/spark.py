@@ -28,6 +28,7 @@ def started(folder: Path, master: str = "local[2,4]", **conf: str) -> Any:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "700m",
+        "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than the few rows do
     }
     builder = SparkSession.Builder().master(master).appName("tests of tallytree")
     for key, value in (settings | {key.replace("__", "."): value for key, value in conf.items()}).items():
