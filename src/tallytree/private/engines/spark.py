@@ -55,6 +55,19 @@ class Spark:
 
     name: ClassVar[str] = "spark"
     software: ClassVar[tuple[str, ...]] = ("pyspark", "sqlglot")
+    support: ClassVar[dict[str, str]] = {
+        "records, flows, tables, group sizes, rows of groups": "yes",
+        "contribution bounds, distinct people, people by their records": "yes",
+        "Parquet file, folder, glob": "executors scan the columns needed; the path must be the same on each",
+        "CSV files": "read on the driver, into memory",
+        "pandas, polars or Arrow table, record batches, DuckDB relation": "sent from the driver, through memory",
+        "Spark data frame": "its query runs on the executors",
+        "name of a table in Spark's catalog": "its query runs on the executors",
+        "address of Parquet files (`s3a://…`, `hdfs://…`)": "executors scan the columns needed",
+        "group's id": "text, integer, decimal without places, date",
+        "person's id": "text, integer",
+        "records larger than memory": "on the executors, which spill to `spark.local.dir`",
+    }
 
     def __post_init__(self) -> None:
         if self.master is not None and not isinstance(self.master, str):
