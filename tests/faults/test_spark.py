@@ -37,7 +37,7 @@ PEOPLE = pa.table(
 def release(areas: Any, records: Any, engine: Any = None) -> tt.Release:
     return tt.release_counts(
         records, areas, tt.Budget(epsilon=1), neighboring="add_remove", person="who", max_contributions=2, seed=7,
-        contributions=True, engine=engine,
+        contributions=0.1, engine=engine,
     )  # fmt: skip
 
 
@@ -76,8 +76,7 @@ def test_tasks_that_are_tried_again_count_every_record_once(
         import os
         from pathlib import Path
 
-        for batch in batches:
-            yield batch
+        yield from batches
         try:
             os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
         except FileExistsError:

@@ -24,6 +24,8 @@ def started(folder: Path, master: str = "local[2,4]", **conf: str) -> Any:
         "spark.eventLog.enabled": "true",
         "spark.eventLog.rolling.enabled": "false",
         "spark.eventLog.dir": f"file://{folder / 'events'}",
+        # Nothing is compressed, so that a search finds what is there.
+        **{f"spark.{what}.compress": "false" for what in ("eventLog", "shuffle", "shuffle.spill", "broadcast", "rdd")},
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.shuffle.partitions": "2",

@@ -80,7 +80,7 @@ def main() -> None:
     seen += bytes_of(folder / "events") + bytes_of(folder / "local")
     forms = (KEY, KEY.hex().encode(), KEY.hex().upper().encode())
     said["key seen"] = any(form in seen for form in forms)
-    print(json.dumps(said))
+    sys.stdout.write(json.dumps(said))
 
 
 main()

@@ -10,6 +10,6 @@ def support_table() -> str:
     """A table in Markdown: a row per kind of table or column, a column per engine."""
     engines = (Local, Spark)
     rows = [f"| | {' | '.join(f'`{engine.__name__}`' for engine in engines)} |", "| --- " * (len(engines) + 1) + "|"]
-    for kind in dict.fromkeys(kind for engine in engines for kind in engine.support):
-        rows.append(f"| {kind} | {' | '.join(engine.support.get(kind, 'no') for engine in engines)} |")
+    kinds = dict.fromkeys(kind for engine in engines for kind in engine.support)
+    rows += [f"| {kind} | {' | '.join(engine.support.get(kind, 'no') for engine in engines)} |" for kind in kinds]
     return "\n".join(rows)
