@@ -97,11 +97,11 @@ class Cells:
 
     @classmethod
     def of_memberships(cls) -> Cells:
-        """A leaf, a group `g` and a quantity `q`, of a person `p`."""
+        """A leaf, a group `g` and a quantity `size`, of a person `p`."""
         group = "CAST(g AS VARCHAR)"
-        numbers = [f"CAST({number} AS VARCHAR) || ','" for number in ("leaf0", "q", f"utf8_length({group})")]
+        numbers = [f"CAST({number} AS VARCHAR) || ','" for number in ("leaf0", "size", f"utf8_length({group})")]
         content = " || ".join([*numbers, group, "CAST(p AS VARCHAR)"])
-        return cls(("leaf0", "g", "q"), "p", "leaf0 IS NOT NULL AND q > 0", content)
+        return cls(("leaf0", "g", "size"), "p", "leaf0 IS NOT NULL AND size > 0", content)
 
 
 def count_people(db: Session, bound: ContributionBound, cells: Cells) -> IntArray | None:
@@ -137,32 +137,44 @@ def keep_bounded(db: Session, bound: ContributionBound, cells: Cells) -> None:
     counted = "least(amount, 1)" if bound.distinct else "amount"
     db.make(
         "over_bound",
-        f"SELECT {person} FROM matched WHERE {known} GROUP BY {person} HAVING exact_sum({counted}) > $most",
+        f"""
+        SELECT {person}, bool_or({counted} > 1) AS repeats
+        FROM matched WHERE {known} GROUP BY {person} HAVING exact_sum({counted}) > $most
+        """,
         most=bound.most,
     )
     db.make(
         "placed",
         f"""
-        SELECT {columns}, {person} AS who, {counted} AS amount, keyed_place($key, {cells.content}) AS place
-        FROM matched SEMI JOIN over_bound USING ({person}) WHERE {known}
+        SELECT {columns}, {person} AS who, {counted} AS amount, repeats,
+            CASE WHEN repeats IS NOT NULL THEN keyed_place($key, {cells.content}) END AS place
+        FROM matched LEFT JOIN over_bound USING ({person}) WHERE {known}
         """,
         key=bound.key,
     )
+    db.drop("matched")
+    db.drop("over_bound")
+    # People within the bound have no `repeats`: all their records count. Where a person has one record in each cell,
+    # the cells themselves are counted, which is faster than a sum.
     db.make(
         "counting",
         f"""
-        WITH ordered AS (
+        WITH numbered AS (
+            SELECT {columns}, row_number() OVER (PARTITION BY who ORDER BY place, {columns}) AS number
+            FROM placed WHERE NOT repeats
+        ), summed AS (
             SELECT {columns}, amount, coalesce(exact_sum(amount) OVER (
                 PARTITION BY who ORDER BY place, {columns} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-            ), 0) AS before FROM placed
+            ), 0) AS before FROM placed WHERE repeats
         ), kept AS (
-            SELECT {columns}, least(amount, $most - before) AS amount FROM ordered WHERE before < $most
+            SELECT {columns}, 1 AS amount FROM numbered WHERE number <= $most
             UNION ALL
-            SELECT {columns}, {counted} AS amount FROM matched ANTI JOIN over_bound USING ({person}) WHERE {known}
+            SELECT {columns}, least(amount, $most - before) AS amount FROM summed WHERE before < $most
+            UNION ALL
+            SELECT {columns}, amount FROM placed WHERE repeats IS NULL
         )
         SELECT {columns}, exact_sum(amount) AS amount FROM kept GROUP BY {columns}
         """,
         most=bound.most,
     )
-    for table in ("matched", "over_bound", "placed"):
-        db.drop(table)
+    db.drop("placed")

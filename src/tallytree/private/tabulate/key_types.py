@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from tallytree.sources.text_columns import is_text_type
 
-_CANONICAL = r"^(0|-?[1-9][0-9]*)$"
+CANONICAL = r"^(0|-?[1-9][0-9]*)$"
 
 
 def require_types_that_meet(
@@ -86,6 +86,6 @@ def _is_whole(kind: pa.DataType) -> bool:
 
 def _not_canonical(labels: pa.Array) -> str | None:
     """The first label that is not how an integer is written; None if all are."""
-    canonical = pc.match_substring_regex(labels, _CANONICAL)
+    canonical = pc.match_substring_regex(labels, CANONICAL)
     place = pc.index(canonical, False).as_py()
     return None if place < 0 else str(labels[place].as_py())

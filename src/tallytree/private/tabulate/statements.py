@@ -1,6 +1,7 @@
 """The tabulation in SQL: records are grouped where they are and never loaded into Python row by row.
 
-One pass over the records groups them; every check, and the join with the hierarchy, then works on the grouped rows.
+One pass over the records finds each record's leaf and groups by leaf numbers; every check then works on the grouped
+rows. A record that cannot be counted is kept apart in the same pass: its column `strange` says what of it is wrong.
 Columns have names of ours (see `renamed_columns`), so no name given by a user is part of a statement, and values are
 always parameters. The statements are kept once, in DuckDB's dialect, for every engine (see `session` and `dialect`).
 """
@@ -8,24 +9,42 @@ always parameters. The statements are kept once, in DuckDB's dialect, for every 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
-import pyarrow as pa
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
 
 from tallytree.compute.arrays import IntArray
 from tallytree.private.tabulate.contribution_bound import Cells, ContributionBound, count_people, keep_bounded
 from tallytree.private.tabulate.key_types import hint_on_types
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
-from tallytree.private.tabulate.records import (
-    LeafKey,
-    Records,
-    Wanted,
-    enumerate_names,
-    key_types,
-    named,
-)
+from tallytree.private.tabulate.leaf_tables import leaf_table, same_path
+from tallytree.private.tabulate.records import LeafKey, Records, Wanted, key_types, named
 from tallytree.private.tabulate.renamed_columns import id_columns
 from tallytree.private.tabulate.session import Session
+
+FEW_CELLS = 2**16
+"""Up to so many cells, records are grouped by their paths first, and only the groups' leaves are looked up.
+
+A few paths are grouped faster than each record's leaf is found. Many paths are grouped slowly, as text: then leaves
+are found first, and numbers are grouped.
+"""
+
+
+@dataclass(frozen=True)
+class _Statistic:
+    """What is added up, and by what.
+
+    Attributes:
+        each: what a record stands for, in the columns of the source.
+        size: a further column to group by, in those columns; "" for none.
+        by: the columns to group by, beside the leaves'.
+        parameters: of the expressions.
+    """
+
+    each: str = "1"
+    size: str = ""
+    by: tuple[str, ...] = ()
+    parameters: dict[str, int] = field(default_factory=dict)
 
 
 def count_records(
@@ -35,20 +54,19 @@ def count_records(
 
     With a bound, of every person only the records that count; those outside the hierarchy are left out before.
     """
-    numbers = [column for column in records.wanted if column.use == "number"]
-    amount = "exact_sum(v0)" if numbers else "count(*)"
-    person = "" if bound is None else "g"
-    _group(db, records, extra=person, amount=amount, groups_by=person)
-    _match(db, records, keys, drop_unknown, kept=[person] if person else [])
-    columns = [f"leaf{i}" for i in range(len(keys))]
+    numbers = _numbers(records)
+    leaves = [f"leaf{i}" for i in range(len(keys))]
+    counted = _Statistic(each="v0" if numbers else "1", by=() if bound is None else ("g",))
+    few = bound is None and prod(key.hierarchy.n_leaves for key in keys) <= FEW_CELLS
+    _tabulate(db, records, keys, counted, drop_unknown, paths_first=few)
     people, amounts = None, "matched"
     if bound is not None:
-        cells = Cells.of_records(columns)
+        cells = Cells.of_records(leaves)
         people = count_people(db, bound, cells)
         keep_bounded(db, bound, cells)
         amounts = "counting"
     _refuse_large_total(db, records, numbers, amounts)
-    *parts, counts = _result(db, columns, amounts)
+    *parts, counts = _result(db, leaves, amounts)
     return LeafCounts(tuple(parts), counts, people)
 
 
@@ -56,9 +74,10 @@ def group_rows(
     db: Session, records: Records, key: LeafKey, smallest: int, largest: int, drop_unknown: bool
 ) -> LeafGroups:
     """Groups per leaf and clamped size, from rows that state (leaf, size, groups)."""
-    clamped = "greatest(least(v0, $largest), $smallest) AS size"
-    _group(db, records, extra=clamped, amount="exact_sum(v1)", groups_by="size", smallest=smallest, largest=largest)
-    _match(db, records, [key], drop_unknown, kept=("size",))
+    size = "greatest(least(v0, $largest), $smallest)"
+    stated = _Statistic("v1", size, ("size",), {"smallest": smallest, "largest": largest})
+    few = key.hierarchy.n_leaves * (largest - smallest + 1) <= FEW_CELLS
+    _tabulate(db, records, [key], stated, drop_unknown, paths_first=few)
     _refuse_large_total(db, records, records.wanted[-1:], "matched")
     return LeafGroups(*_result(db, ["leaf0", "size"], "matched"))
 
@@ -77,38 +96,46 @@ def group_sizes(
 
     With a bound, of every person only the memberships that count. A group of which none counts has size 0.
     """
-    people, amounts = None, "matched"
+    people: IntArray | None = None
+    parameters: dict[str, Any] = {}
     if bound is not None:
-        amounts = "amounts"
-        people = _group_bounded(db, records, key, max_quantity, drop_unknown, bound)
+        people = _bound_memberships(db, records, key, max_quantity, drop_unknown, bound)
+        members = "SELECT g, leaf0, amount, CAST(NULL AS VARCHAR) AS strange FROM amounts"
+        total = "exact_sum(amount)"
     else:
-        if any(column.use == "number" for column in records.wanted):
-            _group(db, records, extra="g", amount="exact_sum(least(v0, $most))", groups_by="g", most=max_quantity)
-        else:
-            _group(db, records, extra="g", amount="count(*)", groups_by="g")
-        _match(db, records, [key], drop_unknown, kept=("g",))
-    leaves, sizes, groups, spans = db.arrays(
+        has_quantity = bool(_numbers(records))
+        added = _Statistic("least(v0, $most)", parameters={"most": max_quantity}) if has_quantity else _Statistic()
+        members, parameters = _placed(db, records, [key], added, drop_unknown)
+        total = _total(added.each)
+    # A group is one row here unless some of its records are strange; `spans`: it has records in several leaves.
+    db.make(
+        "sizes",
         f"""
         WITH entire_group AS (
-            SELECT min(leaf0) AS leaf, max(leaf0) AS other, exact_sum(amount) AS members
-            FROM {amounts} WHERE leaf0 IS NOT NULL GROUP BY g
+            SELECT g, strange, min(leaf0) AS leaf, max(leaf0) AS other, {total} AS members
+            FROM ({members}) AS placed GROUP BY g, strange
         )
-        SELECT leaf, CAST(greatest(least(members, $largest), $smallest) AS BIGINT) AS size, count(*) AS groups,
-            bool_or(leaf <> other) AS spans
-        FROM entire_group GROUP BY leaf, size ORDER BY leaf, size
+        SELECT leaf AS leaf0, CAST(greatest(least(members, $largest), $smallest) AS BIGINT) AS size, strange,
+            count(*) AS amount, bool_or(leaf <> other) AS spans
+        FROM entire_group GROUP BY leaf, size, strange
         """,
         smallest=smallest,
         largest=largest,
+        **parameters,
     )
-    if spans.any():
+    if bound is None:
+        _refuse_strange(db, records, [key], drop_unknown, "sizes")
+    (spans,) = db.run("SELECT coalesce(bool_or(spans), false) FROM sizes WHERE strange IS NULL")[0]
+    if spans:
         raise ValueError(
             f"{records.argument}: a group (column {_group_column(records)!r}) has records in more than one leaf; give "
             "every group one leaf, for instance by an id that is made of the leaf and the group"
         )
+    leaves, sizes, groups = _result(db, ["leaf0", "size"], "sizes")
     return LeafGroups(leaves, sizes, groups, people)
 
 
-def _group_bounded(
+def _bound_memberships(
     db: Session, records: Records, key: LeafKey, max_quantity: int, drop_unknown: bool, bound: ContributionBound
 ) -> IntArray | None:
     """`amounts` has every group of every leaf, with the amounts of the memberships that count; 0 where none does.
@@ -118,18 +145,17 @@ def _group_bounded(
     Returns:
         How many people have how many memberships, where that is asked for.
     """
-    has_quantity = any(column.use == "number" for column in records.wanted)
-    most = {"most": max_quantity} if has_quantity else {}
-    quantity = "least(v0, $most) AS q" if has_quantity else "1 AS q"
-    _group(db, records, extra=f"g, p, {quantity}", amount="count(*)", groups_by="g, p, q", **most)
-    _match(db, records, [key], drop_unknown, kept=("g", "p", "q"))
+    has_quantity = bool(_numbers(records))
+    quantity, most = ("least(v0, $most)", {"most": max_quantity}) if has_quantity else ("1", {})
+    memberships = _Statistic("1", quantity, ("g", "p", "size"), most)
+    _tabulate(db, records, [key], memberships, drop_unknown)
     db.make("every_group", "SELECT DISTINCT leaf0, g FROM matched WHERE leaf0 IS NOT NULL")
     cells = Cells.of_memberships()
     people = count_people(db, bound, cells)
     keep_bounded(db, bound, cells)
     db.make(
         "amounts",
-        "SELECT leaf0, g, amount * q AS amount FROM counting UNION ALL SELECT leaf0, g, 0 FROM every_group",
+        "SELECT leaf0, g, amount * size AS amount FROM counting UNION ALL SELECT leaf0, g, 0 FROM every_group",
     )
     return people
 
@@ -138,29 +164,89 @@ def _group_column(records: Records) -> str:
     return next(column.name for column in records.wanted if column.use == "group")
 
 
-def _path_length(records: Records) -> int:
-    return sum(len(columns) for columns in records.keys)
+def _numbers(records: Records) -> list[Wanted]:
+    return [column for column in records.wanted if column.use == "number"]
 
 
-def _group(db: Session, records: Records, *, extra: str, amount: str, groups_by: str, **parameters: int) -> None:
-    """The one pass over the records: `grouped` has each distinct path (and `groups_by`), its amount and its faults."""
-    numbers = [column for column in records.wanted if column.use == "number"]
-    path = [f"k{i}" for i in range(_path_length(records))]
-    faults = [f"bool_or(v{i} IS NULL) AS fault{i}" for i in range(len(numbers))]
-    columns, distinct = [*path, extra, f"{amount} AS amount", *faults], [*path, groups_by]
-    source, places = db.source(records)
-    db.make(
-        "grouped",
-        f"SELECT {_listed(columns)} FROM ({source}) AS source GROUP BY {_listed(distinct)}",
-        **places,
-        **parameters,
+def _path(records: Records) -> list[str]:
+    """The columns of all paths."""
+    return [f"k{i}" for i in range(sum(len(columns) for columns in records.keys))]
+
+
+def _total(each: str) -> str:
+    return "count(*)" if each == "1" else "exact_sum(amount)"
+
+
+def _tabulate(
+    db: Session,
+    records: Records,
+    keys: Sequence[LeafKey],
+    statistic: _Statistic,
+    drop_unknown: bool,
+    *,
+    paths_first: bool = False,
+) -> None:
+    """The one pass over the records: `matched` has each distinct (leaves, `statistic.by`) and its amount.
+
+    Leaf numbers are NULL outside the hierarchy.
+    """
+    placed, parameters = _placed(db, records, keys, statistic, drop_unknown, paths_first=paths_first)
+    by = _listed([*(f"leaf{i}" for i in range(len(keys))), *statistic.by, "strange"])
+    total = "exact_sum(amount)" if paths_first else _total(statistic.each)
+    db.make("matched", f"SELECT {by}, {total} AS amount FROM ({placed}) AS placed GROUP BY {by}", **parameters)
+    _refuse_strange(db, records, keys, drop_unknown, "matched")
+
+
+def _placed(
+    db: Session,
+    records: Records,
+    keys: Sequence[LeafKey],
+    statistic: _Statistic,
+    drop_unknown: bool,
+    *,
+    paths_first: bool = False,
+) -> tuple[str, dict[str, Any]]:
+    """A query that yields records (or, paths first, groups of them) with their leaf numbers; and its parameters."""
+    source, parameters = db.source(records)
+    path, ids = _path(records), id_columns(records)
+    faults = [f"v{i} IS NULL" for i in range(len(_numbers(records)))]
+    amount, groups = statistic.each, ""
+    if paths_first:
+        amount = "count(*)" if amount == "1" else f"exact_sum({amount})"
+        faults = [f"bool_or({fault})" for fault in faults]
+        groups = f"GROUP BY {_listed([*path, 'size' if statistic.size else ''])}"
+    size = statistic.size and f"{statistic.size} AS size"
+    named_faults = [f"{fault} AS fault{i}" for i, fault in enumerate(faults)]
+    columns = _listed([*path, *ids, size, f"{amount} AS amount", *named_faults])
+    joins, leaves, first = [], [], 0
+    for i, (key, present) in enumerate(zip(keys, records.keys, strict=True)):
+        of_path = range(first, first + len(present))
+        types = [[layout.types[k] for layout in records.layouts] for k in of_path]
+        table, are_integers = leaf_table(key.hierarchy, key.leaf_columns(present), types)
+        db.register(f"leaves{i}", table)
+        joins.append(f"LEFT JOIN leaves{i} ON {same_path(i, of_path, are_integers)}")
+        leaves.append(f"leaves{i}.leaf")
+        first = of_path.stop
+    strange = _strange(path, ids, leaves, len(faults), drop_unknown)
+    kept = [*(f"{leaf} AS leaf{i}" for i, leaf in enumerate(leaves)), *ids, "size" if size else "", "amount"]
+    return (
+        f"SELECT {_listed(kept)}, {strange} AS strange "
+        f"FROM (SELECT {columns} FROM ({source}) AS source {groups}) AS rows_of_source {' '.join(joins)}",
+        {**parameters, **statistic.parameters},
     )
-    nameless = [f"{name} IS NULL" for name in [*path, *id_columns(records)]]
-    tests = [f"coalesce(bool_or({test}), false)" for test in [*nameless, *(f"fault{i}" for i in range(len(numbers)))]]
-    found = db.run(f"SELECT {_listed(tests)} FROM grouped")[0]
-    for column, at_fault in zip(records.wanted, found, strict=True):
-        if at_fault:
-            raise ValueError(f"{records.argument}: column {column.name!r} {named(column)}{_FAULTS[column.use]}")
+
+
+def _strange(path: Sequence[str], ids: Sequence[str], leaves: Sequence[str], faults: int, drop_unknown: bool) -> str:
+    """What of a record is wrong: NULL if nothing is, or else a list with an entry per wanted column.
+
+    An entry is NULL where the column is at fault. The others are empty, but for a path that a message may name.
+    """
+    nulls = [f"{name} IS NULL" for name in [*leaves, *ids]]
+    tests = [*nulls, *(f"fault{i}" for i in range(faults))]
+    labels = [f"CASE WHEN {k} IS NOT NULL THEN '' END" if drop_unknown else f"CAST({k} AS VARCHAR)" for k in path]
+    others = [f"CASE WHEN {name} IS NOT NULL THEN '' END" for name in ids]
+    numbers = [f"CASE WHEN NOT fault{i} THEN '' END" for i in range(faults)]
+    return f"CASE WHEN {' OR '.join(tests)} THEN [{_listed([*labels, *others, *numbers])}] END"
 
 
 _FAULTS = {
@@ -174,41 +260,37 @@ _FAULTS = {
 }
 
 
-def _match(db: Session, records: Records, keys: Sequence[LeafKey], drop_unknown: bool, kept: Sequence[str]) -> None:
-    """`matched` has the leaf numbers of the rows of `grouped`, NULL outside the hierarchy, and what else is kept."""
-    joins, leaves, first = [], [], 0
-    for i, (key, columns) in enumerate(zip(keys, records.keys, strict=True)):
-        labels = dict(enumerate_names(key.leaf_columns(columns)))
-        db.register(f"leaves{i}", pa.table({**labels, "leaf": np.arange(key.hierarchy.n_leaves)}))
-        path = range(first, first + len(columns))
-        joins.append(f"LEFT JOIN leaves{i} ON {_same_path(i, path)}")
-        leaves.append(f"leaves{i}.leaf AS leaf{i}")
-        first = path.stop
-    db.make("matched", f"SELECT {_listed([*leaves, *kept, 'amount'])} FROM grouped {' '.join(joins)}")
-    if not drop_unknown:
-        _refuse_unknown(db, records, keys)
-    db.drop("grouped")
+def _refuse_strange(db: Session, records: Records, keys: Sequence[LeafKey], drop_unknown: bool, grouped: str) -> None:
+    """Refuse records that are at fault, and those outside the hierarchy unless they are left out.
 
-
-def _same_path(i: int, path: range) -> str:
-    return " AND ".join(f"CAST(k{k} AS VARCHAR) = leaves{i}.c{c}" for c, k in enumerate(path))
-
-
-def _refuse_unknown(db: Session, records: Records, keys: Sequence[LeafKey]) -> None:
-    tests = [f"coalesce(bool_or(leaf{i} IS NULL), false)" for i in range(len(records.keys))]
-    found = db.run(f"SELECT {_listed(tests)} FROM matched")[0]
-    first = 0
-    for i, (columns, unknown) in enumerate(zip(records.keys, found, strict=True)):
-        path = range(first, first + len(columns))
-        first = path.stop
+    Raises:
+        ValueError: there are some; of a record the message names at most its path.
+    """
+    tests = [f"strange[{place}] IS NULL" for place in range(1, len(records.wanted) + 1)]
+    tests += [f"leaf{i} IS NULL" for i in range(len(keys))]
+    found = db.run(
+        f"SELECT {_listed([f'coalesce(bool_or({test}), false)' for test in tests])} "
+        f"FROM {grouped} WHERE strange IS NOT NULL"
+    )[0]
+    for column, at_fault in zip(records.wanted, found[: len(records.wanted)], strict=True):
+        if at_fault:
+            raise ValueError(f"{records.argument}: column {column.name!r} {named(column)}{_FAULTS[column.use]}")
+    if drop_unknown:
+        return
+    first = 1
+    for i, (columns, unknown) in enumerate(zip(records.keys, found[len(records.wanted) :], strict=True)):
+        places = range(first, first + len(columns))
+        first = places.stop
         if unknown:
             # The first in order, so that the message does not depend on threads. The path is all it may say.
-            texts = _listed([f"CAST(k{k} AS VARCHAR) AS label{k}" for k in path])
-            outside = f"grouped ANTI JOIN leaves{i} ON {_same_path(i, path)}"
-            labels = db.run(f"SELECT {texts} FROM {outside} ORDER BY {_listed([f'label{k}' for k in path])} LIMIT 1")[0]
-            place = ", ".join(f"{column}={label!r}" for column, label in zip(columns, labels, strict=True))
+            texts = [f"strange[{place}] AS label{place}" for place in places]
+            labels = db.run(
+                f"SELECT {_listed(texts)} FROM {grouped} WHERE strange IS NOT NULL AND leaf{i} IS NULL "
+                f"ORDER BY {_listed([f'label{place}' for place in places])} LIMIT 1"
+            )[0]
+            path = ", ".join(f"{column}={label!r}" for column, label in zip(columns, labels, strict=True))
             raise ValueError(
-                f"{records.argument}: a record is outside the hierarchy, at {place}; add that leaf to the hierarchy's "
+                f"{records.argument}: a record is outside the hierarchy, at {path}; add that leaf to the hierarchy's "
                 "table, correct the record, or (private records only) leave such records out with on_unknown='drop'"
                 f"{_hint_on_types(records, keys, i)}"
             )
@@ -218,10 +300,6 @@ def _hint_on_types(records: Records, keys: Sequence[LeafKey], i: int) -> str:
     """What of the types of the ith key's columns may put a record outside; the first such thing among the files."""
     found = (list(key_types(keys, records.keys, layout))[i] for layout in records.layouts)
     return next((hint for key, columns, types in found if (hint := hint_on_types(columns, types, key.hierarchy))), "")
-
-
-def _known(n_keys: int) -> str:
-    return " AND ".join(f"leaf{i} IS NOT NULL" for i in range(n_keys))
 
 
 def _refuse_large_total(db: Session, records: Records, numbers: Sequence[Wanted], amounts: str) -> None:
@@ -236,10 +314,14 @@ def _refuse_large_total(db: Session, records: Records, numbers: Sequence[Wanted]
 def _result(db: Session, columns: Sequence[str], amounts: str) -> list[IntArray]:
     """The rows of `amounts` inside the hierarchy that have an amount, in order."""
     known = _known(sum(column.startswith("leaf") for column in columns))
+    integers = [f"CAST({column} AS BIGINT) AS {column}" for column in [*columns, "amount"]]
     return db.arrays(
-        f"SELECT {_listed(columns)}, CAST(amount AS BIGINT) AS amount FROM {amounts} "
-        f"WHERE {known} AND amount > 0 ORDER BY {_listed(columns)}"
+        f"SELECT {_listed(integers)} FROM {amounts} WHERE {known} AND amount > 0 ORDER BY {_listed(columns)}"
     )
+
+
+def _known(n_keys: int) -> str:
+    return " AND ".join(f"leaf{i} IS NOT NULL" for i in range(n_keys))
 
 
 def _listed(columns: Sequence[str]) -> str:
