@@ -42,7 +42,7 @@ def release(areas: Any, records: Any, engine: Any = None) -> tt.Release:
 
 
 def saved(made: tt.Release, folder: Path) -> dict[str, bytes]:
-    """All files of a release, but for what the statement says of software and of the kind of table (and their digest)."""
+    """All files of a release, but for what its manifest says of software and of the kind of table, and its digest."""
     made.save(folder)
     files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     manifest = json.loads(files.pop("release.json"))
