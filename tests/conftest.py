@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from helpers.spark import started
 
 # No test finds what an earlier one, or the user, has computed of a plan; subprocesses inherit it.
 os.environ["TALLYTREE_CACHE_DIR"] = ""
@@ -60,6 +61,20 @@ def shared_data():
     if not SHARED.is_dir():
         pytest.skip(f"the papers' data sets, which are optional, are not at {SHARED}")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def spark_folder(tmp_path_factory):
+    """Where the Spark session of the tests has its files."""
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="session")
+def spark(spark_folder):
+    """One Spark session for all tests: starting it takes seconds."""
+    session = started(spark_folder)
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="session")

@@ -73,7 +73,7 @@ def test_the_package_offers_what_users_need_and_nothing_else():
     )  # fmt: skip
     assert all(getattr(tt, name) is not None for name in tt.__all__)
     assert {"CSV", "DuckDB", "Parquet", "PostgreSQL"} == set(tt.sources.__all__) == set(dir(tt.sources))
-    assert dir(tt.engines) == ["Engine", "Local", "Remembering"]
+    assert dir(tt.engines) == ["Engine", "Local", "Remembering", "Spark"]
 
 
 @pytest.mark.parametrize(("function", "arguments"), FUNCTIONS)

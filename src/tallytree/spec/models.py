@@ -16,7 +16,7 @@ from tallytree import counts, sizes, tables
 from tallytree.budget import Budget
 from tallytree.contributions import Contributions
 from tallytree.counts import CountsMechanism
-from tallytree.engines import ENGINES, Engine
+from tallytree.engines import ENGINES, Engine, names_no_file
 from tallytree.hierarchy import Hierarchy
 from tallytree.ledger import Ledger
 from tallytree.mechanism import Mechanism
@@ -49,6 +49,7 @@ from tallytree.spec.sections import (
     BudgetSpec,
     ContributionsOption,
     ContributionsSpec,
+    EngineOption,
     EngineSpec,
     HierarchySpec,
     LargestSize,
@@ -83,7 +84,7 @@ READ_AS: tuple[tuple[Any, Any], ...] = (
     (CountsMechanism, MechanismSpec),
     (SizesMechanism, MechanismSpec),
     (TablesMechanism, MechanismSpec),
-    (Engine, EngineSpec),
+    (Engine, EngineOption),
     (Ledger, Text),
     (PrivateMaximum, LargestSize),
     (Contributions, ContributionsOption),
@@ -392,6 +393,13 @@ class Spec(Section):
         if wanted.name not in ENGINES:
             raise self._document.error(("engine", "name"), unknown(wanted.name, ENGINES, "engine"))
         options = {key: value for key, value in wanted if key in wanted.model_fields_set and key != "name"}
+        taken = [
+            field.name for field in dataclasses.fields(ENGINES[wanted.name]) if field.name in type(wanted).model_fields
+        ]
+        for option in options:
+            if option not in taken:
+                says = f"it is no option of the engine {wanted.name}, which takes {', '.join(taken)}; leave it out"
+                raise self._document.error(("engine", option), says)
         if wanted.temp_directory is not None:
             options["temp_directory"] = self._folder / wanted.temp_directory
         engine: Engine = ENGINES[wanted.name](**options)
@@ -402,8 +410,11 @@ class Spec(Section):
         return Path(self._document.name).parent
 
     def _path(self, written: str) -> str:
-        """A table's path or glob, relative to the spec's folder."""
+        """A table's path or glob, relative to the spec's folder; or a name in the engine's catalog, or an address."""
         path = self._folder / written
+        engine = getattr(self, "engine", None)
+        if engine is not None and engine.name == "spark" and names_no_file(written) and not path.exists():
+            return written
         if path.exists() or not glob.has_magic(written):
             return str(path)
         return str(Path(glob.escape(str(self._folder))) / written)  # the folder's own name is no pattern

@@ -132,7 +132,17 @@ ContributionsOption = Annotated[ContributionsSpec, PlainValidator(_contributions
 class EngineSpec(Section):
     """Where the records are tabulated, and what that may use."""
 
-    name: Text = Field("local", description="local: on this machine")
+    name: Text = Field("local", description="local: on this machine; spark: on a Spark cluster")
     memory_limit: Text | None = Field(None, description='memory for grouping the records, such as "4GB"')
     threads: Integer | None = Field(None, description="how many threads")
     temp_directory: Text | None = Field(None, description="an existing folder to spill to")
+    master: Text | None = Field(None, description='the Spark master, such as "local[4]"')
+    conf: dict[str, Text] | None = Field(None, description="settings of Spark: conf: {spark.executor.memory: 8g}")
+
+
+def _engine(value: object) -> EngineSpec:
+    # `engine: spark` is short for `engine: {name: spark}`.
+    return EngineSpec.model_validate({"name": value} if isinstance(value, str) else value)
+
+
+EngineOption = Annotated[EngineSpec, PlainValidator(_engine)]

@@ -9,13 +9,24 @@ from typing import Any
 import pytest
 
 from helpers.refused_records import refused
-from tallytree.private.engines import Local
+from tallytree.private.engines import Engine, Local, Spark
 
 
 @pytest.fixture
 def refuses(capfd: Any, caplog: Any) -> Callable[..., Any]:
     caplog.set_level(0)
     return lambda kind, *says, **options: refused(kind, *says, capfd=capfd, caplog=caplog, **options)
+
+
+SPARK = pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.needs("pyspark", "sqlglot")])
+
+
+@pytest.fixture(params=["local", SPARK])
+def any_engine(request: Any) -> Engine:
+    """Each engine: they find the same, and refuse the same with the same message."""
+    if request.param == "local":
+        return Local(threads=2)
+    return Spark(request.getfixturevalue("spark"))
 
 
 @pytest.fixture

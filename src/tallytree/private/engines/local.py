@@ -47,6 +47,17 @@ class Local:
 
     name: ClassVar[str] = "local"
     software: ClassVar[tuple[str, ...]] = ("duckdb",)
+    support: ClassVar[dict[str, str]] = {
+        "records, flows, tables, group sizes, rows of groups": "yes",
+        "contribution bounds, distinct people, people by their records": "yes",
+        "Parquet file, folder, glob": "DuckDB scans the columns needed",
+        "CSV files": "streamed",
+        "pandas, polars or Arrow table, record batches, DuckDB relation": "in memory, or streamed",
+        "Spark data frame": "fetched to this machine",
+        "group's id": "text, integer, decimal, date, time, timestamp, binary, UUID",
+        "person's id": "text, integer, UUID",
+        "records larger than memory": "spilled to `temp_directory`",
+    }
 
     def __post_init__(self) -> None:
         if self.memory_limit is not None:

@@ -25,6 +25,8 @@ _ALWAYS = {"spark.ui.enabled": "false", "spark.eventLog.enabled": "false", "spar
 
 _FILES = re.compile(r"[/\\*?\[]|\.(parquet|pq|csv|csv\.gz)$", re.IGNORECASE)
 
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
 
 @dataclass(frozen=True)
 class Spark:
@@ -53,6 +55,19 @@ class Spark:
 
     name: ClassVar[str] = "spark"
     software: ClassVar[tuple[str, ...]] = ("pyspark", "sqlglot")
+    support: ClassVar[dict[str, str]] = {
+        "records, flows, tables, group sizes, rows of groups": "yes",
+        "contribution bounds, distinct people, people by their records": "yes",
+        "Parquet file, folder, glob": "executors scan the columns needed; the path must be the same on each",
+        "CSV files": "read on the driver, into memory",
+        "pandas, polars or Arrow table, record batches, DuckDB relation": "sent from the driver, through memory",
+        "Spark data frame": "its query runs on the executors",
+        "name of a table in Spark's catalog": "its query runs on the executors",
+        "address of Parquet files (`s3a://…`, `hdfs://…`)": "executors scan the columns needed",
+        "group's id": "text, integer, decimal without places, date",
+        "person's id": "text, integer",
+        "records larger than memory": "on the executors, which spill to `spark.local.dir`",
+    }
 
     def __post_init__(self) -> None:
         if self.master is not None and not isinstance(self.master, str):
@@ -116,13 +131,10 @@ class Spark:
             require_packages()
             _require_classic(table.sparkSession)
             return table
-        if isinstance(table, str) and not _FILES.search(table) and not os.path.exists(table):  # noqa: PTH110
-            require_packages()
-            return _table(self._started(), table, argument)
-        if isinstance(table, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", table):
-            require_packages()
-            return _remote(self._started(), table, argument)
-        return None
+        if not isinstance(table, str) or not names_no_file(table) or os.path.exists(table):  # noqa: PTH110
+            return None
+        require_packages()
+        return (_remote if _ADDRESS.match(table) else _table)(self._started(), table, argument)
 
     def _started(self) -> Any:
         """The session.
@@ -137,6 +149,11 @@ class Spark:
             raise OSError("engine: the Spark session was stopped; start another one and give that")
         _require_version(session.version, "engine: the session's Spark")
         return session
+
+
+def names_no_file(table: str) -> bool:
+    """Whether a text is an address that Spark reads, or may be the name of a table in its catalog."""
+    return bool(_ADDRESS.match(table)) or (bool(table) and _FILES.search(table) is None)
 
 
 def require_packages() -> None:

@@ -27,7 +27,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from pyspark.sql.functions import arrow_udf
 
 TOKEN_BYTES = 32
 _SECONDS = 10
@@ -158,6 +157,8 @@ def place_function(host: str, port: int, fingerprint: bytes, token: bytes) -> An
 
         for batch in batches:
             yield pa.array([of(content) for content in batch.to_pylist()], pa.int64())
+
+    from pyspark.sql.functions import arrow_udf
 
     return arrow_udf(_annotated(place), "bigint")
 

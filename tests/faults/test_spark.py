@@ -1,0 +1,193 @@
+"""Spark: the right release or none, whatever fails; and nothing private where others look."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tallytree as tt
+from helpers.spark import bytes_of, files_with_rows
+from tallytree.private.engines import CountRecords, Spark
+from tallytree.private.engines import spark as engine_module
+from tallytree.private.tabulate.contribution_bound import ContributionBound
+from tallytree.private.tabulate.records import LeafKey
+
+pytestmark = pytest.mark.needs("pyspark", "sqlglot")
+
+SECRET = "s3cr3t"  # noqa: S105
+TESTS = Path(__file__).parents[1]
+PEOPLE = pa.table(
+    {
+        "state": ["A"] * 60 + ["B"] * 20,
+        "county": ["x"] * 50 + ["y"] * 10 + ["x"] * 20,
+        "who": [f"{SECRET}{i % 30}" for i in range(80)],
+    }
+)
+
+
+def release(areas: Any, records: Any, engine: Any = None) -> tt.Release:
+    return tt.release_counts(
+        records, areas, tt.Budget(epsilon=1), neighboring="add_remove", person="who", max_contributions=2, seed=7,
+        contributions=0.1, engine=engine,
+    )  # fmt: skip
+
+
+def saved(made: tt.Release, folder: Path) -> dict[str, bytes]:
+    """All files of a release, but for what its manifest says of software and of the kind of table, and its digest."""
+    made.save(folder)
+    files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    manifest = json.loads(files.pop("release.json"))
+    manifest["statement"]["software"] = manifest["spec"]["records"] = manifest["digest"] = None
+    return {**files, "release.json": json.dumps(manifest).encode()}
+
+
+@pytest.mark.slow
+def test_a_release_is_the_local_engines_byte_for_byte_at_any_number_of_partitions(
+    spark: Any, areas: Any, tmp_path: Path
+) -> None:
+    right = saved(release(areas, PEOPLE), tmp_path / "local")
+    assert len(right) > 5
+    for partitions in (1, 4, 13):
+        spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
+        made = release(areas, spark.createDataFrame(PEOPLE).repartition(partitions), Spark(spark))
+        assert saved(made, tmp_path / str(partitions)) == right
+    assert {"pyspark", "sqlglot"} <= set(made.statement["software"])
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["a worker is killed", "shuffle files are lost"])
+def test_tasks_that_are_tried_again_count_every_record_once(
+    spark: Any, spark_folder: Path, areas: Any, tmp_path: Path, how: str
+) -> None:
+    marker, local = str(tmp_path / "failed"), str(spark_folder / "local")
+
+    def fail_once(batches: Any) -> Any:
+        import os
+        from pathlib import Path
+
+        yield from batches
+        try:
+            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        if how == "a worker is killed":
+            os.kill(os.getpid(), 9)
+        for file in Path(local).rglob("shuffle_*"):
+            file.unlink()
+        raise OSError
+
+    frame = spark.createDataFrame(PEOPLE).repartition(3)
+    made = release(areas, frame.mapInArrow(fail_once, frame.schema), Spark(spark))
+    assert Path(marker).exists()
+    assert made.table("county").equals(release(areas, PEOPLE).table("county"))
+
+
+@pytest.mark.slow
+def test_nothing_is_left_and_neither_the_key_nor_a_record_is_seen(
+    spark: Any, spark_folder: Path, areas: Any, monkeypatch: Any
+) -> None:
+    from tallytree.private.tabulate.spark_session import SparkSQLSession
+
+    key = bytes(range(50, 82))
+    drop, seen = SparkSQLSession.drop, []
+
+    def look_and_drop(self: Any, name: str) -> None:
+        seen.append(bytes_of(spark_folder))  # while the key is in use
+        drop(self, name)
+
+    monkeypatch.setattr(SparkSQLSession, "drop", look_and_drop)
+    asked = CountRecords((LeafKey(areas, ("state", "county")),), bound=ContributionBound("who", 1, key))
+    Spark(spark).tabulate(PEOPLE, asked)
+    assert len(seen) >= 4
+    everything = b"".join(seen) + bytes_of(spark_folder) + json.dumps(dict(os.environ)).encode()
+    encoded = base64.b64encode(key)[:40]
+    assert not any(form in everything for form in (key, key.hex().encode(), key.hex().upper().encode(), encoded))
+    events = bytes_of(spark_folder / "events")
+    assert b"SparkListenerJobStart" in events
+    assert SECRET.encode() not in events
+    assert files_with_rows(spark_folder) == []
+    assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()
+    assert [view.name for view in spark.catalog.listTables() if view.name in ("matched", "grouped", "leaves0")] == []
+
+
+@pytest.mark.slow
+def test_executors_that_are_killed_and_a_query_that_fails(tmp_path: Path) -> None:
+    """A cluster of two processes, with speculation: see `helpers.spark_cluster`."""
+    path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "helpers.spark_cluster", str(tmp_path)],
+        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": path}, cwd=tmp_path, timeout=500,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2_000:]
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert sum(said["whole"]) == 18
+    assert said["again"] == said["whole"]
+    assert said["killed"] == said["whole"] or said["killed"].startswith("OSError: records: an executor was lost")
+    assert said["failing"].startswith("ValueError: records: Spark cannot read or group the records")
+    assert said["stopped"].startswith("OSError: engine: the Spark session was stopped; start another")
+    assert not said["key seen"]
+    assert "s3cr3t" not in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_a_local_run_imports_nothing_of_spark() -> None:
+    script = """
+        import sys, pyarrow as pa, tallytree as tt
+        tt.engines.Spark()
+        tree = tt.Hierarchy.from_table(pa.table({"a": ["x"]}), ["a"])
+        tt.release_counts(pa.table({"a": ["x"]}), tree, tt.Budget(epsilon=1), neighboring="add_remove")
+        print([name for name in sys.modules if name.partition(".")[0] in ("pyspark", "py4j", "sqlglot")])
+    """
+    lines = "\n".join(line.strip() for line in script.splitlines())
+    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.slow
+def test_without_java_the_remedy_is_named(tmp_path: Path) -> None:
+    (tmp_path / "areas.csv").write_text("a\nx\n")
+    (tmp_path / "people.csv").write_text("a\nx\n")
+    (tmp_path / "spec.yaml").write_text(
+        "statistic: counts\nrecords: people.csv\nhierarchy: {path: areas.csv, levels: [a]}\nbudget: {epsilon: 1}\n"
+        "neighboring: add_remove\nengine: spark\n"
+    )
+    nowhere = {"JAVA_HOME": "", "PATH": "/nowhere"}
+    environment = {name: value for name, value in os.environ.items() if name not in nowhere} | {"PATH": "/nowhere"}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tallytree", "release", "spec.yaml", "--out", "out"],
+        capture_output=True, text=True, check=False, cwd=tmp_path, env=environment,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "Java 17" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("found", "kind", "says"),
+    [
+        (None, ModuleNotFoundError, r"engine: Spark needs pyspark, which is not installed: pip install 'tallytree\[sp"),
+        ("3.5.4", ValueError, "engine: PySpark is version 3.5.4; tallytree needs 4.1 or newer"),
+    ],
+)
+def test_without_pyspark_or_with_an_old_one_the_remedy_is_named(
+    monkeypatch: Any, found: Any, kind: Any, says: str
+) -> None:
+    def version(package: str) -> str:
+        if found is None:
+            raise PackageNotFoundError(package)
+        return str(found)
+
+    monkeypatch.setattr(engine_module, "version", version)
+    with pytest.raises(kind, match=says):
+        Spark().tabulate(PEOPLE, CountRecords(()))

@@ -1,0 +1,52 @@
+"""A Spark session for tests, and where to look for what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def started(folder: Path, master: str = "local[2,4]", **conf: str) -> Any:
+    """A small session with all its files in a folder: event logs in `events`, shuffled and kept rows in `local`.
+
+    A failed task is tried up to four times, as on a cluster.
+    """
+    os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    from pyspark.sql import SparkSession
+
+    for name in ("events", "local", "warehouse"):
+        (folder / name).mkdir(exist_ok=True)
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.dir": f"file://{folder / 'events'}",
+        # Nothing is compressed, so that a search finds what is there.
+        **{f"spark.{what}.compress": "false" for what in ("eventLog", "shuffle", "shuffle.spill", "broadcast", "rdd")},
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "700m",
+        "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than the few rows do
+    }
+    builder = SparkSession.Builder().master(master).appName("tests of tallytree")
+    for key, value in (settings | {key.replace("__", "."): value for key, value in conf.items()}).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def files_with_rows(folder: Path) -> list[str]:
+    """The files in which Spark keeps or shuffles rows."""
+    return sorted(
+        file.name
+        for file in (folder / "local").rglob("*")
+        if file.is_file() and file.name.startswith(("shuffle_", "rdd_", "temp_", "broadcast_"))
+    )
+
+
+def bytes_of(folder: Path) -> bytes:
+    """All that is in the files of a folder, one after the other."""
+    return b"\n".join(file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file())

@@ -1,0 +1,86 @@
+"""A program: a cluster of two executors in processes of their own, which are killed; it prints what came of each run.
+
+Its argument is a folder for all files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+import tallytree as tt
+from helpers.spark import bytes_of, started
+from tallytree.private.engines import CountRecords, Spark
+from tallytree.private.tabulate import spark_session
+from tallytree.private.tabulate.contribution_bound import ContributionBound
+from tallytree.private.tabulate.records import LeafKey
+
+SECRET = "s3cr3t-of-a-record"  # noqa: S105
+KEY = bytes(range(100, 132))
+
+
+def executors() -> list[int]:
+    """The processes of executors below this one."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = place.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        backend = b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words
+        if backend and f"-Dtallytree.test={sys.argv[1]}".encode() in words:
+            found.append(int(place.parent.name))
+    return found
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    os.environ["SPARK_LOCAL_DIRS"] = str(folder / "local")
+    os.environ["SPARK_WORKER_DIR"] = str(folder / "work")
+    spark = started(
+        folder, "local-cluster[2,1,600]", spark__speculation="true", spark__speculation__interval="50ms",
+        spark__executor__memory="600m", spark__executor__extraJavaOptions=f"-Dtallytree.test={folder}",
+    )  # fmt: skip
+    tree = tt.Hierarchy.from_table(pa.table({"leaf": ["x", "y"]}), ["leaf"])
+    people = pa.table({"leaf": ["x", "y"] * 50, "who": [i % 9 for i in range(100)]})
+    asked = CountRecords((LeafKey(tree, ("leaf",)),), bound=ContributionBound("who", 2, KEY))
+    engine, said = Spark(spark), {}
+
+    def run(name: str, table: object) -> None:
+        try:
+            said[name] = engine.tabulate(table, asked).counts.tolist()
+        except Exception as error:  # noqa: BLE001 (what is raised is what is tested)
+            said[name] = f"{type(error).__name__}: {error}"
+
+    run("whole", people)
+    seen = b"".join(Path(f"/proc/{pid}/environ").read_bytes() for pid in [*executors(), os.getpid()])
+    seen += b"".join(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in executors())
+    make, times = spark_session.SparkSQLSession.make, []
+
+    def make_and_kill(self: object, name: str, query: str, **parameters: object) -> None:
+        make(self, name, query, **parameters)
+        if not times:
+            times.append(name)
+            for pid in executors():
+                os.kill(pid, signal.SIGKILL)
+
+    spark_session.SparkSQLSession.make = make_and_kill
+    run("killed", people)
+    run("again", people)
+    texts = pa.table({"leaf": ["x"], "who": [1], "text": [SECRET]})
+    run("failing", spark.createDataFrame(texts).selectExpr("leaf", "CAST(text AS INT) AS who"))
+    said["executors"] = len(executors())
+    spark.stop()
+    run("stopped", people)
+    seen += bytes_of(folder / "events") + bytes_of(folder / "local")
+    forms = (KEY, KEY.hex().encode(), KEY.hex().upper().encode())
+    said["key seen"] = any(form in seen for form in forms)
+    sys.stdout.write(json.dumps(said))
+
+
+main()
