@@ -28,7 +28,7 @@ def source(
     """
     queries: list[str] = []
     parameters: dict[str, list[str | None]] = {}
-    if records.for_duckdb:
+    if records.local_parquet:
         for i, layout in enumerate(records.layouts):
             file = _ParquetFiles(records, i, layout)
             file.require_agreement(run)

@@ -115,8 +115,8 @@ class Records:
     failures: list[SourceError] = field(default_factory=list, init=False, compare=False)
 
     @property
-    def for_duckdb(self) -> bool:
-        """Whether the rows are in Parquet files of this machine, which DuckDB reads itself."""
+    def local_parquet(self) -> bool:
+        """Whether the rows are in Parquet files of this machine, which an engine may read itself."""
         return isinstance(self.source, Files) and self.source.format == "parquet" and self.source.place is None
 
     def streams(self) -> list[pa.Table | pa.RecordBatchReader]:

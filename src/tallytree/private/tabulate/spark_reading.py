@@ -13,7 +13,6 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StringType
 
 from tallytree.private.tabulate.records import Records
-from tallytree.sources.locate import Files
 
 
 def frames(session: SparkSession, records: Records) -> Iterator[tuple[DataFrame, tuple[pa.DataType, ...]]]:
@@ -21,15 +20,15 @@ def frames(session: SparkSession, records: Records) -> Iterator[tuple[DataFrame,
     if isinstance(records.source, DataFrame):
         yield _wanted(_in_session(session, records.source), records.layouts[0].positions), records.layouts[0].types
         return
-    arrow = records.arrow()
-    if arrow is not None:
-        table = arrow.read_all() if isinstance(arrow, pa.RecordBatchReader) else arrow
-        yield session.createDataFrame(arrow_for_spark(table)), records.layouts[0].types
+    if records.local_parquet and all(max(each.positions) < each.width for each in records.layouts):
+        for layout in records.layouts:
+            paths = [_literal_path(path) for path in layout.paths]
+            yield _wanted(session.read.parquet(*paths), layout.positions), layout.types
         return
-    assert isinstance(records.source, Files)  # noqa: S101 (what `Records.arrow` says)
-    for layout in records.layouts:
-        paths = [_literal_path(path) for path in layout.paths]
-        yield _wanted(session.read.parquet(*paths), layout.positions), layout.types
+    # Columns from the names of folders are checked against those in the files where these are streamed.
+    for layout, rows in zip(records.layouts, records.streams(), strict=True):
+        table = rows.read_all() if isinstance(rows, pa.RecordBatchReader) else rows
+        yield session.createDataFrame(arrow_for_spark(table)), layout.types
 
 
 def schema_of(frame: DataFrame, argument: str) -> pa.Schema:
