@@ -17,7 +17,7 @@ from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measurement, Measures, Statistic
 from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.estimators import ESTIMATORS, Bounds, Estimator, EstimatorName, FittedCells
-from tallytree.sizes.in_bands import Measurers, MeasurerOfAll, whole_tree
+from tallytree.sizes.in_bands import MeasurerOfAll, Measurers, whole_tree
 from tallytree.sizes.nearest_consistent import project_group_numbers
 from tallytree.sizes.noisy import CELLS_AT_ONCE
 from tallytree.solvers.isotonic import Norm
