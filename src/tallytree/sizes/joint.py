@@ -20,6 +20,7 @@ from tallytree.sizes.noisy import measure_level, tails_of_every_size
 from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 from tallytree.solvers import joint_families as joint
 from tallytree.solvers.joint_downward import Tails
+from tallytree.solvers.joint_upward import Estimate
 from tallytree.solvers.rates import DISPERSIONS
 from tallytree.terms import Invariants
 from tallytree.validate import safe_text
@@ -100,7 +101,8 @@ class Joint(SizesInBands):
             joint.check_levels(levels, [domain.hierarchy.size(depth) for depth in below])
             return levels, band.first_child(below[0] - 1), joint.climb(levels, model)
 
-        kept, under = None, None
+        kept: tuple[list[joint.TailsLevel], IntArray, joint.Climbed] | None = None
+        under = None
         if below:
             sent = []
             for number in range(len(cut.parts)):
@@ -118,8 +120,7 @@ class Joint(SizesInBands):
             if below:
                 if len(cut.parts) > 1:
                     kept = None
-                    kept = climbed(number, again=True)
-                levels, first_child, estimates = kept
+                levels, first_child, estimates = climbed(number, again=True) if kept is None else kept
                 made = joint.descend(levels, first_child, estimates, 0, tails, model, self.tolerance)
                 tails, worst = made.levels[-1], max(worst, made.worst)
             yield _leaf_sizes(domain, tails, *band.span(len(domain.hierarchy.levels) - 1))
@@ -187,7 +188,7 @@ def _beside_each_other(sent: Sequence[joint.FromBelow]) -> joint.FromBelow:
     if len(sent) == 1:
         return sent[0]
     mean, variance = (np.concatenate([part.sums[i] for part in sent]) for i in range(2))
-    return joint.FromBelow(joint.Estimate(mean, variance), np.concatenate([part.raw for part in sent]))
+    return joint.FromBelow(Estimate(mean, variance), np.concatenate([part.raw for part in sent]))
 
 
 def _number(name: str, value: object) -> float:
