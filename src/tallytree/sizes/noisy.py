@@ -49,7 +49,7 @@ def measure_level(
     """Measure every node of a level, or the nodes span[0] … span[1] − 1, in chunks."""
     hierarchy = domain.hierarchy
     first, stop = (0, hierarchy.size(depth)) if span is None else span
-    values: IntArray | None = None
+    values: IntArray = np.empty((stop - first, 0), dtype=np.int64)
     done = 0
     for chunk in chunks(np.full(stop - first, domain.width, dtype=np.int64), CELLS_AT_ONCE):
         nodes = np.arange(first + chunk.start, first + chunk.stop, dtype=np.int64)
@@ -58,10 +58,10 @@ def measure_level(
         if len(nodes) == stop - first:
             values = part
         else:  # written in place, since the parts and the whole together would take twice the memory
-            values = np.empty((stop - first, part.shape[1]), dtype=np.int64) if values is None else values
+            if done == 0:
+                values = np.empty((stop - first, part.shape[1]), dtype=np.int64)
             values[done : done + len(part)] = part
             done += len(part)
-    assert values is not None  # a level has a node at least
     return NoisyLevel(depth, values, leaf_offsets(hierarchy, depth, (first, stop)), measured.noise)
 
 
