@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tallytree.bands import Cut
 from tallytree.hierarchy import Hierarchy
-from tallytree.measurements import Measures, Statistic
+from tallytree.measurements import Statistic
 from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.estimators import EstimatorName
-from tallytree.sizes.level_estimates import LevelEstimates, check_estimator, checked_norm, estimated_sizes
-from tallytree.sizes.mechanism import SizesMechanism
-from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
+from tallytree.sizes.in_bands import Measurers, SizesInBands
+from tallytree.sizes.level_estimates import LevelEstimates, check_estimator, checked_norm, estimated_sizes, runs_of
+from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers.isotonic import Norm
 from tallytree.terms import Invariants
 from tallytree.validate import safe_text
 
 
 @dataclass(frozen=True)
-class BottomUp(SizesMechanism):
+class BottomUp(SizesInBands):
     """Measure the leaves alone, with all of the budget, estimate each by itself, and add them up (Kuo, section 6).
 
     It is the most accurate mechanism at the leaves. In the levels above, the errors of the leaves add up.
@@ -48,11 +49,15 @@ class BottomUp(SizesMechanism):
         """The leaf level, or the highest level with the same nodes, and the statistic that is measured there."""
         return self._leaves(hierarchy).statistics(invariants)
 
-    def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
-        """Measure, and compute the group sizes of every level, root first."""
-        (runs,) = self._leaves(domain.hierarchy).of(domain, measurer)
-        # The levels below the measured level repeat it, so its node numbers are those of the leaves.
-        return sum_over_tree(domain.hierarchy, ReleasedSizes(*estimated_sizes(runs)), domain.largest)
+    def leaves(self, domain: SizesDomain, cut: Cut, measurers: Measurers) -> Iterator[ReleasedSizes]:
+        """See `SizesInBands.leaves`; every leaf is estimated by itself."""
+        estimates = self._leaves(domain.hierarchy).in_bands(domain, cut, measurers)
+        top = next(estimates.top(), None)
+        for number, band in enumerate(cut.bands):
+            # The levels below the measured level repeat it, so its node numbers are those of the leaves.
+            runs = next(estimates.band(number)) if top is None else runs_of(top, *band.span(cut.depth))
+            nodes, sizes, groups = estimated_sizes(runs)
+            yield ReleasedSizes(nodes + band.span(len(domain.hierarchy.levels) - 1)[0], sizes, groups)
 
     def _leaves(self, hierarchy: Hierarchy) -> LevelEstimates:
         return LevelEstimates(hierarchy, measured_depths(hierarchy)[-1:], self.estimator, self.norm)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from tallytree.bands import Band, Cut
 from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
 from tallytree.sizes.domain import SizesDomain, measured_everywhere
-from tallytree.sizes.mechanism import SizesMechanism
+from tallytree.sizes.in_bands import Measurers, SizesInBands
 from tallytree.sizes.noisy import measure_level, tails_of_every_size
 from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 from tallytree.solvers import joint_families as joint
 from tallytree.solvers.joint_downward import Tails
+from tallytree.solvers.joint_upward import Estimate
 from tallytree.solvers.rates import DISPERSIONS
 from tallytree.terms import Invariants
 from tallytree.validate import safe_text
@@ -39,7 +41,7 @@ class TailErrors:
 
 
 @dataclass(frozen=True)
-class Joint(SizesMechanism):
+class Joint(SizesInBands):
     """Measure the tail counts of every node, and find smooth, monotone integers that fit all levels at once.
 
     The number of groups of one size in a node is expected to be near the average over similar sizes. How near is
@@ -75,9 +77,54 @@ class Joint(SizesMechanism):
         """The levels to be measured, root first, and the statistic that is measured at each."""
         return measured_everywhere(hierarchy, "tail_counts")
 
-    def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
-        """Measure, and compute the group sizes of every level, root first."""
-        return self._released(domain, self._fit(domain, measurer))
+    def leaves(self, domain: SizesDomain, cut: Cut, measurers: Measurers) -> Iterator[ReleasedSizes]:
+        """See `SizesInBands.leaves`; a pass upward over the bands, the levels down to the cut, and a pass downward.
+
+        What a band sends up are the sums of estimates below each of its nodes at the cut level. Of several bands the
+        pass downward measures and estimates again what is below, so that one band is in memory at a time.
+        """
+        depths = domain.measured_depths
+        above = [_measure(domain, depth, measurers.top()) for depth in depths if depth <= cut.depth]
+        below = [depth for depth in depths if depth > cut.depth]
+        if above[0].values.shape[1] == 0:
+            for number, band in enumerate(cut.bands):
+                for depth in below:  # no cells: recorded as such
+                    _measure(domain, depth, measurers.band(number), band)
+                yield _without_sizes(domain, *band.span(len(domain.hierarchy.levels) - 1))
+            return
+        last = above[-1]
+        model = joint.size_model(last.values.shape[1], domain.smallest + domain.groups_are_public, self._dispersions())
+
+        def climbed(number: int, *, again: bool) -> tuple[list[joint.TailsLevel], IntArray, joint.Climbed]:
+            band, measurer = cut.bands[number], measurers.band(number, again=again)
+            levels = [_measure(domain, depth, measurer, band) for depth in below]
+            joint.check_levels(levels, [domain.hierarchy.size(depth) for depth in below])
+            return levels, band.first_child(below[0] - 1), joint.climb(levels, model)
+
+        kept: tuple[list[joint.TailsLevel], IntArray, joint.Climbed] | None = None
+        under = None
+        if below:
+            sent = []
+            for number in range(len(cut.parts)):
+                kept = None  # freed before the next band is measured
+                kept = climbed(number, again=False)
+                sent.append(kept[2].sent_up(kept[1]))
+            under = _beside_each_other(sent)
+        joint.check_levels(above)
+        top = joint.climb(above, model, under)
+        root = joint.root_tails(top, above[0], None if domain.groups_are_public else domain.total)
+        found = joint.descend(above[1:], above[0].first_child, top, 1, root, model, self.tolerance)
+        parents, worst = [root, *found.levels][-1], found.worst
+        for number, band in enumerate(cut.bands):
+            tails = parents.of_nodes(*band.span(cut.depth))
+            if below:
+                if len(cut.parts) > 1:
+                    kept = None
+                levels, first_child, estimates = climbed(number, again=True) if kept is None else kept
+                made = joint.descend(levels, first_child, estimates, 0, tails, model, self.tolerance)
+                tails, worst = made.levels[-1], max(worst, made.worst)
+            yield _leaf_sizes(domain, tails, *band.span(len(domain.hierarchy.levels) - 1))
+        joint.warn_of(worst)
 
     def release_with_errors(
         self, domain: SizesDomain, measurer: Measures
@@ -101,7 +148,8 @@ class Joint(SizesMechanism):
             if known is not None and not domain.groups_are_public:
                 errors[:, 0] = 0
             by_depth.append(TailErrors(domain.smallest + domain.groups_are_public, errors))
-        return self._released(domain, fit), by_depth
+        leaves = _of_leaves(domain, fit)
+        return sum_over_tree(domain.hierarchy, leaves, domain.largest), by_depth
 
     def _fit(self, domain: SizesDomain, measurer: Measures) -> joint.TailsFit | None:
         """The fit of all measured levels; None where groups have one size only and their numbers are public."""
@@ -121,16 +169,26 @@ class Joint(SizesMechanism):
             return DISPERSIONS
         return math.inf if self.smoothness == 0 else 1 / self.smoothness
 
-    @staticmethod
-    def _released(domain: SizesDomain, fit: joint.TailsFit | None) -> Sequence[ReleasedSizes]:
-        public = domain.groups[-1]
-        if fit is None:
-            groups = np.zeros(0, dtype=np.int64) if public is None else public
-            nodes = np.flatnonzero(groups)
-            leaves = ReleasedSizes(nodes, np.full(len(nodes), domain.smallest, dtype=np.int64), groups[nodes])
-        else:
-            leaves = _leaf_sizes(fit.levels[-1], public, domain.smallest, domain.largest)
-        return sum_over_tree(domain.hierarchy, leaves, domain.largest)
+
+def _of_leaves(domain: SizesDomain, fit: joint.TailsFit | None) -> ReleasedSizes:
+    leaves = 0, domain.hierarchy.n_leaves
+    return _without_sizes(domain, *leaves) if fit is None else _leaf_sizes(domain, fit.levels[-1], *leaves)
+
+
+def _without_sizes(domain: SizesDomain, first: int, stop: int) -> ReleasedSizes:
+    """The leaves first … stop − 1 where groups have one size only and their numbers are public."""
+    public = domain.groups[-1]
+    groups = np.zeros(0, dtype=np.int64) if public is None else public[first:stop]
+    nodes = np.flatnonzero(groups)
+    return ReleasedSizes(nodes + first, np.full(len(nodes), domain.smallest, dtype=np.int64), groups[nodes])
+
+
+def _beside_each_other(sent: Sequence[joint.FromBelow]) -> joint.FromBelow:
+    """What the bands have sent up, as one."""
+    if len(sent) == 1:
+        return sent[0]
+    mean, variance = (np.concatenate([part.sums[i] for part in sent]) for i in range(2))
+    return joint.FromBelow(Estimate(mean, variance), np.concatenate([part.raw for part in sent]))
 
 
 def _number(name: str, value: object) -> float:
@@ -139,41 +197,50 @@ def _number(name: str, value: object) -> float:
     return float(value)
 
 
-def _measure(domain: SizesDomain, depth: int, measurer: Measures) -> joint.TailsLevel:
-    """The noisy tail counts of one level. Where only the total number of groups is public, it is the root's first."""
-    level = measure_level(domain, depth, measurer, "tail_counts")
+def _measure(domain: SizesDomain, depth: int, measurer: Measures, band: Band | None = None) -> joint.TailsLevel:
+    """The noisy tail counts of one level, or of a band's nodes there.
+
+    Where only the total number of groups is public, it is the root's first.
+    """
+    nodes = domain.hierarchy.size(depth)
+    first, stop = (0, nodes) if band is None else band.span(depth)
+    level = measure_level(domain, depth, measurer, "tail_counts", (first, stop))
     known = domain.groups[depth]
     if known is not None:
-        most = known.astype(np.float64)
+        most = known[first:stop].astype(np.float64)
     else:
         most = np.full(len(level.values), math.inf if domain.total is None else float(domain.total))
     values = level.values if domain.groups_are_public else tails_of_every_size(domain, level)
-    largest = joint.MAX_TAIL_SUM // len(values) - 1  # larger values are noise alone, and sums must be exact in doubles
+    largest = joint.MAX_TAIL_SUM // nodes - 1  # larger values are noise alone, and sums must be exact in doubles
     return joint.TailsLevel(
         np.clip(values, -largest, largest) if max(values.max(initial=0), -values.min(initial=0)) > largest else values,
-        _children(domain, depth),
+        _children(domain, depth, band),
         float(level.noise.scale),
         level.noise.distribution == "discrete_laplace",
         most,
     )
 
 
-def _children(domain: SizesDomain, depth: int) -> IntArray:
+def _children(domain: SizesDomain, depth: int, band: Band | None) -> IntArray:
     """Where the children of each node in the next measured level begin; the last measured level has no children."""
     later = [other for other in domain.measured_depths if other > depth]
     if not later:
-        return np.zeros(domain.hierarchy.size(depth) + 1, dtype=np.int64)
+        first, stop = (0, domain.hierarchy.size(depth)) if band is None else band.span(depth)
+        return np.zeros(stop - first + 1, dtype=np.int64)
     # Levels between are not measured because they repeat this one, node for node.
-    return domain.hierarchy.first_child[later[0] - 1]
+    above = later[0] - 1
+    return domain.hierarchy.first_child[above] if band is None else band.first_child(above)
 
 
-def _leaf_sizes(tails: Tails, public: IntArray | None, smallest: int, largest: int) -> ReleasedSizes:
-    """Groups by size from the runs of equal tail counts of the leaves.
+def _leaf_sizes(domain: SizesDomain, tails: Tails, first_leaf: int, stop: int) -> ReleasedSizes:
+    """Groups by size from the runs of equal tail counts of the leaves first_leaf … stop − 1.
 
     Where numbers of groups are public, cell j is the number of groups of size > smallest + j, so a drop before it is
     the number of groups of size smallest + j. Where they are private, cell 0 is the number of all groups, and a drop
     before cell j is the number of groups of size smallest + j − 1.
     """
+    public = None if domain.groups[-1] is None else domain.groups[-1][first_leaf:stop]
+    smallest, largest = domain.smallest, domain.largest
     runs = np.diff(tails.offsets)
     leaf = np.repeat(np.arange(len(runs), dtype=np.int64), runs)
     first, last = tails.offsets[:-1], tails.offsets[1:] - 1
@@ -186,4 +253,4 @@ def _leaf_sizes(tails: Tails, public: IntArray | None, smallest: int, largest: i
     size = np.concatenate([size, np.full(len(runs), largest, dtype=np.int64)])
     groups = np.concatenate([before - tails.value, tails.value[last]])
     kept = groups > 0
-    return ReleasedSizes(leaf[kept], size[kept], groups[kept])
+    return ReleasedSizes(leaf[kept] + first_leaf, size[kept], groups[kept])

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from numbers import Real
-from typing import cast, get_args
+from typing import NamedTuple, cast, get_args
 
 import numpy as np
 
+from tallytree.bands import Cut
 from tallytree.compute.arrays import IntArray, NumberArray, chunks
 from tallytree.compute.threads import side_by_side
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measurement, Measures, Statistic
 from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.estimators import ESTIMATORS, Bounds, Estimator, EstimatorName, FittedCells
+from tallytree.sizes.in_bands import MeasurerOfAll, Measurers, whole_tree
 from tallytree.sizes.nearest_consistent import project_group_numbers
 from tallytree.sizes.noisy import CELLS_AT_ONCE
 from tallytree.solvers.isotonic import Norm
@@ -48,6 +51,20 @@ def check_estimator(estimator: object) -> None:
     for name in [estimator] if isinstance(estimator, str) else estimator.values():
         if text(name, "estimator", "a name, or a mapping from level names to names") not in ESTIMATORS:
             raise ValueError(f"estimator: {name!r} is not known; choose one of {', '.join(ESTIMATORS)}")
+
+
+class Fitted(NamedTuple):
+    """The fit of some consecutive nodes of a level.
+
+    Attributes:
+        nodes: which.
+        bounds: the public facts about them.
+        cells: the fit.
+    """
+
+    nodes: slice
+    bounds: Bounds
+    cells: FittedCells
 
 
 @dataclass(frozen=True)
@@ -98,68 +115,94 @@ class LevelEstimates:
 
     def of(self, domain: SizesDomain, measurer: Measures) -> Iterator[NodeRuns]:
         """The runs of every node, level by level, root first."""
+        found = self.in_bands(domain, whole_tree(self.hierarchy), MeasurerOfAll(measurer))
+        return chain(found.top(), found.band(0))
+
+    def in_bands(self, domain: SizesDomain, cut: Cut, measurers: Measurers) -> EstimatesInBands:
+        """The estimates of the levels down to the cut, and of each band.
+
+        Where numbers of groups are private, all levels are measured here, and the numbers are estimated from the fits
+        and projected on the tree. Then every node is estimated as if the projected numbers were public. The fits of a
+        single band are kept for that; those of several bands are made again, of the same noisy cells.
+        """
         if domain.groups_are_public:
-            return iter(self._estimate(domain, depth, measurer) for depth in self.depths)
-        return self._estimate_privately(domain, measurer)
-
-    def _estimate(self, domain: SizesDomain, depth: int, measurer: Measures) -> NodeRuns:
-        """The runs of every node of a level whose numbers of groups are public, in chunks that bound the memory.
-
-        A node with more cells than a chunk is measured in parts if its estimator has `fit_parts`.
-        """
-        groups = cast(IntArray, domain.groups[depth])
-        estimator = self._estimator(depth)
-        by_group = estimator.statistic == "sorted_sizes"
-        cells = groups if by_group else np.full(len(groups), domain.width, dtype=np.int64)
-
-        def measured() -> Iterator[tuple[slice, Measurement | FittedCells]]:
-            for chunk in chunks(cells, CELLS_AT_ONCE):
-                if estimator.fit_parts is not None and cells[chunk.start] > CELLS_AT_ONCE:
-                    parts = self._measure_parts(depth, measurer, chunk.start, int(cells[chunk.start]))
-                    yield chunk, estimator.fit_parts(parts, bounds(chunk), self.norm)
-                else:
-                    yield chunk, self._measure(depth, measurer, chunk)
-
-        def bounds(chunk: slice) -> Bounds:
-            return Bounds(groups[chunk], domain.smallest, domain.largest)
-
-        def estimate(taken: tuple[slice, Measurement | FittedCells]) -> NodeRuns:
-            chunk, found = taken
-            here = bounds(chunk)
-            fit = found if isinstance(found, FittedCells) else estimator.fit(found, here, self.norm)
-            return estimator.estimate(fit, groups[chunk], here)
-
-        return joined(list(side_by_side(estimate, measured())))
-
-    def _estimate_privately(self, domain: SizesDomain, measurer: Measures) -> Iterator[NodeRuns]:
-        """The runs of every level, root first, where numbers of groups are private.
-
-        First the numbers of groups are estimated from the fits, and projected on the tree. Then every node is estimated
-        as if the projected numbers were public.
-        """
-        fits: list[list[tuple[slice, Bounds, FittedCells]]] = []
-        for depth in self.depths:
-            groups = domain.groups[depth]
-            cells = np.full(self.hierarchy.size(depth), domain.width, dtype=np.int64)
-            fits.append([])
-            for chunk in chunks(cells, CELLS_AT_ONCE):
-                bounds = Bounds(None if groups is None else groups[chunk], domain.smallest, domain.largest)
-                fits[-1].append((chunk, bounds, self._fit(depth, measurer, chunk, bounds)))
-        estimators = [self._estimator(depth) for depth in self.depths]
-        numbers = project_group_numbers(
+            numbers = [cast(IntArray, domain.groups[depth]) for depth in self.depths]
+            return EstimatesInBands(self, domain, cut, measurers, dict(zip(self.depths, numbers, strict=True)), {})
+        kept: dict[tuple[int, int | None], list[Fitted]] = {}
+        found: dict[int, list[IntArray]] = {depth: [] for depth in self.depths}
+        variances: dict[int, float] = {}
+        for number, band in [(None, None), *enumerate(cut.bands)]:
+            measurer = measurers.top() if number is None else measurers.band(number)
+            for depth in self.depths:
+                if (depth <= cut.depth) != (number is None):
+                    continue
+                span = (0, self.hierarchy.size(depth)) if band is None else band.span(depth)
+                fits = list(self.fits(domain, depth, measurer, span))
+                estimator = self._estimator(depth)
+                found[depth].extend(_numbers(estimator, fitted.bounds, fitted.cells) for fitted in fits)
+                variances[depth] = fits[0].cells.noise_variance
+                if number is None or len(cut.parts) == 1:
+                    kept[depth, number] = fits
+        projected = project_group_numbers(
             domain,
             self.depths,
-            [
-                np.concatenate([_numbers(estimator, bounds, fit) for _, bounds, fit in level])
-                for estimator, level in zip(estimators, fits, strict=True)
-            ],
-            [level[0][2].noise_variance for level in fits],
+            [np.concatenate(found[depth]) for depth in self.depths],
+            [variances[depth] for depth in self.depths],
         )
-        for estimator, level, groups in zip(estimators, fits, numbers, strict=True):
-            yield joined([estimator.estimate(fit, groups[chunk], bounds) for chunk, bounds, fit in level])
+        numbers_by_depth = dict(zip(self.depths, projected, strict=True))
+        return EstimatesInBands(self, domain, cut, measurers, numbers_by_depth, kept, measured=True)
 
-    def _fit(self, depth: int, measurer: Measures, chunk: slice, bounds: Bounds) -> FittedCells:
-        return self._estimator(depth).fit(self._measure(depth, measurer, chunk), bounds, self.norm)
+    def fits(self, domain: SizesDomain, depth: int, measurer: Measures, span: tuple[int, int]) -> Iterator[Fitted]:
+        """Measure some consecutive nodes of a level and fit them, in chunks that bound the memory, side by side.
+
+        A node with more cells than a chunk is measured in parts if its estimator has `fit_parts`. A chunk has no
+        influence on the fit of a node.
+        """
+        estimator = self._estimator(depth)
+
+        def fit(taken: tuple[slice, Bounds, Measurement | FittedCells]) -> Fitted:
+            nodes, bounds, found = taken
+            cells = found if isinstance(found, FittedCells) else estimator.fit(found, bounds, self.norm)
+            return Fitted(nodes, bounds, cells)
+
+        yield from side_by_side(fit, self._measured(domain, depth, measurer, span))
+
+    def estimated(
+        self, domain: SizesDomain, depth: int, measurer: Measures, span: tuple[int, int], groups: IntArray
+    ) -> NodeRuns:
+        """Measure, fit and estimate some consecutive nodes of a level, given the numbers of groups of all its nodes."""
+        estimator = self._estimator(depth)
+
+        def estimate(taken: tuple[slice, Bounds, Measurement | FittedCells]) -> NodeRuns:
+            nodes, bounds, found = taken
+            fit = found if isinstance(found, FittedCells) else estimator.fit(found, bounds, self.norm)
+            return estimator.estimate(fit, groups[nodes], bounds)
+
+        return joined(list(side_by_side(estimate, self._measured(domain, depth, measurer, span))))
+
+    def estimated_from(self, depth: int, fits: Sequence[Fitted], groups: IntArray) -> NodeRuns:
+        """The runs of nodes that are fitted, given the numbers of groups of all nodes of the level."""
+        estimate = self._estimator(depth).estimate
+        return joined([estimate(fitted.cells, groups[fitted.nodes], fitted.bounds) for fitted in fits])
+
+    def _measured(
+        self, domain: SizesDomain, depth: int, measurer: Measures, span: tuple[int, int]
+    ) -> Iterator[tuple[slice, Bounds, Measurement | FittedCells]]:
+        """The noisy cells of some consecutive nodes of a level, in chunks; of a very long node, its fit."""
+        groups, estimator = domain.groups[depth], self._estimator(depth)
+        first, stop = span
+        if estimator.statistic == "sorted_sizes":
+            cells = cast(IntArray, groups)[first:stop]
+        else:
+            cells = np.full(stop - first, domain.width, dtype=np.int64)
+        for chunk in chunks(cells, CELLS_AT_ONCE):
+            nodes = slice(first + chunk.start, first + chunk.stop)
+            bounds = Bounds(None if groups is None else groups[nodes], domain.smallest, domain.largest)
+            if estimator.fit_parts is not None and cells[chunk.start] > CELLS_AT_ONCE:
+                parts = self._measure_parts(depth, measurer, nodes.start, int(cells[chunk.start]))
+                yield nodes, bounds, estimator.fit_parts(parts, bounds, self.norm)
+            else:
+                yield nodes, bounds, self._measure(depth, measurer, nodes)
 
     def _measure(self, depth: int, measurer: Measures, chunk: slice) -> Measurement:
         nodes = np.arange(chunk.start, chunk.stop, dtype=np.int64)
@@ -177,6 +220,49 @@ class LevelEstimates:
 
     def _name(self, depth: int) -> EstimatorName:
         return self.estimator if isinstance(self.estimator, str) else self.estimator[self.hierarchy.levels[depth]]
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatesInBands:
+    """Estimates of levels that are cut into bands. They do not depend on the cut.
+
+    Attributes:
+        how: how nodes are estimated.
+        domain: the public facts.
+        cut: where the tree is cut.
+        measurers: of the levels down to the cut, and of the bands.
+        groups: per measured depth, int64, the number of groups of each node: public, or estimated.
+        kept: fits that need not be made again, by depth and band (None: not of a band).
+        measured: whether everything was measured before.
+    """
+
+    how: LevelEstimates
+    domain: SizesDomain
+    cut: Cut
+    measurers: Measurers
+    groups: Mapping[int, IntArray]
+    kept: Mapping[tuple[int, int | None], Sequence[Fitted]]
+    measured: bool = False
+
+    def top(self) -> Iterator[NodeRuns]:
+        """The runs of every node of the measured levels down to the cut, root first."""
+        for depth in self.how.depths:
+            if depth <= self.cut.depth:
+                yield self._runs(depth, None, (0, self.how.hierarchy.size(depth)))
+
+    def band(self, number: int) -> Iterator[NodeRuns]:
+        """The runs of the band's nodes at the measured levels below the cut."""
+        band = self.cut.bands[number]
+        for depth in self.how.depths:
+            if depth > self.cut.depth:
+                yield self._runs(depth, number, band.span(depth))
+
+    def _runs(self, depth: int, number: int | None, span: tuple[int, int]) -> NodeRuns:
+        if (depth, number) in self.kept:
+            return self.how.estimated_from(depth, self.kept[depth, number], self.groups[depth])
+        measurers = self.measurers
+        measurer = measurers.top() if number is None else measurers.band(number, again=self.measured)
+        return self.how.estimated(self.domain, depth, measurer, span, self.groups[depth])
 
 
 def _numbers(estimator: Estimator, bounds: Bounds, fit: FittedCells) -> IntArray:
@@ -202,3 +288,10 @@ def joined(parts: Sequence[NodeRuns]) -> NodeRuns:
         np.concatenate([part.groups for part in parts]),
         np.concatenate([part.variance for part in parts]),
     )
+
+
+def runs_of(runs: NodeRuns, first: int, stop: int) -> NodeRuns:
+    """The runs of the nodes first … stop − 1."""
+    begin, end = int(runs.offsets[first]), int(runs.offsets[stop])
+    here = slice(begin, end)
+    return NodeRuns(runs.offsets[first : stop + 1] - begin, runs.size[here], runs.groups[here], runs.variance[here])

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import get_args
 
+from tallytree.bands import Cut
+from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
-from tallytree.measurements import Measures, Statistic
+from tallytree.measurements import Statistic
 from tallytree.sizes.domain import SizesDomain, measured_depths
+from tallytree.sizes.in_bands import Measurers, SizesInBands
 from tallytree.sizes.level_estimates import (
     EstimatorOption,
     LevelEstimates,
     check_estimator,
     checked_norm,
     estimated_sizes,
+    runs_of,
 )
-from tallytree.sizes.mechanism import SizesMechanism
-from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
+from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers.isotonic import Norm
-from tallytree.solvers.matching import Carry, Merge, match_families
+from tallytree.solvers.matching import Carry, Merge, NodeRuns, match_families
 from tallytree.terms import Invariants
 from tallytree.validate import text
 
 
 @dataclass(frozen=True)
-class Matching(SizesMechanism):
+class Matching(SizesInBands):
     """Estimate group sizes at every node, then match each parent's groups with its children's and merge the two sizes.
 
     From the root down, groups are matched in order of size, which is the perfect matching of least cost (Lemma 5). A
@@ -62,16 +65,25 @@ class Matching(SizesMechanism):
         """The levels to be measured, root first, and the statistic that is measured at each."""
         return self._estimates(hierarchy).statistics(invariants)
 
-    def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
-        """Measure, and compute the group sizes of every level, root first."""
+    def leaves(self, domain: SizesDomain, cut: Cut, measurers: Measurers) -> Iterator[ReleasedSizes]:
+        """See `SizesInBands.leaves`; a band is estimated and matched from the merged groups of its topmost nodes."""
         hierarchy = domain.hierarchy
-        estimates = self._estimates(hierarchy).of(domain, measurer)
-        runs = next(estimates)
-        for depth, below in zip(domain.measured_depths[1:], estimates, strict=True):
+        estimates = self._estimates(hierarchy).in_bands(domain, cut, measurers)
+        levels = estimates.top()
+        top = next(levels)
+        for depth, below in zip(domain.measured_depths[1:], levels, strict=False):
             # Levels in between that are not measured repeat the level above them, and have its runs.
-            first_child = hierarchy.first_child[depth - 1]
-            runs = match_families(runs, first_child, below, merge=self.merge, carry=self.carry)
-        return sum_over_tree(hierarchy, ReleasedSizes(*estimated_sizes(runs)), domain.largest)
+            top = self._matched(top, hierarchy.first_child[depth - 1], below)
+        depths = [depth for depth in domain.measured_depths if depth > cut.depth]
+        for number, band in enumerate(cut.bands):
+            runs = runs_of(top, *band.span(cut.depth))
+            for depth, below in zip(depths, estimates.band(number), strict=True):
+                runs = self._matched(runs, band.first_child(depth - 1), below)
+            nodes, sizes, groups = estimated_sizes(runs)
+            yield ReleasedSizes(nodes + band.span(len(hierarchy.levels) - 1)[0], sizes, groups)
+
+    def _matched(self, parents: NodeRuns, first_child: IntArray, children: NodeRuns) -> NodeRuns:
+        return match_families(parents, first_child, children, merge=self.merge, carry=self.carry)
 
     def _estimates(self, hierarchy: Hierarchy) -> LevelEstimates:
         return LevelEstimates(hierarchy, measured_depths(hierarchy), self.estimator, self.norm)

@@ -43,21 +43,32 @@ def measure_levels(domain: SizesDomain, measurer: Measures, statistic: Statistic
     return [measure_level(domain, depth, measurer, statistic) for depth in domain.measured_depths]
 
 
-def measure_level(domain: SizesDomain, depth: int, measurer: Measures, statistic: Statistic) -> NoisyLevel:
-    """Measure every node of a level, in chunks."""
+def measure_level(
+    domain: SizesDomain, depth: int, measurer: Measures, statistic: Statistic, span: tuple[int, int] | None = None
+) -> NoisyLevel:
+    """Measure every node of a level, or the nodes span[0] … span[1] − 1, in chunks."""
     hierarchy = domain.hierarchy
-    parts = []
-    for chunk in chunks(np.full(hierarchy.size(depth), domain.width, dtype=np.int64), CELLS_AT_ONCE):
-        nodes = np.arange(chunk.start, chunk.stop, dtype=np.int64)
+    first, stop = (0, hierarchy.size(depth)) if span is None else span
+    values: IntArray = np.empty((stop - first, 0), dtype=np.int64)
+    done = 0
+    for chunk in chunks(np.full(stop - first, domain.width, dtype=np.int64), CELLS_AT_ONCE):
+        nodes = np.arange(first + chunk.start, first + chunk.stop, dtype=np.int64)
         measured = measurer.measure(hierarchy.levels[depth], nodes, statistic)
-        parts.append(measured.values.reshape(len(nodes), -1))
-    values = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    return NoisyLevel(depth, values, leaf_offsets(hierarchy, depth), measured.noise)
+        part = measured.values.reshape(len(nodes), -1)
+        if len(nodes) == stop - first:
+            values = part
+        else:  # written in place, since the parts and the whole together would take twice the memory
+            if done == 0:
+                values = np.empty((stop - first, part.shape[1]), dtype=np.int64)
+            values[done : done + len(part)] = part
+            done += len(part)
+    return NoisyLevel(depth, values, leaf_offsets(hierarchy, depth, (first, stop)), measured.noise)
 
 
-def leaf_offsets(hierarchy: Hierarchy, depth: int) -> IntArray:
-    """The leaves below each node of a level, int64 (n + 1,): see `NoisyLevel.first_leaf`."""
-    offsets = np.arange(hierarchy.size(depth) + 1, dtype=np.int64)
+def leaf_offsets(hierarchy: Hierarchy, depth: int, span: tuple[int, int] | None = None) -> IntArray:
+    """The leaves below each node of a level (or of its nodes in the span), int64 (n + 1,): see `NoisyLevel`."""
+    first, stop = (0, hierarchy.size(depth)) if span is None else span
+    offsets = np.arange(first, stop + 1, dtype=np.int64)
     for below in range(depth, len(hierarchy.levels) - 1):
         offsets = hierarchy.first_child[below][offsets]
     return offsets
@@ -70,7 +81,7 @@ def children_offsets(above: IntArray, below: IntArray) -> IntArray:
 
 def tails_of_every_size(domain: SizesDomain, level: NoisyLevel) -> IntArray:
     """The tail counts of every size, int64 (n, sizes). Public numbers of groups are the first column, not measured."""
-    groups = domain.groups[level.depth]
+    groups = domain.groups[level.depth]  # public at the root alone, or everywhere; all of the level was measured
     return level.values if groups is None else np.column_stack([groups, level.values])
 
 

@@ -34,6 +34,11 @@ class Tails(NamedTuple):
     value: IntArray
     """(runs,) ≥ 0, decreasing within a node."""
 
+    def of_nodes(self, first: int, stop: int) -> Tails:
+        """Those of the nodes first … stop − 1."""
+        begin, end = int(self.offsets[first]), int(self.offsets[stop])
+        return Tails(self.offsets[first : stop + 1] - begin, self.start[begin:end], self.value[begin:end])
+
 
 Part = tuple[IntArray, IntArray, IntArray, FloatArray]
 """The children's runs: offsets, start, value; and iterations and residuals of the slowest family."""

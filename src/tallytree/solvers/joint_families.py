@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -81,6 +82,43 @@ class TailsFit(NamedTuple):
     """The dual residual of that family, in groups."""
 
 
+class FromBelow(NamedTuple):
+    """What the nodes of a level get from all levels below them."""
+
+    sums: Estimate
+    """The sums of the children's estimates."""
+    raw: FloatArray
+    """(nodes,) the variance that least squares over raw cells below would have."""
+
+
+class Climbed(NamedTuple):
+    """What the pass upward finds at some consecutive levels."""
+
+    estimates: list[Estimate]
+    """Root first, from every node's own cells and all cells below."""
+    below: list[Estimate]
+    """Root first, from the cells below alone; empty for leaves."""
+    raw: FloatArray
+    """(nodes,) of the first level, the variance that least squares over raw cells, its own and those below, has."""
+
+    def sent_up(self, first_child: IntArray) -> FromBelow:
+        """What the level above gets, whose node i has the children first_child[i] … first_child[i + 1] − 1."""
+        mean, variance = self.estimates[0]
+        shape = (len(first_child) - 1, mean.shape[1])
+        sums = Estimate(np.empty(shape), np.empty(shape))
+        add_children(first_child, mean, variance, *sums)
+        return FromBelow(sums, np.add.reduceat(self.raw, first_child[:-1]))
+
+
+class Descended(NamedTuple):
+    """What the pass downward finds."""
+
+    levels: list[Tails]
+    """Root first."""
+    worst: tuple[int, float, float]
+    """Of the family that took most iterations: their number, and its primal and dual residuals, in groups."""
+
+
 def fit(
     levels: Sequence[TailsLevel],
     *,
@@ -90,6 +128,9 @@ def fit(
     tolerance: float = 0.01,
 ) -> TailsFit:
     """Estimate the tail counts of all nodes.
+
+    A tree that is cut into bands is worked on by the functions that this one calls: `climb` below the cut, band by
+    band; `climb`, `root_tails` and `descend` above it, with what bands have sent up; `descend` below it, band by band.
 
     Args:
         levels: what was measured, root first; the root has one node. All have the same cells.
@@ -105,41 +146,137 @@ def fit(
         ValueError: for levels that do not fit together, noise without a scale, a tolerance or a dispersion that is not
             positive, or values so large that doubles cannot add them up.
     """
+    if not levels or levels[0].values.ndim != 2 or len(levels[0].values) != 1 or levels[0].values.shape[1] == 0:
+        check_options(dispersions, tolerance)
+        raise ValueError("levels must begin with the root: one node, with one cell at least")
+    model = size_model(levels[0].values.shape[1], first_size, dispersions)
+    check_options(dispersions, tolerance)
+    check_levels(levels)
+    climbed = climb(levels, model)
+    root = root_tails(climbed, levels[0], total)
+    found = descend(levels[1:], levels[0].first_child, climbed, 1, root, model, tolerance)
+    for above, (level, estimate) in zip(levels, pairwise(climbed.estimates), strict=False):
+        share_variance(above.first_child, level.variance, estimate.variance)
+    warn_of(found.worst)
+    return TailsFit([root, *found.levels], [each.variance for each in climbed.estimates], *found.worst)
+
+
+def size_model(cells: int, first_size: int, dispersions: npt.ArrayLike = DISPERSIONS) -> SizeModel:
+    """What is assumed of the numbers of groups of each size: see `fit`."""
     kappas = np.atleast_1d(np.asarray(dispersions, dtype=np.float64))
-    _check(levels, kappas, tolerance)
-    n = levels[0].values.shape[1]
-    model = SizeModel(first_size, size_blocks(n, first_size), kappas)
-    estimates, below = _upward(levels, model)
-    root = np.empty(n, np.int64)
-    _round_root(estimates[0].mean[0], estimates[0].variance[0], levels[0].most[0], root)
+    return SizeModel(first_size, size_blocks(cells, first_size), kappas)
+
+
+def climb(levels: Sequence[TailsLevel], model: SizeModel, under: FromBelow | None = None) -> Climbed:
+    """Estimates of consecutive levels, from every node's own cells and all cells below.
+
+    Args:
+        levels: what was measured, root first; they need not begin with a single node.
+        model: of the numbers of groups.
+        under: what the last of the levels gets from those below it; None where it is the leaves'.
+    """
+    estimates: list[Estimate] = []
+    below: list[Estimate] = []
+    raw = np.zeros(0)
+    for level in reversed(levels):
+        if estimates:
+            under = Climbed([estimates[-1]], [], raw).sent_up(level.first_child)
+        own, cells = Estimate(np.empty(level.values.shape), np.empty(level.values.shape)), level.cells()
+
+        def work(slices: slice, cells: NoisyCells = cells, own: Estimate = own) -> None:
+            observe(cells, slices.start, slices.stop, model, own)
+
+        _in_threads(work, np.ones(len(level.values), dtype=np.int64))
+        own_noise = noise_variance(level.scale, level.laplace)
+        if under is None:
+            raw = np.full(len(level.values), own_noise)
+            below.append(Estimate(np.empty((0, 0)), np.empty((0, 0))))
+        else:
+            # The noisier estimate is the more likely to be wrong: shares as the squares of the noise's variances.
+            share = under.raw**2 / (under.raw**2 + own_noise**2)
+            combine(model.blocks, *own, *under.sums, share)
+            raw = 1 / (1 / under.raw + 1 / own_noise)
+            below.append(under.sums)
+        estimates.append(own)
+    return Climbed(estimates[::-1], below[::-1], raw)
+
+
+def root_tails(climbed: Climbed, root: TailsLevel, total: int | None) -> Tails:
+    """The integer tail counts of the root, which has the first of the estimates; `total` is cell 0, if it is known."""
+    values = np.empty(root.values.shape[1], np.int64)
+    estimate = climbed.estimates[0]
+    _round_root(estimate.mean[0], estimate.variance[0], root.most[0], values)
     if total is not None:
-        np.minimum(root, total, out=root)
-        root[0] = total
-    start = np.flatnonzero(np.diff(root, prepend=-1))
-    tails = [Tails(np.array([0, len(start)], dtype=np.int64), start, root[start])]
+        np.minimum(values, total, out=values)
+        values[0] = total
+    start = np.flatnonzero(np.diff(values, prepend=-1))
+    return Tails(np.array([0, len(start)], dtype=np.int64), start, values[start])
+
+
+def descend(
+    levels: Sequence[TailsLevel],
+    first_child: IntArray,
+    climbed: Climbed,
+    first: int,
+    parents: Tails,
+    model: SizeModel,
+    tolerance: float,
+) -> Descended:
+    """The integer tail counts of consecutive levels, given those of the level above them.
+
+    Args:
+        levels: what was measured, upper levels first.
+        first_child: (parents + 1,) where each parent's children begin in the first of the levels.
+        climbed: the estimates of these levels.
+        first: at which of the estimates the levels begin.
+        parents: of the level above.
+        model: of the numbers of groups.
+        tolerance: of the residuals, in groups.
+    """
+    tails: list[Tails] = []
     worst = (0, 0.0, 0.0)
-    for i in range(1, len(levels)):
-        first_child = levels[i - 1].first_child
-        families = _downward(levels[i], first_child, estimates[i].mean, below[i], tails[-1], model, tolerance)
-        parts = _in_threads(families, np.diff(first_child))
-        tails.append(_joined(parts))
+    for i, level in enumerate(levels):
+        mean, below = climbed.estimates[first + i].mean, climbed.below[first + i]
+        parts = _in_threads(_downward(level, first_child, mean, below, parents, model, tolerance), np.diff(first_child))
+        parents = _joined(parts)
+        tails.append(parents)
         worst = max([worst, *((int(part[3][0]), float(part[3][1]), float(part[3][2])) for part in parts)])
-        share_variance(first_child, estimates[i - 1].variance, estimates[i].variance)
+        first_child = level.first_child
+    return Descended(tails, worst)
+
+
+def warn_of(worst: tuple[int, float, float]) -> None:
+    """Say that a family was not fitted to the tolerance; see `Descended.worst`."""
     if worst[0] >= MAX_ITERATIONS:
         logger.info(
             "the estimate is valid, but not the nearest: a family's residuals are %.2g and %.2g after %d iterations",
             *(worst[1], worst[2], worst[0]),
         )
-    return TailsFit(tails, [estimate.variance for estimate in estimates], *worst)
 
 
-def _check(levels: Sequence[TailsLevel], dispersions: FloatArray, tolerance: float) -> None:
+def check_options(dispersions: npt.ArrayLike, tolerance: float) -> None:
+    """Refuse options of `fit`.
+
+    Raises:
+        ValueError: a tolerance or a dispersion that is not positive.
+    """
+    kappas = np.atleast_1d(np.asarray(dispersions, dtype=np.float64))
     if not tolerance > 0:
         raise ValueError(f"tolerance={tolerance} must be positive")
-    if len(dispersions) == 0 or not (dispersions > 0).all():
-        raise ValueError(f"dispersions={dispersions.tolist()} must be positive numbers, one at least")
-    if not levels or levels[0].values.ndim != 2 or len(levels[0].values) != 1 or levels[0].values.shape[1] == 0:
-        raise ValueError("levels must begin with the root: one node, with one cell at least")
+    if len(kappas) == 0 or not (kappas > 0).all():
+        raise ValueError(f"dispersions={kappas.tolist()} must be positive numbers, one at least")
+
+
+def check_levels(levels: Sequence[TailsLevel], nodes: Sequence[int] | None = None) -> None:
+    """Refuse levels that do not fit together.
+
+    Args:
+        levels: consecutive ones, upper levels first.
+        nodes: how many nodes each level has in the whole tree, where these are those of a band.
+
+    Raises:
+        ValueError: see `fit`.
+    """
     for i, level in enumerate(levels):
         if i + 1 < len(levels):
             children = len(levels[i + 1].values)
@@ -155,36 +292,8 @@ def _check(levels: Sequence[TailsLevel], dispersions: FloatArray, tolerance: flo
         if len(level.most) != len(level.values) or not (level.most >= 0).all():
             raise ValueError(f"levels[{i}].most must be ≥ 0 for each of {len(level.values)} nodes")
         largest = max(int(level.values.max(initial=0)), -int(level.values.min(initial=0)))
-        if largest * len(level.values) >= MAX_TAIL_SUM:
+        if largest * (len(level.values) if nodes is None else nodes[i]) >= MAX_TAIL_SUM:
             raise ValueError(f"levels[{i}].values holds {largest} in {len(level.values)} nodes, too much to add up")
-
-
-def _upward(levels: Sequence[TailsLevel], model: SizeModel) -> tuple[list[Estimate], list[Estimate]]:
-    """Estimates from every node's own cells and all cells below; and from those below alone (empty for leaves)."""
-    estimates: list[Estimate] = []
-    below = [Estimate(np.empty((0, 0)), np.empty((0, 0)))]
-    raw = np.zeros(0)  # per node, the variance that least squares over raw cells, its own and those below, would have
-    for level in reversed(levels):
-        own, cells = Estimate(np.empty(level.values.shape), np.empty(level.values.shape)), level.cells()
-
-        def work(slices: slice, cells: NoisyCells = cells, own: Estimate = own) -> None:
-            observe(cells, slices.start, slices.stop, model, own)
-
-        _in_threads(work, np.ones(len(level.values), dtype=np.int64))
-        own_noise = noise_variance(level.scale, level.laplace)
-        if estimates:
-            sums = Estimate(np.empty(level.values.shape), np.empty(level.values.shape))
-            add_children(level.first_child, *estimates[-1], *sums)
-            raw_below = np.add.reduceat(raw, level.first_child[:-1])
-            # The noisier estimate is the more likely to be wrong: shares as the squares of the noise's variances.
-            share = raw_below**2 / (raw_below**2 + own_noise**2)
-            combine(model.blocks, *own, *sums, share)
-            raw = 1 / (1 / raw_below + 1 / own_noise)
-            below.append(sums)
-        else:
-            raw = np.full(len(level.values), own_noise)
-        estimates.append(own)
-    return estimates[::-1], below[::-1]
 
 
 def _downward(

@@ -54,18 +54,35 @@ def log_likelihoods(
     dispersions: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Add log p(value_r | value_0 … value_(r−1)) to out[k, block[r]] for each κ_k (Kalman filter, r ≥ 1)."""
-    for k in range(len(dispersions)):
-        mean, variance = value[0], 1.0 / information[0]
-        for r in range(1, len(value)):
-            mean -= mu[r]
-            variance += dispersions[k] * mu[r]
-            spread = variance + 1.0 / information[r]
-            innovation = value[r] - mean
-            out[k, block[r]] -= 0.5 * (math.log(spread) + innovation * innovation / spread)
-            gain = variance / spread
-            mean += gain * innovation
-            variance *= 1.0 - gain
+    """Add log p(value_r | value_0 … value_(r−1)) to out[k, block[r]] for each κ_k (Kalman filter, r ≥ 1).
+
+    Blocks are runs of cells. The filters of all κ go forward side by side: their divisions do not wait for one another,
+    and each filter's operations and additions are in the order of its cells.
+    """
+    n = len(dispersions)
+    mean, variance = np.full(n, value[0]), np.full(n, 1.0 / information[0])
+    spread, surprise, total = np.empty(n), np.empty(n), np.empty(n)
+    here = -1
+    for r in range(1, len(value)):
+        if block[r] != here:
+            if here >= 0:
+                out[:, here] = total
+            here = block[r]
+            total[:] = out[:, here]
+        noise = 1.0 / information[r]
+        for k in range(n):
+            mean[k] -= mu[r]
+            variance[k] += dispersions[k] * mu[r]
+            spread[k] = variance[k] + noise
+            innovation = value[r] - mean[k]
+            surprise[k] = innovation * innovation / spread[k]
+            gain = variance[k] / spread[k]
+            mean[k] += gain * innovation
+            variance[k] *= 1.0 - gain
+        for k in range(n):
+            total[k] -= 0.5 * (math.log(spread[k]) + surprise[k])
+    if here >= 0:
+        out[:, here] = total
 
 
 @kernel

@@ -1,0 +1,123 @@
+"""What a mechanism for group sizes offers so that a release need not fit in memory; see `tallytree.bands`.
+
+The tree is cut into bands. A mechanism measures the levels down to the cut as a whole, and the levels below it band by
+band, in one pass or in several. The work on a band depends on the band's measurements and on what was found of its
+nodes at the cut level. No released number depends on the cut, and a run all in memory is that of one band, so there is
+no other code for it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from tallytree.bands import Band, Cut
+from tallytree.hierarchy import Hierarchy
+from tallytree.measurements import Measures
+from tallytree.sizes.domain import SizesDomain
+from tallytree.sizes.mechanism import SizesMechanism
+from tallytree.sizes.released_sizes import ReleasedSizes, summed
+
+
+class Measurers(Protocol):
+    """Who measures what; nodes have the numbers that they have in the whole tree."""
+
+    def top(self) -> Measures:
+        """Measures the levels down to the cut."""
+
+    def band(self, number: int, *, again: bool = False) -> Measures:
+        """Measures the nodes of a band below the cut.
+
+        With `again`, they were measured in an earlier pass. The cells get the same noise, so this is not a second
+        release, and the measurements are not recorded again.
+        """
+
+
+class MeasurerOfAll:
+    """One measurer of the whole tree, for a run all in memory.
+
+    Args:
+        measurer: measures every node.
+    """
+
+    def __init__(self, measurer: Measures) -> None:
+        self._measurer = measurer
+
+    def top(self) -> Measures:
+        """See `Measurers.top`."""
+        return self._measurer
+
+    def band(self, number: int, *, again: bool = False) -> Measures:
+        """See `Measurers.band`.
+
+        Raises:
+            ValueError: `again`, since this measurer records everything; a run of one band measures once.
+        """
+        if again:
+            raise ValueError("again: what is measured in memory is measured once")
+        return self._measurer
+
+
+class SizesInBands(SizesMechanism):
+    """A mechanism that makes the leaves band by band; the released sizes of the other levels are their sums."""
+
+    @abstractmethod
+    def leaves(self, domain: SizesDomain, cut: Cut, measurers: Measurers) -> Iterator[ReleasedSizes]:
+        """Measure, and compute the group sizes of the leaves of every band, in order of the bands."""
+
+    def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
+        """Measure, and compute the group sizes of every level, root first: one band in memory."""
+        cut = whole_tree(domain.hierarchy)
+        parts: list[list[ReleasedSizes]] = [[] for _ in domain.hierarchy.levels]
+        for depth, part in released_in_bands(self, domain, cut, MeasurerOfAll(measurer)):
+            parts[depth].append(part)
+        return [joined_sizes(level) for level in parts]
+
+
+def whole_tree(hierarchy: Hierarchy) -> Cut:
+    """The cut into one band, below the root."""
+    return Cut(hierarchy, 0, np.zeros(1, dtype=np.int64), [slice(0, 1)])
+
+
+def released_in_bands(
+    mechanism: SizesInBands, domain: SizesDomain, cut: Cut, measurers: Measurers
+) -> Iterator[tuple[int, ReleasedSizes]]:
+    """Released group sizes with the depth of their level: of each level in ascending order, in parts.
+
+    The parts of the levels below the cut come band by band. What is above is held in memory and comes last.
+    """
+    at_cut: list[ReleasedSizes] = []
+    for band, leaves in zip(cut.bands, mechanism.leaves(domain, cut, measurers), strict=True):
+        levels = _levels_of_band(band, summed(leaves.nodes, leaves.sizes, leaves.groups, domain.largest), domain)
+        at_cut.append(levels[0])
+        yield from enumerate(levels[1:], cut.depth + 1)
+    level = joined_sizes(at_cut)
+    yield cut.depth, level
+    for depth in range(cut.depth, 0, -1):
+        parents = domain.hierarchy.parents(depth, level.nodes)
+        level = summed(parents, level.sizes, level.groups, domain.largest)
+        yield depth - 1, level
+
+
+def joined_sizes(parts: Sequence[ReleasedSizes]) -> ReleasedSizes:
+    """Consecutive parts of a level as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return ReleasedSizes(
+        np.concatenate([part.nodes for part in parts]),
+        np.concatenate([part.sizes for part in parts]),
+        np.concatenate([part.groups for part in parts]),
+    )
+
+
+def _levels_of_band(band: Band, leaves: ReleasedSizes, domain: SizesDomain) -> list[ReleasedSizes]:
+    """The levels of a band, from the cut level down to the leaves."""
+    levels = [leaves]
+    for depth in range(len(domain.hierarchy.levels) - 1, band.depth, -1):
+        below = levels[-1]
+        parents = domain.hierarchy.parents(depth, below.nodes)
+        levels.append(summed(parents, below.sizes, below.groups, domain.largest))
+    return levels[::-1]
