@@ -16,7 +16,7 @@ from tallytree import counts, sizes, tables
 from tallytree.budget import Budget
 from tallytree.contributions import Contributions
 from tallytree.counts import CountsMechanism
-from tallytree.engines import ENGINES, Engine, names_no_file
+from tallytree.engines import Engine, names_no_file
 from tallytree.hierarchy import Hierarchy
 from tallytree.ledger import Ledger
 from tallytree.mechanism import Mechanism
@@ -42,6 +42,7 @@ from tallytree.product import Product
 from tallytree.release import Release, refuse_existing, require_writable
 from tallytree.sizes import PrivateMaximum, SizesMechanism
 from tallytree.sources.same_tables import refuse_private
+from tallytree.spec.built_engine import built_engine
 from tallytree.spec.document import Document, KeyPath
 from tallytree.spec.error_lines import naming_lines
 from tallytree.spec.scalars import Flag, Integer, Numbers, Split, TableNames, Text, Texts
@@ -349,7 +350,7 @@ class Spec(Section):
                     return self._build_mechanism(given)
             case EngineSpec() as given:
                 with naming_lines(self._document):
-                    return self._build_engine(given)
+                    return built_engine(given, self._document)
             case PrivateMaximumSpec() as given:
                 with naming_lines(self._document):
                     return PrivateMaximum(given.share, given.at_most)
@@ -388,22 +389,6 @@ class Spec(Section):
                 message = unknown(option, options, f"option of {wanted.name}")
                 raise self._document.error(("mechanism", "options", option), message)
         return known[wanted.name](**wanted.options)
-
-    def _build_engine(self, wanted: EngineSpec) -> Engine:
-        if wanted.name not in ENGINES:
-            raise self._document.error(("engine", "name"), unknown(wanted.name, ENGINES, "engine"))
-        options = {key: value for key, value in wanted if key in wanted.model_fields_set and key != "name"}
-        taken = [
-            field.name for field in dataclasses.fields(ENGINES[wanted.name]) if field.name in type(wanted).model_fields
-        ]
-        for option in options:
-            if option not in taken:
-                says = f"it is no option of the engine {wanted.name}, which takes {', '.join(taken)}; leave it out"
-                raise self._document.error(("engine", option), says)
-        if wanted.temp_directory is not None:
-            options["temp_directory"] = self._folder / wanted.temp_directory
-        engine: Engine = ENGINES[wanted.name](**options)
-        return engine
 
     @property
     def _folder(self) -> Path:

@@ -17,8 +17,9 @@ def asked(port, token):
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with socket.create_connection(("127.0.0.1", port), timeout=5) as plain, context.wrap_socket(plain) as tls:
         assert tls.version() == "TLSv1.3"
+        certificate = tls.getpeercert(binary_form=True)
         tls.sendall(token)
-        return tls.recv(64), hashlib.sha256(tls.getpeercert(binary_form=True)).digest()
+        return tls.recv(64), hashlib.sha256(certificate).digest()
 
 
 @pytest.fixture

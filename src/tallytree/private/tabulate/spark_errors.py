@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,6 +76,7 @@ class _Quiet:
 
     lock = threading.Lock()
     users = 0
+    py4j_level = logging.NOTSET
     before: tuple[str | None, list[bool]] = (None, [])
 
 
@@ -92,6 +94,9 @@ def quiet_driver(spark: Any) -> Iterator[None]:
             _set_root_level(spark, "OFF")
             for each in loggers:
                 each.disabled = True
+            # At the level DEBUG py4j writes all that it sends and receives.
+            _Quiet.py4j_level = logging.getLogger("py4j").level
+            logging.getLogger("py4j").setLevel(logging.CRITICAL)
         _Quiet.users += 1
     try:
         yield
@@ -101,6 +106,7 @@ def quiet_driver(spark: Any) -> Iterator[None]:
             if _Quiet.users == 0:
                 level, disabled = _Quiet.before
                 _set_root_level(spark, level)
+                logging.getLogger("py4j").setLevel(_Quiet.py4j_level)
                 for each, was in zip(loggers, disabled, strict=True):
                     each.disabled = was
 
@@ -118,8 +124,8 @@ def _set_root_level(spark: Any, level: str | None) -> bool:
     if level is None:
         return False
     try:
-        logging = spark._jvm.org.apache.logging.log4j
-        logging.core.config.Configurator.setRootLevel(logging.Level.getLevel(level))
+        log4j = spark._jvm.org.apache.logging.log4j
+        log4j.core.config.Configurator.setRootLevel(log4j.Level.getLevel(level))
     except Exception:  # noqa: BLE001
         return False
     return True

@@ -43,6 +43,8 @@ SETTINGS = {
     "spark.sql.files.ignoreMissingFiles": "false",
     # Shuffled rows are private: their files are removed when a statement ends.
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
+    # Of a plan from which parts were taken out while it ran, not all shuffles could be found.
+    "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
     # The text of plans goes to event logs and to the web page.
     "spark.sql.maxPlanStringLength": "0",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
@@ -105,9 +107,13 @@ class SparkSQLSession:
         return [column.combine_chunks().to_numpy(zero_copy_only=False) for column in table.columns]
 
     def close(self) -> None:
-        """Remove what is kept; after an error as well, as far as Spark still answers."""
+        """Remove what is kept; after an error as well, as far as Spark still answers.
+
+        Java collects its garbage, so that Spark removes what cannot be removed by name, such as broadcast rows.
+        """
         for name in list(self._kept):
             self.drop(name)
+        self._shield(lambda: self._session._jvm.System.gc())
 
     def _show(self, frame: DataFrame, name: str) -> None:
         self._shield(lambda: frame.createOrReplaceTempView(name))
