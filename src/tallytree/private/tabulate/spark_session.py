@@ -25,6 +25,7 @@ from tallytree.private.tabulate.spark_dialect import PLACE_FUNCTION, rendered
 from tallytree.private.tabulate.spark_errors import quiet_driver, refusal
 from tallytree.private.tabulate.spark_places import key_server, place_function
 from tallytree.private.tabulate.spark_reading import arrow_for_spark, frames
+from tallytree.sources.failures import SourceError
 
 _T = TypeVar("_T")
 
@@ -141,6 +142,8 @@ def shielded(work: Callable[[], _T], argument: str) -> _T:
     """What the work returns; an error that it raises becomes one of ours, which quotes nothing."""
     try:
         return work()
+    except SourceError as error:  # in our own words
+        told: Exception = error
     except Exception as error:  # noqa: BLE001 (py4j, Arrow and a user's functions raise whatever they like)
         told = refusal(error, argument)
     # Raised out here, so that not even `__context__` holds the original, whose message may quote a record.
