@@ -143,7 +143,7 @@ def shielded(work: Callable[[], _T], argument: str) -> _T:
     try:
         return work()
     except SourceError as error:  # in our own words
-        told: Exception = error
+        told: BaseException = error
     except Exception as error:  # noqa: BLE001 (py4j, Arrow and a user's functions raise whatever they like)
         told = refusal(error, argument)
     # Raised out here, so that not even `__context__` holds the original, whose message may quote a record.
