@@ -67,11 +67,10 @@ def test_bands_are_as_large_as_fit(tree):
 
 
 def test_what_fits_nowhere_is_cut_where_its_largest_part_is_smallest(tree, caplog):
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.DEBUG):
         cut = chosen_cut(tree, lambda depth, nodes: np.array([[60], [20, 40]][depth]), 5)
     assert cut.depth == 1
-    assert "memory: the largest part of this tree takes more than was given" in caplog.text
-    assert not any(character.isdigit() for character in caplog.messages[0])  # nothing of what the parts weigh
+    assert caplog.messages == []  # what the parts weigh may be private
 
 
 def test_leaves_below_are_counted_with_and_without_records(tree):

@@ -12,7 +12,6 @@ level, and on the noise, which is a function of the key and the cell. So no rele
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,8 +21,6 @@ import numpy.typing as npt
 
 from tallytree.compute.arrays import IntArray, chunks
 from tallytree.hierarchy import Hierarchy, Tree
-
-logger = logging.getLogger(__name__)
 
 MAX_CUT_NODES = 2**20
 """Nodes of the level at which a tree is cut, at most; it is held in memory with all levels above it."""
@@ -151,7 +148,7 @@ def chosen_cut(
         weights: from a level and its nodes, in descent order, to the bytes that the work on the subtree of each takes,
             int64 (n,). They may depend on true statistics: which cut is chosen is seen nowhere.
         limit: bytes that a band may take. Where no level will do, the level whose largest subtree is smallest is taken,
-            and the work takes more.
+            and the work takes more; this is not told, since it may depend on true statistics.
         forced: a cut that is taken whatever it weighs; for tests.
     """
     if forced is not None:
@@ -166,6 +163,4 @@ def chosen_cut(
         found = weights(depth, nodes)
         if int(found.max()) < least:
             least, cut = int(found.max()), Cut(tree, depth, nodes, list(chunks(found, limit)))
-    if least > limit:
-        logger.warning("memory: the largest part of this tree takes more than was given; the run takes more")
     return cut

@@ -11,14 +11,15 @@ import numpy as np
 from tallytree.accounting import NoisePlan
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import NoiseSource
+from tallytree.private.tabulate.sizes_in_files import SizesInFiles
 from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.sizes import SizesDomain
 from tallytree.sizes.private_maximum import largest_published
 
 
 def within_measured_maximum(
-    domain: SizesDomain, true: TrueSizes, plan: NoisePlan, source: NoiseSource
-) -> tuple[SizesDomain, TrueSizes, Mapping[str, Any]]:
+    domain: SizesDomain, true: TrueSizes | SizesInFiles, plan: NoisePlan, source: NoiseSource
+) -> tuple[SizesDomain, TrueSizes | SizesInFiles, Mapping[str, Any]]:
     """The domain and the statistics with sizes clamped to K, and what a statement says of K.
 
     K is a function of the noisy maximum and of public facts; the true maximum is seen by a measurer of its own and by

@@ -15,6 +15,7 @@ from tallytree.pipeline.arguments import SizesArguments
 from tallytree.pipeline.person_bound import shares_beside
 from tallytree.pipeline.planned_sizes import PlannedSizes, groups_per_leaf
 from tallytree.pipeline.planning import account, check_statistics, chosen_engine, noise_plan, warn_caller
+from tallytree.pipeline.sizes_in_bands import check_memory
 from tallytree.sizes import Joint, SizesMechanism
 from tallytree.sizes.auto_split import auto_split
 from tallytree.sizes.private_maximum import PrivateMaximum, largest_size
@@ -102,7 +103,8 @@ def _chosen_mechanism(
     statistics = mechanism.statistics(hierarchy, invariants=public)
     allowed = SIZES_STATISTICS | SORTED_STATISTICS if public == "groups" else SIZES_STATISTICS
     check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, allowed))
-    _check_cells(hierarchy, statistics, sizes, private)
+    _check_cells(hierarchy, statistics, sizes, private, arguments.memory)
+    check_memory(mechanism, hierarchy, sizes, arguments.memory, arguments.noise)
     return mechanism, statistics
 
 
@@ -202,9 +204,15 @@ def _size_range(min_group_size: int, greatest: int | PrivateMaximum, public: Inv
 
 
 def _check_cells(
-    hierarchy: Hierarchy, statistics: Mapping[str, Statistic], sizes: int, private: PrivateMaximum | None
+    hierarchy: Hierarchy,
+    statistics: Mapping[str, Statistic],
+    sizes: int,
+    private: PrivateMaximum | None,
+    memory: str | None,
 ) -> None:
     """Refuse more cells than a machine holds, before anything is spent; sorted sizes are as many as there are groups.
+
+    With `memory`, `check_memory` says what fits.
 
     Raises:
         ValueError: naming what to lower.
@@ -216,10 +224,10 @@ def _check_cells(
             f"{name}: {sizes:,} sizes are {sizes:,} cells to measure at every node, more than {MAX_SIZES:,}; lower it, "
             "or use a coarser unit of size"
         )
-    if nodes * sizes > MAX_MEASURED_CELLS:
+    if memory is None and nodes * sizes > MAX_MEASURED_CELLS:
         raise ValueError(
             f"{name}: {sizes:,} sizes at {nodes:,} nodes are {nodes * sizes:,} cells to measure, more than "
-            f"{MAX_MEASURED_CELLS:,}; lower it, since every size up to it is measured at every node"
+            f"{MAX_MEASURED_CELLS:,}; lower it, since every size up to it is measured at every node, or give memory="
         )
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tallytree.accounting import NoisePlan
 from tallytree.accounting.sensitivity import effective_quantity
+from tallytree.bands import Cut
 from tallytree.compute.arrays import IntArray
 from tallytree.contributions import Contributions
 from tallytree.hierarchy import Hierarchy, nodes_per_level
+from tallytree.measurements import Measurement
 from tallytree.pipeline.arguments import SizesArguments
 from tallytree.pipeline.counted_records import listed_counts
 from tallytree.pipeline.measured_contributions import published_contributions, true_contributions
@@ -24,6 +26,7 @@ from tallytree.pipeline.person_bound import (
     with_contributions,
 )
 from tallytree.pipeline.planned import PLANNED_SOFTWARE, Planned, Reconciled, check_noise_plan, table_name
+from tallytree.pipeline.sizes_in_bands import Measuring, reconcile_in_bands
 from tallytree.pipeline.sizes_notes import SizesNotes
 from tallytree.pipeline.workspace import Workspace
 from tallytree.private.engines import Engine, GroupRows, GroupSizes
@@ -32,8 +35,10 @@ from tallytree.private.noise.noise_source import NoiseSource
 from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.leaf_statistics import LeafGroups
 from tallytree.private.tabulate.records import LeafKey
+from tallytree.private.tabulate.sizes_in_files import SizesInFiles
 from tallytree.private.tabulate.true_contributions import TrueContributions, digest_with
 from tallytree.private.tabulate.true_sizes import TrueSizes
+from tallytree.release.contributions_table import description
 from tallytree.release.released_tables import about_size_tables, size_tables
 from tallytree.release.statement import privacy_statement
 from tallytree.sizes import SizesDomain, SizesMechanism
@@ -58,7 +63,7 @@ class TabulatedSizes:
     """
 
     domain: SizesDomain
-    true: TrueSizes
+    true: TrueSizes | SizesInFiles
     contributions: TrueContributions | None = None
 
     def digest(self) -> bytes:
@@ -174,9 +179,9 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
 
     def tabulate(self, work: Workspace | None = None) -> TabulatedSizes:
         """See `Planned.tabulate`."""
-        return self.tabulate_with(self.arguments.asked_contributions)
+        return self.tabulate_with(self.arguments.asked_contributions, work)
 
-    def tabulate_with(self, asked: Contributions | None) -> TabulatedSizes:
+    def tabulate_with(self, asked: Contributions | None, work: Workspace | None = None) -> TabulatedSizes:
         """The true sizes, and people by their number of memberships as they are asked for."""
         found = self._found(asked)
         leaves, sizes, groups = self._groups_of_leaves(found)
@@ -187,7 +192,14 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         # From here on the domain knows what is public of these, and nothing else.
         domain = SizesDomain.from_leaves(self.tree, groups_per_leaf, self.smallest, self.largest, self.invariants)
         self._refuse_long_lists(domain)
-        true = TrueSizes(self.tree, leaves, sizes, groups, domain.groups, self.smallest, self.largest)
+        bounds = self.smallest, self.largest
+        true: TrueSizes | SizesInFiles
+        if work is None:
+            true = TrueSizes(self.tree, leaves, sizes, groups, domain.groups, *bounds)
+        else:
+            true = SizesInFiles.of_leaves(
+                self.tree, leaves, sizes, groups, domain.groups, *bounds, work.private, rows=work.rows
+            )
         people = true_contributions(found.people, self.tree, asked, self.arguments.max_contributions)
         return TabulatedSizes(domain, true, people)
 
@@ -204,12 +216,42 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
             true.contributions, given.asked_contributions, self.plan, source, given, "group_sizes"
         )
         domain, clamped, maximum = within_measured_maximum(true.domain, true.true, self.plan, source)
+        beside = {**({"maximum": maximum} if maximum else {}), **people.facts}
+        if isinstance(clamped, SizesInFiles):
+            if work is None:
+                raise ValueError("work: true sizes in files need the folders of their run")
+            made = self._in_bands(clamped, domain, source, on_measure, work, beside)
+            return replace(made, beside=beside, contributions=people.table)
         measurer = Measurer(clamped, self.plan, source, on_measure)
         levels = self.mechanism.reconcile(domain, measurer)
         tables = size_tables(self.tree, levels)
-        about = about_size_tables(domain, levels)
-        beside = {**({"maximum": maximum} if maximum else {}), **people.facts}
-        return Reconciled(tables, measurer.taken, about, beside, people.table)
+        return Reconciled(tables, measurer.taken, about_size_tables(domain, levels), beside, people.table)
+
+    def _in_bands(
+        self,
+        true: SizesInFiles,
+        domain: SizesDomain,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
+        work: Workspace,
+        facts: Mapping[str, Mapping[str, Any]],
+    ) -> Reconciled:
+        """Measure and reconcile in bands; the files of the tables say what the statement will say of them."""
+        statement = self.statement()
+        for key, more in facts.items():
+            statement[key] |= more
+
+        def measured_by(cut: Cut, take: Callable[[Measurement], None]) -> Measuring:
+            return Measuring(true, cut, self.plan, source, on_measure, take)
+
+        return reconcile_in_bands(
+            self.mechanism,
+            domain,
+            measured_by,
+            work,
+            keep_measurements=self.arguments.keep_measurements,
+            metadata=description(statement),
+        )
 
     def _found(self, asked: Contributions | None = None) -> LeafGroups:
         """What the engine finds in the records."""

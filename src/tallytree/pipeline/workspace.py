@@ -54,6 +54,11 @@ class Workspace:
         return self.memory // BAND_SHARE
 
 
+def band_bytes(memory: str) -> int:
+    """Bytes that the work on a band may take in a run with so much memory."""
+    return memory_bytes(memory, "memory") // BAND_SHARE
+
+
 @contextmanager
 def workspace(memory: str | None, engine: Engine, forced: ForcedCut | None = None) -> Iterator[Workspace | None]:
     """The folders of a run with `memory`; None for a run all in memory.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -64,11 +65,17 @@ def count_fractional(levels: Sequence[ReleasedSizes]) -> int:
     return sum(int(np.count_nonzero(level.groups != np.rint(level.groups))) for level in levels)
 
 
-def count_violations(hierarchy: Hierarchy, levels: Sequence[ReleasedSizes], largest: int) -> int:
-    """The number of (node, size) whose groups are not the sum of the children's (Fioretto et al. 2021, Table 7)."""
+def count_violations(hierarchy: Hierarchy, levels: Sequence[ReleasedSizes], largest: int, *, first: int = 0) -> int:
+    """The number of (node, size) whose groups are not the sum of the children's (Fioretto et al. 2021, Table 7).
+
+    Args:
+        hierarchy: the public tree.
+        levels: consecutive levels, of the whole tree or of a band.
+        largest: the greatest size.
+        first: the depth of the first of them.
+    """
     violations = 0
-    for depth in range(1, len(levels)):
-        above, below = levels[depth - 1], levels[depth]
+    for depth, (above, below) in enumerate(pairwise(levels), first + 1):
         nodes = np.concatenate([above.nodes, hierarchy.parents(depth, below.nodes)])
         sizes = np.concatenate([above.sizes, below.sizes])
         _, rest = sum_by_key(nodes * (largest + 1) + sizes, np.concatenate([above.groups, -below.groups]))

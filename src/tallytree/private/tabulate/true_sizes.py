@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from tallytree.compute.arrays import IntArray, offsets_of, sum_by_key
 from tallytree.compute.kernels import kernel
-from tallytree.hierarchy import Hierarchy
+from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.measurements import Statistic
 from tallytree.private.tabulate.array_digest import array_digest
 
@@ -45,75 +46,58 @@ class LargestSize:
         return np.full(len(nodes), self._size, dtype=np.int64), np.arange(len(nodes) + 1, dtype=np.int64), nodes
 
 
-class TrueSizes:
-    """Group sizes of every node as runs (size, number of groups).
+class LevelRuns(NamedTuple):
+    """The runs of consecutive nodes of a level."""
+
+    first_node: int
+    """The first of these nodes."""
+    offsets: IntArray
+    """int64 (nodes + 1,), where the runs of each node begin."""
+    sizes: IntArray
+    """int64 (runs,), ascending within a node."""
+    groups: IntArray
+    """int64 (runs,), > 0."""
+
+
+class SizesOfSome:
+    """Group sizes of consecutive nodes of one or more levels; of others nothing is known here, or answered.
+
+    A node that was answered with a part of its groups would get the noise of the node all the same, and the difference
+    to its whole statistic would be published without noise. So every node that is asked for is checked.
 
     Args:
-        hierarchy: the public tree.
-        leaves: int64 (n,), leaf of each run.
-        sizes: int64 (n,), within [smallest, largest].
-        groups: int64 (n,), number of groups of that size in that leaf, > 0.
-        groups_per_node: per level, int64, the public number of groups of each node; None where it is private.
+        tree: the public tree.
+        runs: per level, the runs of all groups of its nodes that are known here.
+        first_group: per level with public numbers of groups, int64 (nodes of the level + 1,): where those of each node
+            begin among the level's.
         smallest: the least size.
         largest: K, the greatest size.
     """
 
     def __init__(
         self,
-        hierarchy: Hierarchy,
-        leaves: IntArray,
-        sizes: IntArray,
-        groups: IntArray,
-        groups_per_node: Sequence[IntArray | None],
+        tree: Hierarchy,
+        runs: Mapping[str, LevelRuns],
+        first_group: Mapping[str, IntArray],
         smallest: int,
         largest: int,
     ) -> None:
+        self._tree, self._runs, self._first_group = tree, runs, first_group
         self._smallest, self._largest = smallest, largest
-        self._tree, self._groups_per_node = hierarchy, groups_per_node
-        width = largest + 1
-        keys, groups = sum_by_key(leaves * width + sizes, groups)
-        runs = []
-        for depth in range(len(hierarchy.levels) - 1, -1, -1):
-            nodes, sizes = np.divmod(keys, width)
-            offsets = np.searchsorted(nodes, np.arange(hierarchy.size(depth) + 1)).astype(np.int64)
-            runs.append((offsets, sizes, groups))
-            if depth:
-                keys, groups = sum_by_key(hierarchy.parents(depth, nodes) * width + sizes, groups)
-        self._runs = dict(zip(hierarchy.levels, reversed(runs), strict=True))
-        self._first_group = {
-            level: offsets_of(count)
-            for level, count in zip(hierarchy.levels, groups_per_node, strict=True)
-            if count is not None
-        }
+        self._nodes = nodes_per_level(tree)
 
     def __repr__(self) -> str:
         """Nothing of the sizes."""
-        return "TrueSizes(<private>)"
+        return f"{type(self).__name__}(<private>)"
 
     @property
     def bounds(self) -> tuple[int, int]:
         """The least and the greatest size that there can be; both are public."""
         return self._smallest, self._largest
 
-    def largest_size(self) -> LargestSize:
-        """The largest size of all groups, to be measured; the least size where there is no group."""
-        root = self._tree.levels[0]
-        return LargestSize(root, int(self._runs[root][1].max(initial=self._smallest)))
-
-    def clamped(self, largest: int) -> TrueSizes:
-        """The same groups with sizes clamped to a K that is no larger."""
-        offsets, sizes, groups = self._runs[self._tree.levels[-1]]
-        leaves = np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets))
-        sizes = np.minimum(sizes, largest)
-        return TrueSizes(self._tree, leaves, sizes, groups, self._groups_per_node, self._smallest, largest)
-
-    def digest(self) -> bytes:
-        """A digest of the sizes of every level, for the derivation of the noise key; never published."""
-        return array_digest(array for level in self._runs.values() for array in level)
-
     def size(self, level: str) -> int:
         """How many nodes the level has."""
-        return len(self._runs[level][0]) - 1
+        return self._nodes[level]
 
     def width(self, level: str, node: int, statistic: Statistic) -> int:
         """How many cells the statistic has at a node, which public facts say.
@@ -147,21 +131,37 @@ class TrueSizes:
             values, _, numbers = self.cells(level, nodes, statistic)
             kept = slice(*part)
             return values[kept], np.array([0, part[1] - part[0]]), numbers[kept]
-        runs = self._runs[level]
+        runs, here = self._known(level, nodes)
         first_size = self._first_size(level, statistic)
         width = self._largest - first_size + 1
         table = np.zeros((len(nodes), width), dtype=np.int64)
         if statistic == "chain_tail_counts":
-            order = np.argsort(-nodes, kind="stable")
-            _fill_chain(*runs, nodes, order, first_size, table)
+            if len(runs[0]) != self._nodes[level] + 1:
+                raise ValueError(f"statistic: {statistic!r} is about all nodes of {level!r}")
+            order = np.argsort(-here, kind="stable")
+            _fill_chain(*runs, here, order, first_size, table)
         elif statistic in ("tail_counts", "histogram"):
-            _fill_histogram(*runs, nodes, first_size, table)
+            _fill_histogram(*runs, here, first_size, table)
             if statistic == "tail_counts":
                 table = np.cumsum(table[:, ::-1], axis=1)[:, ::-1]
         else:
             raise ValueError(f"statistic: {statistic!r} is not a statistic of group sizes")
         numbers = nodes[:, None] * width + np.arange(width)
         return np.ascontiguousarray(table).reshape(-1), np.arange(len(nodes) + 1) * width, numbers.reshape(-1)
+
+    def _known(self, level: str, nodes: IntArray) -> tuple[tuple[IntArray, IntArray, IntArray], IntArray]:
+        """The runs of a level, and where some nodes are among them.
+
+        Raises:
+            ValueError: a node that is not known here.
+        """
+        found = self._runs.get(level)
+        if found is None:
+            raise ValueError(f"level: {level!r} is not in the part that is worked on")
+        here = nodes - found.first_node
+        if len(here) and not 0 <= here.min() <= here.max() < len(found.offsets) - 1:
+            raise ValueError(f"nodes: some of the level {level!r} are not in the part that is worked on")
+        return found[1:], here
 
     def _first_size(self, level: str, statistic: Statistic) -> int:
         """The size of the first cell: where the number of groups is public, tail counts leave it out."""
@@ -175,19 +175,83 @@ class TrueSizes:
 
     def _sorted_sizes(self, level: str, nodes: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         first = self._first_groups(level)
+        runs, here = self._known(level, nodes)
         starts, lengths = first[nodes], first[nodes + 1] - first[nodes]
         ends = offsets_of(lengths)
         values = np.empty(ends[-1], dtype=np.int64)
-        _fill_sorted_sizes(*self._runs[level], nodes, ends, values)
+        _fill_sorted_sizes(*runs, here, ends, values)
         return values, ends, np.arange(ends[-1], dtype=np.int64) + np.repeat(starts - ends[:-1], lengths)
 
     def _some_sorted_sizes(
         self, level: str, nodes: IntArray, part: tuple[int, int]
     ) -> tuple[IntArray, IntArray, IntArray]:
         begin = self._first_groups(level)[nodes[0]]
+        runs, here = self._known(level, nodes)
         values = np.empty(part[1] - part[0], dtype=np.int64)
-        _fill_some_sorted_sizes(*self._runs[level], nodes[0], part[0], values)
+        _fill_some_sorted_sizes(*runs, here[0], part[0], values)
         return values, np.array([0, len(values)]), np.arange(begin + part[0], begin + part[1])
+
+
+class TrueSizes(SizesOfSome):
+    """Group sizes of every node as runs (size, number of groups).
+
+    Args:
+        hierarchy: the public tree.
+        leaves: int64 (n,), leaf of each run.
+        sizes: int64 (n,), within [smallest, largest].
+        groups: int64 (n,), number of groups of that size in that leaf, > 0.
+        groups_per_node: per level, int64, the public number of groups of each node; None where it is private.
+        smallest: the least size.
+        largest: K, the greatest size.
+    """
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        leaves: IntArray,
+        sizes: IntArray,
+        groups: IntArray,
+        groups_per_node: Sequence[IntArray | None],
+        smallest: int,
+        largest: int,
+    ) -> None:
+        self._groups_per_node = groups_per_node
+        width = largest + 1
+        keys, groups = sum_by_key(leaves * width + sizes, groups)
+        runs = []
+        for depth in range(len(hierarchy.levels) - 1, -1, -1):
+            nodes, sizes = np.divmod(keys, width)
+            offsets = np.searchsorted(nodes, np.arange(hierarchy.size(depth) + 1)).astype(np.int64)
+            runs.append(LevelRuns(0, offsets, sizes, groups))
+            if depth:
+                keys, groups = sum_by_key(hierarchy.parents(depth, nodes) * width + sizes, groups)
+        by_level = dict(zip(hierarchy.levels, reversed(runs), strict=True))
+        super().__init__(hierarchy, by_level, first_groups(hierarchy, groups_per_node), smallest, largest)
+
+    def largest_size(self) -> LargestSize:
+        """The largest size of all groups, to be measured; the least size where there is no group."""
+        root = self._tree.levels[0]
+        return LargestSize(root, int(self._runs[root].sizes.max(initial=self._smallest)))
+
+    def clamped(self, largest: int) -> TrueSizes:
+        """The same groups with sizes clamped to a K that is no larger."""
+        _, offsets, sizes, groups = self._runs[self._tree.levels[-1]]
+        leaves = np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets))
+        sizes = np.minimum(sizes, largest)
+        return TrueSizes(self._tree, leaves, sizes, groups, self._groups_per_node, self._smallest, largest)
+
+    def digest(self) -> bytes:
+        """A digest of the sizes of every level, for the derivation of the noise key; never published."""
+        return array_digest(array for level in self._runs.values() for array in level[1:])
+
+
+def first_groups(hierarchy: Hierarchy, groups_per_node: Sequence[IntArray | None]) -> dict[str, IntArray]:
+    """Per level with public numbers of groups, where the groups of each node begin: see `SizesOfSome`."""
+    return {
+        level: offsets_of(count)
+        for level, count in zip(hierarchy.levels, groups_per_node, strict=True)
+        if count is not None
+    }
 
 
 @kernel
