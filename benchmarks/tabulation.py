@@ -136,6 +136,7 @@ def bare(case: Case, folder: Path, options: argparse.Namespace) -> tuple[float, 
 def ours(case: Case, folder: Path, options: argparse.Namespace) -> tuple[float, float]:
     """Seconds, and processor seconds, of our tabulation; the hierarchy is there."""
     import tallytree as tt
+    from tallytree.private.engines import CountRecords, GroupSizes
     from tallytree.private.tabulate.contribution_bound import ContributionBound
     from tallytree.private.tabulate.records import LeafKey
 
@@ -146,11 +147,11 @@ def ours(case: Case, folder: Path, options: argparse.Namespace) -> tuple[float, 
     file = folder / f"{case.file}.parquet"
     begin = time.perf_counter(), time.process_time()
     if case.person:
-        engine.count_records(file, keys, bound=ContributionBound(case.id, M, bytes(32)))
+        engine.tabulate(file, CountRecords(keys, bound=ContributionBound(case.id, M, bytes(32))))
     elif case.id:
-        engine.group_sizes(file, keys[0], group=case.id, smallest=0, largest=1_000)
+        engine.tabulate(file, GroupSizes(keys[0], group=case.id, smallest=0, largest=1_000))
     else:
-        engine.count_records(file, keys, count=case.count or None)
+        engine.tabulate(file, CountRecords(keys, count=case.count or None))
     return since(begin)
 
 
@@ -198,6 +199,7 @@ def compare(name: str, folder: Path, options: argparse.Namespace) -> None:
 def large(total: int, folder: Path, options: argparse.Namespace) -> None:
     """Tabulate so many (leaf, size, groups) rows with the memory limit, and say what that took."""
     import tallytree as tt
+    from tallytree.private.engines import GroupRows
     from tallytree.private.tabulate.records import LeafKey
 
     file = folder / "large.parquet"
@@ -207,7 +209,7 @@ def large(total: int, folder: Path, options: argparse.Namespace) -> None:
     engine = tt.engines.Local(memory_limit=options.memory_limit, temp_directory=folder)
     begin = time.perf_counter()
     with Spilled(folder) as spilled:
-        found = engine.group_rows(file, key, size="size", groups="groups", smallest=0, largest=1_000)
+        found = engine.tabulate(file, GroupRows(key, size="size", groups="groups", smallest=0, largest=1_000))
     seconds = time.perf_counter() - begin
     print(f"{total:,} rows, {written / 2**30:.2f} GiB of Parquet, memory_limit {options.memory_limit}")
     print(f"{seconds:.0f} s, {len(found.groups):,} (leaf, size) pairs in the result")

@@ -49,7 +49,7 @@ def test_all_public_mechanisms_have_one_base():
         offered = [getattr(package, name) for name in package.__all__]
         mechanisms = [kind for kind in offered if issubclass(kind, Mechanism) and kind is not base]
         assert len(mechanisms) > 3
-        assert all(kind.__mro__[1:3] == (base, Mechanism) for kind in mechanisms)
+        assert all(kind.__mro__[1:].index(base) < kind.__mro__[1:].index(Mechanism) for kind in mechanisms)
 
 
 @pytest.mark.parametrize("package", ["counts", "sizes"])

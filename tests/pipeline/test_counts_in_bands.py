@@ -94,8 +94,7 @@ def test_chunks_of_any_size_make_the_same_files(areas, tmp_path, monkeypatch):
     for module, name, value in (
         (level_tables, "ROWS_AT_ONCE", 3),
         (level_files, "ROWS_AT_ONCE", 3),
-        (measured_table, "MAX_ROWS", 4),
-        (level_files, "MAX_ROWS", 4),
+        (measured_table, "ROWS_AT_ONCE", 3),
         (measured_table, "CELLS_AT_ONCE", 64),
         (level_files, "CELLS_AT_ONCE", 64),
     ):

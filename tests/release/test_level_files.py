@@ -23,10 +23,9 @@ EMPTY = pa.table({"count": pa.array([], pa.int64())})
 
 @pytest.fixture
 def small_slices(monkeypatch):
-    for module in (level_tables, level_files):
+    for module in (level_tables, measured_table, level_files):
         monkeypatch.setattr(module, "ROWS_AT_ONCE", 4)
     for module in (measured_table, level_files):
-        monkeypatch.setattr(module, "MAX_ROWS", 4)
         monkeypatch.setattr(module, "CELLS_AT_ONCE", 32)
 
 

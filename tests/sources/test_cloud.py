@@ -14,7 +14,7 @@ import pytest
 
 import tallytree as tt
 from helpers.s3_server import BUCKET, S3, parquet
-from tallytree.private.engines import Local
+from tallytree.private.engines import CountRecords, Local
 from tallytree.private.tabulate.records import LeafKey
 from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import locate
@@ -36,7 +36,11 @@ def url(name: str) -> str:
 def counts(records: Any, **more: Any) -> list[int]:
     """The true counts of the leaves; with more options those that a release has."""
     if set(more) <= {"count"}:
-        return Local(threads=2).count_records(records, [LeafKey(TREE, ("state", "county"))], **more).counts.tolist()
+        return (
+            Local(threads=2)
+            .tabulate(records, CountRecords([LeafKey(TREE, ("state", "county"))], **more))
+            .counts.tolist()
+        )
     return tt.release_counts(records, **{**COMMON, **more}).table("county")["count"].to_pylist()
 
 

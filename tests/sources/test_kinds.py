@@ -15,7 +15,7 @@ import pytest
 
 import tallytree as tt
 from helpers.refused_records import LEAF, SECRET
-from tallytree.private.engines import Local
+from tallytree.private.engines import CountRecords, Local
 from tallytree.sources import cloud
 from tallytree.sources.addresses import check_address, published_name
 from tallytree.sources.locate import locate
@@ -26,7 +26,7 @@ CSV, DuckDB, Parquet, PostgreSQL = tt.sources.CSV, tt.sources.DuckDB, tt.sources
 
 
 def leaves(table: Any) -> list[int]:
-    return Local(threads=2).count_records(table, [LEAF]).counts.tolist()
+    return Local(threads=2).tabulate(table, CountRecords([LEAF])).counts.tolist()
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "cp1252", "utf-16", "utf-16-le", "utf-8-sig"])

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree.private.engines import Local
+from tallytree.private.engines import CountRecords, GroupSizes, Local
 from tallytree.private.tabulate.records import LeafKey
 from tallytree.sources.locate import locate
 from tallytree.sources.public_tables import read_public
@@ -31,7 +31,7 @@ def write(path: Path, rows: pa.Table = ROWS) -> str:
 
 
 def counts(table: Any, **more: Any) -> list[int]:
-    return Local(threads=2).count_records(table, [KEY], **more).counts.tolist()
+    return Local(threads=2).tabulate(table, CountRecords([KEY], **more)).counts.tolist()
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
@@ -56,7 +56,7 @@ def test_what_arrow_and_pandas_write_is_read(tmp_path: Path) -> None:
     frame.to_parquet(tmp_path / "pandas", partition_cols=["place", "year"])
     pq.write_to_dataset(pa.Table.from_pandas(frame), tmp_path / "arrow", partition_cols=["place"])
     for folder in ("pandas", "arrow"):
-        assert Local().count_records(tmp_path / folder, [key]).counts.tolist() == [2, 1, 1]
+        assert Local().tabulate(tmp_path / folder, CountRecords([key])).counts.tolist() == [2, 1, 1]
 
 
 def test_a_null_partition_is_a_null_key(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_column_of_the_file_that_disagrees_is_refused(tmp_path: Path, suffix: 
 def test_numbers_in_folders_and_files_agree_as_numbers(tmp_path: Path) -> None:
     tree = tt.Hierarchy.from_table(pa.table({"month": [1, 2]}), ["month"])
     write(tmp_path / "month=01" / "1.parquet", pa.table({"month": [1, 1]}))
-    assert Local().count_records(tmp_path, [LeafKey(tree, ("month",))]).counts.tolist() == [2]
+    assert Local().tabulate(tmp_path, CountRecords([LeafKey(tree, ("month",))])).counts.tolist() == [2]
 
 
 @pytest.mark.parametrize(
@@ -105,6 +105,6 @@ def test_a_person_may_be_in_the_name_of_a_folder_and_hidden_folders_are_none(tmp
     for person in ("1", "2"):
         write(tmp_path / f"_who={person}" / "1.parquet", pa.table({"state": ["A"], "county": ["x"]}))
     write(tmp_path / "_temporary" / "1.parquet")
-    sizes = Local().group_sizes(tmp_path, KEY, group="_who", smallest=0, largest=5)
+    sizes = Local().tabulate(tmp_path, GroupSizes(KEY, group="_who", smallest=0, largest=5))
     assert (sizes.sizes.tolist(), sizes.groups.tolist()) == ([1], [2])
     assert len(locate(tmp_path, "records").paths) == 2

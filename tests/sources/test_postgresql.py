@@ -12,7 +12,7 @@ import pytest
 
 import tallytree as tt
 from tallytree.ledger import Ledger
-from tallytree.private.engines import Local
+from tallytree.private.engines import CountRecords, Local
 from tallytree.private.tabulate.records import LeafKey
 from tallytree.sources import postgresql as module
 from tallytree.sources.locate import locate
@@ -44,7 +44,11 @@ def people(database: Any) -> Any:
 def counts(records: Any, **more: Any) -> list[int]:
     """The true counts of the leaves; with more options those that a release has."""
     if set(more) <= {"count"}:
-        return Local(threads=2).count_records(records, [LeafKey(TREE, ("state", "county"))], **more).counts.tolist()
+        return (
+            Local(threads=2)
+            .tabulate(records, CountRecords([LeafKey(TREE, ("state", "county"))], **more))
+            .counts.tolist()
+        )
     return tt.release_counts(records, **{**COMMON, **more}).table("county")["count"].to_pylist()
 
 

@@ -100,7 +100,8 @@ class TableWriter:
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._described = base64.b64encode(decoded(schema.empty_table()).schema.serialize())
+        described = base64.b64encode(decoded(schema.empty_table()).schema.serialize())
+        self._metadata = {**(schema.metadata or {}), b"ARROW:schema": described}
         self._writer = pa.parquet.ParquetWriter(
             path,
             schema,
@@ -125,7 +126,7 @@ class TableWriter:
     def close(self) -> None:
         """Complete the file; a second time does nothing."""
         if self._writer.is_open:
-            self._writer.add_key_value_metadata({"ARROW:schema": self._described})
+            self._writer.add_key_value_metadata(self._metadata)
             self._writer.close()
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import tallytree as tt
 from helpers.banded import counted
 from tallytree.bands import ForcedCut, chosen_cut
-from tallytree.private.engines import Local
+from tallytree.private.engines import CountRecords, Local
 from tallytree.private.tabulate.counts_in_files import CountsInFiles
 from tallytree.private.tabulate.leaf_statistics import LeafCounts
 from tallytree.private.tabulate.records import LeafKey
@@ -21,10 +21,10 @@ from tallytree.private.tabulate.true_counts import TrueCounts
 def found_in(tree, records):
     """What the engine finds, and the true counts in memory."""
     if isinstance(tree, tt.Hierarchy):
-        found = Local(threads=1).count_records(records, (LeafKey(tree, tree.columns),))
+        found = Local(threads=1).tabulate(records, CountRecords((LeafKey(tree, tree.columns),)))
         return found, TrueCounts(tree, found.parts[0], found.counts)
     keys = tuple(LeafKey(side.hierarchy, side.columns) for side in tree.attributes)
-    found = Local(threads=1).count_records(records, keys)
+    found = Local(threads=1).tabulate(records, CountRecords(keys))
     return found, TrueCounts(tree, tree.leaf_numbers(found.parts), found.counts)
 
 

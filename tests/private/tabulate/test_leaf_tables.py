@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from tallytree.hierarchy import Hierarchy
-from tallytree.private.engines import Local
+from tallytree.private.engines import CountRecords, Local
 from tallytree.private.tabulate.leaf_tables import leaf_table, same_path
 from tallytree.private.tabulate.records import LeafKey
 
@@ -40,5 +40,5 @@ def test_labels_longer_than_64_bits_are_compared_as_text():
 def test_one_code_is_one_leaf_in_every_type(kind):
     hierarchy = Hierarchy.from_table(pa.table({"leaf": ["10", "9", "100"]}), ["leaf"])
     records = pa.table({"leaf": pa.array([9, 100, 9, 10]).cast(kind)})
-    found = Local().count_records(records, [LeafKey(hierarchy, ("leaf",))])
+    found = Local().tabulate(records, CountRecords([LeafKey(hierarchy, ("leaf",))]))
     np.testing.assert_array_equal(found.counts, [1, 2, 1])

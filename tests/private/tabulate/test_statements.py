@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tallytree.hierarchy import Hierarchy
-from tallytree.private.engines import Local
+from tallytree.private.engines import CountRecords, GroupRows, GroupSizes, Local
 from tallytree.private.tabulate import duckdb_session, statements
 from tallytree.private.tabulate.records import LeafKey
 
@@ -92,11 +92,9 @@ def test_sums_of_numbers_by_leaf(data: st.DataObject, few: int, drop: bool, as_s
         patch.setattr(statements, "FEW_CELLS", few)
         patch.setattr("tallytree.private.tabulate.records.require_types_that_meet", lambda *_, **__: None)
         found = refused_or(
-            lambda: Local(threads=2).count_records(
+            lambda: Local(threads=2).tabulate(
                 table.to_reader(max_chunksize=3) if as_stream else table,
-                [LeafKey(hierarchy, tuple(LEVELS))],
-                count="n",
-                on_unknown="drop" if drop else "error",
+                CountRecords([LeafKey(hierarchy, tuple(LEVELS))], count="n", on_unknown="drop" if drop else "error"),
             ),
             says,
         )
@@ -125,12 +123,19 @@ def test_stated_groups_by_leaf_and_size(data: st.DataObject, few: int, drop: boo
         patch.setattr(statements, "FEW_CELLS", few)
         patch.setattr("tallytree.private.tabulate.records.require_types_that_meet", lambda *_, **__: None)
         found = refused_or(
-            lambda: Local(threads=2).group_rows(
-                table, LeafKey(hierarchy, tuple(LEVELS)), size="s", groups="n", smallest=1, largest=3,
-                on_unknown="drop" if drop else "error",
+            lambda: Local(threads=2).tabulate(
+                table,
+                GroupRows(
+                    LeafKey(hierarchy, tuple(LEVELS)),
+                    size="s",
+                    groups="n",
+                    smallest=1,
+                    largest=3,
+                    on_unknown="drop" if drop else "error",
+                ),
             ),
             refusal(paths, leaves, at_fault, drop),
-        )  # fmt: skip
+        )
     if found is not None:
         oracle: Counter[tuple[int, int]] = Counter()
         for path, size, number_of in zip(paths, sizes, groups, strict=True):
@@ -159,12 +164,20 @@ def test_groups_of_members(data: st.DataObject, drop: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tallytree.private.tabulate.records.require_types_that_meet", lambda *_, **__: None)
         found = refused_or(
-            lambda: Local(threads=2).group_sizes(
-                table, LeafKey(hierarchy, tuple(LEVELS)), group="id", quantity="q", max_quantity=3, smallest=0,
-                largest=4, on_unknown="drop" if drop else "error",
+            lambda: Local(threads=2).tabulate(
+                table,
+                GroupSizes(
+                    LeafKey(hierarchy, tuple(LEVELS)),
+                    group="id",
+                    quantity="q",
+                    max_quantity=3,
+                    smallest=0,
+                    largest=4,
+                    on_unknown="drop" if drop else "error",
+                ),
             ),
             says,
-        )  # fmt: skip
+        )
     if found is not None:
         oracle = Counter((members[0][0], min(sum(q for _, q in members), 4)) for members in of_group.values())
         cells = zip(found.leaves.tolist(), found.sizes.tolist(), strict=True)
@@ -186,8 +199,8 @@ def test_text_of_records_is_kept_only_where_a_message_may_need_it(few: int, monk
     hierarchy = Hierarchy.from_table(pa.table({"region": ["a", "b"], "town": ["x", "y"]}), LEVELS)
     table = pa.table({"region": ["a", "b", "b", "c"], "town": ["x", "y", "y", "z"]})
     key = LeafKey(hierarchy, tuple(LEVELS))
-    Local().count_records(table, [key], on_unknown="drop")
+    Local().tabulate(table, CountRecords([key], on_unknown="drop"))
     assert sorted(kept.pop(), key=str) == [(0, None, 1), (1, None, 2), (None, ["", ""], 1)]
     with pytest.raises(ValueError, match="at region='c', town='z'"):
-        Local().count_records(table, [key])
+        Local().tabulate(table, CountRecords([key]))
     assert sorted(kept.pop(), key=str) == [(0, None, 1), (1, None, 2), (None, ["c", "z"], 1)]
