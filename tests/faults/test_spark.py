@@ -66,34 +66,7 @@ def test_a_release_is_the_local_engines_byte_for_byte_at_any_number_of_partition
     spark.conf.set("spark.sql.shuffle.partitions", "2")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["a worker is killed", "shuffle files are lost"])
-def test_tasks_that_are_tried_again_count_every_record_once(
-    spark: Any, spark_folder: Path, areas: Any, tmp_path: Path, how: str
-) -> None:
-    marker, local = str(tmp_path / "failed"), str(spark_folder / "local")
-
-    def fail_once(batches: Any) -> Any:
-        import os
-        from pathlib import Path
-
-        yield from batches
-        try:
-            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return
-        if how == "a worker is killed":
-            os.kill(os.getpid(), 9)
-        for file in Path(local).rglob("shuffle_*"):
-            file.unlink()
-        raise OSError
-
-    frame = spark.createDataFrame(PEOPLE).repartition(3)
-    made = release(areas, frame.mapInArrow(fail_once, frame.schema), Spark(spark))
-    assert Path(marker).exists()
-    assert made.table("county").equals(release(areas, PEOPLE).table("county"))
-
-
+# Before the tests in which tasks are tried again, whose shuffle files stay: see docs/spark.md.
 @pytest.mark.slow
 def test_nothing_is_left_and_neither_the_key_nor_a_record_is_seen(
     spark: Any, spark_folder: Path, areas: Any, monkeypatch: Any
@@ -126,6 +99,34 @@ def test_nothing_is_left_and_neither_the_key_nor_a_record_is_seen(
     assert set(files_with_rows(spark_folder)) <= before
     assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()
     assert [view.name for view in spark.catalog.listTables() if view.name in ("matched", "grouped", "leaves0")] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["a worker is killed", "shuffle files are lost"])
+def test_tasks_that_are_tried_again_count_every_record_once(
+    spark: Any, spark_folder: Path, areas: Any, tmp_path: Path, how: str
+) -> None:
+    marker, local = str(tmp_path / "failed"), str(spark_folder / "local")
+
+    def fail_once(batches: Any) -> Any:
+        import os
+        from pathlib import Path
+
+        yield from batches
+        try:
+            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        if how == "a worker is killed":
+            os.kill(os.getpid(), 9)
+        for file in Path(local).rglob("shuffle_*"):
+            file.unlink()
+        raise OSError
+
+    frame = spark.createDataFrame(PEOPLE).repartition(3)
+    made = release(areas, frame.mapInArrow(fail_once, frame.schema), Spark(spark))
+    assert Path(marker).exists()
+    assert made.table("county").equals(release(areas, PEOPLE).table("county"))
 
 
 @pytest.mark.slow
