@@ -183,3 +183,16 @@ def test_a_mechanism_that_knows_no_bands_is_refused_with_memory(areas):
 
     with pytest.raises(ValueError, match=r"^memory: Whole works on the whole tree in memory; leave memory out"):
         planned(areas, pa.table({"state": ["A"], "county": ["x"]}), Whole(), memory="1GB")
+
+
+def test_the_log_says_nothing_of_how_a_run_is_divided(areas, caplog):
+    records = areas.leaf_table().take(pa.array([0, 0, 1, 3, 3] * 20))
+
+    def logged(mechanism, forced, **options):
+        caplog.clear()
+        with caplog.at_level("DEBUG", logger="tallytree"):
+            planned(areas, records, mechanism, memory="1GB", **options).run(forced=forced)
+        return [message for message in caplog.messages if "node" in message or "band" in message]
+
+    for mechanism, options in ((TopDown(), {}), (StabilityHistogram(), {"budget": APPROXIMATE})):
+        assert logged(mechanism, ForcedCut(1, 2, 1), **options) == logged(mechanism, ForcedCut(0, 1), **options) == []

@@ -105,6 +105,8 @@ class Measurer:
         self._on_measure = on_measure
         self._taken: list[Measurement] = []
         self._keep = self._taken.append if keep is None else keep
+        # A run in bands logs nothing of its parts: how it is divided may follow from true statistics.
+        self._log = logger.debug if keep is None else _not_logged
         self._parts: dict[str, tuple[int, int]] = {}
         self._stable: Measurement | None = None
 
@@ -149,7 +151,7 @@ class Measurer:
         true, offsets, numbers = self._statistics.cells(level, nodes, statistic, part)
         _check_room(true, level)
         noise = self._source.draw(planned.noise, (level, statistic), numbers)
-        logger.debug("measured %s at %d nodes of level %r", statistic, len(nodes), level)
+        self._log("measured %s at %d nodes of level %r", statistic, len(nodes), level)
         noisy = np.add(true, noise, out=noise)
         noisy.flags.writeable = False
         measurement = Measurement(level, statistic, nodes, noisy, offsets, planned.noise, part[0] if part else 0)
@@ -189,7 +191,7 @@ class Measurer:
         noisy = true + self._source.draw(planned.noise, (planned.level, planned.statistic), nodes)
         passed = noisy >= planned.threshold
         nodes, noisy = nodes[passed], noisy[passed]
-        logger.debug("published %d nodes of level %r, above a threshold", len(nodes), planned.level)
+        self._log("published %d nodes of level %r, above a threshold", len(nodes), planned.level)
         for array in (nodes, noisy):
             array.flags.writeable = False
         offsets = np.arange(len(nodes) + 1, dtype=np.int64)
@@ -217,6 +219,10 @@ class Measurer:
                 "measure parts in order"
             )
         return first, stop
+
+
+def _not_logged(message: str, *arguments: object) -> None:
+    """Log nothing."""
 
 
 def _check_room(true: IntArray, level: str) -> None:
