@@ -273,3 +273,22 @@ def test_fsspec_is_used_where_pyarrow_has_no_file_system_of_its_own(monkeypatch:
     finally:
         cloud._file_system.cache_clear()
         memory.rm("/lake", recursive=True)
+
+
+@pytest.mark.parametrize("url", ["s3://b/./a.parquet", "s3://b/d/../a.parquet", "hdfs://h//a.parquet", "gs://b/d/.."])
+def test_an_address_that_servers_resolve_in_different_ways_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"^records: '.*' has an empty part, or one that is \. or \.\.; write"):
+        leaves([url])
+
+
+def test_a_data_set_with_a_file_twice_is_refused(tmp_path: Path) -> None:
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"leaf": ["x"]}), path)
+    (tmp_path / "link.parquet").symlink_to(path)
+    whole = ds.dataset(path)
+    for given in (ds.dataset([path, path]), ds.dataset(tmp_path), ds.dataset([whole, whole])):
+        with pytest.raises(ValueError, match=r"^records: a file is in the data set twice"):
+            leaves(given)

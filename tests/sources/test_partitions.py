@@ -13,6 +13,7 @@ import pytest
 import tallytree as tt
 from tallytree.private.engines import CountRecords, GroupSizes, Local
 from tallytree.private.tabulate.records import LeafKey
+from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import locate
 from tallytree.sources.public_tables import read_public
 
@@ -108,3 +109,20 @@ def test_a_person_may_be_in_the_name_of_a_folder_and_hidden_folders_are_none(tmp
     sizes = Local().tabulate(tmp_path, GroupSizes(KEY, group="_who", smallest=0, largest=5))
     assert (sizes.sizes.tolist(), sizes.groups.tolist()) == ([1], [2])
     assert len(locate(tmp_path, "records").paths) == 2
+
+
+def test_files_of_which_some_only_lie_in_named_folders_are_refused(tmp_path: Path) -> None:
+    """Files of one schema: what the folder of the first says would be asked of the others, or not at all."""
+    rows = pa.table({"state": ["A", "A"], "county": ["x", "y"]})
+    for first, second in (("state=B", "plain"), ("plain", "state=B")):
+        folder = tmp_path / f"{first[:2]}-first"
+        files = [write(folder / first / "1.parquet", rows), write(folder / second / "2.parquet", rows)]
+        with pytest.raises(SourceError, match=r"^records: some of the files lie in folders that are named state=…"):
+            counts(files)
+
+
+def test_a_name_that_duckdb_would_take_for_another_is_refused(tmp_path: Path) -> None:
+    rows = pa.table({"state": ["A"], "county": ["x"]})
+    write(tmp_path / "a" / "b[1].parquet", rows)
+    with pytest.raises(SourceError, match=r"has a backslash and one of \* \? \[; rename the file$"):
+        counts([write(tmp_path / "a\\b[1].parquet", rows)])

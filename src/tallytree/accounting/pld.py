@@ -57,6 +57,8 @@ MAX_SHIFTED_CELLS = 200
 _RELATIVE = 1e-4
 """What is added to a computed δ: a ten-thousandth of it, and `_absolute`."""
 _PLAUSIBLE = 0.9
+_LEAST_KEPT = 5
+"""Standard deviations of noise, over the sensitivity, from which numbers are kept for the next process."""
 _ATTEMPTS = 32
 _CLOSE = 2e-4
 """How much of δ the search may leave unused; noise grows by less than a hundred-thousandth for it."""
@@ -165,7 +167,9 @@ class _Composition:
 
     def __init__(self, mechanisms: Curves, delta: Fraction) -> None:
         self._mechanisms, self._delta = mechanisms, delta
-        self._kept = KeptValues(f"{mechanisms} {delta}", Path(__file__))
+        # Of less noise a wrong number could be far off and still pass `_is_plausible`.
+        enough = all(float(scale) >= _LEAST_KEPT * shift for scale, shift, _ in mechanisms)
+        self._kept = KeptValues(f"{mechanisms} {delta}", Path(__file__)) if enough else None
 
     @cached_property
     def _distribution(self) -> Any:
@@ -180,16 +184,20 @@ class _Composition:
         found = np.zeros(len(epsilons))
         # One by one: for a list the package adds the losses up in a Python loop, which also cancels.
         for i, epsilon in enumerate(epsilons.tolist()):
-            kept = self._kept.get(f"delta at {epsilon.hex()}")
+            kept = None if self._kept is None else self._kept.get(f"delta at {epsilon.hex()}")
             if kept is None or not self._is_plausible(epsilon, kept):
                 kept = float(self._distribution.get_delta_for_epsilon(epsilon))
-                self._kept.put(f"delta at {epsilon.hex()}", kept)
+                if self._kept is not None:
+                    self._kept.put(f"delta at {epsilon.hex()}", kept)
             found[i] = kept
-        self._kept.save()
+        if self._kept is not None:
+            self._kept.save()
         return found
 
     def epsilon_at(self, delta: float) -> float:
         """ε at δ, as `dp-accounting` computes it; one that is kept is used if it still leads back to δ."""
+        if self._kept is None:
+            return float(self._distribution.get_epsilon_for_delta(delta))
         question = f"epsilon at {delta.hex()}"
         kept = self._kept.get(question)
         if kept is not None and math.isclose(self.deltas_at(np.array([kept]))[0], delta, rel_tol=_CLOSE):
@@ -202,8 +210,8 @@ class _Composition:
     def _is_plausible(self, epsilon: float, kept: float) -> bool:
         """Whether a kept δ is at least nine tenths of that of the continuous Gaussian mechanism with the same ρ.
 
-        Right numbers of σ ≥ 2 are within a hundredth of it. So whatever happened to a file, δ is hardly understated. A
-        right number that is refused, as of a small σ, is computed again.
+        Right numbers of σ ≥ 5 are near it, so whatever happened to a file, δ is understated by a fifth at most. Numbers
+        of less noise are not kept.
         """
         cancelled = _absolute(self._mechanisms) / 50  # in the closed form
         return _PLAUSIBLE * _gaussian_delta(epsilon, self._rho) - cancelled <= kept <= 1

@@ -144,6 +144,9 @@ def place_of(url: str, argument: str) -> tuple[Place, str]:
     authority, _, path = rest.partition("/")
     if _MAGIC.search(authority) or (not authority and family != "hdfs"):
         raise ValueError(f"{argument}: {url!r} names no bucket; write it as {scheme}://bucket/path")
+    if any(part in ("", ".", "..") for part in path.split("/")[:-1]) or path.rpartition("/")[2] in (".", ".."):
+        # Servers and clients resolve these in different ways, so one object could be read twice by two names.
+        raise ValueError(f"{argument}: {url!r} has an empty part, or one that is . or ..; write the path without it")
     if family == "hdfs":
         host = authority or "default"
         return _opened(family, host, f"{scheme}://{authority}", argument), "/" + path
@@ -151,8 +154,6 @@ def place_of(url: str, argument: str) -> tuple[Place, str]:
         container, _, account = authority.partition("@")
         place = _opened(family, account.partition(".")[0] or _azure_account(argument), f"{scheme}://", argument)
         return place, "/".join(part for part in (container, *path.split("/")) if part not in ("", "."))
-    # An object is read once, whatever it is called: s3://b//x and s3://b/./x are two other objects, which no file
-    # system of folders can name.
     return _opened(family, authority if family == "s3" else "", f"{scheme}://", argument), f"{authority}/{path}"
 
 

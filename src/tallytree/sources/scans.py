@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -86,8 +87,21 @@ class LazyFrameScan(Scan):
 
 
 def scan_of_dataset(dataset: Any, argument: str) -> Scan:
-    """A data set of Arrow."""
+    """A data set of Arrow.
+
+    Raises:
+        ValueError: it has a file twice, also by two names: each record would be read twice.
+    """
+    files = _files_of(dataset)
+    if len({os.path.realpath(each) for each in files}) < len(files):
+        raise ValueError(f"{argument}: a file is in the data set twice, perhaps by a link; give each file once")
     return DatasetScan(dataset)
+
+
+def _files_of(dataset: Any) -> list[str]:
+    """The files of a data set, as far as it is known to have some."""
+    inside = [path for child in getattr(dataset, "children", ()) for path in _files_of(child)]
+    return [*inside, *getattr(dataset, "files", ())]
 
 
 def scan_of_lazy_frame(frame: Any, argument: str) -> Scan:

@@ -79,8 +79,8 @@ def as_frame(spark: Any, table: pa.Table, folder: Path) -> Any:
 
 
 def as_two_files(spark: Any, table: pa.Table, folder: Path) -> Any:
-    """In two schemas, in a folder whose name looks like a column and a pattern."""
-    place = folder / "leaf=x" / "a{b}"
+    """In two schemas, in a folder whose name looks like another column and a pattern."""
+    place = folder / "other=x" / "a{b}"
     place.mkdir(parents=True)
     pq.write_table(table.slice(0, 100), place / "a.parquet")
     pq.write_table(table.slice(100).select(["cars", "n", "leaf", "home", "who"]), place / "b.parquet")

@@ -52,6 +52,7 @@ class Local:
         "contribution bounds, distinct people, people by their records": "yes",
         "Parquet file, folder, glob": "DuckDB scans the columns needed",
         "CSV files": "streamed",
+        "address of files (`s3://…`, `hdfs://…`)": "streamed",
         "pandas, polars or Arrow table, record batches, DuckDB relation": "in memory, or streamed",
         "Spark data frame": "fetched to this machine",
         "group's id": "text, integer, decimal, date, time, timestamp, binary, UUID",

@@ -63,7 +63,7 @@ class Spark:
         "pandas, polars or Arrow table, record batches, DuckDB relation": "sent from the driver, through memory",
         "Spark data frame": "its query runs on the executors",
         "name of a table in Spark's catalog": "its query runs on the executors",
-        "address of Parquet files (`s3a://…`, `hdfs://…`)": "executors scan the columns needed",
+        "address of files (`s3://…`, `hdfs://…`)": "read on the driver, into memory; or give a data frame of them",
         "group's id": "text, integer, decimal without places, date",
         "person's id": "text, integer",
         "records larger than memory": "on the executors, which spill to `spark.local.dir`",
@@ -133,8 +133,11 @@ class Spark:
             return table
         if not isinstance(table, str) or not names_no_file(table) or os.path.exists(table):  # noqa: PTH110
             return None
+        # Spark's own reader would read a file twice that two names lead to, and let a folder's name replace a column.
+        if _ADDRESS.match(table):
+            return None
         require_packages()
-        return (_remote if _ADDRESS.match(table) else _table)(self._started(), table, argument)
+        return _table(self._started(), table, argument)
 
     def _started(self) -> Any:
         """The session.
@@ -230,17 +233,6 @@ def _table(spark: Any, name: str, argument: str) -> Any:
     raise ValueError(
         f"{argument}: {name!r} is neither a file nor a table of Spark's catalog; give the path of Parquet files, or "
         "the name as spark.table() takes it"
-    )
-
-
-def _remote(spark: Any, address: str, argument: str) -> Any:
-    try:
-        return spark.read.option("mergeSchema", "true").parquet(address)
-    except Exception:  # noqa: BLE001
-        where = re.sub(r"//[^/@]*@", "//…@", address)
-    raise ValueError(
-        f"{argument}: Spark cannot read Parquet files at {where!r}; is the address right, and may Spark read it? (CSV "
-        "files must be converted to Parquet first)"
     )
 
 

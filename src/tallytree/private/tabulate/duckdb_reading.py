@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tallytree.private.tabulate.records import Layout, Records, enumerate_names
 from tallytree.private.tabulate.renamed_columns import renamed_columns
+from tallytree.sources.failures import SourceError
 from tallytree.sources.partitions import disagreement, in_the_files_form
 
 
@@ -72,8 +73,14 @@ class _ParquetFiles:
         """The value of a column that is in the names of folders, for each file; None of another column."""
         files: Any = self._records.source
         values = [dict(files.partition_values(path)) for path in self._layout.paths]
-        if column not in values[0]:
+        named = [column in each for each in values]
+        if not any(named):
             return None
+        if not all(named):
+            raise SourceError(
+                f"{self._records.argument}: some of the files lie in folders that are named {column}=…, and others do "
+                "not; give files of one kind"
+            )
         return [in_the_files_form(each[column], kind) for each in values]
 
     def require_agreement(self, run: Callable[..., Any]) -> None:
@@ -95,5 +102,11 @@ def _looked_up(part: str) -> str:
 
 
 def _literal_path(path: str) -> str:
-    """A path that DuckDB's globbing takes for what it is (and for a file's, not an address's)."""
+    """A path that DuckDB's globbing takes for what it is (and for a file's, not an address's).
+
+    Raises:
+        SourceError: it cannot be written so: to the globbing, a backslash parts folders.
+    """
+    if "\\" in path and any(letter in path for letter in "*?["):
+        raise SourceError(f"records: the file name {path!r} has a backslash and one of * ? [; rename the file")
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(Path(path).absolute()))

@@ -68,10 +68,10 @@ def _serve(listening: socket.socket, context: ssl.SSLContext, token: bytes, key:
             continue
         except OSError:
             return
-        threading.Thread(target=_answer, args=(peer, context, token, key), daemon=True).start()
+        threading.Thread(target=_answer, args=(peer, context, token, key, stop), daemon=True).start()
 
 
-def _answer(peer: socket.socket, context: ssl.SSLContext, token: bytes, key: bytes) -> None:
+def _answer(peer: socket.socket, context: ssl.SSLContext, token: bytes, key: bytes, stop: threading.Event) -> None:
     # Whoever connects and cannot show the token gets nothing, and is not told why.
     with suppress(OSError), peer:
         peer.settimeout(_SECONDS)
@@ -79,7 +79,7 @@ def _answer(peer: socket.socket, context: ssl.SSLContext, token: bytes, key: byt
             shown = b""
             while len(shown) < TOKEN_BYTES and (more := tls.recv(TOKEN_BYTES - len(shown))):
                 shown += more
-            if hmac.compare_digest(shown, token):
+            if hmac.compare_digest(shown, token) and not stop.is_set():
                 tls.sendall(key)
 
 

@@ -20,7 +20,7 @@ def frames(session: SparkSession, records: Records) -> Iterator[tuple[DataFrame,
     if isinstance(records.source, DataFrame):
         yield _wanted(_in_session(session, records.source), records.layouts[0].positions), records.layouts[0].types
         return
-    if records.local_parquet and all(max(each.positions) < each.width for each in records.layouts):
+    if records.local_parquet and not _named_by_folders(records):
         for layout in records.layouts:
             paths = [_literal_path(path) for path in layout.paths]
             yield _wanted(session.read.parquet(*paths), layout.positions), layout.types
@@ -29,6 +29,14 @@ def frames(session: SparkSession, records: Records) -> Iterator[tuple[DataFrame,
     for layout, rows in zip(records.layouts, records.streams(), strict=True):
         table = rows.read_all() if isinstance(rows, pa.RecordBatchReader) else rows
         yield session.createDataFrame(arrow_for_spark(table)), layout.types
+
+
+def _named_by_folders(records: Records) -> bool:
+    """Whether a wanted column is in the names of the files' folders, and maybe in the files too."""
+    files: Any = records.source
+    wanted = {column.name for column in records.wanted}
+    paths = (path for layout in records.layouts for path in layout.paths)
+    return any(wanted & dict(files.partition_values(path)).keys() for path in paths)
 
 
 def schema_of(frame: DataFrame, argument: str) -> pa.Schema:
