@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -36,7 +37,7 @@ def steps(first_child: IntArray, *, wide: int = WIDE, threads: int | None = None
     cut: Steps = []
     for begin, end, level_is_wide in _cuts(first_child, wide).tolist():
         bounds = np.linspace(begin, end, (pieces if level_is_wide else 1) + 1).astype(np.int64).tolist()
-        cut.append(tuple(zip(bounds[:-1], bounds[1:], strict=True)))
+        cut.append(tuple(pairwise(bounds)))
     return cut
 
 
