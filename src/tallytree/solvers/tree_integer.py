@@ -13,6 +13,7 @@ import numpy as np
 from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.compute.kernels import kernel
 from tallytree.compute.sorting import stable_order
+from tallytree.solvers.tree_levels import Steps, steps, swept
 from tallytree.solvers.tree_shape import Problem, weight_scale
 
 LIMB = 62
@@ -81,10 +82,11 @@ def solve_integer(problem: Problem, real: FloatArray) -> tuple[IntArray, int]:
     weights = exact_weights(problem, largest, even=True)
     x = _round(first_child, real, y, fixed, problem.least, problem.closed, largest)
     radius = np.full(len(x), 2, np.int64)
+    order = steps(first_child)
     rounds = 0
     while True:
         rounds += 1
-        moves = _best_moves(first_child, y, *weights, fixed, x, radius, largest)
+        moves = _best_moves(first_child, y, weights, fixed, x, radius, largest, order)
         if not moves.any():
             return x, rounds
         x += moves
@@ -215,10 +217,9 @@ def _sort(rows: IntArray, begin: int, end: int, order: IntArray) -> None:
     order[begin:end] = ranked + begin
 
 
-@kernel
 def _best_moves(
-    first_child: IntArray, y: IntArray, mantissa: IntArray, shift: IntArray, limbs: int, fixed: Any, x: IntArray,
-    radius: IntArray, largest: int,
+    first_child: IntArray, y: IntArray, weights: ExactWeights, fixed: Any, x: IntArray, radius: IntArray, largest: int,
+    order: Steps,
 ) -> IntArray:  # fmt: skip
     """The moves to the optimum among all feasible points with |move| <= radius, 0 <= value <= largest at each place.
 
@@ -234,7 +235,28 @@ def _best_moves(
     """
     n = len(x)
     down, up, begin = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n + 1, np.int64)
-    for i in range(n - 1, -1, -1):
+    swept(lambda low, high: _room(low, high, first_child, fixed, x, radius, largest, down, up), order[::-1])
+    np.cumsum(down + up, out=begin[1:])
+    rows, ranks = np.empty((begin[n], weights.limbs), np.int64), np.empty(begin[n], np.int64)
+    mantissa, shift = weights.mantissa, weights.shift
+    swept(
+        lambda low, high: _marginal_costs(low, high, first_child, y, mantissa, shift, x, down, begin, rows, ranks),
+        order[::-1],
+    )
+    move = np.zeros(n, np.int64)
+    move[0] = -down[0]
+    move[0] += int(np.count_nonzero(rows[: begin[1], -1] < 0))  # these are the first ones, as the rows ascend
+    swept(lambda low, high: _descend(low, high, first_child, down, begin, ranks, move), order)
+    return move
+
+
+@kernel
+def _room(
+    low: int, high: int, first_child: IntArray, fixed: Any, x: IntArray, radius: IntArray, largest: int,
+    down: IntArray, up: IntArray,
+) -> int:  # fmt: skip
+    """How far each place of a range may go down and up."""
+    for i in range(high - 1, low - 1, -1):
         if fixed[i]:
             continue
         down[i], up[i] = min(radius[i], x[i]), min(radius[i], largest - x[i])
@@ -244,34 +266,50 @@ def _best_moves(
                 lower += down[c]
                 higher += up[c]
             down[i], up[i] = min(down[i], lower), min(up[i], higher)
-    for i in range(n):
-        begin[i + 1] = begin[i] + down[i] + up[i]
-    rows = np.zeros((begin[n], limbs), np.int64)
-    order = np.empty(begin[n], np.int64)
-    for i in range(n - 1, -1, -1):
-        if first_child[i] < first_child[i + 1]:
+    return 0
+
+
+@kernel
+def _marginal_costs(
+    low: int, high: int, first_child: IntArray, y: IntArray, mantissa: IntArray, shift: IntArray, x: IntArray,
+    down: IntArray, begin: IntArray, rows: IntArray, ranks: IntArray,
+) -> int:  # fmt: skip
+    """Write the rows of each place of a range, and the ranks of its children's rows."""
+    limbs = rows.shape[1]
+    for i in range(high - 1, low - 1, -1):
+        start, inner = 0, first_child[i] < first_child[i + 1]
+        if inner:
             first, last = begin[first_child[i]], begin[first_child[i + 1]]
-            _sort(rows, first, last, order)
-            lower = 0
+            _sort(rows, first, last, ranks)
+            start = first - down[i]
             for c in range(first_child[i], first_child[i + 1]):
-                lower += down[c]
-            for k in range(begin[i + 1] - begin[i]):
-                rows[begin[i] + k] = rows[order[first + lower - down[i] + k]]
+                start += down[c]
         for k in range(begin[i + 1] - begin[i]):
-            _add_product(rows[begin[i] + k], mantissa[i], shift[i], 2 * (x[i] - down[i] + k - y[i]) + 1)
-    move = np.zeros(n, np.int64)
-    move[0] = -down[0]
-    while move[0] < up[0] and rows[move[0] + down[0], limbs - 1] < 0:
-        move[0] += 1
-    for i in range(n):
+            row = begin[i] + k
+            for limb in range(limbs):
+                rows[row, limb] = rows[ranks[start + k], limb] if inner else 0
+            units = 2 * (x[i] - down[i] + k - y[i]) + 1
+            if limbs == 1:
+                rows[row, 0] += (mantissa[i] << shift[i]) * units
+            else:
+                _add_product(rows[row], mantissa[i], shift[i], units)
+    return 0
+
+
+@kernel
+def _descend(
+    low: int, high: int, first_child: IntArray, down: IntArray, begin: IntArray, ranks: IntArray, move: IntArray
+) -> int:
+    """Give each place's move to its children."""
+    for i in range(low, high):
         if first_child[i] < first_child[i + 1]:
             at = begin[first_child[i]]
             taken = move[i]
             for c in range(first_child[i], first_child[i + 1]):
                 taken += down[c]
                 move[c] = -down[c]
-            _deal(order[at : at + taken], begin, first_child[i], first_child[i + 1], move)
-    return move
+            _deal(ranks[at : at + taken], begin, first_child[i], first_child[i + 1], move)
+    return 0
 
 
 @kernel
