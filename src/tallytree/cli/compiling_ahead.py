@@ -15,27 +15,29 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from tallytree.cli.warming import synthetic_runs
 from tallytree.compute.compiled_ahead import BASELINE, COMPILED, environment, merge_compiled
 from tallytree.compute.kernels import keep_all_compiled, sources_digest
 
-SIZES = ("group sizes", "reconciled again", "replicates of group sizes")
-"""They share few kernels with the others, and take half of the time."""
+HALVES = ("sizes", "others")
+"""Each is compiled by a process of its own. They share few kernels and take the same time."""
 
-MODULE = "tallytree.cli.compiling_ahead"
+SIZES = ("group sizes", "reconciled again", "replicates of group sizes")
+"""How the names of the synthetic releases of group sizes begin."""
+
 STAMP = "sources"
 """The file with the digest of the sources; it is written last."""
 
 
-def compile_ahead(folder: Path = COMPILED, only: Sequence[str] = (), processes: int = 2) -> int:
-    """Compile into a folder of the package; other environments' code that is of the same sources stays.
+def compile_ahead(folder: Path = COMPILED, only: Sequence[str] = ()) -> int:
+    """Compile into a folder of the package. Code of other sources is removed; other environments' of these stays.
 
     Args:
         folder: holds a folder for each environment.
         only: beginnings of the names of synthetic releases; of all of them by default.
-        processes: how many share the work.
 
     Returns:
-        How many kernels were compiled; 0 where they had been.
+        How many kernels were compiled, each once for the types that it takes; 0 where they had been.
     """
     digest, target = sources_digest(), folder / environment()
     for other in folder.glob("*"):
@@ -45,42 +47,40 @@ def compile_ahead(folder: Path = COMPILED, only: Sequence[str] = (), processes: 
     if target.exists():
         return 0
     with tempfile.TemporaryDirectory() as work:
-        parts = [Path(work, f"part{i}") for i in range(processes)]
-        running = [_started(part, Path(work, f"cache{i}"), i, processes, only) for i, part in enumerate(parts)]
-        failed = [each.args for each in running if each.wait()]
-        if failed:
-            raise RuntimeError(f"compiling ahead failed: {failed}")
-        kernels = merge_compiled(parts, target, digest)
+        running = [_started(half, Path(work), only) for half in HALVES]
+        codes = [process.wait() for process in running]
+        if any(codes):
+            raise RuntimeError("compiling ahead failed; what the processes wrote above says why")
+        kernels = merge_compiled([Path(work, half) for half in HALVES], target, digest)
     (target / STAMP).write_text(digest, encoding="utf-8")
     return kernels
 
 
-def _started(part: Path, cache: Path, number: int, processes: int, only: Sequence[str]) -> subprocess.Popen[bytes]:
+def _started(half: str, work: Path, only: Sequence[str]) -> subprocess.Popen[bytes]:
+    cache = work / f"cache of {half}"
     cache.mkdir(mode=0o700)
-    command = [sys.executable, "-m", MODULE, str(part), str(number)]
-    environment = {**os.environ, **BASELINE, "NUMBA_CACHE_DIR": str(cache)}
-    return subprocess.Popen([*command, str(processes), *only], env=environment)  # noqa: S603
+    command = [sys.executable, "-m", "tallytree.cli.compiling_ahead", str(work / half), half, *only]
+    return subprocess.Popen(command, env={**os.environ, **BASELINE, "NUMBA_CACHE_DIR": str(cache)})  # noqa: S603
 
 
-def compile_part(part: Path, number: int, processes: int, only: Sequence[str]) -> None:
-    """Make every n-th group of synthetic releases in this process, and copy the code."""
-    from tallytree.cli.warming import synthetic_runs
+def compile_half(part: Path, half: str, only: Sequence[str]) -> None:
+    """Make one half of the synthetic releases in this process, and copy the code.
 
-    groups: dict[str, int] = {}
+    Args:
+        part: the folder for the code.
+        half: one of `HALVES`.
+        only: as in `compile_ahead`.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some mechanisms warn that they are for comparison only
         for name, run in synthetic_runs():
-            group = "sizes" if name.startswith(SIZES) else "others"
-            if groups.setdefault(group, len(groups)) % processes != number:
-                continue
-            if not only or name.startswith(tuple(only)):
+            if name.startswith(SIZES) == (half == "sizes") and (not only or name.startswith(tuple(only))):
                 run()
     keep_all_compiled(part)
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        given, number, processes, *only = sys.argv[1:]
-        compile_part(Path(given), int(number), int(processes), only)
+        compile_half(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])
     else:
         print(f"{compile_ahead()} kernels compiled ahead")  # noqa: T201
