@@ -54,8 +54,11 @@ def usable_folder() -> Path | None:
     """
     folder = COMPILED / environment()
     config = numba.config
-    told = config.CPU_NAME or config.CPU_FEATURES or config.BOUNDSCHECK or config.CACHE_LOCATOR_CLASSES
-    if not folder.is_dir() or told or config.DEBUGINFO_DEFAULT or int(config.OPT) != 3:
+    if not folder.is_dir():  # nothing below is asked of a numba for which nothing was compiled
+        return None
+    told = config.CPU_NAME or config.CPU_FEATURES or config.BOUNDSCHECK
+    told = told or getattr(config, "CACHE_LOCATOR_CLASSES", None)  # older versions have none
+    if told or config.DEBUGINFO_DEFAULT or int(config.OPT) != 3:
         return None
     host = binding.get_host_cpu_features()
     return folder if all(host.get(each, False) for each in FEATURES) else None
