@@ -32,17 +32,19 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) dist build
+	rm -rf $(VENV) dist build src/tallytree/compute/compiled
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
 # The wheel is rebuilt when a source changes, its dependencies are resolved again only when they change.
+# It carries the kernels compiled for this Python and numba; they are compiled again when a source of theirs changes.
 $(VENV)/.wheel: $(VENV)/.created $(SOURCES)
+	$(PIP) install .
+	PYTHONPATH=src $(BIN)/python -m tallytree.cli.compiling_ahead
 	rm -rf dist
 	$(PIP) wheel --no-deps --wheel-dir dist .
-	$(PIP) install dist/*.whl
 	$(PIP) install --no-deps --force-reinstall dist/*.whl
 	touch $@
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core import event
 
+from tallytree.compute.compiled_ahead import keep_compiled, use_compiled_ahead
 from tallytree.compute.trusted_folders import why_untrusted
 
 logger = logging.getLogger(__name__)
@@ -30,9 +31,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def kernel(function: Function) -> Function:
     """Compile with numba at the first call; the machine code is cached beside the file, or in the user's cache.
 
-    Where neither can be written to, it is compiled anew in every process (some seconds); the environment variable
-    `NUMBA_CACHE_DIR` names another place. Kernels release the GIL, so a thread pool runs them side by side. They take
-    and return arrays and numbers only.
+    Code that came with the package is taken first (`compute/compiled_ahead.py`). Where no cache can be written to,
+    the rest is compiled anew in every process (some seconds); the environment variable `NUMBA_CACHE_DIR` names another
+    place. Kernels release the GIL, so a thread pool runs them side by side. They take and return arrays and numbers
+    only.
 
     Cached code is pickled, and unpickling runs what it says. So a folder that somebody else can write to, or a file in
     it that somebody else owns or can write to, is not used: the kernel is compiled anew, with one warning. This holds
@@ -42,26 +44,33 @@ def kernel(function: Function) -> Function:
     attribute of numba: the only public setting, `numba.config.CACHE_DIR`, holds for the entire process and would move
     the cached code of other libraries too. Where a version of numba has no such attribute, nothing is cached.
     """
+    compiled = _cached(function) or numba.njit(**_OPTIONS)(function)
+    use_compiled_ahead(compiled, sources_digest)
+    return cast(Function, compiled)
+
+
+def _cached(function: Callable[..., Any]) -> Any:
+    """The kernel with numba's cache; None where there is no cache that can be written to and trusted."""
     try:
         compiled = numba.njit(cache=True, **_OPTIONS)(function)
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
         logger.info("no folder for compiled code can be written to; set NUMBA_CACHE_DIR to compile once only")
-        return cast(Function, numba.njit(**_OPTIONS)(function))
+        return None
     # numba reads the cache at the first call, and not before.
     fault = _distrusted(compiled)
     if fault is not None:
         _warn_once(fault)
-        return cast(Function, numba.njit(**_OPTIONS)(function))
+        return None
     # Compiled code contains the kernels that it calls, but numba compares only the kernel's own file to decide whether
     # cached code is stale. After a correction in one file, the cached callers in other files would run the old code.
     index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if not hasattr(index, "_source_stamp"):
-        return cast(Function, numba.njit(**_OPTIONS)(function))  # an unknown version of numba
+        return None  # an unknown version of numba
     index._source_stamp = sources_digest()
     _KERNELS.append(compiled)
-    return cast(Function, compiled)
+    return compiled
 
 
 def compiled_versions() -> frozenset[tuple[str, str]]:
@@ -80,7 +89,12 @@ def found_in_cache() -> int:
 
 def cache_folders() -> tuple[Path, ...]:
     """The folders that hold the cached code of the kernels that this process has; none where nothing can be cached."""
-    return tuple(sorted({Path(each.stats.cache_path) for each in _KERNELS if each.signatures}))
+    return tuple(sorted({Path(place) for each in _KERNELS if each.signatures and (place := each.stats.cache_path)}))
+
+
+def keep_all_compiled(target: Path) -> None:
+    """Copy the cached code of every kernel that this process has used to a folder, for a wheel."""
+    keep_compiled((each for each in _KERNELS if each.signatures), target)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ def warm(context: typer.Context) -> None:
         runs = sum(1 for _ in synthetic_runs())
         with step_progress(logs.show_bar(), runs, "synthetic releases") as done:
             made = warm_up(lambda name: done())
-        if not made.folders:
+        if made.new and not made.folders:
             raise OSError("no folder for compiled code can be written to; set NUMBA_CACHE_DIR to a folder of this user")
-        place = os.path.commonpath(made.folders)
-        typer.echo(f"{made.new} kernels are compiled now, {made.found} were found compiled. The cache is in {place}.")
+        place = f" The cache is in {os.path.commonpath(made.folders)}." if made.folders else ""
+        typer.echo(f"{made.new} kernels are compiled now, {made.found} were found compiled.{place}")
