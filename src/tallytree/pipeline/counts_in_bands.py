@@ -23,7 +23,7 @@ from tallytree.counts.released_counts import ReleasedCounts, count_negative, cou
 from tallytree.hierarchy import Hierarchy, Tree
 from tallytree.measurements import Measurement, Measures, Statistic
 from tallytree.pipeline.planned import Reconciled
-from tallytree.pipeline.workspace import Workspace, require_fits
+from tallytree.pipeline.workspace import Taken, Workspace, not_taken, require_fits
 from tallytree.private.measurer import Measurer, MeasuringPlan, TrueStatistics
 from tallytree.private.noise.noise_source import NoiseSource
 from tallytree.private.tabulate.counts_in_files import CountsInFiles, CountsOfSome, ancestor_runs, ancestors
@@ -35,13 +35,6 @@ LEAF_BYTES = 64
 
 DENSE_BYTES = 64
 """Bytes for a leaf of a hierarchy, with records or without: all nodes of its levels are written out."""
-
-Taken = Callable[[Measurement], None]
-"""What is done with a measurement."""
-
-
-def not_taken(measurement: Measurement) -> None:
-    """A measurement that is not kept: it is not wanted, or was taken before."""
 
 
 @dataclass(frozen=True, eq=False)

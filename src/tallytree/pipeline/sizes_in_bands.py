@@ -15,9 +15,9 @@ import pyarrow as pa
 from tallytree.bands import Cut, chosen_cut
 from tallytree.compute.arrays import IntArray, NumberArray
 from tallytree.hierarchy import Hierarchy
-from tallytree.measurements import Measurement, Measures
+from tallytree.measurements import Measures
 from tallytree.pipeline.planned import Reconciled
-from tallytree.pipeline.workspace import Workspace, band_bytes, require_fits
+from tallytree.pipeline.workspace import Taken, Workspace, band_bytes, not_taken, require_fits
 from tallytree.private.measurer import Measurer, MeasuringPlan, TrueStatistics
 from tallytree.private.noise.noise_source import NoiseSource
 from tallytree.private.tabulate.sizes_in_files import SizesInFiles
@@ -54,7 +54,7 @@ class Measuring:
     plan: MeasuringPlan
     source: NoiseSource
     on_measure: Callable[[str], None]
-    take: Callable[[Measurement], None]
+    take: Taken
 
     def top(self) -> Measures:
         """See `Measurers.top`."""
@@ -62,14 +62,10 @@ class Measuring:
 
     def band(self, number: int, *, again: bool = False) -> Measures:
         """See `Measurers.band`."""
-        return self._measurer(self.true.of_band(self.cut.bands[number]), _not_taken if again else self.take)
+        return self._measurer(self.true.of_band(self.cut.bands[number]), not_taken if again else self.take)
 
-    def _measurer(self, known: TrueStatistics, take: Callable[[Measurement], None]) -> Measurer:
+    def _measurer(self, known: TrueStatistics, take: Taken) -> Measurer:
         return Measurer(known, self.plan, self.source, self.on_measure, take)
-
-
-def _not_taken(measurement: Measurement) -> None:
-    """A measurement that is not kept: it is not wanted, or was taken before."""
 
 
 def check_memory(mechanism: SizesMechanism, hierarchy: Hierarchy, cells: int, memory: str | None, noise: str) -> None:
@@ -114,7 +110,7 @@ def check_memory(mechanism: SizesMechanism, hierarchy: Hierarchy, cells: int, me
 def reconcile_in_bands(
     mechanism: SizesMechanism,
     domain: SizesDomain,
-    measured_by: Callable[[Cut, Callable[[Measurement], None]], Measuring],
+    measured_by: Callable[[Cut, Taken], Measuring],
     work: Workspace,
     *,
     keep_measurements: bool,
@@ -138,7 +134,7 @@ def reconcile_in_bands(
         MeasurementFiles(tree, "values", work.published) as measured,
         TableFiles(tree, _columns(empty, empty), work.published, metadata) as tables,
     ):
-        measuring = measured_by(cut, measured.take if keep_measurements else _not_taken)
+        measuring = measured_by(cut, measured.take if keep_measurements else not_taken)
         facts = _Facts(domain, cut)
         for depth, part in released_in_bands(mechanism, domain, cut, measuring):
             tables.append(depth, part.nodes, _columns(part.sizes, part.groups))
