@@ -12,12 +12,16 @@ import functools
 import gc
 import json
 import os
+import signal
 import sys
 import threading
 from importlib import metadata
 from pathlib import Path
 
 import typer.main
+
+SECONDS = 200
+"""A command that takes longer hangs; it ends by SIGALRM."""
 
 KINDS = {"none": 0, "fail": 1, "short": 2, "kill": 3}
 
@@ -28,6 +32,7 @@ def run_in_child(injector, asked):
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(log, 2)
+    signal.alarm(SECONDS)
     sys.argv = ["tallytree", *asked["argv"]]
     os.environ.update(asked["environment"])
     os.chdir(asked["below"])
