@@ -244,3 +244,14 @@ def test_a_forked_child_does_not_remove_a_kept_folder(tmp_path):
     os.waitpid(child, 0)
     assert kept.path.is_dir()
     kept.remove()
+
+
+def test_a_folder_whose_lock_cannot_be_made_does_not_stay(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(spill_folders.os, "open", full)
+    with pytest.raises(OSError, match="No space left"):
+        spill_folders._made_and_locked(tmp_path)
+    monkeypatch.undo()
+    assert list(tmp_path.iterdir()) == []

@@ -1,13 +1,19 @@
-"""A warm process with the injector preloaded, which runs commands with one fault each."""
+"""A warm process with the injector preloaded, which runs commands with one fault each; and real servers."""
 
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from helpers.file_calls import CHANGES, MOVES, Call, ends_of_runs
+from helpers.release_folders import PRIVATE
+from helpers.servers import database, postgresql, s3, server_of_s3  # noqa: F401  (fixtures)
 
 HERE = Path(__file__).parent
 
@@ -18,23 +24,76 @@ class Faults:
     Attributes:
         below: the folder whose files' system calls are numbered and may fail.
         log: what the last command wrote to standard error.
+        environment: variables of the commands, besides those of the process.
     """
 
-    def __init__(self, injector, below, outside):
+    def __init__(self, injector, root):
         environment = os.environ | {"LD_PRELOAD": str(injector), "TALLYTREE_DEBUG": "", "OMP_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
             [sys.executable, HERE / "zygote.py", injector],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=below, env=environment, bufsize=1,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root, env=environment, bufsize=1,
         )  # fmt: skip
-        self.below, self._log = below, outside / "errors"
+        self.below, self._start, self._log, self.environment = root / "below", root / "start", root / "errors", {}
+
+    def begin(self):
+        """Empty the folder, for another test."""
+        for each in (self.below, self._start):
+            shutil.rmtree(each, ignore_errors=True)
+        self.below.mkdir()
+        self.environment = {}
 
     def run(self, *argv, at=-1, kind="none"):
-        """Run a command; its exit code (negative: a signal), and the names of the calls that it made."""
+        """Run a command; its exit code (negative: a signal), and the calls that it made."""
         asked = {"argv": [str(each) for each in argv], "below": str(self.below), "at": at, "kind": kind,
-                 "errors": str(self._log)}  # fmt: skip
+                 "errors": str(self._log), "environment": self.environment}  # fmt: skip
         self._process.stdin.write(json.dumps(asked) + "\n")
         answer = json.loads(self._process.stdout.readline())
-        return answer["status"], answer["calls"]
+        calls = zip(answer["calls"], answer["places"], strict=True)
+        return answer["status"], [Call(at, *about) for at, about in enumerate(calls, 1)]
+
+    def keep_start(self):
+        """What is in the folder now is what `back` brings back."""
+        shutil.copytree(self.below, self._start)
+
+    def back(self):
+        """Put the folder back to what it was at the start, whatever a fault has left in it."""
+        for each in self.below.iterdir():
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each)
+            else:
+                each.unlink()
+        shutil.copytree(self._start, self.below, dirs_exist_ok=True)
+
+    def each_fault(self, *argv, choose=None):
+        """Run a command with fault after fault, each from the start; gives the fault and the exit code.
+
+        Args:
+            argv: the command.
+            choose: which of its calls; by default `ends_of_runs`.
+        """
+        status, calls = self.run(*argv)
+        assert status == 0, self.log
+        assert len(calls) > 10
+        for kind in ("fail", "short", "kill"):
+            for call in (choose or ends_of_runs)(calls):
+                if (kind == "short" and call.name not in MOVES) or (kind == "kill" and call.name not in CHANGES):
+                    continue
+                self.back()
+                status, _ = self.run(*argv, at=call.at, kind=kind)
+                fault = (kind, call.at, call.name)
+                self.check_message(fault, status)
+                yield fault, status
+        self.back()
+
+    def check_message(self, fault, status):
+        """A command that fails says so in one line, without a record; one that is killed cannot."""
+        log = self.log
+        assert PRIVATE not in log, fault
+        assert "Traceback" not in log, (fault, log)
+        if fault[0] == "kill":
+            assert status in (-9, 0), (fault, log)
+        elif status:
+            assert log.count("error: ") == 1, (fault, status, log)
 
     @property
     def log(self):
@@ -46,15 +105,34 @@ class Faults:
         self._process.stdout.close()
 
 
-@pytest.fixture
-def faults(tmp_path, monkeypatch):
+@pytest.fixture(scope="session")
+def warm_process(tmp_path_factory):
+    """One process for all tests; its folder is in memory where the system has such a place, so that fsync is quick."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None or sys.platform != "linux":
         pytest.skip("the fault injector needs a C compiler and Linux")
-    injector, below = tmp_path / "injector.so", tmp_path / "below"
-    below.mkdir()
+    injector = tmp_path_factory.mktemp("injector") / "injector.so"
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", injector, HERE / "injector.c", "-ldl"], check=True)
-    monkeypatch.chdir(below)
-    found = Faults(injector, below, tmp_path)
+    memory = Path("/dev/shm")  # noqa: S108
+    place = memory if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 1 << 26 else None
+    with tempfile.TemporaryDirectory(prefix="tallytree-faults-", dir=place) as root:
+        process = Faults(injector, Path(root))
+        yield process
+        process.close()
+
+
+@pytest.fixture
+def faults(warm_process, monkeypatch):
+    warm_process.begin()
+    monkeypatch.chdir(warm_process.below)
+    return warm_process
+
+
+@pytest.fixture
+def seen(request):
+    """How often each outcome was seen; said at the end, for docs/reliability.md."""
+    found = Counter()
     yield found
-    found.close()
+    print(f"{request.node.name}: {sum(found.values())} faults")  # noqa: T201
+    for key, number in sorted(found.items()):
+        print(f"  {number:5} {key}")  # noqa: T201

@@ -18,25 +18,33 @@
 #include <unistd.h>
 
 enum { NONE = 0, FAIL = 1, SHORT = 2, KILL = 3 };
-enum { MAX_CALLS = 16384, NAME = 16 };
-struct state { atomic_long calls; char names[MAX_CALLS][NAME]; };
+enum { MAX_CALLS = 16384, NAME = 16, PLACE = 240 };
+struct state { atomic_long calls; char names[MAX_CALLS][NAME]; char places[MAX_CALLS][PLACE]; };
 static struct state *state;
 static long fault_at = -1;
 static int fault_kind = NONE;
 static char folder[PATH_MAX];
+static _Thread_local const char *place = ""; /* the end of the path that was looked at last, below the folder */
+static _Thread_local char place_of_last[PLACE];
 
 __attribute__((constructor)) static void make_state(void) {
     state = mmap(NULL, sizeof *state, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
 long fault_calls(void) { return atomic_load(&state->calls); }
 const char *fault_name(long number) { return state->names[number]; }
+const char *fault_place(long number) { return state->places[number]; }
 void fault_reset(void) { atomic_store(&state->calls, 0); }
 void fault_arm(const char *below, long at, int kind) {
     strncpy(folder, below, sizeof folder - 1);
     fault_at = at; fault_kind = kind;
 }
 
-static int is_below(const char *path) { size_t n = strlen(folder); return n && !strncmp(path, folder, n); }
+static int is_below(const char *path) {
+    size_t n = strlen(folder);
+    if (!n || strncmp(path, folder, n)) return 0;
+    strncpy(place_of_last, path + n + (path[n] == '/'), PLACE - 1); place = place_of_last;
+    return 1;
+}
 static int path_below(int at, const char *path) {
     char full[PATH_MAX * 2], start[PATH_MAX], link[64];
     if (!folder[0] || !path) return 0;
@@ -59,7 +67,10 @@ static int file_below(int file) { return file > 2 && path_below(file, ""); }
 /* What this call has to do: NONE, FAIL or SHORT; KILL does not return. */
 static int next_fault(const char *name) {
     long number = atomic_fetch_add(&state->calls, 1) + 1;
-    if (number < MAX_CALLS) strncpy(state->names[number], name, NAME - 1);
+    if (number < MAX_CALLS) {
+        memset(state->names[number], 0, NAME); memset(state->places[number], 0, PLACE);
+        strncpy(state->names[number], name, NAME - 1); strncpy(state->places[number], place, PLACE - 1);
+    }
     if (number != fault_at) return NONE;
     if (fault_kind == KILL) { kill(getpid(), SIGKILL); for (;;) pause(); }
     if (fault_kind == FAIL) errno = strstr(name, "write") || !strncmp(name, "mkdir", 5) ? ENOSPC : EIO;

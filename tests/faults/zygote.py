@@ -1,16 +1,27 @@
 """Runs commands of tallytree in children of one warm process, each with one fault; see `injector.c`.
 
-Run as a program with the injector preloaded: reads one JSON object a line (`argv`, `below`, `at`, `kind`, `errors`),
-answers with one (`status`, and the names of the `calls` in their order).
+Run as a program with the injector preloaded: reads one JSON object a line (`argv`, `below`, `at`, `kind`, `errors`,
+`environment`),
+answers with one (`status`, the names of the `calls` in their order, and the `places` of the files that they are about).
 """
 
+import atexit
 import contextlib
 import ctypes
+import functools
+import gc
 import json
 import os
+import signal
 import sys
 import threading
+from importlib import metadata
 from pathlib import Path
+
+import typer.main
+
+SECONDS = 200
+"""A command that takes longer hangs; it ends by SIGALRM."""
 
 KINDS = {"none": 0, "fail": 1, "short": 2, "kill": 3}
 
@@ -21,7 +32,10 @@ def run_in_child(injector, asked):
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(log, 2)
+    signal.alarm(SECONDS)
     sys.argv = ["tallytree", *asked["argv"]]
+    os.environ.update(asked["environment"])
+    os.chdir(asked["below"])
     from tallytree.cli.app import main
 
     injector.fault_arm(asked["below"].encode(), asked["at"], KINDS[asked["kind"]])
@@ -32,6 +46,7 @@ def run_in_child(injector, asked):
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
     finally:
+        atexit._run_exitfuncs()  # what a process does that ends by itself
         sys.stderr.flush()
         os._exit(code)
 
@@ -39,8 +54,8 @@ def run_in_child(injector, asked):
 def main():
     injector = ctypes.CDLL(sys.argv[1])
     injector.fault_calls.restype = ctypes.c_long
-    injector.fault_name.restype = ctypes.c_char_p
-    injector.fault_name.argtypes = [ctypes.c_long]
+    for about in (injector.fault_name, injector.fault_place):
+        about.restype, about.argtypes = ctypes.c_char_p, [ctypes.c_long]
     injector.fault_arm.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_int]
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     for line in sys.stdin:
@@ -50,8 +65,10 @@ def main():
         if not child:
             run_in_child(injector, asked)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        calls = [injector.fault_name(number).decode() for number in range(1, injector.fault_calls() + 1)]
-        answer = {"status": status, "calls": calls}
+        numbers = range(1, injector.fault_calls() + 1)
+        calls = [injector.fault_name(number).decode() for number in numbers]
+        places = [injector.fault_place(number).decode(errors="replace") for number in numbers]
+        answer = {"status": status, "calls": calls, "places": places}
         answers.write(json.dumps(answer) + "\n")
 
 
@@ -87,8 +104,20 @@ def warm_up():
     assert threading.active_count() == 1, threading.enumerate()
 
 
+def keep_what_every_command_works_out():
+    """What a command finds out again and is always the same: its options from its signature, versions of packages."""
+    from tallytree.cli import app
+
+    typer.main.get_command = functools.cache(typer.main.get_command)
+    metadata.version = functools.cache(metadata.version)
+    typer.main.get_command(app)
+    gc.collect()
+    gc.freeze()  # a child that collects garbage would copy every page
+
+
 if __name__ == "__main__":
     for name in ("spec", "cli.app"):
         __import__(f"tallytree.{name}")
     warm_up()
+    keep_what_every_command_works_out()
     main()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,12 +28,34 @@ class Server:
         folder: with its data.
         port: on 127.0.0.1.
         password: of its user.
+        command: starts it.
     """
 
     folder: Path
     port: int
     password: str
+    command: list[str | Path] = field(default_factory=list)
     process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with (self.folder / "log").open("wb") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, cwd=self.folder)
+        _wait_for(self)
+
+    def crash(self) -> None:
+        """End it at once, with all of its sessions, as after a loss of power."""
+        self._end(signal.SIGQUIT)
+
+    def stop(self) -> None:
+        """End it, with all of its sessions."""
+        self._end(signal.SIGINT)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait(30)
+            self.process = None
 
     @property
     def url(self) -> str:
@@ -72,18 +95,14 @@ def postgresql_server() -> Iterator[Server]:
             f"--pwfile={folder / 'password'}", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8",
         ]  # fmt: skip
         subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=folder)
-        started = [
+        server.command = [
             *other, programs / "postgres", "-D", folder / "data", "-k", folder, "-p", str(server.port), "-F",
             "-c", "listen_addresses=127.0.0.1",
         ]  # fmt: skip
-        with (folder / "log").open("wb") as log:
-            server.process = subprocess.Popen(started, stdout=log, stderr=log, cwd=folder)
-        _wait_for(server)
+        server.start()
         yield server
     finally:
-        if server.process is not None:
-            server.process.send_signal(2)  # a fast shutdown
-            server.process.wait(30)
+        server.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -6,16 +6,14 @@ import gzip
 import logging
 import subprocess
 import sys
-import traceback
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from helpers.counted import counts, said
 from helpers.s3_server import BUCKET, S3, parquet
-from tallytree.private.engines import CountRecords, Local
-from tallytree.private.tabulate.records import LeafKey
 from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import locate
 from tallytree.sources.public_tables import read_public
@@ -25,27 +23,10 @@ from tallytree.sources.schemas import column_names
 pytestmark = [pytest.mark.slow, pytest.mark.needs("moto")]
 
 PEOPLE = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"], "name": ["NAME-1", "NAME-2", "NAME-3"]})
-TREE = tt.Hierarchy.from_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}), ["state", "county"])
-COMMON: dict[str, Any] = {"hierarchy": TREE, "budget": tt.Budget(epsilon=1), "neighboring": "add_remove", "seed": 1}
 
 
 def url(name: str) -> str:
     return f"s3://{BUCKET}/{name}"
-
-
-def counts(records: Any, **more: Any) -> list[int]:
-    """The true counts of the leaves; with more options those that a release has."""
-    if set(more) <= {"count"}:
-        return (
-            Local(threads=2)
-            .tabulate(records, CountRecords([LeafKey(TREE, ("state", "county"))], **more))
-            .counts.tolist()
-        )
-    return tt.release_counts(records, **{**COMMON, **more}).table("county")["count"].to_pylist()
-
-
-def said(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error))
 
 
 @pytest.fixture

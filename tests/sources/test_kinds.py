@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ import pytest
 
 import tallytree as tt
 from helpers.refused_records import LEAF, SECRET
+from tallytree.compute.spill_folders import spill_folder
 from tallytree.private.engines import CountRecords, Local
-from tallytree.sources import cloud
+from tallytree.sources import cloud, duckdb_files
 from tallytree.sources.addresses import check_address, published_name
 from tallytree.sources.locate import locate
 from tallytree.sources.public_tables import read_public
@@ -292,3 +294,38 @@ def test_a_data_set_with_a_file_twice_is_refused(tmp_path: Path) -> None:
     for given in (ds.dataset([path, path]), ds.dataset(tmp_path), ds.dataset([whole, whole])):
         with pytest.raises(ValueError, match=r"^records: a file is in the data set twice"):
             leaves(given)
+
+
+def test_containers_of_two_accounts_are_two_places(tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "lake").mkdir()
+    pq.write_table(pa.table({"leaf": ["1", "2"]}), tmp_path / "lake" / "a.parquet")
+    system = pa.fs.SubTreeFileSystem(str(tmp_path), pa.fs.LocalFileSystem())
+    monkeypatch.setattr(cloud, "_file_system", lambda *_: system)
+    one, other = (f"abfs://lake@{name}.dfs.core.windows.net/a.parquet" for name in ("one", "two"))
+    assert leaves([one, one]) == [1, 1]
+    with pytest.raises(ValueError, match=r"^records: the list has files of several file systems; give those of one"):
+        leaves([one, other])
+
+
+def test_no_text_of_a_query_is_shown() -> None:
+    shown = repr(PostgreSQL("postgresql://host/db", query=f"SELECT * FROM t WHERE name = '{SECRET}'"))
+    assert SECRET not in shown
+    assert shown == "PostgreSQL(url='postgresql://host/db', query=<query>)"
+    assert repr(PostgreSQL("postgresql://host/db", "t")) == "PostgreSQL(url='postgresql://host/db', table='t')"
+
+
+def test_rows_of_a_view_spill_where_the_engine_spills(file: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    made = []
+
+    @contextmanager
+    def folder(place: Any) -> Any:
+        made.append(place)
+        with spill_folder(place) as found:
+            yield found
+
+    monkeypatch.setattr(duckdb_files, "spill_folder", folder)
+    (tmp_path / "spill").mkdir()
+    engine = Local(threads=2, temp_directory=tmp_path / "spill")
+    assert sum(engine.tabulate(DuckDB(file, "rows"), CountRecords([LEAF])).counts) > 0
+    assert made == [str(tmp_path / "spill")]
+    assert not list((tmp_path / "spill").iterdir())

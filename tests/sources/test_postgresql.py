@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-import traceback
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from helpers.counted import COMMON, counts, said
 from tallytree.ledger import Ledger
-from tallytree.private.engines import CountRecords, Local
-from tallytree.private.tabulate.records import LeafKey
 from tallytree.sources import postgresql as module
 from tallytree.sources.locate import locate
 from tallytree.sources.public_tables import read_public
@@ -22,8 +20,6 @@ from tallytree.spec import load_spec
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("adbc_driver_postgresql")]
 
-TREE = tt.Hierarchy.from_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}), ["state", "county"])
-COMMON: dict[str, Any] = {"hierarchy": TREE, "budget": tt.Budget(epsilon=1), "neighboring": "add_remove", "seed": 1}
 PEOPLE = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"], "n": [1, 2, 3]})
 MAKE = """
 CREATE TYPE region AS ENUM ('A', 'B');
@@ -39,21 +35,6 @@ CREATE VIEW "the Lake"."People" AS SELECT * FROM people
 def people(database: Any) -> Any:
     database.run('DROP SCHEMA IF EXISTS "the Lake" CASCADE;' + MAKE)
     return database
-
-
-def counts(records: Any, **more: Any) -> list[int]:
-    """The true counts of the leaves; with more options those that a release has."""
-    if set(more) <= {"count"}:
-        return (
-            Local(threads=2)
-            .tabulate(records, CountRecords([LeafKey(TREE, ("state", "county"))], **more))
-            .counts.tolist()
-        )
-    return tt.release_counts(records, **{**COMMON, **more}).table("county")["count"].to_pylist()
-
-
-def said(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error))
 
 
 def test_a_table_a_view_and_a_query_are_read(people: Any) -> None:
@@ -153,11 +134,12 @@ def test_a_spec_names_the_database_and_the_table_alone(people: Any, tmp_path: An
     text = f"""\
     statistic: counts
     records: {{postgresql: "{people.url}", query: "SELECT state, county FROM people WHERE name <> 'SOMEBODY'"}}
-    hierarchy: {{path: {{postgresql: "{people.url}", table: the Lake.People}}, levels: [state, county]}}
+    hierarchy: {{path: {{postgresql: "{people.url}", table: the Lake.Areas}}, levels: [state, county]}}
     budget: {{epsilon: 1}}
     neighboring: change_one
     seed: 1
     """
+    people.run('CREATE TABLE "the Lake"."Areas" AS SELECT state, county FROM people')
     (tmp_path / "spec.yaml").write_text(text)
     release = load_spec(tmp_path / "spec.yaml").release(tmp_path / "out")
     assert release.spec["records"] == {"postgresql": "postgres", "query": "<query>"}
@@ -174,3 +156,41 @@ def test_the_private_table_is_found_by_every_address(people: Any) -> None:
         with pytest.raises(ValueError, match=r"^hierarchy: it is the private table that is given as records"):
             refuse_private(public, "hierarchy", private, "records")
     refuse_private(table(name="areas"), "hierarchy", private, "records")
+
+
+def test_the_private_table_is_found_by_every_name_of_its_server_and_in_queries(people: Any) -> None:
+    people.run(
+        "CREATE TABLE areas (state region); CREATE TABLE trips (year int, state text) PARTITION BY LIST (year);"
+        'CREATE TABLE "it\'s" PARTITION OF trips FOR VALUES IN (2026)'
+    )
+
+    def table(name: str, url: str = people.url) -> Any:
+        return tt.sources.PostgreSQL(url, table=name)
+
+    def query(text: str) -> Any:
+        return tt.sources.PostgreSQL(people.url, query=text)
+
+    private = table("people")
+    joined = query("SELECT county, areas.state FROM people JOIN areas USING (state)")
+    for public, records in (
+        (table("people", people.url.replace("127.0.0.1", "localhost")), private),
+        (table("people", f"postgresql://publisher@/postgres?host={people.folder}&port={people.port}"), private),
+        (table("people", f"postgresql://publisher@127.0.0.1:{people.port}/template1?dbname=postgres"), private),
+        (query("SELECT DISTINCT state FROM people"), private),
+        (private, query("SELECT * FROM people WHERE name <> ''")),
+        (table("the Lake.People"), private),
+        (query("SELECT 1 AS a WHERE EXISTS (SELECT FROM people)"), private),
+        (joined, private),
+        (query("SELECT state, county FROM areas JOIN people USING (state)"), joined),
+        (table("it's"), table("trips")),
+    ):
+        with pytest.raises(ValueError, match=r"^hierarchy: it is the private table that is given as records"):
+            refuse_private(public, "hierarchy", records, "records")
+    for public in (
+        table("areas"), table("areas", people.url.replace("127.0.0.1", "localhost")), query("SELECT 1 AS a"),
+        query("no SQL"), table("people", people.url.replace("/postgres", "/template1")),
+        table("people", people.url.replace(str(people.port), "1")),
+    ):  # fmt: skip
+        refuse_private(public, "hierarchy", private, "records")
+        refuse_private(public, "hierarchy", query("SELECT state FROM people"), "records")
+    refuse_private(table("areas"), "hierarchy", joined, "records")  # what was joined may be public

@@ -1,9 +1,16 @@
 """The private table in place of a public one: found whatever its name is."""
 
+from pathlib import Path
+
+import duckdb
+import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
-from tallytree.sources.same_tables import refuse_private, table_files
+from tallytree.sources import cloud
+from tallytree.sources.same_tables import refuse_private, same_table, table_files
 
 
 @pytest.fixture
@@ -40,3 +47,64 @@ def test_tables_in_memory_are_compared_by_identity(private):
 
 def test_what_does_not_exist_is_compared_by_its_place(tmp_path):
     assert table_files(tmp_path / "a" / ".." / "b.csv") == table_files(tmp_path / "b.csv")
+
+
+@pytest.fixture
+def rows(tmp_path, monkeypatch):
+    """Files of two private tables and a public one, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("people1", "people2", "it's", "areas"):
+        pq.write_table(pa.table({"state": ["A", "B"]}), f"{name}.parquet")
+    Path("trips.csv").write_text("state\nA\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("public", "private"),
+    [
+        (lambda: pl.scan_parquet("people1.parquet"), "people1.parquet"),
+        (lambda: pl.scan_parquet("people*.parquet").select("state").unique(), "people2.parquet"),
+        (lambda: pl.scan_parquet(["areas.parquet", "people1.parquet", "people2.parquet"]), "people2.parquet"),
+        (lambda: pl.scan_csv("trips.csv").join(pl.scan_parquet("areas.parquet"), on="state"), "trips.csv"),
+        (lambda: ds.dataset([ds.dataset("areas.parquet"), ds.dataset("people1.parquet")]), "people1.parquet"),
+        (lambda: duckdb.from_parquet("people*.parquet"), "people2.parquet"),
+        (lambda: duckdb.sql("SELECT DISTINCT state FROM 'people1.parquet'"), "people*.parquet"),
+        (lambda: duckdb.sql('FROM "it\'s.parquet"'), "it's.parquet"),
+        (lambda: duckdb.sql("FROM read_parquet(['areas.parquet', 'it''s.parquet'])"), "it's.parquet"),
+        (lambda: duckdb.read_csv("trips.csv").filter("state <> ''"), "trips.csv"),
+        (lambda: "people2.parquet", lambda: pl.scan_parquet(["people1.parquet", "people2.parquet"])),
+        (lambda: "people1.parquet", lambda: duckdb.sql("FROM read_parquet(['people1.parquet', 'people2.parquet'])")),
+        (
+            lambda: duckdb.sql("SELECT state FROM 'people1.parquet' JOIN 'areas.parquet' USING (state)"),
+            lambda: pl.scan_parquet("people1.parquet").join(pl.scan_parquet("areas.parquet"), on="state"),
+        ),
+    ],
+)
+def test_the_private_files_are_found_in_queries(rows, public, private):
+    private = private() if callable(private) else private
+    with pytest.raises(ValueError, match=r"^hierarchy: it is the private table that is given as records"):
+        refuse_private(public(), "hierarchy", private, "records")
+    refuse_private("areas.parquet", "hierarchy", private, "records")
+    refuse_private(pl.scan_parquet("areas.parquet"), "hierarchy", private, "records")
+    refuse_private(duckdb.from_parquet("areas.parquet"), "hierarchy", private, "records")
+
+
+def test_what_a_query_only_mentions_is_no_table(rows):
+    for private in ("people1.parquet", rows):
+        refuse_private(duckdb.sql("SELECT '.' AS state, '*' AS any, '' AS none"), "hierarchy", private, "records")
+    frame = pl.LazyFrame({"state": ["A"]})
+    refuse_private(frame, "hierarchy", "people1.parquet", "records")
+    refuse_private(pl.scan_parquet("gone.parquet"), "hierarchy", "people1.parquet", "records")
+    assert same_table(frame, frame)
+
+
+def test_containers_of_azure_are_those_of_an_account(monkeypatch):
+    def url(account):
+        return f"abfs://lake@{account}.dfs.core.windows.net/people.parquet"
+
+    monkeypatch.setattr(cloud, "_file_system", lambda *_: pa.fs.LocalFileSystem())
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", "one")
+    assert same_table(url("one"), "az://lake/people.parquet")
+    assert same_table(url("One"), url("one"))
+    assert not same_table(url("one"), url("two"))
+    assert not same_table("az://lake/people.parquet", url("two"))

@@ -143,6 +143,10 @@ def _made_and_locked(above: Path) -> tuple[Path, int]:
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except FileNotFoundError:
             continue
+        except OSError:
+            with suppress(OSError):
+                folder.rmdir()
+            raise
         # None: the file system has no locks, so other runs cannot take one either, and remove nothing.
         if try_lock(lock) is not False and os.fstat(lock).st_nlink == 1:
             return folder, lock

@@ -57,12 +57,14 @@ class Place:
         family: its name in `CLOUD`.
         system: of pyarrow.
         prefix: before every path, to make a URL again.
+        account: of Azure, whose containers are those of an account; "" elsewhere.
         stamps: by path.
     """
 
     family: str
     system: Any
     prefix: str
+    account: str = ""
     stamps: dict[str, Stamp] = field(default_factory=dict)
 
     def url(self, path: str) -> str:
@@ -151,8 +153,9 @@ def place_of(url: str, argument: str) -> tuple[Place, str]:
         host = authority or "default"
         return _opened(family, host, f"{scheme}://{authority}", argument), "/" + path
     if family == "az":
-        container, _, account = authority.partition("@")
-        place = _opened(family, account.partition(".")[0] or _azure_account(argument), f"{scheme}://", argument)
+        container, _, host = authority.partition("@")
+        account = (host.partition(".")[0] or _azure_account(argument)).lower()  # hosts do not depend on capitals
+        place = _opened(family, account, f"{scheme}://", argument)
         return place, "/".join(part for part in (container, *path.split("/")) if part not in ("", "."))
     return _opened(family, authority if family == "s3" else "", f"{scheme}://", argument), f"{authority}/{path}"
 
@@ -188,7 +191,7 @@ def _opened(family: str, which: str, prefix: str, argument: str) -> Place:
     if problem is not None:
         remedy = "install the Hadoop client (libhdfs) and Java" if family == "hdfs" else "check the environment"
         raise SourceError(f"{argument}: the file system of {prefix} cannot be opened; {remedy}")
-    return Place(family, system, prefix)
+    return Place(family, system, prefix, which if family == "az" else "")
 
 
 _OF_THE_ENVIRONMENT = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tallytree.sources.failures import SourceError
 from tallytree.sources.kinds import DuckDB
 from tallytree.sources.scans import BATCH_ROWS, Batches, Scan
 
-_SETTINGS = {
+SETTINGS = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
@@ -25,25 +25,41 @@ _SETTINGS = {
     "python_enable_replacements": "false",
     "preserve_insertion_order": "false",
 }
+"""Of every connection of ours: nothing is downloaded, no secret is kept, and a name in SQL is no variable of Python."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DuckDBScan(Scan):
-    """A table or a view of a file."""
+    """A table or a view of a file.
+
+    Attributes:
+        path: the file.
+        name: in SQL.
+        types: all of its columns.
+        spill_place: see `Scan.spilling_to`.
+    """
 
     path: str
     name: str
     types: pa.Schema
+    spill_place: str | None = None
 
     @property
     def schema(self) -> pa.Schema:
         """See `Scan`."""
         return self.types
 
+    def spilling_to(self, place: str | None) -> DuckDBScan:
+        """See `Scan`."""
+        return replace(self, spill_place=place)
+
     def batches(self, columns: Sequence[str], argument: str) -> Batches:
         """See `Scan`. What does not fit in memory is spilled to a folder of our own, not beside the file."""
         wanted = ", ".join(quoted(column) for column in columns)
-        with spill_folder(None) as folder, _opened(self.path, argument, temp_directory=str(folder)) as connection:
+        with (
+            spill_folder(self.spill_place) as folder,
+            _opened(self.path, argument, temp_directory=str(folder)) as connection,
+        ):
             query = f"SELECT {wanted or '1'} FROM {self.name}"
             reader = _shielded(lambda: connection.sql(query).to_arrow_reader(BATCH_ROWS), argument)
             while (batch := _shielded(lambda: next(reader, None), argument)) is not None:
@@ -94,7 +110,7 @@ def quoted(name: str) -> str:
 @contextmanager
 def _opened(path: str, argument: str, **settings: str) -> Iterator[Any]:
     try:
-        connection = duckdb.connect(path, read_only=True, config=_SETTINGS | settings)
+        connection = duckdb.connect(path, read_only=True, config=SETTINGS | settings)
     except duckdb.ConnectionException:
         problem = "is open in this process with other settings; close that connection first"
     except duckdb.IOException as error:

@@ -128,6 +128,11 @@ class PostgreSQL(Kind):
         for name in ("table", "query"):
             _text_or_none(getattr(self, name), name)
 
+    def __repr__(self) -> str:
+        """Without the text of the query, which may hold a value of a record."""
+        about = "query=<query>" if self.table is None else f"table={self.table!r}"
+        return f"PostgreSQL(url={self.url!r}, {about})"
+
     def with_address(self, change: Callable[[str], str]) -> Any:
         """The same: a URL is relative to nothing."""
         return self

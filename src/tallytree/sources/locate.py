@@ -211,7 +211,9 @@ def _found_elsewhere(given: Sequence[_Given], file_format: FileFormat | None, ar
     found = [cloud.files_at(each.text, each.said, file_format, argument) for each in given]
     place = found[0][0]
     for other, paths in found[1:]:
-        if (other.family, other.prefix) != (place.family, place.prefix) and other.family != "s3":
+        if (other.family, other.prefix, other.account) != (place.family, place.prefix, place.account) and (
+            other.family != "s3"
+        ):
             raise ValueError(f"{argument}: the list has files of several file systems; give those of one")
         place.stamps.update({path: other.stamps[path] for path in paths})
     return place, list(dict.fromkeys(path for _, paths in found for path in paths))

@@ -6,8 +6,9 @@ quote a value of a row, so all of its messages end here; of an error only SQLSTA
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -72,6 +73,49 @@ def identity(given: PostgreSQL) -> frozenset[Any]:
     return frozenset({(*_database(given.url), _origin(given, "public"))})
 
 
+def relations(given: PostgreSQL) -> set[tuple[str, ...]]:
+    """The tables that a table, a view or a query reads, as the server knows them; none where it does not tell.
+
+    They are those of the server's plan; nothing is run. A partition is the table that it is a part of.
+
+    Returns:
+        For each the identifier of the server's data, and the numbers of the database and of the table.
+    """
+    found: list[tuple[Any, ...]] = []
+    # What cannot be read is refused where it is read.
+    with suppress(SourceError, ModuleNotFoundError), _opened(given.url, "") as cursor:
+        explain = f"EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) SELECT * FROM {_origin(given)}"
+        cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
+        _shielded(lambda: cursor.execute(explain), "")
+        plan = _shielded(lambda: cursor.fetchone()[0], "")
+        if scanned := sorted(set(_scanned(json.loads(plan)))):
+            _shielded(lambda: cursor.execute(_NUMBERS.format(", ".join(scanned))), "")
+            found = _shielded(cursor.fetchall, "")
+    return {("postgresql", *map(str, each)) for each in found}
+
+
+_NUMBERS = """
+SELECT (SELECT system_identifier FROM pg_catalog.pg_control_system())::text,
+    (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())::bigint,
+    coalesce(pg_catalog.pg_partition_root(c.oid), c.oid)::bigint
+FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE (n.nspname, c.relname) IN ({})
+"""
+
+
+def _scanned(plan: Any) -> Iterator[str]:
+    """The schema and name of each table in a plan, as a row of SQL."""
+    if isinstance(plan, dict) and "Relation Name" in plan:
+        yield f"({_text(plan['Schema'])}, {_text(plan['Relation Name'])})"
+    if isinstance(plan, dict | list):
+        for inside in plan.values() if isinstance(plan, dict) else plan:
+            yield from _scanned(inside)
+
+
+def _text(name: str) -> str:
+    return "E'" + name.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
 def scan_of_postgresql(given: PostgreSQL, argument: str) -> PostgreSQLScan:
     """A table, a view or a query; the server describes its columns, and runs nothing.
 
@@ -118,7 +162,7 @@ def _database(url: str) -> tuple[str, ...]:
     options = dict(parse_qsl(parts.query))
     host = options.get("host") or unquote(parts.netloc.rpartition("@")[2].rpartition(":")[0] or parts.hostname or "")
     port = options.get("port") or str(parts.port or 5432)
-    return "postgresql", host.casefold(), port, unquote(parts.path.strip("/")) or options.get("dbname", "")
+    return "postgresql", host.casefold(), port, options.get("dbname") or unquote(parts.path.strip("/"))
 
 
 def _type(field: pa.Field) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from tallytree.sources.addresses import CLOUD, DATABASES, scheme_of
 from tallytree.sources.kinds import CSV, DuckDB, Parquet, PostgreSQL
+from tallytree.sources.queries import is_lazy_frame, is_query, paths_of_query
 
 _FAMILIES = {"s3": "s3", "gcs": "gs", "abfs": "az", "hdfs": "hdfs"}
 """Arrow's file systems elsewhere, by the names that Arrow gives them."""
@@ -23,8 +24,7 @@ MOST_FILES = 10_000
 def refuse_private(public: Any, argument: str, private: Any, private_argument: str) -> None:
     """Refuse the private table in place of a public one: its rows would be published as they are.
 
-    Files are compared by what they are, whatever they are called (links, patterns, lists, URLs), tables of databases by
-    the database and their name, tables in memory by identity. A copy, and a view of a table, is another one.
+    What is recognized is listed in docs/sources.md. A copy is another table.
 
     Raises:
         ValueError: they are the same, or have a file in common.
@@ -36,11 +36,52 @@ def refuse_private(public: Any, argument: str, private: Any, private_argument: s
         )
 
 
-def same_table(one: Any, other: Any) -> bool:
-    """Whether two arguments are the same table, or have a file in common."""
-    if one is None or other is None:
+def same_table(public: Any, private: Any) -> bool:
+    """Whether two arguments are the same table, have a file in common, or the public one is a query of the private one.
+
+    Files are compared by what they are, whatever they are called (links, patterns, lists, URLs); tables of PostgreSQL
+    by what the server says they are; tables in memory by identity.
+
+    A private query of several tables (a join) may read a public one, too. So it is recognized only in a public table
+    that reads all of them.
+    """
+    if public is None or private is None:
         return False
-    return one is other or bool(identities(one) & identities(other))
+    if public is private or _reads_all(_sources(public), _sources(private)):
+        return True
+    if isinstance(public, PostgreSQL) and isinstance(private, PostgreSQL):
+        from tallytree.sources.postgresql import relations
+
+        return _reads_all([relations(public)], [{each} for each in relations(private)])
+    return False
+
+
+def _reads_all(public: Iterable[set[Any]], private: list[set[Any]]) -> bool:
+    read: set[Any] = set().union(*public)
+    return bool(private) and all(read & each for each in private)
+
+
+def _sources(table: Any) -> list[set[Any]]:
+    """What a table is, as sets of which two have an element in common where they are the same; a set for each scan."""
+    if is_query(table):
+        named = identities if is_lazy_frame(table) else _named_in_sql
+        scans = [
+            set().union(*(named(path.removeprefix("file://")) for path in paths)) for paths in paths_of_query(table)
+        ]
+        return [each for each in scans if each]
+    found = identities(table)
+    return [found] if found else []
+
+
+def _named_in_sql(path: str) -> set[Any]:
+    """The files that a text in SQL names. Most texts are no paths, so folders and patterns such as `*` are left out."""
+    if scheme_of(path) in CLOUD:
+        return identities(path)
+    pattern = glob.has_magic(path) and any(mark in path for mark in "/.")
+    with contextlib.suppress(ValueError, OSError):
+        if pattern or Path(path).is_file():
+            return table_files(path)
+    return set()
 
 
 def identities(table: Any) -> set[Any]:
@@ -61,12 +102,34 @@ def identities(table: Any) -> set[Any]:
         path = os.fspath(table)
         scheme = scheme_of(path) if isinstance(path, str) else None
         return set(_elsewhere(path)) if scheme in CLOUD or scheme in DATABASES else table_files(path)
-    files = getattr(table, "files", None)  # a data set of Arrow
-    if isinstance(files, list) and type(table).__module__.startswith("pyarrow"):
-        family = _FAMILIES.get(getattr(getattr(table, "filesystem", None), "type_name", ""))
-        of_file = table_files if family is None else lambda path: {(family, path.strip("/"))}
-        return set().union(*(of_file(each) for each in files if isinstance(each, str)))
+    if type(table).__module__.startswith("pyarrow"):
+        return _files_of_dataset(table)
     return set()
+
+
+def _files_of_dataset(table: Any) -> set[Any]:
+    """The files of a data set of Arrow, and of those that it joins."""
+    found = set().union(*map(_files_of_dataset, getattr(table, "children", ())))
+    files, system = getattr(table, "files", None), getattr(table, "filesystem", None)
+    if not isinstance(files, list):
+        return found
+    family = _FAMILIES.get(getattr(system, "type_name", ""))
+    names = [each for each in files if isinstance(each, str)]
+    if family is None:
+        return found.union(*map(table_files, names))
+    return found | {_of_object(family, _account(system) if family == "az" else "", path) for path in names}
+
+
+def _account(system: Any) -> str:
+    """The storage account of Arrow's file system of Azure; it tells it only to who copies it."""
+    with contextlib.suppress(Exception):
+        return str(system.__reduce__()[1][0]["account_name"])
+    return ""
+
+
+def _of_object(family: str, account: str, path: str) -> tuple[str, ...]:
+    """An object elsewhere: buckets have one name for all, containers of Azure are those of an account."""
+    return (family, *([account] if family == "az" else []), path.strip("/"))
 
 
 def _elsewhere(url: str) -> Iterator[tuple[str, ...]]:
@@ -78,10 +141,13 @@ def _elsewhere(url: str) -> Iterator[tuple[str, ...]]:
     from tallytree.sources import cloud
 
     # What cannot be found is refused where it is read.
+    with contextlib.suppress(ValueError, OSError, ModuleNotFoundError):
+        place, path = cloud.place_of(url, "")
+        yield _of_object(place.family, place.account, path)
     for file_format in ("parquet", "csv"):
         with contextlib.suppress(ValueError, OSError, ModuleNotFoundError):
             place, found = cloud.files_at(url, "", file_format, "")
-            yield from ((place.family, path.strip("/")) for path in found)
+            yield from (_of_object(place.family, place.account, path) for path in found)
 
 
 def table_files(given: str | os.PathLike[str]) -> set[Any]:

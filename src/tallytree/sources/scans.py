@@ -37,6 +37,14 @@ class Scan(ABC):
             SourceError: it cannot be read to its end, or changed.
         """
 
+    def spilling_to(self, place: str | None) -> Scan:
+        """The same, with the rows that do not fit in memory in a folder that is made in this one, if it spills any.
+
+        Args:
+            place: None: the system's place for temporary files.
+        """
+        return self
+
     @property
     def numbers_are_text(self) -> bool:
         """Whether numbers may come as decimal text, as in CSV."""

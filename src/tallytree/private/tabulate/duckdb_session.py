@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import duckdb
@@ -16,7 +17,9 @@ from tallytree.private.core_dumps import core_dumps_disabled
 from tallytree.private.tabulate import duckdb_reading
 from tallytree.private.tabulate.dialect import DUCKDB_FUNCTIONS
 from tallytree.private.tabulate.records import Records
+from tallytree.sources.duckdb_files import SETTINGS
 from tallytree.sources.failures import SourceError
+from tallytree.sources.scans import Scan
 from tallytree.stages import observed, reading
 
 _T = TypeVar("_T")
@@ -28,15 +31,19 @@ class DuckDBSession:
     Args:
         connection: its connection.
         argument: the name of the table of records in messages.
+        temp_directory: where tables that are queries spill; None: the system's place.
     """
 
-    def __init__(self, connection: Any, argument: str) -> None:
+    def __init__(self, connection: Any, argument: str, temp_directory: str | None = None) -> None:
         self._connection = connection
         self._argument = argument
+        self._temp_directory = temp_directory
         self._failures: list[SourceError] = []
 
     def source(self, records: Records) -> tuple[str, dict[str, Any]]:
         """A query that yields the wanted columns under our names, and its parameters."""
+        if isinstance(records.source, Scan):
+            records = replace(records, source=records.source.spilling_to(self._temp_directory))
         self._failures = records.failures
         return duckdb_reading.source(records, self.register, self.run)
 
@@ -112,15 +119,7 @@ def session(
         temp_directory: where the folder for spilled rows is made; None: the system's place.
     """
     with spill_folder(temp_directory) as folder, core_dumps_disabled():
-        settings: dict[str, Any] = {
-            "temp_directory": str(folder),
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "allow_community_extensions": "false",
-            "allow_persistent_secrets": "false",
-            "python_enable_replacements": "false",
-            "preserve_insertion_order": "false",
-        }
+        settings: dict[str, Any] = SETTINGS | {"temp_directory": str(folder)}
         if memory_limit is not None:
             settings["memory_limit"] = memory_limit
         if threads is not None:
@@ -134,4 +133,4 @@ def session(
                 connection.execute(f"CREATE TEMP MACRO {signature} AS {definition}")
             connection.execute("SET lock_configuration = true")
             with reading(connection.query_progress):
-                yield DuckDBSession(connection, argument)
+                yield DuckDBSession(connection, argument, temp_directory)

@@ -1,0 +1,86 @@
+"""The files that a query of another library reads, as far as the query tells: a LazyFrame of polars, a DuckDB relation.
+
+A query is asked for its text. No row is read. See `same_tables`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+_SCAN = re.compile(r" SCAN \[(.+)\]\s*$", re.MULTILINE)
+_TEXTS = re.compile(r"""\[\s*'(?:[^']|'')*'(?:\s*,\s*'(?:[^']|'')*')*\s*\]|'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
+_TEXT = re.compile(r"""'((?:[^']|'')*)'|"((?:[^"]|"")*)\"""")
+
+
+def is_query(table: Any) -> bool:
+    """Whether it is a query of a library that is asked here."""
+    return is_lazy_frame(table) or _is_relation(table)
+
+
+def paths_of_query(table: Any) -> list[list[str]]:
+    """Per file scan of a query, the paths, patterns and URLs that it names.
+
+    Of a relation these are the texts in its SQL, whether they are paths or not. What is behind a view, a function or an
+    object in memory is not known.
+    """
+    return list(_of_lazy_frame(table) if is_lazy_frame(table) else _of_relation(table))
+
+
+def is_lazy_frame(table: Any) -> bool:
+    """Whether it is a query of polars."""
+    return type(table).__module__.partition(".")[0] == "polars" and type(table).__name__ == "LazyFrame"
+
+
+def _is_relation(table: Any) -> bool:
+    return type(table).__name__ == "DuckDBPyRelation" and hasattr(table, "sql_query")
+
+
+def _of_lazy_frame(frame: Any) -> Iterator[list[str]]:
+    try:
+        scans = _SCAN.findall(frame.explain(optimized=False))
+        if not any(", " in paths for paths in scans):
+            yield from ([path] for path in scans)
+            return
+        # The text shows the first of several files. The plan as JSON has all; it may hold the rows of tables in memory,
+        # which take time.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            plan = json.loads(frame.serialize(format="json"))
+    except Exception:  # noqa: BLE001 (what cannot be planned is refused where it is read)
+        return
+    yield from _scanned(plan)
+
+
+def _scanned(plan: Any) -> Iterator[list[str]]:
+    """The texts below each `Paths` of a plan; polars wraps them in different ways from version to version."""
+    if isinstance(plan, dict):
+        for key, inside in plan.items():
+            if key == "Paths":
+                yield list(_leaves(inside))
+            else:
+                yield from _scanned(inside)
+    elif isinstance(plan, list):
+        for inside in plan:
+            yield from _scanned(inside)
+
+
+def _leaves(plan: Any) -> Iterator[str]:
+    if isinstance(plan, str):
+        yield plan
+    elif isinstance(plan, dict | list):
+        for inside in plan.values() if isinstance(plan, dict) else plan:
+            yield from _leaves(inside)
+
+
+def _of_relation(relation: Any) -> Iterator[list[str]]:
+    try:
+        query = relation.sql_query()
+    except Exception:  # noqa: BLE001 (as above)
+        return
+    for one_or_list in _TEXTS.findall(query):
+        found = _TEXT.findall(one_or_list)
+        yield [(single.replace("''", "'") or double.replace('""', '"')) for single, double in found]
