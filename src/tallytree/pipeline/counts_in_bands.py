@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -68,6 +69,10 @@ class Measuring:
         """A measurer of some true counts; with `taken`, its measurements were taken before."""
         take = not_taken if taken or self.take is None else self.take
         return Measurer(known, self.plan, self.source, self.on_measure, take)
+
+    def inputs(self, true: Callable[[int], Any], given: Callable[[int], Any]) -> BandInputs:
+        """What the work on bands needs besides: see `BandInputs`."""
+        return BandInputs(true, given, self.source, self.on_measure, self.take or not_taken)
 
     def measurer(self, known: TrueStatistics, *, taken: bool = False) -> Measures:
         """What a mechanism measures some true counts with."""
@@ -192,17 +197,20 @@ def go_down(mechanism: GoesDown, bands: Bands, cut: Cut, total: int | None, file
         facts = Facts(count_violations(tree, levels), count_negative(levels))
         last = len(levels) - 1
         if last < len(tree.levels) - 1:
-            above = parts_of(cut, last, levels[last])
-            kept = frozenset(() if measuring.take is None else tree.levels[measured + 1 if measured else 0 :])
+            part_above = parts_of(cut, last, levels[last])
             work = BandWork(
-                *(cut, PlanBelow.of(measuring.plan, cut), bands.true.known),
-                *(partial(released_band, mechanism, last), kept, measuring.measures),
+                cut,
+                PlanBelow.of(measuring.plan, cut),
+                bands.true.known,
+                partial(released_band, mechanism, last),
+                # Of the level that `begin` has measured, the measurements were taken before.
+                frozenset(() if measuring.take is None else tree.levels[measured + 1 if measured else 0 :]),
+                measuring.measures,
             )
-            inputs = BandInputs(true_leaves, above, measuring.source, measuring.on_measure, measuring.take or not_taken)
-            for number, made in enumerate(bands.place.run(work, inputs)):
+            for number, made in enumerate(bands.place.run(work, measuring.inputs(true_leaves, part_above))):
                 for depth, level in enumerate(made, last + 1):
                     _append_band(tables, cut.bands[number], depth, level)
-                facts.constraint_violations += count_violations(tree, [above(number), *made], first=last)
+                facts.constraint_violations += count_violations(tree, [part_above(number), *made], first=last)
                 facts.negative_numbers += count_negative(made)
         facts.tables = tables.done()
     return facts

@@ -109,6 +109,7 @@ class Joint(SizesInBands):
         def tails_of(number: int) -> Tails:
             return parents.of_nodes(*cut.bands[number].span(cut.depth))
 
+        made: Iterator[tuple[ReleasedSizes, tuple[int, float, float]]]
         if not below or kept is not None:
             made = (below_cut.descended(band, kept, tails_of(number)) for number, band in enumerate(cut.bands))
         else:

@@ -33,7 +33,7 @@ from tallytree.private.noise.noise_source import KeyedNoise, SubkeyNoise
 from tallytree.private.tabulate.packed import packed, unpacked
 from tallytree.private.tabulate.spark_answers import Where, fetching
 from tallytree.private.tabulate.spark_errors import refusal_of_work
-from tallytree.private.tabulate.spark_session import serving, session, shielded
+from tallytree.private.tabulate.spark_session import quietly, serving, session, shielded
 
 PIECE_BYTES = 2**24
 """What a task has made comes in rows of this many bytes."""
@@ -130,7 +130,7 @@ class _Pass:
         self._failed: list[Exception] = []
         where = closing.enter_context(serving(spark, self._noting(answer)))
         broadcast = _shielded(lambda: spark.sparkContext.broadcast(public))
-        closing.callback(lambda: _shielded(broadcast.destroy))
+        closing.callback(quietly, broadcast.destroy)
         self._function = band_function(where, broadcast, versions())
 
     def in_order(self, bands: int) -> Iterator[Path]:
@@ -138,7 +138,7 @@ class _Pass:
         at_once = min(max(int(_shielded(lambda: self._spark.sparkContext.defaultParallelism)), 1), bands)
         pool = self._closing.enter_context(ThreadPoolExecutor(at_once))
         self._closing.callback(pool.shutdown, wait=False, cancel_futures=True)
-        self._closing.callback(lambda: _shielded(lambda: self._spark.sparkContext.cancelJobsWithTag(self._tag)))
+        self._closing.callback(self._cancel)
         # Twice as many are on their way, so that one which takes long does not keep the others waiting: files wait.
         waiting: deque[Future[Path]] = deque()
         for number in range(bands):
@@ -167,6 +167,10 @@ class _Pass:
             raise
         return path
 
+    def _cancel(self) -> None:
+        """End what runs of the pass."""
+        quietly(lambda: self._spark.sparkContext.cancelJobsWithTag(self._tag))
+
     def _noting(self, answer: Callable[[int], bytes]) -> Callable[[int], bytes]:
         """The answers; the error of one that fails here is what is raised in the end."""
 
@@ -175,6 +179,7 @@ class _Pass:
                 return answer(number)
             except Exception as error:
                 self._failed.append(error)
+                self._cancel()
                 raise
 
         return noted

@@ -131,7 +131,7 @@ class SparkSQLSession:
         try:
             return self._shield(lambda: work(frame))
         finally:
-            _quietly(lambda: _remove_shuffles(self._session, frame))
+            quietly(lambda: _remove_shuffles(self._session, frame))
 
     def _serve(self, key: bytes) -> None:
         """Let the tasks of this tabulation fetch the key, until its end."""
@@ -202,11 +202,11 @@ def session(spark: SparkSession, argument: str) -> Iterator[SparkSQLSession]:
         try:
             yield db
         except BaseException:
-            _quietly(lambda: spark.sparkContext.cancelJobsWithTag(tag))
-            _quietly(db.close)
+            quietly(lambda: spark.sparkContext.cancelJobsWithTag(tag))
+            quietly(db.close)
             raise
         finally:
-            _quietly(lambda: spark.sparkContext.removeJobTag(tag))
+            quietly(lambda: spark.sparkContext.removeJobTag(tag))
         db.close()
 
 
@@ -220,7 +220,7 @@ def _beside(spark: SparkSession) -> SparkSession:
     return own
 
 
-def _quietly(work: Callable[[], Any]) -> None:
+def quietly(work: Callable[[], Any]) -> None:
     """Clean up where the error that is on its way matters more; Spark may be gone."""
     worker = threading.Thread(target=_without_errors, args=(work,), daemon=True)
     worker.start()
