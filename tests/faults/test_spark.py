@@ -133,6 +133,8 @@ def test_executors_that_are_killed_and_a_query_that_fails(tmp_path: Path) -> Non
     assert sum(said["whole"]) == 18
     assert said["again"] == said["whole"]
     assert said["killed"] == said["whole"] or said["killed"].startswith("OSError: records: an executor was lost")
+    assert said["bands killed"] == 1
+    assert said["bands"] == said["bands on this machine"] or said["bands"].startswith("OSError: engine: the work on a")
     assert said["failing"].startswith("ValueError: records: Spark cannot read or group the records")
     assert said["stopped"].startswith("OSError: engine: the Spark session was stopped; start another")
     assert not said["key seen"]

@@ -30,6 +30,9 @@ from cryptography.x509.oid import NameOID
 
 TOKEN_BYTES = 32
 NUMBER_BYTES = 8
+ANSWERS_AT_ONCE = 4
+"""An answer may be a band's true statistics, so no more of them are in the driver's memory; other tasks wait."""
+
 _PIECE = 2**20
 _SECONDS = 10
 """For one step of a conversation; a peer that is silent is dropped."""
@@ -64,7 +67,8 @@ def answering(answer: Answer, host: str, bind: str) -> Iterator[Where]:
     with socket.create_server((bind, 0), family=family, backlog=128) as listening:
         where = Where(host, listening.getsockname()[1], hashlib.sha256(certificate).digest(), token)
         stop = threading.Event()
-        server = threading.Thread(target=_serve, args=(listening, _Talk(context, token, answer, stop)), daemon=True)
+        talk = _Talk(context, token, answer, stop, threading.Semaphore(ANSWERS_AT_ONCE))
+        server = threading.Thread(target=_serve, args=(listening, talk), daemon=True)
         server.start()
         try:
             yield where
@@ -81,6 +85,7 @@ class _Talk:
     token: bytes
     answer: Answer
     stop: threading.Event
+    turns: threading.Semaphore
 
 
 def _serve(listening: socket.socket, talk: _Talk) -> None:
@@ -104,15 +109,23 @@ def _converse(peer: socket.socket, talk: _Talk) -> None:
             shown = b""
             while len(shown) < TOKEN_BYTES + NUMBER_BYTES and (more := tls.recv(TOKEN_BYTES + NUMBER_BYTES)):
                 shown += more
-            if not hmac.compare_digest(shown[:TOKEN_BYTES], talk.token) or talk.stop.is_set():
+            if not hmac.compare_digest(shown[:TOKEN_BYTES], talk.token):
                 return
             number = int.from_bytes(shown[TOKEN_BYTES : TOKEN_BYTES + NUMBER_BYTES], "big", signed=True)
-            content = memoryview(talk.answer(number))
-            tls.sendall(len(content).to_bytes(NUMBER_BYTES, "big"))
-            for start in range(0, len(content), _PIECE):  # the time is for each piece
-                if talk.stop.is_set():
-                    return
-                tls.sendall(content[start : start + _PIECE])
+            with talk.turns:
+                _send(tls, number, talk)
+
+
+def _send(tls: ssl.SSLSocket, number: int, talk: _Talk) -> None:
+    """Send the answer, preceded by its length, as long as the server lasts."""
+    if talk.stop.is_set():
+        return
+    content = memoryview(talk.answer(number))
+    tls.sendall(len(content).to_bytes(NUMBER_BYTES, "big"))
+    for start in range(0, len(content), _PIECE):  # the time is for each piece
+        if talk.stop.is_set():
+            return
+        tls.sendall(content[start : start + _PIECE])
 
 
 def _certificate() -> tuple[bytes, ssl.SSLContext]:
@@ -180,6 +193,7 @@ def fetching(where: Where) -> Callable[[int], bytes]:
                 shown = hashlib.sha256(tls.getpeercert(binary_form=True) or b"").digest()
                 if not hmac.compare_digest(shown, fingerprint):
                     raise OSError("another certificate")
+                tls.settimeout(600)  # it may be the turn of other tasks
                 tls.sendall(token + number.to_bytes(8, "big", signed=True))
                 return bytes(read(tls, int.from_bytes(read(tls, 8), "big")))
         except OSError:
