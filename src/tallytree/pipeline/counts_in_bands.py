@@ -209,7 +209,7 @@ def go_down(mechanism: GoesDown, bands: Bands, cut: Cut, total: int | None, file
             )
             for number, made in enumerate(bands.place.run(work, measuring.inputs(true_leaves, part_above))):
                 for depth, level in enumerate(made, last + 1):
-                    _append_band(tables, cut.bands[number], depth, level)
+                    _append_band(tables, cut.band(number), depth, level)
                 facts.constraint_violations += count_violations(tree, [part_above(number), *made], first=last)
                 facts.negative_numbers += count_negative(made)
         facts.tables = tables.done()
@@ -318,7 +318,7 @@ class _Everywhere:
     def _of_band(self, number: int) -> Measures:
         if self._band is None or self._band[0] != number:
             self._band = None  # its counts are freed before the others are read
-            known = self._bands.true.known(self._cut.bands[number], self._read(number))
+            known = self._bands.true.known(self._cut.band(number), self._read(number))
             self._band = number, self._bands.measuring.plain(known)
         return self._band[1]
 

@@ -66,7 +66,7 @@ class Measuring(Measurers):
 
     def band(self, number: int, *, again: bool = False) -> Measures:
         """See `Measurers.band`."""
-        band = self.cut.bands[number]
+        band = self.cut.band(number)
         known = self.true.known(band, self.true.runs_of_band(band))
         return self._measurer(known, _not_taken if again or self.take is None else self.take)
 

@@ -96,7 +96,7 @@ class BandWork:
             if measurement.level in self.kept:
                 inputs.take(measurement)
 
-        band = self.cut.bands[number]
+        band = self.cut.band(number)
         known = self.known(band, inputs.true(number))
         measurer = Measurer(known, self.plan, inputs.source, inputs.on_measure, take)
         return self.work(band, self.measures(measurer), inputs.given(number))

@@ -107,7 +107,7 @@ class Joint(SizesInBands):
         parents, worst = [root, *found.levels][-1], found.worst
 
         def tails_of(number: int) -> Tails:
-            return parents.of_nodes(*cut.bands[number].span(cut.depth))
+            return parents.of_nodes(*cut.band(number).span(cut.depth))
 
         made: Iterator[tuple[ReleasedSizes, tuple[int, float, float]]]
         if not below or kept is not None:

@@ -286,7 +286,7 @@ class EstimatesInBands:
 
     def band(self, number: int) -> Iterator[NodeRuns]:
         """The runs of the band's nodes at the measured levels below the cut, in memory."""
-        band = self.cut.bands[number]
+        band = self.cut.band(number)
         for depth in self.how.depths:
             if depth > self.cut.depth:
                 yield self._runs(depth, number, band.span(depth))
@@ -300,7 +300,7 @@ class EstimatesInBands:
             return
 
         def needed(number: int) -> tuple[dict[int, IntArray], Given]:
-            band = self.cut.bands[number]
+            band = self.cut.band(number)
             depths = [depth for depth in self.how.depths if depth > self.cut.depth]
             return {depth: self.groups[depth][slice(*band.span(depth))] for depth in depths}, given(number)
 

@@ -77,7 +77,7 @@ class Matching(SizesInBands):
             top = self.matched(top, hierarchy.first_child[depth - 1], below)
         depths = [depth for depth in domain.measured_depths if depth > cut.depth]
         work = partial(_matched_leaves, self, depths)
-        yield from estimates.each_band(work, lambda number: runs_of(top, *cut.bands[number].span(cut.depth)))
+        yield from estimates.each_band(work, lambda number: runs_of(top, *cut.band(number).span(cut.depth)))
 
     def matched(self, parents: NodeRuns, first_child: IntArray, children: NodeRuns) -> NodeRuns:
         """The merged groups of the children of some nodes, given the nodes' own."""
