@@ -74,7 +74,7 @@ _WORK_CAUSES: tuple[tuple[tuple[str, ...], type[Exception], str], ...] = (
         "less memory, for smaller bands",
     ),
     (
-        ("OutOfMemory", "UNABLE_TO_ACQUIRE_MEMORY", "MemoryError", "exit code: 137"),
+        ("OutOfMemory", "UNABLE_TO_ACQUIRE_MEMORY", "MemoryError"),
         MemoryError,
         "an executor ran out of memory while it worked on a band; give less memory, for smaller bands, or raise "
         "spark.executor.memoryOverhead",
@@ -87,7 +87,8 @@ _WORK_CAUSES: tuple[tuple[tuple[str, ...], type[Exception], str], ...] = (
     (
         ("ExecutorLost", "Python worker exited", "worker crashed", "Connection reset"),
         OSError,
-        "the work on a band was lost with its executor each time that it was tried",
+        "the work on a band was lost with its executor each time that it was tried; where executors are killed for "
+        "their memory, give less memory, for smaller bands, or raise spark.executor.memoryOverhead",
     ),
     (
         ("Py4JNetwork", "Py4JError: Answer", "Connection refused", "SparkContext was shut down",
