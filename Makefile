@@ -6,10 +6,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SOURCES := pyproject.toml README.md $(shell find src -name '*.py' -o -name 'py.typed')
 
-.PHONY: demo test test-all lint bench clean
+.PHONY: wheel demo test test-all lint bench clean
 
 demo: $(VENV)/.wheel
 	$(BIN)/tallytree demo
+
+# dist/tallytree-*.whl, with the kernels compiled
+wheel: $(VENV)/.wheel
 
 # A file is run by one process, so that its kernels are compiled and its fixtures made once. Files in order of their names:
 # xdist would begin with those that have most tests, and end with those that take longest.

@@ -1,4 +1,5 @@
 import os
+import threading
 import time
 
 import pytest
@@ -13,6 +14,11 @@ def test_results_come_in_the_order_of_the_items_whichever_is_done_first():
 
     assert list(side_by_side(work, range(12))) == [number * number for number in range(12)]
     assert list(side_by_side(work, [])) == []
+
+
+def test_a_single_item_needs_no_thread():
+    assert list(side_by_side(lambda item: threading.get_ident(), [1])) == [threading.get_ident()]
+    assert threading.get_ident() not in list(side_by_side(lambda item: threading.get_ident(), [1, 2], threads=2))
 
 
 def test_no_more_items_are_taken_than_there_are_threads_and_one():

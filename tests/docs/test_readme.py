@@ -19,7 +19,7 @@ def blocks():
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
-    """The files of the repository as they are now; nothing that was built, installed or released."""
+    """The files of the repository as they are now; and of what was built, the kernels."""
     listed = subprocess.run(
         ["git", "ls-files", "-z"],
         cwd=REPOSITORY,
@@ -31,6 +31,9 @@ def clone(tmp_path_factory):
         if (REPOSITORY / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(REPOSITORY / name, target / name)
+    compiled = Path("src", "tallytree", "compute", "compiled")
+    if (REPOSITORY / compiled).is_dir():  # by `make test`; to compile the same once more takes minutes
+        shutil.copytree(REPOSITORY / compiled, target / compiled)
     return target
 
 

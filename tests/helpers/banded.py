@@ -1,5 +1,7 @@
 """Small random trees with records, and releases of them in bands, which are to equal those in memory."""
 
+import shutil
+
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -51,3 +53,11 @@ def planned(tree, records, mechanism, **options):
 def contents(folder):
     """The bytes of every file of a saved release, by name."""
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def saved(release, folder):
+    """The same of a release that is saved there, and removed again."""
+    release.save(folder)
+    found = contents(folder)
+    shutil.rmtree(folder)
+    return found

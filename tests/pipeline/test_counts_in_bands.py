@@ -1,6 +1,5 @@
 """Counts and flows in bands: the same release as in memory, for every cut, and refusals before anything is spent."""
 
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from helpers.banded import APPROXIMATE, contents, counted, planned
+from helpers.banded import APPROXIMATE, counted, planned, saved
 from tallytree.bands import ForcedCut
 from tallytree.counts import CountsMechanism, LeafGaussian, LeastSquares, StabilityHistogram, TopDown
 from tallytree.counts import top_down_measuring as measuring
@@ -30,13 +29,6 @@ GOING_DOWN = (
     LeastSquares(sparsity=2.0),
 )
 ADDING_UP = (LeafGaussian(), StabilityHistogram())
-
-
-def saved(release, folder):
-    release.save(folder)
-    found = contents(folder)
-    shutil.rmtree(folder)
-    return found
 
 
 @pytest.mark.slow

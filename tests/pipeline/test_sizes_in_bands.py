@@ -1,6 +1,5 @@
 """Group sizes in bands: the same release as in memory, for every cut, and refusals before anything is spent."""
 
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from helpers.banded import contents, hierarchies
+from helpers.banded import hierarchies, saved
 from tallytree.bands import ForcedCut
 from tallytree.pipeline.arguments import SizesArguments
 from tallytree.pipeline.plan_sizes import plan_group_sizes
@@ -59,13 +58,6 @@ def planned(tree, records, mechanism, **options):
         options |= {"size": "size", "groups": "groups"}
     budget = options.pop("budget")
     return plan_group_sizes(SizesArguments(records, tree, budget, mechanism=mechanism, **options))
-
-
-def saved(release, folder):
-    release.save(folder)
-    found = contents(folder)
-    shutil.rmtree(folder)
-    return found
 
 
 @pytest.mark.slow

@@ -73,15 +73,6 @@ def _cached(function: Callable[..., Any]) -> Any:
     return compiled
 
 
-def compiled_versions() -> frozenset[tuple[str, str]]:
-    """The kernels that this process has compiled or found in the cache, each by its name and the types it takes."""
-    return frozenset(
-        (f"{each.py_func.__module__}.{each.py_func.__qualname__}", str(signature))
-        for each in _KERNELS
-        for signature in each.signatures
-    )
-
-
 def found_in_cache() -> int:
     """How many kernels this process has found compiled, each once for the types that it takes."""
     return sum(sum(each.stats.cache_hits.values()) for each in _KERNELS)

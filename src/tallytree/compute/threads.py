@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -27,15 +28,18 @@ def side_by_side(work: Callable[[Item], Done], items: Iterable[Item], *, threads
     Args:
         work: what is done with an item.
         items: read one by one.
-        threads: how many; at most 1 does all work in the caller's thread, None takes one per processor.
+        threads: how many; None takes one per processor. With at most 1, and for a single item, all is done in the
+            caller's thread.
     """
     workers = available_threads() if threads is None else threads
-    if workers <= 1:
-        yield from map(work, items)
+    rest = iter(items)
+    first = list(islice(rest, 2))  # a thread costs more than a small item
+    if workers <= 1 or len(first) < 2:
+        yield from map(work, chain(first, rest))
         return
     running: deque[Future[Done]] = deque()
     with ThreadPoolExecutor(workers) as pool:
-        for item in items:
+        for item in chain(first, rest):
             running.append(pool.submit(work, item))
             if len(running) > workers:
                 yield running.popleft().result()

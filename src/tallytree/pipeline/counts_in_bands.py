@@ -25,7 +25,7 @@ from tallytree.counts.released_counts import ReleasedCounts, count_negative, cou
 from tallytree.hierarchy import Hierarchy, Tree
 from tallytree.measurements import Measurement, Measures, Statistic
 from tallytree.pipeline.planned import Reconciled
-from tallytree.pipeline.workspace import Workspace, require_fits
+from tallytree.pipeline.workspace import Taken, Workspace, not_taken, require_fits
 from tallytree.private.band_work import BandInputs, BandPlace, BandWork, PlanBelow, as_it_is
 from tallytree.private.measurer import Measurer, MeasuringPlan, TrueStatistics
 from tallytree.private.noise.noise_source import NoiseSource
@@ -38,13 +38,6 @@ LEAF_BYTES = 64
 
 DENSE_BYTES = 64
 """Bytes for a leaf of a hierarchy, with records or without: all nodes of its levels are written out."""
-
-Taken = Callable[[Measurement], None]
-"""What is done with a measurement."""
-
-
-def not_taken(measurement: Measurement) -> None:
-    """A measurement that is not kept: it is not wanted, or was taken before."""
 
 
 @dataclass(frozen=True, eq=False)

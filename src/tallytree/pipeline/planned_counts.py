@@ -17,7 +17,7 @@ from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.measurements import Measures
 from tallytree.pipeline.arguments import CountsArguments
 from tallytree.pipeline.counted_records import check_schema, counted_records
-from tallytree.pipeline.counts_in_bands import Bands, Measuring, not_taken, reconcile_in_bands
+from tallytree.pipeline.counts_in_bands import Bands, Measuring, reconcile_in_bands
 from tallytree.pipeline.measured_contributions import published_contributions, true_contributions
 from tallytree.pipeline.person_bound import (
     beside_the_levels,
@@ -25,7 +25,7 @@ from tallytree.pipeline.person_bound import (
     with_contributions,
 )
 from tallytree.pipeline.planned import PLANNED_SOFTWARE, Planned, Reconciled, check_noise_plan, table_name
-from tallytree.pipeline.workspace import Workspace
+from tallytree.pipeline.workspace import Workspace, not_taken
 from tallytree.private.band_work import as_it_is
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import NoiseSource

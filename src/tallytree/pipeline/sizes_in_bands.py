@@ -15,9 +15,9 @@ import pyarrow as pa
 from tallytree.bands import Cut, chosen_cut
 from tallytree.compute.arrays import IntArray, NumberArray
 from tallytree.hierarchy import Hierarchy
-from tallytree.measurements import Measurement, Measures
+from tallytree.measurements import Measures
 from tallytree.pipeline.planned import Reconciled
-from tallytree.pipeline.workspace import Workspace, band_bytes, require_fits
+from tallytree.pipeline.workspace import Taken, Workspace, band_bytes, not_taken, require_fits
 from tallytree.private.band_work import BandInputs, BandPlace, BandWork, PlanBelow
 from tallytree.private.engines import Engine
 from tallytree.private.measurer import Measurer, MeasuringPlan, TrueStatistics
@@ -57,18 +57,18 @@ class Measuring(Measurers):
     plan: MeasuringPlan
     source: NoiseSource
     on_measure: Callable[[str], None]
-    take: Callable[[Measurement], None] | None
+    take: Taken | None
     place: BandPlace
 
     def top(self) -> Measures:
         """See `Measurers.top`."""
-        return self._measurer(self.true.top(self.cut.depth), self.take or _not_taken)
+        return self._measurer(self.true.top(self.cut.depth), self.take or not_taken)
 
     def band(self, number: int, *, again: bool = False) -> Measures:
         """See `Measurers.band`."""
         band = self.cut.band(number)
         known = self.true.known(band, self.true.runs_of_band(band))
-        return self._measurer(known, _not_taken if again or self.take is None else self.take)
+        return self._measurer(known, not_taken if again or self.take is None else self.take)
 
     def each_band(
         self, cut: Cut, work: BandFunction[Given, Made], given: Callable[[int], Given], *, again: bool = False
@@ -82,16 +82,12 @@ class Measuring(Measurers):
             given,
             self.source,
             self.on_measure,
-            self.take or _not_taken,
+            self.take or not_taken,
         )
         return self.place.run(task, inputs)
 
-    def _measurer(self, known: TrueStatistics, take: Callable[[Measurement], None]) -> Measurer:
+    def _measurer(self, known: TrueStatistics, take: Taken) -> Measurer:
         return Measurer(known, self.plan, self.source, self.on_measure, take)
-
-
-def _not_taken(measurement: Measurement) -> None:
-    """A measurement that is not kept: it is not wanted, or was taken before."""
 
 
 def check_memory(
@@ -139,7 +135,7 @@ def check_memory(
 def reconcile_in_bands(
     mechanism: SizesMechanism,
     domain: SizesDomain,
-    measured_by: Callable[[Cut, Callable[[Measurement], None] | None], Measuring],
+    measured_by: Callable[[Cut, Taken | None], Measuring],
     work: Workspace,
     *,
     keep_measurements: bool,

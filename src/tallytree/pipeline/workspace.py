@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,12 +12,12 @@ from typing import Any
 from tallytree.bands import ForcedCut
 from tallytree.compute.memory import described_bytes, memory_bytes
 from tallytree.compute.spill_folders import KeptFolder, spill_folder
+from tallytree.measurements import Measurement
 from tallytree.private.band_work import BandPlace, HasBandPlace, OneByOne
 from tallytree.private.engines import Engine, Local
 
 BAND_SHARE = 4
 """A band's work gets this part of the memory; the rest is for the libraries, the engine and what is being written."""
-
 
 LEAST_ENGINE = 64 * 10**6
 """Bytes for the engine in any case: with much less DuckDB does not get through."""
@@ -27,6 +27,13 @@ ANY_BAND = 2**63
 
 ROW_BYTES = 256
 """Bytes that a row of a file takes while it is worked on, with all copies."""
+
+Taken = Callable[[Measurement], None]
+"""What is done with a measurement."""
+
+
+def not_taken(measurement: Measurement) -> None:
+    """A measurement that is not kept: it is not wanted, or was taken before."""
 
 
 @dataclass(frozen=True, eq=False)

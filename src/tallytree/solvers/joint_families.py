@@ -43,6 +43,8 @@ logger = logging.getLogger(__name__)
 
 SLICES = 32
 """The nodes of a level are divided into about this many slices, which threads work on."""
+LEAST_CELLS = 4_000
+"""A slice has at least about this many cells, which take some milliseconds: a thread costs a tenth of one."""
 MAX_TAIL_SUM = 2**50
 """Sums of noisy tail counts are below this, so that doubles hold them exactly."""
 
@@ -186,7 +188,7 @@ def climb(levels: Sequence[TailsLevel], model: SizeModel, under: FromBelow | Non
         def work(slices: slice, cells: NoisyCells = cells, own: Estimate = own) -> None:
             observe(cells, slices.start, slices.stop, model, own)
 
-        _in_threads(work, np.ones(len(level.values), dtype=np.int64))
+        _in_threads(work, np.ones(len(level.values), dtype=np.int64), level.values.shape[1])
         own_noise = noise_variance(level.scale, level.laplace)
         if under is None:
             raw = np.full(len(level.values), own_noise)
@@ -237,7 +239,8 @@ def descend(
     worst = (0, 0.0, 0.0)
     for i, level in enumerate(levels):
         mean, below = climbed.estimates[first + i].mean, climbed.below[first + i]
-        parts = _in_threads(_downward(level, first_child, mean, below, parents, model, tolerance), np.diff(first_child))
+        work = _downward(level, first_child, mean, below, parents, model, tolerance)
+        parts = _in_threads(work, np.diff(first_child), level.values.shape[1])
         parents = _joined(parts)
         tails.append(parents)
         worst = max([worst, *((int(part[3][0]), float(part[3][1]), float(part[3][2])) for part in parts)])
@@ -325,9 +328,9 @@ def _joined(parts: Sequence[Part]) -> Tails:
     return Tails(np.concatenate([*offsets, begins[-1:]]), start, value)
 
 
-def _in_threads(work: Callable[[slice], Done], weights: IntArray) -> list[Done]:
-    """Do the work for consecutive slices of items of about equal weight, side by side; kernels release the lock."""
-    return list(side_by_side(work, chunks(weights, max(1, -(-int(weights.sum()) // SLICES)))))
+def _in_threads(work: Callable[[slice], Done], nodes: IntArray, cells: int) -> list[Done]:
+    """Do the work for consecutive slices of items of about as many nodes, side by side; kernels release the lock."""
+    return list(side_by_side(work, chunks(nodes, max(1, -(-int(nodes.sum()) // SLICES), LEAST_CELLS // cells))))
 
 
 @kernel
