@@ -112,7 +112,11 @@ class Cut:
     @property
     def bands(self) -> list[Band]:
         """The bands, in descent order."""
-        return [Band(self.tree, self.depth, self.nodes[part]) for part in self.parts]
+        return [self.band(number) for number in range(len(self.parts))]
+
+    def band(self, number: int) -> Band:
+        """One of the bands."""
+        return Band(self.tree, self.depth, self.nodes[self.parts[number]])
 
     def band_of(self, nodes: IntArray) -> IntArray:
         """Which band each of some nodes of the cut level is in: int64 (n,)."""

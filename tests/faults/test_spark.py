@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from helpers.spark import bytes_of, files_with_rows
+from helpers.spark import bytes_of, files_with_rows, saved
 from tallytree.private.engines import CountRecords, Spark
 from tallytree.private.engines import spark as engine_module
 from tallytree.private.tabulate.contribution_bound import ContributionBound
@@ -40,15 +40,6 @@ def release(areas: Any, records: Any, engine: Any = None) -> tt.Release:
         records, areas, tt.Budget(epsilon=1), neighboring="add_remove", person="who", max_contributions=2, seed=7,
         contributions=0.1, engine=engine,
     )  # fmt: skip
-
-
-def saved(made: tt.Release, folder: Path) -> dict[str, bytes]:
-    """All files of a release, but for what its manifest says of software and of the kind of table, and its digest."""
-    made.save(folder)
-    files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-    manifest = json.loads(files.pop("release.json"))
-    manifest["statement"]["software"] = manifest["spec"]["records"] = manifest["digest"] = None
-    return {**files, "release.json": json.dumps(manifest).encode()}
 
 
 @pytest.mark.slow
@@ -142,6 +133,8 @@ def test_executors_that_are_killed_and_a_query_that_fails(tmp_path: Path) -> Non
     assert sum(said["whole"]) == 18
     assert said["again"] == said["whole"]
     assert said["killed"] == said["whole"] or said["killed"].startswith("OSError: records: an executor was lost")
+    assert said["bands killed"] == 1
+    assert said["bands"] == said["bands on this machine"] or said["bands"].startswith("OSError: engine: the work on a")
     assert said["failing"].startswith("ValueError: records: Spark cannot read or group the records")
     assert said["stopped"].startswith("OSError: engine: the Spark session was stopped; start another")
     assert not said["key seen"]
@@ -154,7 +147,7 @@ def test_a_local_run_imports_nothing_of_spark() -> None:
         import sys, pyarrow as pa, tallytree as tt
         tt.engines.Spark()
         tree = tt.Hierarchy.from_table(pa.table({"a": ["x"]}), ["a"])
-        tt.release_counts(pa.table({"a": ["x"]}), tree, tt.Budget(epsilon=1), neighboring="add_remove")
+        tt.release_counts(pa.table({"a": ["x"]}), tree, tt.Budget(epsilon=1), neighboring="add_remove", memory="1GB")
         print([name for name in sys.modules if name.partition(".")[0] in ("pyspark", "py4j", "sqlglot")])
     """
     lines = "\n".join(line.strip() for line in script.splitlines())

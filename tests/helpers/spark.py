@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -50,3 +51,12 @@ def files_with_rows(folder: Path) -> list[str]:
 def bytes_of(folder: Path) -> bytes:
     """All that is in the files of a folder, one after the other."""
     return b"\n".join(file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file())
+
+
+def saved(made: Any, folder: Path) -> dict[str, bytes]:
+    """All files of a release, but for what its manifest says of software and of the kind of table, and its digest."""
+    made.save(folder)
+    files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    manifest = json.loads(files.pop("release.json"))
+    manifest["statement"]["software"] = manifest["spec"]["records"] = manifest["digest"] = None
+    return {**files, "release.json": json.dumps(manifest).encode()}

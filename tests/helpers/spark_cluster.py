@@ -15,7 +15,11 @@ import pyarrow as pa
 
 import tallytree as tt
 from helpers.spark import bytes_of, started
+from tallytree.bands import ForcedCut
+from tallytree.pipeline import plan_counts
+from tallytree.pipeline.arguments import CountsArguments
 from tallytree.private.engines import CountRecords, Spark
+from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.private.tabulate import spark_session
 from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.records import LeafKey
@@ -36,6 +40,44 @@ def executors() -> list[int]:
         if backend and f"-Dtallytree.test={sys.argv[1]}".encode() in words:
             found.append(int(place.parent.name))
     return found
+
+
+def band_runs(engine: Spark, said: dict[str, object]) -> list[bytes]:
+    """A release in bands, during which all executors are killed; and the noise subkeys that tasks were given."""
+    from tallytree.private.tabulate import spark_bands
+
+    leaves = pa.table({"county": [f"c{i // 4}" for i in range(16)], "town": range(16)})
+    tree = tt.Hierarchy.from_table(leaves, ["county", "town"])
+    below, done, killed, subkeys = KeyedNoise.below, spark_bands._Pass.done, [], []
+
+    def noted_below(self: KeyedNoise, asked: object) -> object:
+        noise = below(self, asked)
+        subkeys.extend(noise.shown_to_task().values())
+        return noise
+
+    def kill_and_do(self: object, number: int) -> Path:
+        if number == 1 and not killed:
+            killed.append(number)
+            for pid in executors():
+                os.kill(pid, signal.SIGKILL)
+        return done(self, number)
+
+    KeyedNoise.below, spark_bands._Pass.done = noted_below, kill_and_do
+    records = leaves.take(pa.array([i % 7 for i in range(90)]))
+    given = {"mechanism": tt.counts.TopDown(), "neighboring": "add_remove", "seed": 3}
+
+    def counted(**options: object) -> list[int]:
+        planned = plan_counts(CountsArguments(records, tree, tt.Budget(epsilon=1), **given, **options))
+        forced = ForcedCut(1, 4) if options else None
+        return planned.run(forced=forced).table("town")["count"].to_pylist()
+
+    said["bands on this machine"] = counted()
+    try:
+        said["bands"] = counted(memory="1GB", engine=engine)
+    except Exception as error:  # noqa: BLE001 (what is raised is what is tested)
+        said["bands"] = f"{type(error).__name__}: {error}"
+    said["bands killed"] = len(killed)
+    return subkeys
 
 
 def main() -> None:
@@ -72,14 +114,15 @@ def main() -> None:
     spark_session.SparkSQLSession.make = make_and_kill
     run("killed", people)
     run("again", people)
+    subkeys = band_runs(engine, said)
     texts = pa.table({"leaf": ["x"], "who": [1], "text": [SECRET]})
     run("failing", spark.createDataFrame(texts).selectExpr("leaf", "CAST(text AS INT) AS who"))
     said["executors"] = len(executors())
     spark.stop()
     run("stopped", people)
     seen += bytes_of(folder / "events") + bytes_of(folder / "local")
-    forms = (KEY, KEY.hex().encode(), KEY.hex().upper().encode())
-    said["key seen"] = any(form in seen for form in forms)
+    forms = [form for key in (KEY, *subkeys) for form in (key, key.hex().encode(), key.hex().upper().encode())]
+    said["key seen"] = len(subkeys) == 0 or any(form in seen for form in forms)
     sys.stdout.write(json.dumps(said))
 
 

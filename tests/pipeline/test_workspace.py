@@ -14,7 +14,7 @@ from helpers.banded import planned
 from helpers.releases import group_sizes
 from tallytree.bands import ForcedCut
 from tallytree.ledger import Ledger
-from tallytree.pipeline.workspace import limited
+from tallytree.pipeline.workspace import band_bytes, limited
 from tallytree.private.tabulate.counts_in_files import CountsInFiles
 
 RECORDS = pa.table({"state": ["A"] * 60 + ["B"] * 40, "county": ["x"] * 50 + ["y"] * 10 + ["x"] * 40})
@@ -32,6 +32,12 @@ def test_the_engine_has_half_of_the_memory_unless_it_has_a_limit():
     own = tt.engines.Local(memory_limit="3GB")
     assert limited(own, "4GB") is own
     assert limited(own, None) is own
+
+
+def test_a_band_on_spark_is_no_larger_than_spark_can_bring_back():
+    spark, here = tt.engines.Spark(), tt.engines.Local()
+    assert [band_bytes("4GB", engine) for engine in (spark, here)] == [10**9, 10**9]
+    assert [band_bytes("400GB", engine) for engine in (spark, here)] == [2**31, 10**11]
 
 
 def test_files_live_as_long_as_the_release(areas, tmp_path):

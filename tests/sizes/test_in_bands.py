@@ -17,7 +17,7 @@ from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.sizes import BottomUp, Joint, Matching, SizesDomain, level_estimates, noisy
-from tallytree.sizes.in_bands import MeasurerOfAll, SizesInBands, joined_sizes, released_in_bands
+from tallytree.sizes.in_bands import MeasurerOfAll, Measurers, SizesInBands, joined_sizes, released_in_bands
 
 IN_BANDS = [
     Matching(),
@@ -41,7 +41,7 @@ def tree_of(shape):
     return tt.Hierarchy.from_table(pa.table(columns), list(columns))
 
 
-class InBands:
+class InBands(Measurers):
     """Measurers that know of a band only, and record what is measured the first time."""
 
     def __init__(self, cut, measurer, keep):

@@ -2,14 +2,16 @@
 
 `released_band` is the work on one band: a function of the plan, the noise source (the key), the band's true counts and
 what was released of its nodes at the cut level. Nothing else is shared by bands, so they may be worked on anywhere and
-in any order; here it is one after the other, in the order in which their rows are published.
+in any order (`tallytree.private.band_work`); what is made of them is written in the order in which it is published.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +26,10 @@ from tallytree.hierarchy import Hierarchy, Tree
 from tallytree.measurements import Measurement, Measures, Statistic
 from tallytree.pipeline.planned import Reconciled
 from tallytree.pipeline.workspace import Taken, Workspace, not_taken, require_fits
+from tallytree.private.band_work import BandInputs, BandPlace, BandWork, PlanBelow, as_it_is
 from tallytree.private.measurer import Measurer, MeasuringPlan, TrueStatistics
 from tallytree.private.noise.noise_source import NoiseSource
-from tallytree.private.tabulate.counts_in_files import CountsInFiles, CountsOfSome, ancestor_runs, ancestors
+from tallytree.private.tabulate.counts_in_files import CountsInFiles, ancestor_runs, ancestors
 from tallytree.release import LevelTable
 from tallytree.release.level_files import MeasurementFiles, TableFiles
 
@@ -46,18 +49,23 @@ class Measuring:
         source: the noise: a function of its key and the cell.
         on_measure: called with a level's name before it is measured.
         measures: from a measurer to what the mechanism measures with.
-        take: is given every measurement, in the order of its level's nodes.
+        take: is given every measurement, in the order of its level's nodes; None where they are not wanted.
     """
 
     plan: MeasuringPlan
     source: NoiseSource
     on_measure: Callable[[str], None]
-    measures: Callable[[Measures], Measures]
-    take: Taken
+    measures: Callable[[Measures], Measures] = as_it_is
+    take: Taken | None = None
 
     def plain(self, known: TrueStatistics, *, taken: bool = False) -> Measurer:
         """A measurer of some true counts; with `taken`, its measurements were taken before."""
-        return Measurer(known, self.plan, self.source, self.on_measure, not_taken if taken else self.take)
+        take = not_taken if taken or self.take is None else self.take
+        return Measurer(known, self.plan, self.source, self.on_measure, take)
+
+    def inputs(self, true: Callable[[int], Any], given: Callable[[int], Any]) -> BandInputs:
+        """What the work on bands needs besides: see `BandInputs`."""
+        return BandInputs(true, given, self.source, self.on_measure, self.take or not_taken)
 
     def measurer(self, known: TrueStatistics, *, taken: bool = False) -> Measures:
         """What a mechanism measures some true counts with."""
@@ -72,12 +80,14 @@ class Bands:
         tree: the public tree.
         true: the true counts.
         measuring: how they are measured.
+        place: where the work on bands is done.
         rows: how many rows of files are in memory at once.
     """
 
     tree: Tree
     true: CountsInFiles
     measuring: Measuring
+    place: BandPlace
     rows: int = ROWS_AT_ONCE
 
 
@@ -106,7 +116,7 @@ def reconcile_in_bands(
         return TableFiles(tree, empty, work.published, metadata)
 
     with MeasurementFiles(tree, "value", work.published) as measured:
-        take = measured.take if keep_measurements else not_taken
+        take = measured.take if keep_measurements else None
         bands = replace(bands, measuring=replace(bands.measuring, take=take))
         if isinstance(mechanism, GoesDown):
             facts = go_down(mechanism, bands, chosen_bands(tree, bands.true, work), total, files)
@@ -168,8 +178,8 @@ def go_down(mechanism: GoesDown, bands: Bands, cut: Cut, total: int | None, file
     Returns:
         What the statement says, and the tables.
     """
-    tree, measuring, band_counts = bands.tree, bands.measuring, bands.true.in_bands(cut)
-    begun = mechanism.begin(tree, total, measuring.measures(_Everywhere(bands, cut, band_counts)))
+    tree, measuring, true_leaves = bands.tree, bands.measuring, bands.true.in_bands(cut)
+    begun = mechanism.begin(tree, total, measuring.measures(_Everywhere(bands, cut, true_leaves)))
     levels, measured = begun.levels, len(begun.levels) if begun.measured_below else 0
     while len(levels) <= cut.depth:
         above = measuring.measurer(bands.true.top(cut.depth), taken=len(levels) == measured)
@@ -180,42 +190,41 @@ def go_down(mechanism: GoesDown, bands: Bands, cut: Cut, total: int | None, file
         facts = Facts(count_violations(tree, levels), count_negative(levels))
         last = len(levels) - 1
         if last < len(tree.levels) - 1:
-            for band, number, above_band in _parts(cut, last, levels[last]):
-                known = band_counts(number)
-                made = released_band(mechanism, measuring, band, last, above_band, known, measured)
-                for depth, level in enumerate(made[1:], last + 1):
-                    _append_band(tables, band, depth, level)
-                facts.constraint_violations += count_violations(tree, made, first=last)
-                facts.negative_numbers += count_negative(made[1:])
+            part_above = parts_of(cut, last, levels[last])
+            work = BandWork(
+                cut,
+                PlanBelow.of(measuring.plan, cut),
+                bands.true.known,
+                partial(released_band, mechanism, last),
+                # Of the level that `begin` has measured, the measurements were taken before.
+                frozenset(() if measuring.take is None else tree.levels[measured + 1 if measured else 0 :]),
+                measuring.measures,
+            )
+            for number, made in enumerate(bands.place.run(work, measuring.inputs(true_leaves, part_above))):
+                for depth, level in enumerate(made, last + 1):
+                    _append_band(tables, cut.band(number), depth, level)
+                facts.constraint_violations += count_violations(tree, [part_above(number), *made], first=last)
+                facts.negative_numbers += count_negative(made)
         facts.tables = tables.done()
     return facts
 
 
 def released_band(
-    mechanism: GoesDown,
-    measuring: Measuring,
-    band: Band,
-    depth: int,
-    above: ReleasedCounts,
-    known: CountsOfSome,
-    measured: int,
+    mechanism: GoesDown, depth: int, band: Band, measurer: Measures, above: ReleasedCounts
 ) -> list[ReleasedCounts]:
-    """The released counts of a band: those of the level `depth`, as given, and of all levels below it.
+    """The released counts of all levels of a band below one.
 
     Args:
         mechanism: makes each level from the level above.
-        measuring: the plan and the noise.
-        band: the band.
         depth: the last level that is released; the cut level or a lower one.
+        band: the band.
+        measurer: measures its nodes.
         above: the band's nodes there that are not 0.
-        known: the band's true counts.
-        measured: a level whose measurements were taken before, and are not taken again; 0 for none.
     """
     levels = [above]
     for below in range(depth + 1, len(band.tree.levels)):
-        measurer = measuring.measurer(known, taken=below == measured)
         levels.append(mechanism.descend(band.tree, below, levels[-1], measurer))
-    return levels
+    return levels[1:]
 
 
 def add_up(mechanism: AddsUp, bands: Bands, work: Workspace, files: Callable[..., TableFiles]) -> Facts:
@@ -269,7 +278,7 @@ class _Everywhere:
     One band's counts are in memory at a time, so nodes are best asked for in descent order.
     """
 
-    def __init__(self, bands: Bands, cut: Cut, read: Callable[[int], CountsOfSome]) -> None:
+    def __init__(self, bands: Bands, cut: Cut, read: Callable[[int], tuple[IntArray, IntArray]]) -> None:
         self._bands, self._cut, self._read = bands, cut, read
         self._depths = {level: depth for depth, level in enumerate(bands.tree.levels)}
         self._top = bands.measuring.plain(bands.true.top(cut.depth))
@@ -302,20 +311,24 @@ class _Everywhere:
     def _of_band(self, number: int) -> Measures:
         if self._band is None or self._band[0] != number:
             self._band = None  # its counts are freed before the others are read
-            self._band = number, self._bands.measuring.plain(self._read(number))
+            known = self._bands.true.known(self._cut.band(number), self._read(number))
+            self._band = number, self._bands.measuring.plain(known)
         return self._band[1]
 
 
 _NONE = np.empty(0, dtype=np.int64)
 
 
-def _parts(cut: Cut, depth: int, level: ReleasedCounts) -> Iterator[tuple[Band, int, ReleasedCounts]]:
-    """The bands with their part of a level, the cut level or a lower one, in descent order."""
+def parts_of(cut: Cut, depth: int, level: ReleasedCounts) -> Callable[[int], ReleasedCounts]:
+    """From the number of a band to its part of a level, the cut level or a lower one, in descent order."""
     band = cut.band_of(ancestors(cut.tree, depth, level.nodes, cut.depth))
     ends = np.searchsorted(band, np.arange(len(cut.parts) + 1))
-    for number, each in enumerate(cut.bands):
+
+    def part(number: int) -> ReleasedCounts:
         here = slice(int(ends[number]), int(ends[number + 1]))
-        yield each, number, ReleasedCounts(level.nodes[here], level.counts[here])
+        return ReleasedCounts(level.nodes[here], level.counts[here])
+
+    return part
 
 
 def _columns(level: ReleasedCounts) -> pa.Table:

@@ -16,6 +16,7 @@ from tallytree.pipeline.person_bound import shares_beside
 from tallytree.pipeline.planned_sizes import PlannedSizes, groups_per_leaf
 from tallytree.pipeline.planning import account, check_statistics, chosen_engine, noise_plan, warn_caller
 from tallytree.pipeline.sizes_in_bands import check_memory
+from tallytree.private.engines import Engine
 from tallytree.sizes import Joint, SizesMechanism
 from tallytree.sizes.auto_split import auto_split
 from tallytree.sizes.private_maximum import PrivateMaximum, largest_size
@@ -49,7 +50,7 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
     smallest, largest = _size_range(arguments.min_group_size, greatest, public)
     sizes = largest - smallest + 1
     engine = chosen_engine(arguments.engine, arguments.memory)
-    mechanism, statistics = _chosen_mechanism(arguments, public, sizes, private)
+    mechanism, statistics = _chosen_mechanism(arguments, public, sizes, private, engine)
     refuse_private(arguments.public_groups, "public_groups", arguments.records, "records")
     listed = None
     if arguments.budget_split == "auto" and arguments.public_groups is not None:
@@ -90,7 +91,7 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
 
 
 def _chosen_mechanism(
-    arguments: SizesArguments, public: Invariants, sizes: int, private: PrivateMaximum | None
+    arguments: SizesArguments, public: Invariants, sizes: int, private: PrivateMaximum | None, engine: Engine
 ) -> tuple[SizesMechanism, dict[str, Statistic]]:
     """The mechanism, and what is measured for it.
 
@@ -104,7 +105,7 @@ def _chosen_mechanism(
     allowed = SIZES_STATISTICS | SORTED_STATISTICS if public == "groups" else SIZES_STATISTICS
     check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, allowed))
     _check_cells(hierarchy, statistics, sizes, private, arguments.memory)
-    check_memory(mechanism, hierarchy, sizes, arguments.memory, arguments.noise)
+    check_memory(mechanism, hierarchy, sizes, arguments.memory, arguments.noise, engine)
     return mechanism, statistics
 
 

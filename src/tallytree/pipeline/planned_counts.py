@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from tallytree.accounting import StabilityPlan
 from tallytree.contributions import Contributions
 from tallytree.counts import CountsMechanism
+from tallytree.counts.in_bands import GoesDown
 from tallytree.counts.mechanism import MeasuresInPlace
 from tallytree.counts.released_counts import count_negative, count_violations
 from tallytree.hierarchy import Hierarchy, nodes_per_level
@@ -24,6 +26,7 @@ from tallytree.pipeline.person_bound import (
 )
 from tallytree.pipeline.planned import PLANNED_SOFTWARE, Planned, Reconciled, check_noise_plan, table_name
 from tallytree.pipeline.workspace import Workspace, not_taken
+from tallytree.private.band_work import as_it_is
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import NoiseSource
 from tallytree.private.tabulate.counts_in_files import CountsInFiles
@@ -139,6 +142,8 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
     def tabulate_with(self, asked: Contributions | None, work: Workspace | None = None) -> TrueCounts | CountsInFiles:
         """The true counts, and people by their number of records as they are asked for."""
         given = self.arguments
+        if work is not None and isinstance(self.mechanism, GoesDown):
+            work.place.check(self.mechanism)
         found = counted_records(self.engine, given, given.records, self.keys, self.argument, asked)
         people = true_contributions(found.people, self.tree, asked, given.max_contributions)
         if work is not None:
@@ -164,7 +169,7 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
             if work is None:
                 raise ValueError("work: true counts in files need the folders of their run")
             bands = Bands(
-                self.tree, true, Measuring(self.plan, source, on_measure, self.measures, not_taken), work.rows
+                self.tree, true, Measuring(self.plan, source, on_measure, self.measures), work.place, work.rows
             )
             made = self._in_bands(bands, work, people.facts)
             return replace(made, beside=people.facts, contributions=people.table)
@@ -191,9 +196,10 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
             metadata=description(statement),
         )
 
-    def measures(self, measurer: Measures) -> Measures:
-        """What the mechanism measures with: the measurer, asked for the statistics that were planned."""
-        return MeasuresInPlace(measurer, self.tree.levels[-1]) if self.arguments.distinct else measurer
+    @property
+    def measures(self) -> Callable[[Measures], Measures]:
+        """From the measurer to what the mechanism measures with: it is asked for the statistics that were planned."""
+        return partial(MeasuresInPlace, leaf_level=self.tree.levels[-1]) if self.arguments.distinct else as_it_is
 
     @property
     def _total_is_published(self) -> bool:

@@ -183,6 +183,8 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
 
     def tabulate_with(self, asked: Contributions | None, work: Workspace | None = None) -> TabulatedSizes:
         """The true sizes, and people by their number of memberships as they are asked for."""
+        if work is not None:
+            work.place.check(self.mechanism)
         found = self._found(asked)
         leaves, sizes, groups = self._groups_of_leaves(found)
         if int(groups.sum()) > MAX_GROUPS:
@@ -241,8 +243,8 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         for key, more in facts.items():
             statement[key] |= more
 
-        def measured_by(cut: Cut, take: Callable[[Measurement], None]) -> Measuring:
-            return Measuring(true, cut, self.plan, source, on_measure, take)
+        def measured_by(cut: Cut, take: Callable[[Measurement], None] | None) -> Measuring:
+            return Measuring(true, cut, self.plan, source, on_measure, take, work.place)
 
         return reconcile_in_bands(
             self.mechanism,

@@ -6,7 +6,7 @@ its nodes at the cut level; see `tallytree.sizes.in_bands`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,12 +18,14 @@ from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures
 from tallytree.pipeline.planned import Reconciled
 from tallytree.pipeline.workspace import Taken, Workspace, band_bytes, not_taken, require_fits
+from tallytree.private.band_work import BandInputs, BandPlace, BandWork, PlanBelow
+from tallytree.private.engines import Engine
 from tallytree.private.measurer import Measurer, MeasuringPlan, TrueStatistics
 from tallytree.private.noise.noise_source import NoiseSource
 from tallytree.private.tabulate.sizes_in_files import SizesInFiles
 from tallytree.release.level_files import MeasurementFiles, TableFiles
 from tallytree.sizes import SizesDomain, SizesMechanism
-from tallytree.sizes.in_bands import SizesInBands, joined_sizes, released_in_bands
+from tallytree.sizes.in_bands import BandFunction, Given, Made, Measurers, SizesInBands, joined_sizes, released_in_bands
 from tallytree.sizes.released_sizes import (
     ReleasedSizes,
     count_fractional,
@@ -37,7 +39,7 @@ CELL_BYTES = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Measuring:
+class Measuring(Measurers):
     """How true sizes in files are measured; the `Measurers` of a mechanism.
 
     Attributes:
@@ -46,7 +48,8 @@ class Measuring:
         plan: what may be measured.
         source: the noise: a function of its key and the cell.
         on_measure: called with a level's name before it is measured.
-        take: is given every measurement once, in the order of its level's nodes.
+        take: is given every measurement once, in the order of its level's nodes; None where they are not wanted.
+        place: where the work on bands is done.
     """
 
     true: SizesInFiles
@@ -54,21 +57,42 @@ class Measuring:
     plan: MeasuringPlan
     source: NoiseSource
     on_measure: Callable[[str], None]
-    take: Taken
+    take: Taken | None
+    place: BandPlace
 
     def top(self) -> Measures:
         """See `Measurers.top`."""
-        return self._measurer(self.true.top(self.cut.depth), self.take)
+        return self._measurer(self.true.top(self.cut.depth), self.take or not_taken)
 
     def band(self, number: int, *, again: bool = False) -> Measures:
         """See `Measurers.band`."""
-        return self._measurer(self.true.of_band(self.cut.bands[number]), not_taken if again else self.take)
+        band = self.cut.band(number)
+        known = self.true.known(band, self.true.runs_of_band(band))
+        return self._measurer(known, not_taken if again or self.take is None else self.take)
+
+    def each_band(
+        self, cut: Cut, work: BandFunction[Given, Made], given: Callable[[int], Given], *, again: bool = False
+    ) -> Iterator[Made]:
+        """See `Measurers.each_band`."""
+        kept = frozenset(() if again or self.take is None else cut.tree.levels)
+        task = BandWork(cut, PlanBelow.of(self.plan, cut), self.true.known, work, kept)
+        bands = cut.bands
+        inputs = BandInputs(
+            lambda number: self.true.runs_of_band(bands[number]),
+            given,
+            self.source,
+            self.on_measure,
+            self.take or not_taken,
+        )
+        return self.place.run(task, inputs)
 
     def _measurer(self, known: TrueStatistics, take: Taken) -> Measurer:
         return Measurer(known, self.plan, self.source, self.on_measure, take)
 
 
-def check_memory(mechanism: SizesMechanism, hierarchy: Hierarchy, cells: int, memory: str | None, noise: str) -> None:
+def check_memory(
+    mechanism: SizesMechanism, hierarchy: Hierarchy, cells: int, memory: str | None, noise: str, engine: Engine
+) -> None:
     """Refuse a run with `memory` that could not keep to it, from public facts.
 
     Args:
@@ -77,6 +101,7 @@ def check_memory(mechanism: SizesMechanism, hierarchy: Hierarchy, cells: int, me
         cells: of every node.
         memory: the argument.
         noise: the argument.
+        engine: tabulates, and may work on bands.
 
     Raises:
         ValueError: the mechanism does not work in bands, works on more cells at once than fit, or would draw noise
@@ -95,7 +120,7 @@ def check_memory(mechanism: SizesMechanism, hierarchy: Hierarchy, cells: int, me
             "Joint() or Matching()"
         )
     weights = _weights(hierarchy, cells)
-    cut = chosen_cut(hierarchy, weights, band_bytes(memory))
+    cut = chosen_cut(hierarchy, weights, band_bytes(memory, engine))
     top = CELL_BYTES * cells * sum(hierarchy.size(depth) for depth in range(cut.depth + 1))
     below = weights(cut.depth, cut.nodes)
     largest = max(int(below[part].sum()) for part in cut.parts)
@@ -110,7 +135,7 @@ def check_memory(mechanism: SizesMechanism, hierarchy: Hierarchy, cells: int, me
 def reconcile_in_bands(
     mechanism: SizesMechanism,
     domain: SizesDomain,
-    measured_by: Callable[[Cut, Taken], Measuring],
+    measured_by: Callable[[Cut, Taken | None], Measuring],
     work: Workspace,
     *,
     keep_measurements: bool,
@@ -121,7 +146,7 @@ def reconcile_in_bands(
     Args:
         mechanism: one that works in bands.
         domain: the public facts.
-        measured_by: how they are measured, given a cut and what takes the measurements.
+        measured_by: how they are measured, given a cut and what takes the measurements, if they are kept.
         work: where the files are made, and how much fits in memory.
         keep_measurements: whether the measurements are written.
         metadata: of the schemas of the released tables.
@@ -134,7 +159,7 @@ def reconcile_in_bands(
         MeasurementFiles(tree, "values", work.published) as measured,
         TableFiles(tree, _columns(empty, empty), work.published, metadata) as tables,
     ):
-        measuring = measured_by(cut, measured.take if keep_measurements else not_taken)
+        measuring = measured_by(cut, measured.take if keep_measurements else None)
         facts = _Facts(domain, cut)
         for depth, part in released_in_bands(mechanism, domain, cut, measuring):
             tables.append(depth, part.nodes, _columns(part.sizes, part.groups))

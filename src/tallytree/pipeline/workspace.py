@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from tallytree.bands import ForcedCut
 from tallytree.compute.memory import described_bytes, memory_bytes
 from tallytree.compute.spill_folders import KeptFolder, spill_folder
 from tallytree.measurements import Measurement
+from tallytree.private.band_work import BandPlace, HasBandPlace, OneByOne
 from tallytree.private.engines import Engine, Local
 
 BAND_SHARE = 4
@@ -20,6 +21,9 @@ BAND_SHARE = 4
 
 LEAST_ENGINE = 64 * 10**6
 """Bytes for the engine in any case: with much less DuckDB does not get through."""
+
+ANY_BAND = 2**63
+"""Bytes of a band where only `memory` is a limit."""
 
 ROW_BYTES = 256
 """Bytes that a row of a file takes while it is worked on, with all copies."""
@@ -41,12 +45,16 @@ class Workspace:
         private: a folder for true statistics, removed when the run ends; mode 0700.
         published: a folder for released tables and noisy measurements, which the release keeps.
         forced: the cut that a test wants; None to choose one by memory.
+        place: where the work on bands is done.
+        largest_band: bytes that the work on a band may take there, at most.
     """
 
     memory: int
     private: Path
     published: KeptFolder
     forced: ForcedCut | None = None
+    place: BandPlace = field(default_factory=OneByOne)
+    largest_band: int = ANY_BAND
 
     @property
     def rows(self) -> int:
@@ -58,12 +66,13 @@ class Workspace:
     @property
     def band_bytes(self) -> int:
         """Bytes that the work on a band may take."""
-        return self.memory // BAND_SHARE
+        return min(self.memory // BAND_SHARE, self.largest_band)
 
 
-def band_bytes(memory: str) -> int:
+def band_bytes(memory: str, engine: Engine) -> int:
     """Bytes that the work on a band may take in a run with so much memory."""
-    return memory_bytes(memory, "memory") // BAND_SHARE
+    largest = engine.largest_band if isinstance(engine, HasBandPlace) else ANY_BAND
+    return min(memory_bytes(memory, "memory") // BAND_SHARE, largest)
 
 
 @contextmanager
@@ -83,7 +92,13 @@ def workspace(memory: str | None, engine: Engine, forced: ForcedCut | None = Non
     with spill_folder(place) as private:
         published = KeptFolder(place)
         try:
-            yield Workspace(memory_bytes(memory, "memory"), private, published, forced)
+            if isinstance(engine, HasBandPlace):
+                with engine.bands(private) as bands:
+                    yield Workspace(
+                        memory_bytes(memory, "memory"), private, published, forced, bands, engine.largest_band
+                    )
+            else:
+                yield Workspace(memory_bytes(memory, "memory"), private, published, forced)
         except BaseException:
             published.remove()
             raise

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tallytree.bands import Cut
+from tallytree.bands import Band, Cut
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Statistic
 from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.estimators import EstimatorName
-from tallytree.sizes.in_bands import Measurers, SizesInBands
-from tallytree.sizes.level_estimates import LevelEstimates, check_estimator, checked_norm, estimated_sizes, runs_of
+from tallytree.sizes.in_bands import Measurers, SizesInBands, nothing
+from tallytree.sizes.level_estimates import LevelEstimates, check_estimator, checked_norm, leaves_of, runs_of
 from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers.isotonic import Norm
+from tallytree.solvers.matching import NodeRuns
 from tallytree.terms import Invariants
 from tallytree.validate import safe_text
 
@@ -53,11 +54,17 @@ class BottomUp(SizesInBands):
         """See `SizesInBands.leaves`; every leaf is estimated by itself."""
         estimates = self._leaves(domain.hierarchy).in_bands(domain, cut, measurers)
         top = next(estimates.top(), None)
-        for number, band in enumerate(cut.bands):
+        if top is None:
+            yield from estimates.each_band(_first_level, nothing)
+            return
+        for band in cut.bands:
             # The levels below the measured level repeat it, so its node numbers are those of the leaves.
-            runs = next(estimates.band(number)) if top is None else runs_of(top, *band.span(cut.depth))
-            nodes, sizes, groups = estimated_sizes(runs)
-            yield ReleasedSizes(nodes + band.span(len(domain.hierarchy.levels) - 1)[0], sizes, groups)
+            yield leaves_of(band, runs_of(top, *band.span(cut.depth)))
 
     def _leaves(self, hierarchy: Hierarchy) -> LevelEstimates:
         return LevelEstimates(hierarchy, measured_depths(hierarchy)[-1:], self.estimator, self.norm)
+
+
+def _first_level(band: Band, levels: Iterator[NodeRuns], given: None) -> ReleasedSizes:
+    """The leaves of a band, of which one level is measured."""
+    return leaves_of(band, next(levels))

@@ -8,9 +8,9 @@ no other code for it.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,13 +21,25 @@ from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.released_sizes import ReleasedSizes, summed
 
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
-class Measurers(Protocol):
+BandFunction = Callable[[Band, Measures, Given], Made]
+"""The work on one band: from the band, its measurer and what is given of it to what is needed of all this."""
+
+
+def nothing(number: int) -> None:
+    """What is given of a band where the work on it needs nothing."""
+
+
+class Measurers(ABC):
     """Who measures what; nodes have the numbers that they have in the whole tree."""
 
+    @abstractmethod
     def top(self) -> Measures:
         """Measures the levels down to the cut."""
 
+    @abstractmethod
     def band(self, number: int, *, again: bool = False) -> Measures:
         """Measures the nodes of a band below the cut.
 
@@ -35,8 +47,23 @@ class Measurers(Protocol):
         release, and the measurements are not recorded again.
         """
 
+    def each_band(
+        self, cut: Cut, work: BandFunction[Given, Made], given: Callable[[int], Given], *, again: bool = False
+    ) -> Iterator[Made]:
+        """What the work makes of every band, in order: here one after the other; elsewhere perhaps on other machines.
 
-class MeasurerOfAll:
+        Args:
+            cut: the bands.
+            work: a pure function that can be pickled (of a module, or `functools.partial` of one, with public values).
+            given: from the number of a band to what the work on it needs of what was released or estimated above; any
+                thread may call it, more than once.
+            again: see `band`.
+        """
+        for number, band in enumerate(cut.bands):
+            yield work(band, self.band(number, again=again), given(number))
+
+
+class MeasurerOfAll(Measurers):
     """One measurer of the whole tree, for a run all in memory.
 
     Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -15,12 +16,12 @@ from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
 from tallytree.sizes.domain import SizesDomain, measured_everywhere
-from tallytree.sizes.in_bands import Measurers, SizesInBands
+from tallytree.sizes.in_bands import Measurers, SizesInBands, nothing
 from tallytree.sizes.noisy import measure_level, tails_of_every_size
 from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 from tallytree.solvers import joint_families as joint
 from tallytree.solvers.joint_downward import Tails
-from tallytree.solvers.joint_upward import Estimate
+from tallytree.solvers.joint_upward import Estimate, SizeModel
 from tallytree.solvers.rates import DISPERSIONS
 from tallytree.terms import Invariants
 from tallytree.validate import safe_text
@@ -87,43 +88,35 @@ class Joint(SizesInBands):
         above = [_measure(domain, depth, measurers.top()) for depth in depths if depth <= cut.depth]
         below = [depth for depth in depths if depth > cut.depth]
         if above[0].values.shape[1] == 0:
-            for number, band in enumerate(cut.bands):
-                for depth in below:  # no cells: recorded as such
-                    _measure(domain, depth, measurers.band(number), band)
-                yield _without_sizes(domain, *band.span(len(domain.hierarchy.levels) - 1))
+            yield from measurers.each_band(cut, partial(_without_cells, domain, below), nothing)
             return
         last = above[-1]
         model = joint.size_model(last.values.shape[1], domain.smallest + domain.groups_are_public, self._dispersions())
-
-        def climbed(number: int, *, again: bool) -> tuple[list[joint.TailsLevel], IntArray, joint.Climbed]:
-            band, measurer = cut.bands[number], measurers.band(number, again=again)
-            levels = [_measure(domain, depth, measurer, band) for depth in below]
-            joint.check_levels(levels, [domain.hierarchy.size(depth) for depth in below])
-            return levels, band.first_child(below[0] - 1), joint.climb(levels, model)
-
-        kept: tuple[list[joint.TailsLevel], IntArray, joint.Climbed] | None = None
+        below_cut = _BelowCut(domain, below, model, self.tolerance)
+        kept: _ClimbedBand | None = None
         under = None
-        if below:
-            sent = []
-            for number in range(len(cut.parts)):
-                kept = None  # freed before the next band is measured
-                kept = climbed(number, again=False)
-                sent.append(kept[2].sent_up(kept[1]))
-            under = _beside_each_other(sent)
+        if below and len(cut.parts) == 1:
+            kept = below_cut.climbed(cut.bands[0], measurers.band(0))
+            under = kept.sent_up()
+        elif below:
+            under = _beside_each_other(list(measurers.each_band(cut, partial(_sent_up, below_cut), nothing)))
         joint.check_levels(above)
         top = joint.climb(above, model, under)
         root = joint.root_tails(top, above[0], None if domain.groups_are_public else domain.total)
         found = joint.descend(above[1:], above[0].first_child, top, 1, root, model, self.tolerance)
         parents, worst = [root, *found.levels][-1], found.worst
-        for number, band in enumerate(cut.bands):
-            tails = parents.of_nodes(*band.span(cut.depth))
-            if below:
-                if len(cut.parts) > 1:
-                    kept = None
-                levels, first_child, estimates = climbed(number, again=True) if kept is None else kept
-                made = joint.descend(levels, first_child, estimates, 0, tails, model, self.tolerance)
-                tails, worst = made.levels[-1], max(worst, made.worst)
-            yield _leaf_sizes(domain, tails, *band.span(len(domain.hierarchy.levels) - 1))
+
+        def tails_of(number: int) -> Tails:
+            return parents.of_nodes(*cut.band(number).span(cut.depth))
+
+        made: Iterator[tuple[ReleasedSizes, tuple[int, float, float]]]
+        if not below or kept is not None:
+            made = (below_cut.descended(band, kept, tails_of(number)) for number, band in enumerate(cut.bands))
+        else:
+            made = measurers.each_band(cut, partial(_descended, below_cut), tails_of, again=True)
+        for leaves, worst_here in made:
+            worst = max(worst, worst_here)
+            yield leaves
         joint.warn_of(worst)
 
     def release_with_errors(
@@ -168,6 +161,74 @@ class Joint(SizesInBands):
         if isinstance(self.smoothness, str):
             return DISPERSIONS
         return math.inf if self.smoothness == 0 else 1 / self.smoothness
+
+
+@dataclass(frozen=True, eq=False)
+class _ClimbedBand:
+    """A band below the cut after the pass upward: its levels, where their families begin, and the estimates."""
+
+    levels: list[joint.TailsLevel]
+    first_child: IntArray
+    estimates: joint.Climbed
+
+    def sent_up(self) -> joint.FromBelow:
+        """What the level of the cut gets from below."""
+        return self.estimates.sent_up(self.first_child)
+
+
+@dataclass(frozen=True, eq=False)
+class _BelowCut:
+    """What the work on every band below the cut needs; all of it is public.
+
+    Attributes:
+        domain: the public facts.
+        depths: the measured levels below the cut.
+        model: of the numbers of groups.
+        tolerance: see `Joint`.
+    """
+
+    domain: SizesDomain
+    depths: Sequence[int]
+    model: SizeModel
+    tolerance: float
+
+    def climbed(self, band: Band, measurer: Measures) -> _ClimbedBand:
+        """A band is measured and estimated from below."""
+        levels = [_measure(self.domain, depth, measurer, band) for depth in self.depths]
+        joint.check_levels(levels, [self.domain.hierarchy.size(depth) for depth in self.depths])
+        return _ClimbedBand(levels, band.first_child(self.depths[0] - 1), joint.climb(levels, self.model))
+
+    def descended(
+        self, band: Band, climbed: _ClimbedBand | None, tails: Tails
+    ) -> tuple[ReleasedSizes, tuple[int, float, float]]:
+        """The leaves of a band, from the tail counts of its nodes at the cut level; and `Descended.worst`."""
+        worst = (0, 0.0, 0.0)
+        if climbed is not None:
+            each = (climbed.levels, climbed.first_child, climbed.estimates)
+            made = joint.descend(*each, 0, tails, self.model, self.tolerance)
+            tails, worst = made.levels[-1], made.worst
+        return _leaf_sizes(self.domain, tails, *band.span(len(self.domain.hierarchy.levels) - 1)), worst
+
+
+def _sent_up(below: _BelowCut, band: Band, measurer: Measures, given: None) -> joint.FromBelow:
+    """The pass upward over a band."""
+    return below.climbed(band, measurer).sent_up()
+
+
+def _descended(
+    below: _BelowCut, band: Band, measurer: Measures, tails: Tails
+) -> tuple[ReleasedSizes, tuple[int, float, float]]:
+    """The pass downward over a band, which is measured and estimated again."""
+    return below.descended(band, below.climbed(band, measurer), tails)
+
+
+def _without_cells(
+    domain: SizesDomain, depths: Sequence[int], band: Band, measurer: Measures, given: None
+) -> ReleasedSizes:
+    """The leaves of a band where groups have one size only and their numbers are public; measured, without cells."""
+    for depth in depths:
+        _measure(domain, depth, measurer, band)
+    return _without_sizes(domain, *band.span(len(domain.hierarchy.levels) - 1))
 
 
 def _of_leaves(domain: SizesDomain, fit: joint.TailsFit | None) -> ReleasedSizes:

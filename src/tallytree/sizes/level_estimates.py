@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from numbers import Real
 from typing import NamedTuple, cast, get_args
 
 import numpy as np
 
-from tallytree.bands import Cut
+from tallytree.bands import Band, Cut
 from tallytree.compute.arrays import IntArray, NumberArray, chunks
 from tallytree.compute.threads import side_by_side
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measurement, Measures, Statistic
 from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.estimators import ESTIMATORS, Bounds, Estimator, EstimatorName, FittedCells
-from tallytree.sizes.in_bands import MeasurerOfAll, Measurers, whole_tree
+from tallytree.sizes.in_bands import Given, Made, MeasurerOfAll, Measurers, nothing, whole_tree
 from tallytree.sizes.nearest_consistent import project_group_numbers
 from tallytree.sizes.noisy import CELLS_AT_ONCE
+from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers.isotonic import Norm
 from tallytree.solvers.matching import NodeRuns, rounded_sizes
 from tallytree.terms import Invariants
@@ -131,18 +133,22 @@ class LevelEstimates:
         kept: dict[tuple[int, int | None], list[Fitted]] = {}
         found: dict[int, list[IntArray]] = {depth: [] for depth in self.depths}
         variances: dict[int, float] = {}
-        for number, band in [(None, None), *enumerate(cut.bands)]:
-            measurer = measurers.top() if number is None else measurers.band(number)
-            for depth in self.depths:
-                if (depth <= cut.depth) != (number is None):
-                    continue
-                span = (0, self.hierarchy.size(depth)) if band is None else band.span(depth)
-                fits = list(self.fits(domain, depth, measurer, span))
-                estimator = self._estimator(depth)
-                found[depth].extend(_numbers(estimator, fitted.bounds, fitted.cells) for fitted in fits)
-                variances[depth] = fits[0].cells.noise_variance
-                if number is None or len(cut.parts) == 1:
-                    kept[depth, number] = fits
+        for depth in self.depths:
+            if depth <= cut.depth:
+                kept[depth, None] = list(self.fits(domain, depth, measurers.top(), (0, self.hierarchy.size(depth))))
+                self._note_numbers(depth, kept[depth, None], found, variances)
+        below = [depth for depth in self.depths if depth > cut.depth]
+        if len(cut.parts) == 1:
+            for depth in below:
+                kept[depth, 0] = list(self.fits(domain, depth, measurers.band(0), cut.bands[0].span(depth)))
+                self._note_numbers(depth, kept[depth, 0], found, variances)
+        elif below:
+            for numbers_here, variances_here in measurers.each_band(
+                cut, partial(_fitted_numbers, self, domain), nothing
+            ):
+                for depth, numbers in numbers_here.items():
+                    found[depth].extend(numbers)
+                variances |= variances_here
         projected = project_group_numbers(
             domain,
             self.depths,
@@ -151,6 +157,34 @@ class LevelEstimates:
         )
         numbers_by_depth = dict(zip(self.depths, projected, strict=True))
         return EstimatesInBands(self, domain, cut, measurers, numbers_by_depth, kept, measured=True)
+
+    def _note_numbers(
+        self, depth: int, fits: Sequence[Fitted], found: dict[int, list[IntArray]], variances: dict[int, float]
+    ) -> None:
+        """Add the numbers of groups that are estimated from fits, and the variance of the noise."""
+        estimator = self._estimator(depth)
+        found.setdefault(depth, []).extend(_numbers(estimator, fitted.bounds, fitted.cells) for fitted in fits)
+        variances[depth] = fits[0].cells.noise_variance
+
+    def numbers_of_band(
+        self, domain: SizesDomain, band: Band, measurer: Measures
+    ) -> tuple[dict[int, list[IntArray]], dict[int, float]]:
+        """By depth the numbers of groups of a band's nodes below the cut, in chunks, and the variance of the noise."""
+        found: dict[int, list[IntArray]] = {}
+        variances: dict[int, float] = {}
+        for depth in self.depths:
+            if depth > band.depth:
+                fits = list(self.fits(domain, depth, measurer, band.span(depth)))
+                self._note_numbers(depth, fits, found, variances)
+        return found, variances
+
+    def of_band(
+        self, domain: SizesDomain, band: Band, measurer: Measures, groups: Mapping[int, IntArray]
+    ) -> Iterator[NodeRuns]:
+        """The runs of a band's nodes at the measured levels below the cut, given their numbers of groups by depth."""
+        for depth in self.depths:
+            if depth > band.depth:
+                yield self.estimated(domain, depth, measurer, band.span(depth), groups[depth])
 
     def fits(self, domain: SizesDomain, depth: int, measurer: Measures, span: tuple[int, int]) -> Iterator[Fitted]:
         """Measure some consecutive nodes of a level and fit them, in chunks that bound the memory, side by side.
@@ -170,13 +204,13 @@ class LevelEstimates:
     def estimated(
         self, domain: SizesDomain, depth: int, measurer: Measures, span: tuple[int, int], groups: IntArray
     ) -> NodeRuns:
-        """Measure, fit and estimate some consecutive nodes of a level, given the numbers of groups of all its nodes."""
+        """Measure, fit and estimate some consecutive nodes of a level, given their numbers of groups."""
         estimator = self._estimator(depth)
 
         def estimate(taken: tuple[slice, Bounds, Measurement | FittedCells]) -> NodeRuns:
             nodes, bounds, found = taken
             fit = found if isinstance(found, FittedCells) else estimator.fit(found, bounds, self.norm)
-            return estimator.estimate(fit, groups[nodes], bounds)
+            return estimator.estimate(fit, groups[nodes.start - span[0] : nodes.stop - span[0]], bounds)
 
         return joined(list(side_by_side(estimate, self._measured(domain, depth, measurer, span))))
 
@@ -251,18 +285,54 @@ class EstimatesInBands:
                 yield self._runs(depth, None, (0, self.how.hierarchy.size(depth)))
 
     def band(self, number: int) -> Iterator[NodeRuns]:
-        """The runs of the band's nodes at the measured levels below the cut."""
-        band = self.cut.bands[number]
+        """The runs of the band's nodes at the measured levels below the cut, in memory."""
+        band = self.cut.band(number)
         for depth in self.how.depths:
             if depth > self.cut.depth:
                 yield self._runs(depth, number, band.span(depth))
+
+    def each_band(
+        self, work: Callable[[Band, Iterator[NodeRuns], Given], Made], given: Callable[[int], Given]
+    ) -> Iterator[Made]:
+        """What the work makes of the runs of every band, in order; see `Measurers.each_band`."""
+        if len(self.cut.parts) == 1:
+            yield work(self.cut.bands[0], self.band(0), given(0))
+            return
+
+        def needed(number: int) -> tuple[dict[int, IntArray], Given]:
+            band = self.cut.band(number)
+            depths = [depth for depth in self.how.depths if depth > self.cut.depth]
+            return {depth: self.groups[depth][slice(*band.span(depth))] for depth in depths}, given(number)
+
+        task = partial(_of_estimates, self.how, self.domain, work)
+        yield from self.measurers.each_band(self.cut, task, needed, again=self.measured)
 
     def _runs(self, depth: int, number: int | None, span: tuple[int, int]) -> NodeRuns:
         if (depth, number) in self.kept:
             return self.how.estimated_from(depth, self.kept[depth, number], self.groups[depth])
         measurers = self.measurers
         measurer = measurers.top() if number is None else measurers.band(number, again=self.measured)
-        return self.how.estimated(self.domain, depth, measurer, span, self.groups[depth])
+        return self.how.estimated(self.domain, depth, measurer, span, self.groups[depth][slice(*span)])
+
+
+def _fitted_numbers(
+    how: LevelEstimates, domain: SizesDomain, band: Band, measurer: Measures, given: None
+) -> tuple[dict[int, list[IntArray]], dict[int, float]]:
+    """The first pass over a band; see `LevelEstimates.numbers_of_band`."""
+    return how.numbers_of_band(domain, band, measurer)
+
+
+def _of_estimates(
+    how: LevelEstimates,
+    domain: SizesDomain,
+    work: Callable[[Band, Iterator[NodeRuns], Given], Made],
+    band: Band,
+    measurer: Measures,
+    given: tuple[Mapping[int, IntArray], Given],
+) -> Made:
+    """What the work makes of a band's estimates."""
+    groups, more = given
+    return work(band, how.of_band(domain, band, measurer, groups), more)
 
 
 def _numbers(estimator: Estimator, bounds: Bounds, fit: FittedCells) -> IntArray:
@@ -276,6 +346,12 @@ def estimated_sizes(runs: NodeRuns) -> tuple[IntArray, IntArray, NumberArray]:
     """Estimated runs as columns of `ReleasedSizes`: the node, the rounded size and the number of groups of each."""
     nodes = np.repeat(np.arange(len(runs.offsets) - 1, dtype=np.int64), np.diff(runs.offsets))
     return nodes, rounded_sizes(runs), runs.groups
+
+
+def leaves_of(band: Band, runs: NodeRuns) -> ReleasedSizes:
+    """The released sizes of a band's leaves, from the estimated runs of its nodes at the last measured level."""
+    nodes, sizes, groups = estimated_sizes(runs)
+    return ReleasedSizes(nodes + band.span(len(band.tree.levels) - 1)[0], sizes, groups)
 
 
 def joined(parts: Sequence[NodeRuns]) -> NodeRuns:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import get_args
 
-from tallytree.bands import Cut
+from tallytree.bands import Band, Cut
 from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Statistic
@@ -17,7 +18,7 @@ from tallytree.sizes.level_estimates import (
     LevelEstimates,
     check_estimator,
     checked_norm,
-    estimated_sizes,
+    leaves_of,
     runs_of,
 )
 from tallytree.sizes.released_sizes import ReleasedSizes
@@ -73,17 +74,23 @@ class Matching(SizesInBands):
         top = next(levels)
         for depth, below in zip(domain.measured_depths[1:], levels, strict=False):
             # Levels in between that are not measured repeat the level above them, and have its runs.
-            top = self._matched(top, hierarchy.first_child[depth - 1], below)
+            top = self.matched(top, hierarchy.first_child[depth - 1], below)
         depths = [depth for depth in domain.measured_depths if depth > cut.depth]
-        for number, band in enumerate(cut.bands):
-            runs = runs_of(top, *band.span(cut.depth))
-            for depth, below in zip(depths, estimates.band(number), strict=True):
-                runs = self._matched(runs, band.first_child(depth - 1), below)
-            nodes, sizes, groups = estimated_sizes(runs)
-            yield ReleasedSizes(nodes + band.span(len(hierarchy.levels) - 1)[0], sizes, groups)
+        work = partial(_matched_leaves, self, depths)
+        yield from estimates.each_band(work, lambda number: runs_of(top, *cut.band(number).span(cut.depth)))
 
-    def _matched(self, parents: NodeRuns, first_child: IntArray, children: NodeRuns) -> NodeRuns:
+    def matched(self, parents: NodeRuns, first_child: IntArray, children: NodeRuns) -> NodeRuns:
+        """The merged groups of the children of some nodes, given the nodes' own."""
         return match_families(parents, first_child, children, merge=self.merge, carry=self.carry)
 
     def _estimates(self, hierarchy: Hierarchy) -> LevelEstimates:
         return LevelEstimates(hierarchy, measured_depths(hierarchy), self.estimator, self.norm)
+
+
+def _matched_leaves(
+    mechanism: Matching, depths: Sequence[int], band: Band, levels: Iterator[NodeRuns], runs: NodeRuns
+) -> ReleasedSizes:
+    """The leaves of a band, from the estimates of its measured levels and the merged groups of its topmost nodes."""
+    for depth, below in zip(depths, levels, strict=True):
+        runs = mechanism.matched(runs, band.first_child(depth - 1), below)
+    return leaves_of(band, runs)

@@ -32,6 +32,12 @@ def cut_of(tree, depth, bands):
     return chosen_cut(tree, lambda depth, nodes: nodes, 1, ForcedCut(depth, bands))
 
 
+def reader(filed, cut):
+    """From the number of a band to what is known of it."""
+    leaves = filed.in_bands(cut)
+    return lambda number: filed.known(cut.bands[number], leaves(number))
+
+
 @pytest.mark.slow
 @given(counted(), st.integers(0, 5), st.integers(1, 5), st.integers(1, 50))
 @settings(max_examples=25, deadline=None)
@@ -44,7 +50,7 @@ def test_files_hold_what_memory_holds(data, depth, bands, rows):
         assert filed.digest() == true.digest()
         assert filed.total == true.total
         cut = cut_of(tree, depth, bands)
-        read = filed.in_bands(cut)
+        read = reader(filed, cut)
         top, root = filed.top(depth), tree.levels[0]
         for above in range(depth + 1):
             level, nodes = tree.levels[above], np.arange(tree.size(above))
@@ -69,7 +75,7 @@ def filed(areas, tmp_path):
 
 
 def test_a_band_knows_nothing_of_other_nodes(areas, filed):
-    read = filed.in_bands(cut_of(areas, 1, 2))
+    read = reader(filed, cut_of(areas, 1, 2))
     assert read(0).cells("county", np.array([0, 1, 2]), "counts")[0].tolist() == [5, 0, 0]
     for nodes in ([3], [0, 3], [2, 3]):
         with pytest.raises(ValueError, match="are not in the part that is worked on"):
@@ -86,7 +92,7 @@ def test_a_band_of_a_product_knows_nothing_of_other_cells(areas, tmp_path):
     leaves = np.arange(16)
     filed = CountsInFiles(tree, LeafCounts(tuple(np.divmod(leaves, 4)), leaves + 1), tmp_path)
     cut = cut_of(tree, 2, 3)
-    read, leaf = filed.in_bands(cut), tree.levels[-1]
+    read, leaf = reader(filed, cut), tree.levels[-1]
     inside = cut.bands[1].nodes_at(4)
     assert read(1).cells(leaf, inside, "counts")[0].tolist() == (inside + 1).tolist()
     for outside in np.setdiff1d(leaves, inside):
@@ -102,7 +108,7 @@ def test_a_block_of_leaves_knows_nothing_of_other_leaves(filed):
 
 
 def test_nothing_private_is_shown(filed, areas):
-    read = filed.in_bands(cut_of(areas, 1, 2))
+    read = reader(filed, cut_of(areas, 1, 2))
     assert [repr(filed), repr(read(0))] == ["CountsInFiles(<private>)", "CountsOfSome(<private>)"]
 
 

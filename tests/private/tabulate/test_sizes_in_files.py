@@ -38,8 +38,8 @@ def test_every_part_has_the_statistics_of_the_whole(found, seed, rows, depth, tm
         cut = chosen_cut(tree, lambda depth, nodes: nodes, 0, ForcedCut(depth, 2))
         parts = [(other.top(depth), level, np.arange(tree.size(level))) for level in range(depth + 1)]
         for band in cut.bands:
-            levels = range(depth + 1, len(tree.levels))
-            parts += [(other.of_band(band), level, np.arange(*band.span(level))) for level in levels]
+            levels, known = range(depth + 1, len(tree.levels)), other.known(band, other.runs_of_band(band))
+            parts += [(known, level, np.arange(*band.span(level))) for level in levels]
         for part, level, nodes in parts:
             for statistic in ("tail_counts", "histogram", "sorted_sizes"):
                 found_cells = part.cells(tree.levels[level], nodes, statistic)
@@ -51,7 +51,7 @@ def test_nodes_of_another_part_are_refused(areas, tmp_path):
     arguments, _ = groups_of(areas, 1)
     files = SizesInFiles.of_leaves(areas, *arguments, tmp_path)
     cut = chosen_cut(areas, lambda depth, nodes: nodes, 0, ForcedCut(1, 2))
-    band = files.of_band(cut.bands[1])
+    band = files.known(cut.bands[1], files.runs_of_band(cut.bands[1]))
     first, stop = cut.bands[1].span(2)
     for nodes in ([first - 1], [first, stop], [-1]):
         with pytest.raises(ValueError, match=r"^nodes: some of the level 'county' are not in the part"):

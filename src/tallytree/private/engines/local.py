@@ -58,6 +58,8 @@ class Local:
         "group's id": "text, integer, decimal, date, time, timestamp, binary, UUID",
         "person's id": "text, integer, UUID",
         "records larger than memory": "spilled to `temp_directory`",
+        "with `memory`, bands of counts and flows that go down": "one after the other",
+        "with `memory`, bands of group sizes": "one after the other",
     }
 
     def __post_init__(self) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from tallytree.private.band_work import BandPlace
 from tallytree.private.engines.engine import Found
 from tallytree.private.engines.requests import Request
 from tallytree.private.tabulate.records import Records, check_records, close, located_records
@@ -24,6 +27,8 @@ _ALWAYS = {"spark.ui.enabled": "false", "spark.eventLog.enabled": "false", "spar
 """Of a session that is made here, unless `conf` says otherwise: what shows or keeps how many rows a task read."""
 
 _FILES = re.compile(r"[/\\*?\[]|\.(parquet|pq|csv|csv\.gz)$", re.IGNORECASE)
+
+BANDS = "on the executors, written by the driver"
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -53,6 +58,9 @@ class Spark:
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
 
+    largest_band: ClassVar[int] = 2**31
+    """Bytes that the work on a band may take on an executor: what is made of one fits Spark's limits for a result."""
+
     name: ClassVar[str] = "spark"
     software: ClassVar[tuple[str, ...]] = ("pyspark", "sqlglot")
     support: ClassVar[dict[str, str]] = {
@@ -67,6 +75,8 @@ class Spark:
         "group's id": "text, integer, decimal without places, date",
         "person's id": "text, integer",
         "records larger than memory": "on the executors, which spill to `spark.local.dir`",
+        "with `memory`, bands of counts and flows that go down": BANDS,
+        "with `memory`, bands of group sizes": BANDS,
     }
 
     def __post_init__(self) -> None:
@@ -109,6 +119,15 @@ class Spark:
                 return request.statistics(db, records)
         finally:
             close(records.source, table)
+
+    @contextmanager
+    def bands(self, folder: Path) -> Iterator[BandPlace]:
+        """Where bands are worked on, with `memory`: on the executors. See `tallytree.private.band_work`."""
+        require_packages()
+        from tallytree.private.tabulate import spark_bands
+
+        with ExitStack() as closing:
+            yield spark_bands.SparkBands(self._started, folder, closing)
 
     def _records(self, table: Any, request: Request[Found]) -> Records:
         wanted: tuple[Any, ...] = (request.keys, request.others, request.argument)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tallytree.accounting.scales import Number, next_float, representable, shown
 from tallytree.compute.threads import available_threads, side_by_side
+from tallytree.measurements import Noise
 from tallytree.private.noise.chacha import opened
 from tallytree.private.noise.entropy import derive
 from tallytree.private.noise.sampler import Sampler
@@ -157,6 +158,47 @@ def opendp_gaussian(sigma: Number, size: int) -> Integers:
     return _opendp("sigma", sigma, size, "make_gaussian", lambda dp: dp.l2_distance(T="f64"))
 
 
+def subkey_of(noise: Noise, key: bytes, address: tuple[str | int, ...]) -> bytes:
+    """The 32-byte subkey of which `laplace_at` or `gaussian_at` draws the noise of the cells below an address.
+
+    Args:
+        noise: the distribution; it is part of the subkey's address, so no two distributions share one.
+        key: 32 bytes.
+        address: what the cells belong to.
+
+    Raises:
+        TypeError: an argument of the wrong kind.
+        ValueError: a scale outside [0.001, 10^9], a key that is not 32 bytes long.
+    """
+    _, argument = _SAMPLERS[noise.distribution]
+    return _subkey(representable(noise.scale, argument), argument, key, address)
+
+
+def drawn_with(subkey: bytes, noise: Noise, cells: ArrayLike) -> Integers:
+    """The noise of these cells, given `subkey_of` of the same distribution: that of `laplace_at` or `gaussian_at`.
+
+    Args:
+        subkey: 32 bytes.
+        noise: the distribution.
+        cells: integers >= 0, shape (n,).
+
+    Returns:
+        int64, shape (n,).
+
+    Raises:
+        TypeError, ValueError: as `laplace_at`.
+    """
+    sampler_of, argument = _SAMPLERS[noise.distribution]
+    return _filled(sampler_of(representable(noise.scale, argument)), subkey, _checked_cells(cells), available_threads())
+
+
+_SAMPLERS: dict[str, tuple[Callable[[Fraction], Sampler], str]] = {
+    "discrete_laplace": (sampler_of_laplace, "scale"),
+    "discrete_gaussian": (sampler_of_gaussian, "sigma"),
+}
+"""Per distribution its sampler, and the name of its parameter."""
+
+
 def _draw(
     sampler_of: Callable[[Fraction], Sampler],
     argument: str,
@@ -170,10 +212,16 @@ def _draw(
     if not isinstance(address, tuple):
         raise TypeError(f"address must be a tuple of str and int, got {shown(address)}; write ({shown(address)},)")
     workers = _checked_threads(threads)
+    return _filled(sampler_of(used), _subkey(used, argument, key, address), cells, workers)
+
+
+def _subkey(used: Fraction, argument: str, key: bytes, address: tuple[str | int, ...]) -> bytes:
     # The distribution is part of the stream's address: the same noise at two scales would give the count away.
-    subkey = derive(key, "noise", argument, used.numerator, used.denominator, *address)
+    return derive(key, "noise", argument, used.numerator, used.denominator, *address)
+
+
+def _filled(sampler: Sampler, subkey: bytes, cells: Integers | range, workers: int) -> Integers:
     noise = np.empty(len(cells), np.int64)
-    sampler = sampler_of(used)
     count = np.arange(min(len(cells), _CHUNK))
     with opened(subkey) as words:
 

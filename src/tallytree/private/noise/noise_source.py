@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import NoReturn, Protocol
 
 import numpy as np
@@ -40,6 +41,48 @@ class KeyedNoise:
         """Noise for `cells` below `address`."""
         draw = discrete.laplace_at if noise.distribution == "discrete_laplace" else discrete.gaussian_at
         return draw(noise.scale, self._key, address, cells)
+
+    def below(self, asked: Iterable[tuple[Noise, tuple[str | int, ...]]]) -> SubkeyNoise:
+        """The noise below some addresses, for a task elsewhere: it draws the same, and knows nothing of other noise.
+
+        Args:
+            asked: the distributions and addresses.
+        """
+        return SubkeyNoise({each: discrete.subkey_of(each[0], self._key, each[1]) for each in asked})
+
+
+class SubkeyNoise:
+    """The noise of `KeyedNoise` below some addresses, drawn with their subkeys. No key can be computed from a subkey.
+
+    Args:
+        subkeys: by distribution and address, 32 bytes.
+    """
+
+    def __init__(self, subkeys: Mapping[tuple[Noise, tuple[str | int, ...]], bytes]) -> None:
+        self._subkeys = dict(subkeys)
+
+    def __repr__(self) -> str:
+        """Nothing of the subkeys."""
+        return "SubkeyNoise(<secret>)"
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled, so that no closure holds a subkey; `shown_to_task` is the way to a task."""
+        raise TypeError("SubkeyNoise holds secret keys and cannot be pickled")
+
+    def shown_to_task(self) -> dict[tuple[Noise, tuple[str | int, ...]], bytes]:
+        """The subkeys, for the connection over which a task fetches them; they are written nowhere."""
+        return dict(self._subkeys)
+
+    def draw(self, noise: Noise, address: tuple[str | int, ...], cells: IntArray) -> IntArray:
+        """Noise for `cells` below `address`.
+
+        Raises:
+            BudgetExceeded: the subkey was not given.
+        """
+        subkey = self._subkeys.get((noise, address))
+        if subkey is None:
+            raise BudgetExceeded(f"noise: a task has no key for {address}, so it cannot measure there")
+        return discrete.drawn_with(subkey, noise, cells)
 
 
 class OpenDPNoise:

@@ -6,6 +6,7 @@ Private: only a `Measurer` may hold what is read from them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -166,11 +167,17 @@ class CountsInFiles:
         levels = {above: self._top[above] for above in range(depth + 1)}
         return CountsOfSome(self._tree, levels, lambda depth, nodes: True, distinct=self._distinct)
 
-    def in_bands(self, cut: Cut) -> Callable[[int], CountsOfSome]:
+    @property
+    def known(self) -> KnownCounts:
+        """How statistics are made of the leaves of a band; public."""
+        return KnownCounts(self._distinct)
+
+    def in_bands(self, cut: Cut) -> Callable[[int], tuple[IntArray, IntArray]]:
         """Sort the leaves into the bands of a cut, once.
 
         Returns:
-            From the number of a band to the counts of its nodes at the levels below the cut.
+            From the number of a band to its leaves with records, ascending, and how many each has: what `known` needs
+            of it.
         """
         lengths = np.array([int(self.leaves_below(cut.depth, cut.nodes)[part].sum()) for part in cut.parts])
         if len(cut.parts) == 1 or isinstance(self._tree, Hierarchy):  # sorted already
@@ -186,11 +193,11 @@ class CountsInFiles:
                 "band",
                 rows=self._rows,
             )
-        begins, bands = offsets_of(lengths), cut.bands
+        begins = offsets_of(lengths)
 
-        def read(number: int) -> CountsOfSome:
+        def read(number: int) -> tuple[IntArray, IntArray]:
             here = int(begins[number]), int(begins[number + 1])
-            return counts_of_band(bands[number], nodes.read(*here), counts.read(*here), distinct=self._distinct)
+            return nodes.read(*here), counts.read(*here)
 
         return read
 
@@ -206,6 +213,21 @@ class CountsInFiles:
             )
             yield first, stop, known
             first = stop
+
+
+@dataclass(frozen=True)
+class KnownCounts:
+    """How the statistics of a band are made of its leaves; public.
+
+    Attributes:
+        distinct: see `TrueCounts`.
+    """
+
+    distinct: bool
+
+    def __call__(self, band: Band, leaves: tuple[IntArray, IntArray]) -> CountsOfSome:
+        """The counts of a band's nodes at the levels below the cut."""
+        return counts_of_band(band, *leaves, distinct=self.distinct)
 
 
 def counts_of_band(band: Band, leaves: IntArray, counts: IntArray, *, distinct: bool) -> CountsOfSome:

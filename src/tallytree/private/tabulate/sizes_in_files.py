@@ -6,7 +6,8 @@ Private: only a `Measurer` may hold what is read from them.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -131,13 +132,41 @@ class SizesInFiles:
         """The sizes of all nodes of the levels down to one."""
         return self._of({above: (0, self._tree.size(above)) for above in range(depth + 1)})
 
-    def of_band(self, band: Band) -> SizesOfSome:
-        """The sizes of a band's nodes at the levels below the cut."""
-        return self._of({depth: band.span(depth) for depth in range(band.depth + 1, len(self._levels))})
+    def runs_of_band(self, band: Band) -> dict[str, LevelRuns]:
+        """The runs of a band's nodes at the levels below the cut: what `known` needs of it."""
+        return self._runs({depth: band.span(depth) for depth in range(band.depth + 1, len(self._levels))})
+
+    @property
+    def known(self) -> KnownSizes:
+        """How statistics are made of the runs of a band; public."""
+        return KnownSizes(self._tree, self._first_group, self._smallest, self._largest)
+
+    def _runs(self, spans: dict[int, tuple[int, int]]) -> dict[str, LevelRuns]:
+        return {self._tree.levels[depth]: self._levels[depth].of_nodes(*span) for depth, span in spans.items()}
 
     def _of(self, spans: dict[int, tuple[int, int]]) -> SizesOfSome:
-        runs = {self._tree.levels[depth]: self._levels[depth].of_nodes(*span) for depth, span in spans.items()}
-        return SizesOfSome(self._tree, runs, self._first_group, self._smallest, self._largest)
+        return SizesOfSome(self._tree, self._runs(spans), self._first_group, self._smallest, self._largest)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownSizes:
+    """How the statistics of a band are made of its runs; see `SizesOfSome`. All of it is public.
+
+    Attributes:
+        tree: the public tree.
+        first_group: per level with public numbers of groups, where those of each node begin.
+        smallest: the least size.
+        largest: K, the greatest size.
+    """
+
+    tree: Hierarchy
+    first_group: Mapping[str, IntArray]
+    smallest: int
+    largest: int
+
+    def __call__(self, band: Band, runs: Mapping[str, LevelRuns]) -> SizesOfSome:
+        """The sizes of a band's nodes at the levels below the cut."""
+        return SizesOfSome(self.tree, runs, self.first_group, self.smallest, self.largest)
 
 
 def _level_files(keys: FileArray, groups: FileArray, nodes: int, width: int, path: Path, rows: int) -> _LevelFiles:

@@ -54,6 +54,65 @@ _CAUSES: tuple[tuple[tuple[str, ...], type[Exception], str], ...] = (
 """What is looked for in an error's text, the kind of our error, and what it says; the first that fits."""
 
 
+_WORK_CAUSES: tuple[tuple[tuple[str, ...], type[Exception], str], ...] = (
+    (
+        ("tallytree-versions", "No module named 'tallytree'"),
+        OSError,
+        "the executors lack tallytree, or have other versions of Python, tallytree, numpy, numba or pyarrow than the "
+        "driver, so that numbers could differ; install the same ones there",
+    ),
+    (
+        ("tallytree-key",),
+        OSError,
+        "an executor could not fetch from the driver what it needs to work on a band; let executors connect to "
+        "spark.driver.host, on any port",
+    ),
+    (
+        ("spark.driver.maxResultSize", "maxResultSize"),
+        MemoryError,
+        "what was made of a band does not fit the driver; raise spark.driver.maxResultSize and its memory, or give "
+        "less memory, for smaller bands",
+    ),
+    (
+        ("OutOfMemory", "UNABLE_TO_ACQUIRE_MEMORY", "MemoryError"),
+        MemoryError,
+        "an executor ran out of memory while it worked on a band; give less memory, for smaller bands, or raise "
+        "spark.executor.memoryOverhead",
+    ),
+    (
+        ("No space left on device", "DiskErrorException", "Disk quota exceeded"),
+        OSError,
+        "a disk is full; give spark.local.dir, or the driver's temporary folder, more room",
+    ),
+    (
+        ("ExecutorLost", "Python worker exited", "worker crashed", "Connection reset"),
+        OSError,
+        "the work on a band was lost with its executor each time that it was tried; where executors are killed for "
+        "their memory, give less memory, for smaller bands, or raise spark.executor.memoryOverhead",
+    ),
+    (
+        ("Py4JNetwork", "Py4JError: Answer", "Connection refused", "SparkContext was shut down",
+         "SparkContext has been", "stopped SparkContext", "_jsc", "_jvm", "NO_ACTIVE_SESSION",
+         "cancelled because SparkContext"),
+        OSError,
+        "Spark was stopped, or its process has ended, while bands were worked on; start a session",
+    ),
+)  # fmt: skip
+"""As `_CAUSES`, of work on bands. A release may be paid for by then; the pipeline adds what is to be done."""
+
+
+def refusal_of_work(error: Exception) -> BaseException:
+    """Our error in place of one of Spark's while executors work on bands."""
+    text = f"{type(error).__name__}: {error}"
+    for signs, kind, says in _WORK_CAUSES:
+        if any(sign in text for sign in signs):
+            return kind(f"engine: {says}; nothing was published")
+    return OSError(
+        f"engine: Spark could not work on a band ({type(error).__name__}); nothing was published, and what it said is "
+        "withheld because it may be about the records"
+    )
+
+
 def refusal(error: Exception, argument: str) -> BaseException:
     """Our error in place of one of Spark's (or of what a user's function raised in it).
 

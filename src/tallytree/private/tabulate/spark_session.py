@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -21,9 +21,10 @@ from pyspark.sql import DataFrame, SparkSession
 from tallytree.private.core_dumps import core_dumps_disabled
 from tallytree.private.tabulate.records import Records, enumerate_names
 from tallytree.private.tabulate.renamed_columns import renamed_columns
+from tallytree.private.tabulate.spark_answers import Answer, Where, answering
 from tallytree.private.tabulate.spark_dialect import PLACE_FUNCTION, rendered
 from tallytree.private.tabulate.spark_errors import quiet_driver, refusal
-from tallytree.private.tabulate.spark_places import key_server, place_function
+from tallytree.private.tabulate.spark_places import place_function
 from tallytree.private.tabulate.spark_reading import arrow_for_spark, frames
 from tallytree.sources.failures import SourceError
 
@@ -66,6 +67,11 @@ class SparkSQLSession:
         self._argument = argument
         self._closing = closing
         self._kept: dict[str, Any] = {}
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session itself."""
+        return self._session
 
     def source(self, records: Records) -> tuple[str, dict[str, Any]]:
         """A query that yields the wanted columns under our names, and its parameters (none)."""
@@ -125,27 +131,32 @@ class SparkSQLSession:
         try:
             return self._shield(lambda: work(frame))
         finally:
-            _quietly(lambda: _remove_shuffles(self._session, frame))
+            quietly(lambda: _remove_shuffles(self._session, frame))
 
     def _serve(self, key: bytes) -> None:
         """Let the tasks of this tabulation fetch the key, until its end."""
-        where = self._session.sparkContext.getConf()
-        host = where.get("spark.driver.host") or "127.0.0.1"
-        server = self._closing.enter_context(key_server(key, host, where.get("spark.driver.bindAddress") or host))
-        self._shield(lambda: self._session.udf.register(PLACE_FUNCTION, place_function(*server)))
+        where = self._closing.enter_context(serving(self._session, lambda number: key))
+        self._shield(lambda: self._session.udf.register(PLACE_FUNCTION, place_function(where)))
 
     def _shield(self, work: Callable[[], _T]) -> _T:
-        return shielded(work, self._argument)
+        return shielded(work, lambda error: refusal(error, self._argument))
 
 
-def shielded(work: Callable[[], _T], argument: str) -> _T:
-    """What the work returns; an error that it raises becomes one of ours, which quotes nothing."""
+def serving(session: SparkSession, answer: Answer) -> AbstractContextManager[Where]:
+    """A server at the driver that the session's tasks can ask; see `spark_answers`."""
+    conf = session.sparkContext.getConf()
+    host = conf.get("spark.driver.host") or "127.0.0.1"
+    return answering(answer, host, conf.get("spark.driver.bindAddress") or host)
+
+
+def shielded(work: Callable[[], _T], refused: Callable[[Exception], BaseException]) -> _T:
+    """What the work returns; an error that it raises becomes the one of ours in its place, which quotes nothing."""
     try:
         return work()
     except SourceError as error:  # in our own words
         told: BaseException = error
     except Exception as error:  # noqa: BLE001 (py4j, Arrow and a user's functions raise whatever they like)
-        told = refusal(error, argument)
+        told = refused(error)
     # Raised out here, so that not even `__context__` holds the original, whose message may quote a record.
     raise told
 
@@ -185,17 +196,17 @@ def session(spark: SparkSession, argument: str) -> Iterator[SparkSQLSession]:
     """
     tag = f"tallytree-{uuid.uuid4().hex}"
     with core_dumps_disabled(), quiet_driver(spark), ExitStack() as closing:
-        own = shielded(lambda: _beside(spark), argument)
+        own = shielded(lambda: _beside(spark), lambda error: refusal(error, argument))
         db = SparkSQLSession(own, argument, closing)
-        shielded(lambda: spark.sparkContext.addJobTag(tag), argument)
+        shielded(lambda: spark.sparkContext.addJobTag(tag), lambda error: refusal(error, argument))
         try:
             yield db
         except BaseException:
-            _quietly(lambda: spark.sparkContext.cancelJobsWithTag(tag))
-            _quietly(db.close)
+            quietly(lambda: spark.sparkContext.cancelJobsWithTag(tag))
+            quietly(db.close)
             raise
         finally:
-            _quietly(lambda: spark.sparkContext.removeJobTag(tag))
+            quietly(lambda: spark.sparkContext.removeJobTag(tag))
         db.close()
 
 
@@ -209,7 +220,7 @@ def _beside(spark: SparkSession) -> SparkSession:
     return own
 
 
-def _quietly(work: Callable[[], Any]) -> None:
+def quietly(work: Callable[[], Any]) -> None:
     """Clean up where the error that is on its way matters more; Spark may be gone."""
     worker = threading.Thread(target=_without_errors, args=(work,), daemon=True)
     worker.start()
