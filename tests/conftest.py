@@ -7,12 +7,17 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import settings
 
 import tallytree as tt
 from helpers.spark import started
 
 # No test finds what an earlier one, or the user, has computed of a plan; subprocesses inherit it.
 os.environ["TALLYTREE_CACHE_DIR"] = ""
+
+# How long an example takes says nothing of the code: the machine may be busy.
+settings.register_profile("tallytree", deadline=None)
+settings.load_profile("tallytree")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 EXTRA_OF = {

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 
 from tallytree.cli import warming
@@ -71,9 +72,15 @@ def test_after_it_no_release_compiles_anything(tmp_path):
 
 
 def test_without_a_place_for_the_cache_it_fails(refusal, monkeypatch):
-    monkeypatch.setattr(warming, "synthetic_runs", lambda: iter([("none", lambda: None)]))
+    monkeypatch.setattr(warming, "synthetic_runs", lambda: iter([("one kernel", numba.njit(lambda: 0))]))
     monkeypatch.setattr(warming, "cache_folders", tuple)
     assert refusal("warm", code=ExitCode.SYSTEM).startswith("no folder for compiled code can be written to; set NUMBA")
+
+
+def test_where_nothing_was_left_to_compile_no_place_is_needed(output, monkeypatch):
+    monkeypatch.setattr(warming, "synthetic_runs", lambda: iter([("none", lambda: None)]))
+    monkeypatch.setattr(warming, "cache_folders", tuple)
+    assert output("warm").startswith("0 kernels are compiled now, ")
 
 
 def test_it_says_how_many_and_where(output, monkeypatch):
