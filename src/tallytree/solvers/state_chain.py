@@ -114,7 +114,7 @@ def _scale_to_one(message: FloatArray, width: int) -> None:
             message[k] = 1.0
         top = 1.0
     for k in range(width):
-        message[k] /= top
+        message[k] = np.divide(message[k], top)  # no test for a zero, which would keep it from being vectorised
 
 
 # --- Forward, from the last cell to the first: from the states of cell r + 1 to those of cell r ---
@@ -197,17 +197,20 @@ def _forward(
     broken: BoolArray,
     falls: FloatArray,
     work: FloatArray,
-) -> tuple[IntArray, IntArray, FloatArray]:
+) -> tuple[IntArray, IntArray, FloatArray, IntArray, FloatArray]:
     """Lowest states, offsets and messages: those of cell r, ~ p(x_r, y_r … y_(n−1)), are kept[begin[r]:end[r]].
 
     Returns:
-        low (n,): the state of a cell's first message; place (2, n): begin and end; kept: all messages.
+        low (n,): the state of a cell's first message; place (2, n): begin and end; kept: all messages. The masses of
+        drop r, where it is modelled by `drop_masses`: `drops` (2, n + 1), begin and end, and `masses`.
     """
     n = len(values)
     reach = int(30.0 * scale) + 2
     low, place = np.empty(n, np.int64), np.empty((2, n), np.int64)
-    kept, masses = np.empty(64 * 1024), np.empty(MAX_DROPS)
-    used = 0
+    drops = np.empty((2, n + 1), np.int64)
+    kept, masses = np.empty(64 * 1024), np.empty(16 * MAX_DROPS)
+    used = filled = 0
+    last = -1  # the drop whose masses were computed last
     for r in range(n - 1, -1, -1):
         if broken[r] and broken[r + 1]:
             low[r], place[0, r], place[1, r] = 0, used, used
@@ -220,8 +223,18 @@ def _forward(
                 chance, ratio = jump_masses(mu[r + 1], dispersion[r + 1])
                 first, width = _forward_jump(later, low[r + 1], values[r], reach, cap, chance, ratio, work)
             else:
-                many = drop_masses(mu[r + 1], dispersion[r + 1], masses)
-                first, width = _forward_count(later, low[r + 1], masses[:many], cap, work)
+                if last < 0 or mu[r + 1] != mu[last] or dispersion[r + 1] != dispersion[last]:
+                    if filled + MAX_DROPS > len(masses):
+                        larger = np.empty(2 * len(masses))
+                        larger[:filled] = masses[:filled]
+                        masses = larger
+                    last = r + 1
+                    many = drop_masses(mu[last], dispersion[last], masses[filled : filled + MAX_DROPS])
+                    drops[0, last], drops[1, last] = filled, filled + many
+                    filled += many
+                drops[:, r + 1] = drops[:, last]
+                here = masses[drops[0, last] : drops[1, last]]
+                first, width = _forward_count(later, low[r + 1], here, cap, work)
         _times_likelihood(work, first, width, values[r], scale, laplace, falls, work)
         start, stop, top = _likely_states(work, width)
         if used + stop - start > len(kept):
@@ -230,10 +243,10 @@ def _forward(
             kept = larger
         low[r], place[0, r] = first + start, used
         for k in range(start, stop):
-            kept[used] = work[k] / top
-            used += 1
+            kept[used + k - start] = np.divide(work[k], top)
+        used += stop - start
         place[1, r] = used
-    return low, place, kept
+    return low, place, kept, drops, masses
 
 
 # --- Backward, from the first cell to the last: from the states of cell r − 1 to those of cell r ---
@@ -261,13 +274,13 @@ def _backward_jump(
 @kernel
 def _backward_count(earlier: FloatArray, shift: int, width: int, masses: FloatArray, out: FloatArray) -> None:
     """Through a drop with these probabilities; state k of this cell is entry k + shift of the earlier one's message."""
+    # Each state's sum has the order of its drops; the inner loop is over states, and is vectorised.
     for k in range(width):
-        total = 0.0
-        for j in range(len(masses)):
-            i = shift + k + j
-            if 0 <= i < len(earlier):
-                total += masses[j] * earlier[i]
-        out[k] = total
+        out[k] = 0.0
+    for j in range(len(masses)):
+        mass = masses[j]
+        for k in range(max(-shift - j, 0), min(len(earlier) - shift - j, width)):
+            out[k] += mass * earlier[shift + k + j]
 
 
 @kernel
@@ -308,10 +321,10 @@ def count_states(
     n = len(values)
     reach = int(30.0 * scale) + 2
     room = 4 * reach + 4 * MAX_DROPS + 64
-    work, other, sums, masses = np.empty(room), np.empty(room), np.empty(room), np.empty(MAX_DROPS)
+    work, other, sums = np.empty(room), np.empty(room), np.empty(room)
     falls = np.exp(-np.arange(4 * reach) / scale)
     broken = _unmodelled_drops(scale, mu, dispersion)
-    low, place, kept = _forward(values, scale, laplace, mu, dispersion, cap, broken, falls, work)
+    low, place, kept, drops, masses = _forward(values, scale, laplace, mu, dispersion, cap, broken, falls, work)
     for r in range(n):
         if broken[r] and broken[r + 1]:
             continue
@@ -326,8 +339,8 @@ def count_states(
                 chance, ratio = jump_masses(mu[r], dispersion[r])
                 _backward_jump(earlier, low[r] - low[r - 1], size, chance, ratio, sums, work)
             else:
-                many = drop_masses(mu[r], dispersion[r], masses)
-                _backward_count(earlier, low[r] - low[r - 1], size, masses[:many], work)
+                here = masses[drops[0, r] : drops[1, r]]
+                _backward_count(earlier, low[r] - low[r - 1], size, here, work)
             _scale_to_one(work, size)
         total, average, spread = _moments(kept[place[0, r] : place[1, r]], work[:size])
         if total > 0.0:
@@ -348,7 +361,14 @@ def posterior(
     scratch: FloatArray,
 ) -> None:
     """Posterior mean and variance of every cell: of integers where drops are rare, Gaussian elsewhere."""
-    smooth(values, scale, laplace, mu, dispersion, mean, variance, scratch)
+    n = len(values)
+    variance[:n] = -1.0
     count_states(values, scale, laplace, mu, dispersion, cap, mean, variance)
-    for r in range(len(values)):
+    if variance[:n].min() < 0.0:  # of most nodes nothing is left
+        gauss, spread = np.empty(n), np.empty(n)
+        smooth(values, scale, laplace, mu, dispersion, gauss, spread, scratch)
+        for r in range(n):
+            if variance[r] < 0.0:
+                mean[r], variance[r] = gauss[r], spread[r]
+    for r in range(n):
         variance[r] = max(variance[r], MIN_POSTERIOR_VARIANCE)
