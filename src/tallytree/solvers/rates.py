@@ -5,8 +5,6 @@ Source: ours; the likelihood is that of a Kalman filter.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from tallytree.compute.arrays import FloatArray, IntArray
