@@ -18,8 +18,8 @@ BLOCK_RATIO = 1.5
 TOGETHER = 16
 """Spreads whose logarithm is computed at once."""
 ROUNDING = 1e-8
-"""A difference of log-likelihoods of more than this part of them is not due to rounding: some forty times what 2^20 cells
-could cause, which are the most that a node may have."""
+"""A difference of log-likelihoods of more than this part of them is not due to rounding: it is some forty times what
+2^20 cells, the most that a node may have, could cause."""
 CHANGE_COST = 1.0
 """Log-likelihood that a block must gain for each step on the list of dispersions from that of all blocks."""
 
