@@ -13,7 +13,7 @@ from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.compute.kernels import kernel
 from tallytree.solvers.joint_upward import Estimate, NoisyCells, SizeModel
 from tallytree.solvers.monotone_sums import fit_with_sums, isotonic_decreasing, round_with_sums
-from tallytree.solvers.rates import likeliest_dispersions, local_rates, log_likelihoods, noise_variance
+from tallytree.solvers.rates import TOGETHER, likeliest_dispersions, local_rates, log_likelihoods, noise_variance
 from tallytree.solvers.state_chain import posterior
 
 EXTRA_SHARE = 0.1
@@ -70,12 +70,15 @@ def _family_dispersions(
     """κ of each drop, by blocks of sizes, from the likelihood of all children's noisy values."""
     raw = 1.0 / noise_variance(cells.scale, cells.laplace)
     likelihood = np.zeros((len(model.dispersions), model.blocks[end - 1] + 1))
-    if len(model.dispersions) > 1:
-        for k in range(len(kids)):
-            if cells.most[kids[k]] > 0:
-                given = cells.values[kids[k], :end].astype(np.float64)
-                log_likelihoods(given, np.full(end, raw), rate[k], model.blocks, model.dispersions, likelihood)
-    likeliest_dispersions(likelihood, model.blocks[:end], model.dispersions, dispersion)
+    for together in (TOGETHER, 1):
+        if len(model.dispersions) > 1:
+            likelihood[:] = 0.0
+            for k in range(len(kids)):
+                if cells.most[kids[k]] > 0:
+                    given = cells.values[kids[k], :end].astype(np.float64)
+                    log_likelihoods(given, raw, rate[k], model.blocks, model.dispersions, likelihood, together)
+        if likeliest_dispersions(likelihood, model.blocks[:end], model.dispersions, dispersion):
+            break
     dispersion[end] = dispersion[end - 1]
 
 

@@ -5,8 +5,6 @@ Source: ours; the likelihood is that of a Kalman filter.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from tallytree.compute.arrays import FloatArray, IntArray
@@ -17,6 +15,11 @@ WINDOW = 0.25
 MIN_RATE = 1e-6
 BLOCK_RATIO = 1.5
 """Sizes within a block, over which the dispersion is constant, differ by at most this factor."""
+TOGETHER = 16
+"""Spreads whose logarithm is computed at once."""
+ROUNDING = 1e-8
+"""A difference of log-likelihoods of more than this part of them is not due to rounding: it is some forty times what
+2^20 cells, the most that a node may have, could cause."""
 CHANGE_COST = 1.0
 """Log-likelihood that a block must gain for each step on the list of dispersions from that of all blocks."""
 
@@ -48,39 +51,50 @@ def local_rates(fit: FloatArray, first_size: int, extra: float, mu: FloatArray) 
 @kernel
 def log_likelihoods(
     value: FloatArray,
-    information: FloatArray,
+    information: float,
     mu: FloatArray,
     block: IntArray,
     dispersions: FloatArray,
     out: FloatArray,
+    together: int,
 ) -> None:
     """Add log p(value_r | value_0 … value_(r−1)) to out[k, block[r]] for each κ_k (Kalman filter, r ≥ 1).
 
-    Blocks are runs of cells. The filters of all κ go forward side by side: their divisions do not wait for one another,
-    and each filter's operations and additions are in the order of its cells.
+    Blocks are runs of cells. The filters of all κ go forward side by side. Most of the time would go into logarithms,
+    so the logarithm of so many spreads `together`, within a block, is that of their product. With more than one, sums
+    are rounded otherwise, and a product may overflow: `likeliest_dispersions` says whether that can matter.
     """
     n = len(dispersions)
-    mean, variance = np.full(n, value[0]), np.full(n, 1.0 / information[0])
-    spread, surprise, total = np.empty(n), np.empty(n), np.empty(n)
-    here = -1
+    noise = 1.0 / information
+    mean, variance, total = np.full(n, value[0]), np.full(n, noise), np.empty(n)
+    spreads, surprise = np.ones(n), np.zeros(n)
+    here, held = -1, 0
     for r in range(1, len(value)):
+        if held == together or (held > 0 and block[r] != here):
+            for k in range(n):
+                total[k] -= 0.5 * (np.log(spreads[k]) + surprise[k])
+                spreads[k], surprise[k] = 1.0, 0.0
+            held = 0
         if block[r] != here:
             if here >= 0:
                 out[:, here] = total
             here = block[r]
             total[:] = out[:, here]
-        noise = 1.0 / information[r]
+        held += 1
+        drop, given = mu[r], value[r]
+        for k in range(n):  # `np.divide` does not test for a zero, so the loop is vectorised; a spread is > 0
+            expected = mean[k] - drop
+            before = variance[k] + dispersions[k] * drop
+            spread = before + noise
+            innovation = given - expected
+            spreads[k] *= spread
+            surprise[k] += np.divide(innovation * innovation, spread)
+            gain = np.divide(before, spread)
+            mean[k] = expected + gain * innovation
+            variance[k] = before * (1.0 - gain)
+    if held > 0:
         for k in range(n):
-            mean[k] -= mu[r]
-            variance[k] += dispersions[k] * mu[r]
-            spread[k] = variance[k] + noise
-            innovation = value[r] - mean[k]
-            surprise[k] = innovation * innovation / spread[k]
-            gain = variance[k] / spread[k]
-            mean[k] += gain * innovation
-            variance[k] *= 1.0 - gain
-        for k in range(n):
-            total[k] -= 0.5 * (math.log(spread[k]) + surprise[k])
+            total[k] -= 0.5 * (np.log(spreads[k]) + surprise[k])
     if here >= 0:
         out[:, here] = total
 
@@ -94,30 +108,49 @@ def noise_variance(scale: float, laplace: bool) -> float:
 @kernel
 def likeliest_dispersions(
     likelihood: FloatArray, block: IntArray, dispersions: FloatArray, dispersion: FloatArray
-) -> None:
+) -> bool:
     """The κ of each drop r = 0 … len(block) − 1, which is that of its block.
 
     A block's κ is that of greatest likelihood, less `CHANGE_COST` per step from that of all blocks together.
+
+    Returns:
+        Whether each choice is better than all others by more than sums that are rounded otherwise could differ.
     """
     choice = np.zeros(likelihood.shape[1], np.int64)
     n, blocks = likelihood.shape
     best = 0
     top = -np.inf
+    worth, size = np.empty(n), np.empty(n)
     for k in range(n):
-        total = 0.0
+        worth[k] = size[k] = 0.0
         for b in range(blocks):
-            total += likelihood[k, b]
-        if total > top:
-            top, best = total, k
+            worth[k] += likelihood[k, b]
+            size[k] += abs(likelihood[k, b])
+        if worth[k] > top:
+            top, best = worth[k], k
+    clear = _stands_out(worth, size, best)
     for b in range(blocks):
         top = -np.inf
         for k in range(n):
-            worth = likelihood[k, b] - CHANGE_COST * abs(k - best)
-            if worth > top:
-                top = worth
+            worth[k] = likelihood[k, b] - CHANGE_COST * abs(k - best)
+            size[k] = abs(likelihood[k, b])
+            if worth[k] > top:
+                top = worth[k]
                 choice[b] = k
+        clear = clear and _stands_out(worth, size, choice[b])
     for r in range(len(block)):
         dispersion[r] = dispersions[choice[block[r]]]
+    return clear
+
+
+@kernel
+def _stands_out(worth: FloatArray, size: FloatArray, best: int) -> bool:
+    """Whether the best is better than all others by more than `ROUNDING` of what they were added up from."""
+    for k in range(len(worth)):
+        # Written so that what is not a number does not stand out.
+        if k != best and not worth[best] - worth[k] > ROUNDING * (size[best] + size[k] + len(worth)):
+            return False
+    return True
 
 
 @kernel
@@ -127,7 +160,10 @@ def choose_dispersion(
     """κ of each drop, by blocks, from the likelihood of the noisy values; its first and last are infinite."""
     n = len(values)
     likelihood = np.zeros((len(dispersions), block[n - 1] + 1))
-    if len(dispersions) > 1:
-        log_likelihoods(values.astype(np.float64), np.full(n, raw), mu, block, dispersions, likelihood)
-    likeliest_dispersions(likelihood, block, dispersions, dispersion)
+    for together in (TOGETHER, 1):
+        if len(dispersions) > 1:
+            likelihood[:] = 0.0
+            log_likelihoods(values.astype(np.float64), raw, mu, block, dispersions, likelihood, together)
+        if likeliest_dispersions(likelihood, block, dispersions, dispersion):
+            break
     dispersion[0] = dispersion[n] = np.inf

@@ -25,6 +25,10 @@ MAX_DROP_VARIANCE = 1000.0
 """Drops with a variance up to this are modelled as integers."""
 MAX_SCALE = 256.0
 """Noise of a greater scale does not tell integers apart."""
+LANES = 4
+"""Drops that are summed in one walk over the states."""
+PAD = LANES - 1
+"""Zeros before and after the states of a message, so that a walk need not look where they end."""
 MIN_POSTERIOR_VARIANCE = 1e-5
 """Of a posterior. A leaf that is almost certain must stay so in sums of many leaves, so this is small."""
 
@@ -114,7 +118,7 @@ def _scale_to_one(message: FloatArray, width: int) -> None:
             message[k] = 1.0
         top = 1.0
     for k in range(width):
-        message[k] /= top
+        message[k] = np.divide(message[k], top)  # no test for a zero, which would keep it from being vectorised
 
 
 # --- Forward, from the last cell to the first: from the states of cell r + 1 to those of cell r ---
@@ -156,17 +160,31 @@ def _forward_jump(
 
 
 @kernel
-def _forward_count(later: FloatArray, bottom: int, masses: FloatArray, cap: float, out: FloatArray) -> tuple[int, int]:
-    """Through a drop with these probabilities, from the states bottom, bottom + 1, …: lowest, how many."""
-    width = len(later) + len(masses) - 1
+def _forward_count(
+    later: FloatArray, bottom: int, masses: FloatArray, many: int, cap: float, out: FloatArray
+) -> tuple[int, int]:
+    """Through a drop with these probabilities, from the states bottom, bottom + 1, …: lowest, how many.
+
+    Args:
+        later: the states' message, with `PAD` zeros on both sides.
+        bottom: the lowest of them.
+        masses: the probabilities, then zeros up to a multiple of `LANES`.
+        many: how many they are.
+        cap: the greatest state.
+        out: the message of the earlier cell.
+    """
+    size = len(later) - 2 * PAD
+    width = size + many - 1
     if bottom + width - 1 > cap:
         width = max(int(cap) - bottom + 1, 1)
+    # The sum of each state is in the order of the drops. What is added beyond them is 0.
     for k in range(width):
         out[k] = 0.0
-    for j in range(len(masses)):
-        mass = masses[j]
-        for k in range(min(len(later), width - j)):
-            out[k + j] += mass * later[k]
+    for j in range(0, len(masses), LANES):
+        m0, m1, m2, m3 = masses[j], masses[j + 1], masses[j + 2], masses[j + 3]
+        here = out[j:]
+        for k in range(min(size + PAD, width - j)):
+            here[k] = (((here[k] + m0 * later[k + 3]) + m1 * later[k + 2]) + m2 * later[k + 1]) + m3 * later[k]
     return bottom, width
 
 
@@ -197,43 +215,67 @@ def _forward(
     broken: BoolArray,
     falls: FloatArray,
     work: FloatArray,
-) -> tuple[IntArray, IntArray, FloatArray]:
+) -> tuple[IntArray, IntArray, FloatArray, IntArray, FloatArray]:
     """Lowest states, offsets and messages: those of cell r, ~ p(x_r, y_r … y_(n−1)), are kept[begin[r]:end[r]].
 
+    Messages have `PAD` zeros before and after them, and masses follow one another as `_forward_count` takes them.
+
     Returns:
-        low (n,): the state of a cell's first message; place (2, n): begin and end; kept: all messages.
+        low (n,): the state of a cell's first message; place (2, n): begin and end; kept: all messages. The masses of
+        drop r, where it is modelled by `drop_masses`: `drops` (2, n + 1), begin and end, and `masses`.
     """
     n = len(values)
     reach = int(30.0 * scale) + 2
     low, place = np.empty(n, np.int64), np.empty((2, n), np.int64)
-    kept, masses = np.empty(64 * 1024), np.empty(MAX_DROPS)
-    used = 0
+    drops = np.empty((2, n + 1), np.int64)
+    kept, masses = np.empty(12 * n + 1024), np.empty(4 * n + 4 * MAX_DROPS)
+    used = filled = many = 0
+    kept[:PAD] = 0.0
+    last = -1  # the drop whose masses were computed last
     for r in range(n - 1, -1, -1):
         if broken[r] and broken[r + 1]:
-            low[r], place[0, r], place[1, r] = 0, used, used
+            low[r], place[0, r], place[1, r] = 0, used + PAD, used + PAD
             continue
         if broken[r + 1]:
             first, width = _states_near(values[r], reach, cap, work)
         else:
-            later = kept[place[0, r + 1] : place[1, r + 1]]
             if dispersion[r + 1] > MAX_POISSON:
                 chance, ratio = jump_masses(mu[r + 1], dispersion[r + 1])
+                later = kept[place[0, r + 1] : place[1, r + 1]]
                 first, width = _forward_jump(later, low[r + 1], values[r], reach, cap, chance, ratio, work)
             else:
-                many = drop_masses(mu[r + 1], dispersion[r + 1], masses)
-                first, width = _forward_count(later, low[r + 1], masses[:many], cap, work)
+                if last < 0 or mu[r + 1] != mu[last] or dispersion[r + 1] != dispersion[last]:
+                    if filled + MAX_DROPS + PAD > len(masses):
+                        larger = np.empty(2 * len(masses))
+                        larger[:filled] = masses[:filled]
+                        masses = larger
+                    last = r + 1
+                    many = drop_masses(mu[last], dispersion[last], masses[filled : filled + MAX_DROPS])
+                    drops[0, last] = filled
+                    filled += many
+                    while (filled - drops[0, last]) % LANES > 0:
+                        masses[filled] = 0.0
+                        filled += 1
+                    drops[1, last] = filled
+                drops[0, r + 1], drops[1, r + 1] = drops[0, last], drops[1, last]
+                here = masses[drops[0, last] : drops[1, last]]
+                later = kept[place[0, r + 1] - PAD : place[1, r + 1] + PAD]
+                first, width = _forward_count(later, low[r + 1], here, many, cap, work)
         _times_likelihood(work, first, width, values[r], scale, laplace, falls, work)
         start, stop, top = _likely_states(work, width)
-        if used + stop - start > len(kept):
-            larger = np.empty(2 * (used + stop - start))
-            larger[:used] = kept[:used]
+        size = stop - start
+        if used + size + 2 * PAD > len(kept):
+            larger = np.empty(2 * (used + size + 2 * PAD))
+            larger[: used + PAD] = kept[: used + PAD]
             kept = larger
-        low[r], place[0, r] = first + start, used
-        for k in range(start, stop):
-            kept[used] = work[k] / top
-            used += 1
-        place[1, r] = used
-    return low, place, kept
+        message, found = kept[used + PAD :], work[start:]
+        for k in range(size):
+            message[k] = np.divide(found[k], top)
+        for k in range(size, size + PAD):
+            message[k] = 0.0
+        low[r], place[0, r], place[1, r] = first + start, used + PAD, used + PAD + size
+        used += size + PAD
+    return low, place, kept, drops, masses
 
 
 # --- Backward, from the first cell to the last: from the states of cell r − 1 to those of cell r ---
@@ -260,14 +302,19 @@ def _backward_jump(
 
 @kernel
 def _backward_count(earlier: FloatArray, shift: int, width: int, masses: FloatArray, out: FloatArray) -> None:
-    """Through a drop with these probabilities; state k of this cell is entry k + shift of the earlier one's message."""
+    """Through a drop with these probabilities; state k of this cell is entry k + shift of the earlier one's message.
+
+    The message has `PAD` zeros on both sides, and the masses are as in `_forward_count`.
+    """
+    size = len(earlier) - 2 * PAD
     for k in range(width):
-        total = 0.0
-        for j in range(len(masses)):
-            i = shift + k + j
-            if 0 <= i < len(earlier):
-                total += masses[j] * earlier[i]
-        out[k] = total
+        out[k] = 0.0
+    for j in range(0, len(masses), LANES):
+        m0, m1, m2, m3 = masses[j], masses[j + 1], masses[j + 2], masses[j + 3]
+        first = max(-shift - j - PAD, 0)
+        here, there = out[first:], earlier[first + shift + j + PAD :]
+        for k in range(min(size - shift - j, width) - first):
+            here[k] = (((here[k] + m0 * there[k]) + m1 * there[k + 1]) + m2 * there[k + 2]) + m3 * there[k + 3]
 
 
 @kernel
@@ -307,11 +354,12 @@ def count_states(
         return
     n = len(values)
     reach = int(30.0 * scale) + 2
-    room = 4 * reach + 4 * MAX_DROPS + 64
-    work, other, sums, masses = np.empty(room), np.empty(room), np.empty(room), np.empty(MAX_DROPS)
+    room = 4 * reach + 4 * MAX_DROPS + 64  # more than states and zeros
+    work, other, sums = np.empty(room), np.empty(room), np.empty(room)
     falls = np.exp(-np.arange(4 * reach) / scale)
+    other[:PAD] = 0.0
     broken = _unmodelled_drops(scale, mu, dispersion)
-    low, place, kept = _forward(values, scale, laplace, mu, dispersion, cap, broken, falls, work)
+    low, place, kept, drops, masses = _forward(values, scale, laplace, mu, dispersion, cap, broken, falls, work)
     for r in range(n):
         if broken[r] and broken[r + 1]:
             continue
@@ -321,18 +369,20 @@ def count_states(
                 work[k] = 1.0
         else:
             # work[k] ~ p(y_0 … y_(r−1) | x_r = low[r] + k), from `other`, the same of cell r − 1 times its likelihood.
-            earlier = other[: place[1, r - 1] - place[0, r - 1]]
+            before = place[1, r - 1] - place[0, r - 1]
             if dispersion[r] > MAX_POISSON:
                 chance, ratio = jump_masses(mu[r], dispersion[r])
+                earlier = other[PAD : before + PAD]
                 _backward_jump(earlier, low[r] - low[r - 1], size, chance, ratio, sums, work)
             else:
-                many = drop_masses(mu[r], dispersion[r], masses)
-                _backward_count(earlier, low[r] - low[r - 1], size, masses[:many], work)
+                here, earlier = masses[drops[0, r] : drops[1, r]], other[: before + 2 * PAD]
+                _backward_count(earlier, low[r] - low[r - 1], size, here, work)
             _scale_to_one(work, size)
         total, average, spread = _moments(kept[place[0, r] : place[1, r]], work[:size])
         if total > 0.0:
             mean[r], variance[r] = low[r] + average, spread
-        _times_likelihood(work, low[r], size, values[r], scale, laplace, falls, other)
+        _times_likelihood(work, low[r], size, values[r], scale, laplace, falls, other[PAD:])
+        other[PAD + size : 2 * PAD + size] = 0.0
 
 
 @kernel
@@ -348,7 +398,14 @@ def posterior(
     scratch: FloatArray,
 ) -> None:
     """Posterior mean and variance of every cell: of integers where drops are rare, Gaussian elsewhere."""
-    smooth(values, scale, laplace, mu, dispersion, mean, variance, scratch)
+    n = len(values)
+    variance[:n] = -1.0
     count_states(values, scale, laplace, mu, dispersion, cap, mean, variance)
-    for r in range(len(values)):
+    if variance[:n].min() < 0.0:  # of most nodes nothing is left
+        gauss, spread = np.empty(n), np.empty(n)
+        smooth(values, scale, laplace, mu, dispersion, gauss, spread, scratch)
+        for r in range(n):
+            if variance[r] < 0.0:
+                mean[r], variance[r] = gauss[r], spread[r]
+    for r in range(n):
         variance[r] = max(variance[r], MIN_POSTERIOR_VARIANCE)
