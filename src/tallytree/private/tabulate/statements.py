@@ -1,7 +1,8 @@
 """The tabulation in SQL: records are grouped where they are and never loaded into Python row by row.
 
 One pass over the records finds each record's leaf and groups by leaf numbers; every check then works on the grouped
-rows. A record that cannot be counted is kept apart in the same pass: its column `strange` says what of it is wrong.
+rows. A record that cannot be counted is kept apart in the same pass: its number `fault` is not 0. What is grouped by is
+numbers and ids, never text that is only needed for a message: rows with text as keys are not spilled well.
 Columns have names of ours (see `renamed_columns`), so no name given by a user is part of a statement, and values are
 always parameters. The statements are kept once, in DuckDB's dialect, for every engine (see `session` and `dialect`).
 """
@@ -100,32 +101,32 @@ def group_sizes(
     parameters: dict[str, Any] = {}
     if bound is not None:
         people = _bound_memberships(db, records, key, max_quantity, drop_unknown, bound)
-        members = "SELECT g, leaf0, amount, CAST(NULL AS VARCHAR) AS strange FROM amounts"
+        members = "SELECT g, leaf0, amount, 0 AS fault, CAST(NULL AS VARCHAR) AS stray FROM amounts"
         total = "exact_sum(amount)"
     else:
         has_quantity = bool(_numbers(records))
         added = _Statistic("least(v0, $most)", parameters={"most": max_quantity}) if has_quantity else _Statistic()
         members, parameters = _placed(db, records, [key], added, drop_unknown)
         total = _total(added.each)
-    # A group is one row here unless some of its records are strange; `spans`: it has records in several leaves.
+    # A group is one row here unless some of its records have a fault; `spans`: it has records in several leaves.
     db.make(
         "sizes",
         f"""
         WITH entire_group AS (
-            SELECT g, strange, min(leaf0) AS leaf, max(leaf0) AS other, {total} AS members
-            FROM ({members}) AS placed GROUP BY g, strange
+            SELECT g, fault, min(stray) AS stray, min(leaf0) AS leaf, max(leaf0) AS other, {total} AS members
+            FROM ({members}) AS placed GROUP BY g, fault
         )
-        SELECT leaf AS leaf0, CAST(greatest(least(members, $largest), $smallest) AS BIGINT) AS size, strange,
-            count(*) AS amount, bool_or(leaf <> other) AS spans
-        FROM entire_group GROUP BY leaf, size, strange
+        SELECT leaf AS leaf0, CAST(greatest(least(members, $largest), $smallest) AS BIGINT) AS size, fault,
+            min(stray) AS stray, count(*) AS amount, bool_or(leaf <> other) AS spans
+        FROM entire_group GROUP BY leaf, size, fault
         """,
         smallest=smallest,
         largest=largest,
         **parameters,
     )
     if bound is None:
-        _refuse_strange(db, records, [key], drop_unknown, "sizes")
-    (spans,) = db.run("SELECT coalesce(bool_or(spans), false) FROM sizes WHERE strange IS NULL")[0]
+        _refuse_faults(db, records, [key], drop_unknown, "sizes")
+    (spans,) = db.run("SELECT coalesce(bool_or(spans), false) FROM sizes WHERE fault = 0")[0]
     if spans:
         raise ValueError(
             f"{records.argument}: a group (column {_group_column(records)!r}) has records in more than one leaf; give "
@@ -191,10 +192,11 @@ def _tabulate(
     Leaf numbers are NULL outside the hierarchy.
     """
     placed, parameters = _placed(db, records, keys, statistic, drop_unknown, paths_first=paths_first)
-    by = _listed([*(f"leaf{i}" for i in range(len(keys))), *statistic.by, "strange"])
+    by = _listed([*(f"leaf{i}" for i in range(len(keys))), *statistic.by, "fault"])
     total = "exact_sum(amount)" if paths_first else _total(statistic.each)
-    db.make("matched", f"SELECT {by}, {total} AS amount FROM ({placed}) AS placed GROUP BY {by}", **parameters)
-    _refuse_strange(db, records, keys, drop_unknown, "matched")
+    grouped = f"SELECT {by}, min(stray) AS stray, {total} AS amount FROM ({placed}) AS placed GROUP BY {by}"
+    db.make("matched", grouped, **parameters)
+    _refuse_faults(db, records, keys, drop_unknown, "matched")
 
 
 def _placed(
@@ -227,26 +229,29 @@ def _placed(
         joins.append(f"LEFT JOIN leaves{i} ON {same_path(i, of_path, are_integers)}")
         leaves.append(f"leaves{i}.leaf")
         first = of_path.stop
-    strange = _strange(path, ids, leaves, len(faults), drop_unknown)
+    numbers = [f"fault{i}" for i in range(len(faults))]
+    first_fault = _first_fault([*(f"{name} IS NULL" for name in [*path, *ids]), *numbers], leaves)
     kept = [*(f"{leaf} AS leaf{i}" for i, leaf in enumerate(leaves)), *ids, "size" if size else "", "amount"]
     return (
-        f"SELECT {_listed(kept)}, {strange} AS strange "
+        f"SELECT {_listed(kept)}, {first_fault} AS fault, {_stray(path, leaves, drop_unknown)} AS stray "
         f"FROM (SELECT {columns} FROM ({source}) AS source {groups}) AS rows_of_source {' '.join(joins)}",
         {**parameters, **statistic.parameters},
     )
 
 
-def _strange(path: Sequence[str], ids: Sequence[str], leaves: Sequence[str], faults: int, drop_unknown: bool) -> str:
-    """What of a record is wrong: NULL if nothing is, or else a list with an entry per wanted column.
+def _first_fault(faults: Sequence[str], leaves: Sequence[str]) -> str:
+    """The number, from 1, of the first wanted column that is at fault; one more outside the hierarchy; 0 otherwise."""
+    outside = " OR ".join(f"{leaf} IS NULL" for leaf in leaves)
+    numbered = " ".join(f"WHEN {fault} THEN {number}" for number, fault in enumerate(faults, 1))
+    return f"CASE {numbered} WHEN {outside} THEN {len(faults) + 1} ELSE 0 END"
 
-    An entry is NULL where the column is at fault. The others are empty, but for a path that a message may name.
-    """
-    nulls = [f"{name} IS NULL" for name in [*leaves, *ids]]
-    tests = [*nulls, *(f"fault{i}" for i in range(faults))]
-    labels = [f"CASE WHEN {k} IS NOT NULL THEN '' END" if drop_unknown else f"CAST({k} AS VARCHAR)" for k in path]
-    others = [f"CASE WHEN {name} IS NOT NULL THEN '' END" for name in ids]
-    numbers = [f"CASE WHEN NOT fault{i} THEN '' END" for i in range(faults)]
-    return f"CASE WHEN {' OR '.join(tests)} THEN [{_listed([*labels, *others, *numbers])}] END"
+
+def _stray(path: Sequence[str], leaves: Sequence[str], drop_unknown: bool) -> str:
+    """The path of a record outside the hierarchy, as a list of texts, where a message may name it; else NULL."""
+    if drop_unknown:
+        return "CAST(NULL AS VARCHAR)"
+    labels = [f"CAST({name} AS VARCHAR)" for name in path]
+    return f"CASE WHEN {' OR '.join(f'{leaf} IS NULL' for leaf in leaves)} THEN [{_listed(labels)}] END"
 
 
 _FAULTS = {
@@ -260,32 +265,28 @@ _FAULTS = {
 }
 
 
-def _refuse_strange(db: Session, records: Records, keys: Sequence[LeafKey], drop_unknown: bool, grouped: str) -> None:
+def _refuse_faults(db: Session, records: Records, keys: Sequence[LeafKey], drop_unknown: bool, grouped: str) -> None:
     """Refuse records that are at fault, and those outside the hierarchy unless they are left out.
 
     Raises:
         ValueError: there are some; of a record the message names at most its path.
     """
-    tests = [f"strange[{place}] IS NULL" for place in range(1, len(records.wanted) + 1)]
-    tests += [f"leaf{i} IS NULL" for i in range(len(keys))]
-    found = db.run(
-        f"SELECT {_listed([f'coalesce(bool_or({test}), false)' for test in tests])} "
-        f"FROM {grouped} WHERE strange IS NOT NULL"
-    )[0]
-    for column, at_fault in zip(records.wanted, found[: len(records.wanted)], strict=True):
-        if at_fault:
-            raise ValueError(f"{records.argument}: column {column.name!r} {named(column)}{_FAULTS[column.use]}")
+    outside = [f"coalesce(bool_or(leaf{i} IS NULL), false)" for i in range(len(keys))]
+    first_fault, *found = db.run(f"SELECT min(fault), {_listed(outside)} FROM {grouped} WHERE fault > 0")[0]
+    if first_fault is not None and first_fault <= len(records.wanted):
+        column = records.wanted[first_fault - 1]
+        raise ValueError(f"{records.argument}: column {column.name!r} {named(column)}{_FAULTS[column.use]}")
     if drop_unknown:
         return
     first = 1
-    for i, (columns, unknown) in enumerate(zip(records.keys, found[len(records.wanted) :], strict=True)):
+    for i, (columns, unknown) in enumerate(zip(records.keys, found, strict=True)):
         places = range(first, first + len(columns))
         first = places.stop
         if unknown:
             # The first in order, so that the message does not depend on threads. The path is all it may say.
-            texts = [f"strange[{place}] AS label{place}" for place in places]
+            texts = [f"stray[{place}] AS label{place}" for place in places]
             labels = db.run(
-                f"SELECT {_listed(texts)} FROM {grouped} WHERE strange IS NOT NULL AND leaf{i} IS NULL "
+                f"SELECT {_listed(texts)} FROM {grouped} WHERE leaf{i} IS NULL "
                 f"ORDER BY {_listed([f'label{place}' for place in places])} LIMIT 1"
             )[0]
             path = ", ".join(f"{column}={label!r}" for column, label in zip(columns, labels, strict=True))
