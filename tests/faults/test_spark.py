@@ -141,6 +141,50 @@ def test_executors_that_are_killed_and_a_query_that_fails(tmp_path: Path) -> Non
     assert "s3cr3t" not in done.stdout + done.stderr
 
 
+FULL_DISK = """
+import sys
+from pathlib import Path
+import pyarrow as pa
+import tallytree as tt
+from helpers.spark import files_with_rows, started
+folder = Path(sys.argv[1])
+spark = started(folder, "local[2,2]")
+areas = tt.Hierarchy.from_table(pa.table({"leaf": ["x", "y"]}), ["leaf"])
+for rows in (100, 400_000, 100):
+    people = spark.range(rows).selectExpr("if(id % 2 = 0, 'x', 'y') AS leaf", "concat('s3cr3t', id) AS who")
+    try:
+        made = tt.release_counts(
+            people, areas, tt.Budget(epsilon=1e4), neighboring="add_remove", person="who", max_contributions=1, seed=1,
+            engine=tt.engines.Spark(spark),
+        )
+        print(made.table("leaf")["count"].to_pylist())
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}")
+print(files_with_rows(folder))
+"""
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_named_and_what_was_written_is_removed(tmp_path: Path) -> None:
+    """Spark's local folder is a file system of 3 MB, which only this process sees."""
+    (tmp_path / "local").mkdir()
+    mount = f"mount -t tmpfs -o size=3m none '{tmp_path / 'local'}'"
+    alone = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+    if subprocess.run([*alone, mount], capture_output=True, check=False).returncode != 0:
+        pytest.skip("this system lets no user mount a file system of its own")
+    path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [*alone, f'{mount} && exec "$@"', "sh", sys.executable, "-W", "ignore", "-c", FULL_DISK, str(tmp_path)],
+        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": path}, timeout=500,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2_000:]
+    few, many, again, left = done.stdout.splitlines()
+    assert few == again == "[50, 50]"
+    assert many == ("OSError: records: the disk of Spark's local folders is full; give spark.local.dir more room")
+    assert left == "[]"
+    assert SECRET not in done.stdout + done.stderr
+
+
 @pytest.mark.slow
 def test_a_local_run_imports_nothing_of_spark() -> None:
     script = """
