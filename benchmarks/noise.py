@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from ratios import best
 
 from tallytree.private.noise import chacha, samplers
 from tallytree.private.noise import discrete as noise
@@ -60,19 +61,9 @@ def main() -> None:
     print(in_chunks(arguments.cells))
 
 
-def best(action: Callable[[], Any], times: int = 7) -> float:
-    """The least of several wall times, in seconds."""
-    durations = []
-    for _ in range(times):
-        begin = time.perf_counter()
-        action()
-        durations.append(time.perf_counter() - begin)
-    return min(durations)
-
-
 def rate_of(draw: Callable[..., Any], scale: float, threads: int) -> float:
     draw(scale, 10, KEY)
-    return DRAWS / best(lambda: draw(scale, DRAWS, KEY, threads=threads))
+    return DRAWS / best(lambda: draw(scale, DRAWS, KEY, threads=threads), 7)
 
 
 def cipher_rate() -> float:
@@ -86,7 +77,7 @@ def cipher_rate() -> float:
                 chacha.keystream(key, np.uint64(0), blocks, stream)
 
         run()
-        return times * 8 * blocks.size / best(run)
+        return times * 8 * blocks.size / best(run, 7)
 
 
 def library_ciphers() -> list[tuple[str, float]]:

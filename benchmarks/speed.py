@@ -17,15 +17,14 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from ratios import LeftOut, Ratio
+from ratios import LeftOut, Ratio, best
 
 import tallytree as tt
 from tallytree.pipeline import FlowsArguments, SizesArguments, plan_flows, plan_group_sizes
@@ -61,16 +60,6 @@ def main() -> None:
     print("\n## Start-up, against `import pandas`\n\n| what | seconds | ratio |\n| --- | --- | --- |")
     for row in start_up():
         print(row)
-
-
-def best(action: Callable[[], Any], times: int = 3) -> float:
-    """The least of several wall times, in seconds."""
-    durations = []
-    for _ in range(times):
-        begin = time.perf_counter()
-        action()
-        durations.append(time.perf_counter() - begin)
-    return min(durations)
 
 
 class Replay:
