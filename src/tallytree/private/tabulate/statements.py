@@ -113,11 +113,11 @@ def group_sizes(
         "sizes",
         f"""
         WITH entire_group AS (
-            SELECT g, fault, min(stray) AS stray, min(leaf0) AS leaf, max(leaf0) AS other, {total} AS members
+            SELECT g, fault, {_FIRST_STRAY}, min(leaf0) AS leaf, max(leaf0) AS other, {total} AS members
             FROM ({members}) AS placed GROUP BY g, fault
         )
         SELECT leaf AS leaf0, CAST(greatest(least(members, $largest), $smallest) AS BIGINT) AS size, fault,
-            min(stray) AS stray, count(*) AS amount, bool_or(leaf <> other) AS spans
+            {_FIRST_STRAY}, count(*) AS amount, bool_or(leaf <> other) AS spans
         FROM entire_group GROUP BY leaf, size, fault
         """,
         smallest=smallest,
@@ -194,7 +194,7 @@ def _tabulate(
     placed, parameters = _placed(db, records, keys, statistic, drop_unknown, paths_first=paths_first)
     by = _listed([*(f"leaf{i}" for i in range(len(keys))), *statistic.by, "fault"])
     total = "exact_sum(amount)" if paths_first else _total(statistic.each)
-    grouped = f"SELECT {by}, min(stray) AS stray, {total} AS amount FROM ({placed}) AS placed GROUP BY {by}"
+    grouped = f"SELECT {by}, {_FIRST_STRAY}, {total} AS amount FROM ({placed}) AS placed GROUP BY {by}"
     db.make("matched", grouped, **parameters)
     _refuse_faults(db, records, keys, drop_unknown, "matched")
 
@@ -253,6 +253,9 @@ def _stray(path: Sequence[str], leaves: Sequence[str], drop_unknown: bool) -> st
     labels = [f"CAST({name} AS VARCHAR)" for name in path]
     return f"CASE WHEN {' OR '.join(f'{leaf} IS NULL' for leaf in leaves)} THEN [{_listed(labels)}] END"
 
+
+_FIRST_STRAY = "min(stray) FILTER (WHERE fault > 0) AS stray"
+"""Without the filter, every group of records has texts compared."""
 
 _FAULTS = {
     "key": "has null keys (or empty cells); drop or fill those rows",
