@@ -14,7 +14,7 @@ from tallytree.bands import Band, ForcedCut, all_leaves_below, chosen_cut, desce
 
 
 @given(counted(), st.integers(0, 5), st.integers(1, 9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_bands_have_every_node_once_in_descent_order(data, depth, bands):
     tree, _ = data
     depth = min(depth, len(tree.levels) - 1)
@@ -29,7 +29,7 @@ def test_bands_have_every_node_once_in_descent_order(data, depth, bands):
 
 
 @given(counted(), st.integers(0, 5), st.integers(1, 9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_nodes_of_a_hierarchy_s_bands_are_consecutive_numbers(data, depth, bands):
     tree, _ = data
     if not isinstance(tree, tt.Hierarchy):

@@ -72,7 +72,7 @@ def test_a_prefixed_name_that_another_attribute_has_makes_that_one_ambiguous_too
         tt.Product({"d": WIDE, "o": WIDE, "e": taken}, order=["d", "d", "o", "o", "e"], columns={"e": ["o_s"]})
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.permutations(["o"] * 2 + ["d"] * 3))
 def test_in_any_order_the_descent_meets_every_cell_once(order):
     product = tt.Product({"o": WIDE, "d": DEEP}, order=order)

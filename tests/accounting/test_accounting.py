@@ -30,7 +30,6 @@ sensitivities = st.integers(1, 50).flatmap(
 )
 
 
-@settings(deadline=None)
 @given(sensitivities, epsilons)
 def test_laplace_noise_spends_at_most_what_it_was_given_and_nearly_all_of_it(bound, epsilon):
     spent = bound.l1 / laplace_for(bound, epsilon).scale
@@ -38,7 +37,6 @@ def test_laplace_noise_spends_at_most_what_it_was_given_and_nearly_all_of_it(bou
     assert spent > epsilon * (1 - Fraction(1, 10**5))
 
 
-@settings(deadline=None)
 @given(sensitivities, st.fractions(min_value=Fraction(1, 10**4), max_value=10))
 def test_gaussian_noise_spends_at_most_what_it_was_given_and_nearly_all_of_it(bound, rho):
     spent = Fraction(bound.l2_squared) / (2 * gaussian_for(bound, rho).scale ** 2)
@@ -46,7 +44,7 @@ def test_gaussian_noise_spends_at_most_what_it_was_given_and_nearly_all_of_it(bo
     assert spent > rho * (1 - Fraction(1, 10**5))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(epsilons, deltas)
 def test_the_papers_conversion_is_lemma_3_solved_for_rho(epsilon, delta):
     rho = rho_from_epsilon(epsilon, delta, "paper")
@@ -67,7 +65,7 @@ def delta_of(rho, epsilon):
     )
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(epsilons, deltas)
 def test_the_tight_conversion_meets_delta_and_is_not_looser_than_it_need_be(epsilon, delta):
     rho = rho_from_epsilon(epsilon, delta, "zcdp")
@@ -75,7 +73,7 @@ def test_the_tight_conversion_meets_delta_and_is_not_looser_than_it_need_be(epsi
     assert delta_of(rho * Fraction(101, 100), epsilon) > float(delta)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(epsilons, deltas)
 def test_conversions_are_inverse_and_the_tight_one_allows_more(epsilon, delta):
     tight, paper = (rho_from_epsilon(epsilon, delta, method) for method in ("zcdp", "paper"))
@@ -108,7 +106,7 @@ def test_hand_worked_numbers():
     assert float(plan.spent["rho"]) == pytest.approx(0.0132153628528, rel=1e-9)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     epsilons,
     st.none() | deltas,

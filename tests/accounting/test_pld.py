@@ -231,7 +231,7 @@ budgets = st.tuples(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(budgets, weights, st.booleans(), st.sampled_from([COUNTS, PRESENCE]))
 def test_plans_hold_by_a_second_evaluation_on_a_finer_grid(numbers, weights, root, what):
     budget = tt.Budget(epsilon=numbers[0], delta=numbers[1])
@@ -249,7 +249,7 @@ def test_plans_hold_by_a_second_evaluation_on_a_finer_grid(numbers, weights, roo
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.floats(0.05, 20), st.sampled_from([1e-12, 1e-8, 1e-5]), st.integers(1, 8))
 def test_nearly_all_of_the_budget_is_used_and_never_less_than_by_rho(epsilon, delta, n):
     budget = tt.Budget(epsilon=epsilon, delta=delta)

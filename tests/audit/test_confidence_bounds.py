@@ -5,7 +5,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -30,7 +30,6 @@ def test_bounds_of_a_probability_are_those_of_clopper_and_pearson(outcome, alpha
 
 
 @given(st.integers(1, 40), st.integers(0, 10**6), alphas)
-@settings(deadline=None)
 def test_a_bound_is_on_the_safe_side_and_close(k, more, alpha):
     """In 60 digits: at the bound, `k` or more successes have at most the probability alpha, and nearly that."""
     n = k + more

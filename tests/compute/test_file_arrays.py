@@ -60,7 +60,7 @@ def test_the_place_of_a_value_is_found_in_a_long_file(tmp_path):
 
 
 @given(columns, st.integers(1, 30), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_sums_of_files_are_those_in_memory(both, rows, ascending):
     keys, values = both
     keys = np.sort(keys) if ascending else keys
@@ -74,7 +74,7 @@ def test_sums_of_files_are_those_in_memory(both, rows, ascending):
 
 
 @given(columns, st.integers(1, 30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_parts_of_files_are_a_stable_sort(both, rows):
     keys, values = both
     part = keys % 5

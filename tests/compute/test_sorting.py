@@ -1,11 +1,10 @@
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tallytree.compute.sorting import stable_order
 
 
-@settings(deadline=None)  # the first call compiles
 @given(st.lists(st.integers(-3, 3), max_size=200), st.sampled_from([np.int64, np.float64]))
 def test_the_order_in_kernels_is_stable(keys, kind):
     keys = np.array(keys, dtype=kind)

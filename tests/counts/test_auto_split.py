@@ -31,7 +31,7 @@ def estimate(nodes, shares, *, gaussian, root_is_public, upward):
     return np.mean(found)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.lists(st.integers(2, 6), min_size=1, max_size=4), st.booleans(), st.booleans(), st.booleans())
 def test_no_split_on_a_grid_is_better(families, gaussian, public, upward):
     nodes = np.cumprod(families).tolist() if public else [1, *np.cumprod(families).tolist()]

@@ -46,7 +46,7 @@ def trees(draw):
     return tt.Product({"o": areas, "d": areas}, order=draw(st.permutations(["o", "d"] * 2)))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(trees(), st.integers(1, 5), st.binary(min_size=32, max_size=32))
 def test_every_leaf_cell_is_measured_and_every_node_is_the_sum_of_its_leaves(tree, at_once, key):
     depths = range(len(tree.levels))
@@ -77,7 +77,7 @@ def test_sums_of_few_cells_of_a_huge_tree_do_not_hold_its_levels():
     assert (root.counts.tolist(), above.counts.tolist(), same.counts.tolist()) == ([3], [3], [4, -4, 3])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(trees(), st.data(), st.integers(1, 5))
 def test_few_cells_are_summed_as_many_are(tree, data, at_once):
     size = tree.size(len(tree.levels) - 1)

@@ -69,7 +69,7 @@ def fitted(counts, noisy, parent, variance):
     return {node: int(value) for node, value in zip(nodes, x, strict=True) if value > 0}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.data(), st.booleans(), st.binary(min_size=32, max_size=32))
 def test_all_nodes_of_a_level_at_once_is_the_mechanism_node_by_node(small_flows, measurer, data, public, key):
     tree, leaves, counts = data.draw(small_flows)
@@ -81,7 +81,7 @@ def test_all_nodes_of_a_level_at_once_is_the_mechanism_node_by_node(small_flows,
     assert [dict(zip(level.nodes.tolist(), level.counts.tolist(), strict=True)) for level in released] == expected
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.data(), st.booleans(), st.binary(min_size=32, max_size=32))
 def test_without_room_for_a_fit_it_is_top_down(small_flows, measurer, data, public, key):
     tree, leaves, counts = data.draw(small_flows)

@@ -36,7 +36,7 @@ def one_by_one(tree, total, measures, projection):
     return levels
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(st.data(), st.sampled_from(["chebyshev", "euclidean"]), st.booleans(), st.binary(min_size=32, max_size=32))
 def test_all_families_at_once_is_the_papers_algorithm_family_by_family(
     small_flows, measurer, data, projection, public, key
@@ -50,7 +50,7 @@ def test_all_families_at_once_is_the_papers_algorithm_family_by_family(
     assert [dict(zip(level.nodes.tolist(), level.counts.tolist(), strict=True)) for level in released] == expected
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.data(), st.integers(1, 3), st.binary(min_size=32, max_size=32))
 @pytest.mark.parametrize(
     "mechanism", [tt.counts.TopDown(), tt.counts.LeastSquares(), tt.counts.LeastSquares(sparsity=2)]

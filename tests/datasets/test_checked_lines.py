@@ -28,7 +28,7 @@ def read_in_pieces(raw, size, encoding="latin-1"):
     return b"".join(pieces)
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(st.text(alphabet='aé;"\n\r\0', max_size=14).map(lambda text: "head\n" + text), st.integers(1, 9))
 def test_what_is_refused_is_what_is_wrong_with_the_whole_text(text, size):
     text = text.rstrip("\r")  # a return at the very end ends a line for Arrow, too
@@ -42,7 +42,6 @@ def test_what_is_refused_is_what_is_wrong_with_the_whole_text(text, size):
     assert number in faulty
 
 
-@settings(deadline=None)
 @given(st.integers(0, 5), st.integers(1, 9))
 def test_what_cannot_be_decoded_is_named_by_its_line(n_before, size):
     raw = b"ok;\xc3\xa9\n" * n_before + b"\xe9;\n"

@@ -74,7 +74,7 @@ def exact_bound(law, sizes, root, beta):
     return found
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.sampled_from(["rho", "epsilon"]), st.floats(0.2, 3), st.sampled_from([0.01, 0.05, 0.3]), st.booleans())
 def test_the_bound_is_the_quantile_of_the_convolved_laws(kind, amount, beta, private_root):
     tree = tt.Hierarchy.from_table(pa.table({"a": ["1", "1", "2"], "b": ["x", "y", "z"]}), ["a", "b"])

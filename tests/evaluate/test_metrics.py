@@ -1,7 +1,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tallytree.evaluate.metrics import (
@@ -64,7 +64,6 @@ def test_a_hand_worked_mean_absolute_error():
 histograms = st.lists(st.lists(st.integers(0, 6), min_size=3, max_size=3), min_size=1, max_size=4)
 
 
-@settings(deadline=None)
 @given(histograms, st.randoms(use_true_random=False))
 def test_the_earth_movers_distance_is_that_of_the_sorted_sizes(nodes, random):
     """Kuo et al., Lemma 1: with as many groups, it is the L1 distance of the two lists of sizes, sorted."""
@@ -154,7 +153,6 @@ def test_tables_of_two_statistics_are_refused():
 cells = st.dictionaries(st.tuples(st.sampled_from("AB"), st.sampled_from("xy"), st.integers(0, 3)), st.integers(1, 3))
 
 
-@settings(deadline=None)
 @given(cells, cells)
 def test_both_metrics_agree_with_dictionaries(first, second):
     def table(cells):

@@ -92,4 +92,4 @@ class Bookkeeping(RuleBasedStateMachine):
 
 
 TestBookkeeping = Bookkeeping.TestCase
-TestBookkeeping.settings = settings(max_examples=12, stateful_step_count=12, deadline=None)
+TestBookkeeping.settings = settings(max_examples=12, stateful_step_count=12)

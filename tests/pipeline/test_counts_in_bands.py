@@ -33,7 +33,7 @@ ADDING_UP = (LeafGaussian(), StabilityHistogram())
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", GOING_DOWN + ADDING_UP, ids=repr)
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow])
 @given(
     data=counted(),
     cut=st.none() | st.tuples(st.integers(0, 5), st.integers(1, 9), st.sampled_from([1, 7, 10_000])),

@@ -62,7 +62,7 @@ def planned(tree, records, mechanism, **options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", IN_BANDS, ids=repr)
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 @given(
     found=hierarchies(3),
     seed=st.integers(0, 99),

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tallytree as tt
@@ -42,7 +42,6 @@ def leaves_of(row):
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(st.lists(rows(), min_size=1, max_size=5), st.data())
 def test_areas_have_the_leaves_that_their_rows_name_and_overlaps_are_refused(given_rows, data):
     districts = [data.draw(st.sampled_from("pq")) for _ in given_rows]

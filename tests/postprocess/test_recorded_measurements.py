@@ -20,7 +20,7 @@ from tallytree.release.paths import node_numbers
 # --- The recorded measurements ---
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.data())
 def test_recorded_values_are_found_in_any_chunks(data):
     lengths = data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=12))
@@ -69,7 +69,7 @@ def test_what_was_not_recorded_is_refused():
             recorded.measure("a", np.array(nodes), "histogram")
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from("ABé,"), st.sampled_from("xyz")), min_size=1, unique=True), st.data())
 def test_nodes_are_found_by_their_paths(leaves, data):
     names = ["node", "row"]  # as awkward as names can be

@@ -167,7 +167,7 @@ def test_nothing_private_is_shown_or_logged(caplog):
 sizes_by_leaf = st.lists(st.lists(st.integers(0, 6), max_size=5), min_size=3, max_size=3)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(sizes_by_leaf, st.integers(0, 2), st.integers(3, 6))
 def test_statistics_of_group_sizes_equal_their_definitions(groups, smallest, largest):
     clamped = [np.clip(np.array(leaf, dtype=np.int64), smallest, largest) for leaf in groups]
@@ -210,7 +210,7 @@ def size_measurer(source=None, groups=(5, 0, 8), largest=6, invariants="groups",
     return Measurer(true, plan({"c": statistic}, tt.Budget(epsilon=0.1)), source or KeyedNoise(KEY))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.sampled_from(["sorted_sizes", "tail_counts", "histogram", "chain_tail_counts"]), st.data())
 def test_parts_of_a_node_are_the_whole_with_its_noise(statistic, data):
     measurer = size_measurer(statistic=statistic, largest=9)

@@ -221,7 +221,7 @@ def test_an_unknown_level_is_named(release):
         release.measurements("town")
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.lists(st.text(min_size=1, max_size=60), min_size=1, max_size=5, unique_by=str.casefold))
 def test_every_level_name_has_a_file_name_of_its_own(names):
     stems = [file_stem(name) for name in names]

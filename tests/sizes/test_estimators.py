@@ -71,7 +71,7 @@ def test_variances_are_the_papers_formulas(epsilon):
         assert (estimate.variance < numerator / (epsilon**2 * estimate.groups)).all()
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.lists(st.lists(st.integers(-9, 15), max_size=12), min_size=1, max_size=4), st.sampled_from([1, 2]))
 def test_the_sorted_estimate_is_the_isotonic_fit_group_by_group(rows, norm):
     groups = np.array([len(row) for row in rows])
@@ -93,7 +93,7 @@ def test_a_tie_of_medians_is_halved_in_both_estimators():
 rows = st.lists(st.lists(st.integers(-20, 40), min_size=4, max_size=4), min_size=1, max_size=4)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(rows, st.data(), st.sampled_from([1, 2]))
 def test_the_cumulative_estimate_is_the_isotonic_fit_cell_by_cell(tails, data, norm):
     groups = np.array(data.draw(st.lists(st.integers(0, 15), min_size=len(tails), max_size=len(tails))))
@@ -108,7 +108,7 @@ def test_the_cumulative_estimate_is_the_isotonic_fit_cell_by_cell(tails, data, n
         assert runs_of(estimate, node) == expected
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.sampled_from(list(ESTIMATORS)), rows, st.data(), st.sampled_from([1, 2]))
 def test_whatever_the_noise_groups_are_kept_and_sizes_are_in_range(name, values, data, norm):
     width = {"cumulative": 4, "naive": 4, "sorted": 4}[name]
@@ -127,7 +127,7 @@ def test_whatever_the_noise_groups_are_kept_and_sizes_are_in_range(name, values,
     assert (estimate.variance > 0).all()
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(rows, st.data(), st.sampled_from([1, 2]))
 def test_private_numbers_of_groups_come_from_the_first_tail_and_then_count_as_public(tails, data, norm):
     """With the fit's own numbers nothing is moved; with other numbers groups are kept and sizes stay in range."""

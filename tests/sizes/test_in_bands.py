@@ -140,7 +140,7 @@ def possible(mechanism, invariants):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", IN_BANDS, ids=repr)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     shape=st.lists(st.integers(1, 3), min_size=1, max_size=4),
     invariants=st.sampled_from(["groups", "total", "none"]),

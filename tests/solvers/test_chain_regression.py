@@ -37,7 +37,7 @@ def tables(draw, cuts, width, low=-3, high=5):
     ]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.data(), st.sampled_from([TREE, TREE[1:], [[0, 2], [0, 1, 2]], [[0, 1]]]), st.sampled_from([None, 0, 3]))
 def test_no_other_integers_are_nearer(data, cuts, total):
     width = 2
@@ -60,7 +60,7 @@ def test_no_other_integers_are_nearer(data, cuts, total):
     assert cost(found, noisy, cuts, weights) == best
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.data())
 def test_merged_neighbors_are_the_weighted_isotonic_regression_of_their_means(data):
     noisy = [np.array(table) for table in tables(data.draw, TREE, 4, -20, 40)]
@@ -85,7 +85,7 @@ def post_order(cuts, node=0, level=0):
     return [*found, (level, node)]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.data(), st.integers(0, 9))
 def test_the_cost_is_that_of_the_papers_recurrence(data, total):
     """Equations 8a and 8b, on running sums c_i = total − t_(i+1) in the paper's order: sizes first, then post-order."""

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from helpers import cost_table_chain
 from tallytree.solvers import isotonic
 
-more = settings(deadline=None, max_examples=500)
-some = settings(deadline=None, max_examples=150)
+more = settings(max_examples=500)
+some = settings(max_examples=150)
 
 
 def test_table_6_digit_by_digit():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tallytree.solvers import isotonic
 
-examples = settings(deadline=None, max_examples=300)
+examples = settings(max_examples=300)
 
 small_rows = st.lists(st.integers(-3, 3), min_size=1, max_size=5)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tallytree.solvers import isotonic, isotonic_runs
 from tallytree.solvers.isotonic_stream import RunStream
 
-examples = settings(deadline=None, max_examples=300)
+examples = settings(max_examples=300)
 
 cells = st.lists(
     st.one_of(st.integers(-4, 4), st.integers(-(10**6), 10**6), st.integers(-(2**61) + 1, 2**61 - 1)), max_size=40

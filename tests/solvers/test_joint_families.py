@@ -58,7 +58,7 @@ def test_it_says_how_far_it_came():
     assert max(primal, dual) > 1e-12
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(1, 4), st.integers(1, 5), st.integers(0, 2**32), st.booleans())
 def test_rounding_keeps_totals_bounds_and_order(rows, columns, seed, bounded):
     rng = RNG(seed)
@@ -74,7 +74,7 @@ def test_rounding_keeps_totals_bounds_and_order(rows, columns, seed, bounded):
     assert np.array_equal(out, np.rint(out))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(1, 3), st.integers(0, 2**32))
 def test_rounding_a_column_is_the_nearest_that_adds_up(rows, seed):
     rng = RNG(seed)

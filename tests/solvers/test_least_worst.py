@@ -19,7 +19,7 @@ def random_problem(seed):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6))
 def test_the_solution_meets_its_bound_and_no_other_shares_beat_it(seed):
     problem = random_problem(seed)

@@ -150,7 +150,7 @@ def real_family(rng, detail, children, scale):
     return x * (column / x.sum(axis=0)), column
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(1, 30), st.sampled_from([0.1, 5.0, 1e5, 1e12]))
 def test_rounding_keeps_sums_and_totals(seed, children, scale):
     rng, detail = RNG(seed), Detail.flat([3, 2, 2])
@@ -195,7 +195,7 @@ def test_a_root_is_rounded_with_and_without_a_total():
                 assert np.abs(deviations(detail, x[None], values[None], marginal)).max() < 1.5
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.data())
 def test_the_least_are_chosen_and_the_lower_index_wins_ties(scores, data):
     number = data.draw(st.integers(1, len(scores)))

@@ -86,7 +86,7 @@ def linear(detail, families, measured):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 100_000))
 def test_without_constraints_it_is_least_squares(seed):
     """Levels with different sets of marginals, and unequal variances."""
@@ -105,7 +105,7 @@ def test_without_constraints_it_is_least_squares(seed):
         assert np.abs(a - b).max() < 2.5  # rounding, and the children of a rounded parent
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(0, 100_000), st.sampled_from([0.01, 3.0, 1e4]), st.sampled_from([0.0, 0.3, 1.0]))
 def test_values_are_integers_of_all_areas_and_totals_are_kept(seed, people, keep):
     """Whatever is measured, or nothing: levels that are not, marginals that are not, totals of any level."""

@@ -11,7 +11,7 @@ from tallytree.solvers.marginal_sums import sum_variances
 from tallytree.solvers.marginal_variance import std_devs
 from tallytree.solvers.marginals import Detail
 
-some = settings(deadline=None, max_examples=60)
+some = settings(max_examples=60)
 
 
 @st.composite

@@ -10,7 +10,7 @@ from tallytree.solvers.marginal_variance import expected_std_devs, same_for_all_
 from tallytree.solvers.marginals import Detail
 from tallytree.solvers.tree_variance import combined_variances
 
-some = settings(deadline=None, max_examples=60)
+some = settings(max_examples=60)
 
 
 def check(detail, families, measured, known):

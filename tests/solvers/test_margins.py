@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tallytree.solvers import margins, rounding, simplex
 
-some = settings(deadline=None, max_examples=300)
+some = settings(max_examples=300)
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -142,7 +142,7 @@ def test_the_real_step_agrees_with_clarabel():
         assert np.abs(found.values - x.value).max() < 1e-3
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(seeds)
 def test_integers_are_near_the_integer_optimum_by_brute_force(seed):
     rng = np.random.default_rng(seed)
@@ -160,7 +160,7 @@ def test_integers_are_near_the_integer_optimum_by_brute_force(seed):
     assert real_cost - 1e-6 <= best <= cost(z, noisy, first_leaf, weights) <= real_cost + room + 1e-6
 
 
-@settings(deadline=None, max_examples=1_000)
+@settings(max_examples=1_000)
 @given(seeds)
 def test_every_count_of_every_level_goes_to_a_neighbor(seed):
     x, first_leaf, totals, rng = a_feasible_matrix(seed)

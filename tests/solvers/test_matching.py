@@ -9,7 +9,7 @@ from scipy.optimize import linear_sum_assignment
 
 from tallytree.solvers.matching import NodeRuns, Runs, match, match_families, rounded_sizes
 
-examples = settings(deadline=None, max_examples=200)
+examples = settings(max_examples=200)
 
 variances = st.sampled_from([0, 1, 2, 3, 8])
 runs = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4), variances), max_size=4).map(sorted)

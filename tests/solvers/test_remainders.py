@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tallytree.solvers.remainders import round_families
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.lists(st.floats(0, 50), min_size=1, max_size=8), st.booleans())
 def test_every_number_is_rounded_to_a_neighbor_and_the_largest_remainders_go_up(numbers, up):
     real = sum(numbers)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tallytree.solvers import simplex
 
-many = settings(deadline=None, max_examples=2_000)
-more = settings(deadline=None, max_examples=800)
-some = settings(deadline=None, max_examples=300)
+many = settings(max_examples=2_000)
+more = settings(max_examples=800)
+some = settings(max_examples=300)
 
 families_of_values = st.lists(st.integers(-15, 25), min_size=1, max_size=8)
 totals = st.one_of(st.just(0), st.integers(0, 80))

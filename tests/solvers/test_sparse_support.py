@@ -96,7 +96,7 @@ def least_cost(parents, noisy, penalty, choices):
     return best
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(trees(), st.sampled_from([0.0, 4.0, 16.0, 50.0]))
 def test_what_is_kept_is_a_tree_and_rarely_far_from_the_best(tree, penalty):
     parents, noisy = tree
@@ -168,7 +168,7 @@ def test_a_wide_and_deep_tree_keeps_its_invariants():
     assert 0 < kept[~inner].sum() < 100_000
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(trees(), st.sampled_from([0.0, 4.0, 16.0, 50.0]))
 def test_no_support_is_missed_by_the_bounds(tree, penalty):
     parents, noisy = tree

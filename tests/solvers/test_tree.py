@@ -11,9 +11,9 @@ from helpers.trees import INF, add_up, cost, leaves_of, problems, random_tree, s
 from tallytree.solvers import simplex
 from tallytree.solvers.tree import is_optimal, project
 
-many = settings(deadline=None, max_examples=800)
-some = settings(deadline=None, max_examples=200)
-few = settings(deadline=None, max_examples=25)
+many = settings(max_examples=800)
+some = settings(max_examples=200)
+few = settings(max_examples=25)
 
 
 def meets_demands(x, parent, y, w, total):

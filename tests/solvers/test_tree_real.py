@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from helpers.trees import INF, cost, problems, random_tree, solve_or_refuse, top_down
 from tallytree.solvers.tree import project
 
-some = settings(deadline=None, max_examples=200)
-few = settings(deadline=None, max_examples=25)
+some = settings(max_examples=200)
+few = settings(max_examples=25)
 
 
 def violations(parent, y, w, x, root_fixed):

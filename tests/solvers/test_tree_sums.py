@@ -98,7 +98,7 @@ def problems(draw):
     return tree, inside, unknowns
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(problems())
 def test_the_variance_is_that_of_dense_generalised_least_squares(problem):
     tree, inside, unknowns = problem
@@ -106,7 +106,7 @@ def test_the_variance_is_that_of_dense_generalised_least_squares(problem):
     assert found == pytest.approx(tree.variance(unknowns), rel=1e-9, abs=1e-9)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.data())
 def test_single_nodes_have_the_variances_of_the_two_pass_recursion(data):
     tree = drawn(data.draw, data.draw(st.booleans()))
@@ -118,7 +118,7 @@ def test_single_nodes_have_the_variances_of_the_two_pass_recursion(data):
         np.testing.assert_allclose(found, combined.nodes[depth], rtol=1e-9, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.data())
 def test_all_nodes_of_a_level_are_the_root_exactly(data):
     tree = drawn(data.draw, data.draw(st.booleans()))

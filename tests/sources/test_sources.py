@@ -123,7 +123,7 @@ def test_an_empty_line_of_a_file_of_one_column_is_a_null(tmp_path: Path, ending:
 
 
 @given(st.lists(st.sampled_from(["", "x", "yy", '"z"', '"a\nb"']), max_size=40), st.integers(8, 24), st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_empty_lines_are_nulls_wherever_a_block_ends(lines: list[str], block: int, crlf: bool) -> None:
     text = "".join(line + ("\r\n" if crlf else "\n") for line in ["leaf", *lines])
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
@@ -139,7 +139,7 @@ RFC_4180 = re.compile(rf"(?:{FIELD}(?:,{FIELD})*(?:\r\n|\r|\n|$))*")
 
 
 @given(st.lists(st.sampled_from(['"', '""', ",", "\n", "\r\n", "x", "ä"]), max_size=30).map("".join), st.integers(1, 7))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_csv_is_refused_where_its_quotes_break_the_rule(text: str, block: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.csv"

@@ -60,7 +60,7 @@ def test_any_file_is_a_spec_or_a_spec_error(tmp_path, content):
     st.integers(0, 12),
     st.text("abz019 -:#[]{},&*!|>'\"%@\t\n~.\u00e9", max_size=8),
 )
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_damaged_spec_is_read_or_refused_with_its_name(tmp_path, text, start, deleted, inserted):
     path = write(tmp_path, text[:start] + inserted + text[start + deleted :])
     try:

@@ -139,7 +139,7 @@ def kinds(data: st.DataObject) -> tuple[Any, st.SearchStrategy[str]]:
     return kind, (csv_safe if kind in CSV else label)
 
 
-relaxed = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 
 
 @given(st.data())

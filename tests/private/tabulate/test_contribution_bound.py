@@ -108,7 +108,7 @@ def oracle(rows: list[Row], most: int, key: bytes, *, distinct: bool) -> Counter
 
 row = st.tuples(st.sampled_from(IDS), st.sampled_from([*LEAVES, "outside"]), st.integers(0, 4))
 rows_of_people = st.lists(row, max_size=25)
-relaxed = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ def reader(filed, cut):
 
 @pytest.mark.slow
 @given(counted(), st.integers(0, 5), st.integers(1, 5), st.integers(1, 50))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_files_hold_what_memory_holds(data, depth, bands, rows):
     tree, records = data
     found, true = found_in(tree, records)

@@ -30,7 +30,7 @@ LEAVES = ["x", "y"]
 HOME_IN = {"h1": "x", "h2": "x", "h,3": "y", "4": "y"}
 places = Hierarchy.from_table(pa.table({"leaf": LEAVES}), ["leaf"])
 PLACE = LeafKey(places, ("leaf",))
-relaxed = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 
 Row = tuple[str, str, int]
 """A person's id, a group, and a quantity."""

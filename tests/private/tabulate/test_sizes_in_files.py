@@ -24,7 +24,7 @@ def groups_of(tree, seed):
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(found=hierarchies(3), seed=st.integers(0, 99), rows=st.sampled_from([1, 3, 1000]), depth=st.integers(0, 2))
 def test_every_part_has_the_statistics_of_the_whole(found, seed, rows, depth, tmp_path_factory):
     tree, folder = found[0], tmp_path_factory.mktemp("sizes")

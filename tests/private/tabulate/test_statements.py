@@ -16,7 +16,7 @@ from tallytree.private.tabulate import duckdb_session, statements
 from tallytree.private.tabulate.records import LeafKey
 
 pytestmark = pytest.mark.slow
-relaxed = settings(max_examples=35, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(max_examples=35, suppress_health_check=[HealthCheck.too_slow])
 
 LABELS = ["7", "007", "-7", "-0", "+7", "0", "9223372036854775807", "9223372036854775808", "a"]
 INTEGERS = [7, -7, 0, 2**63 - 1, 8]

@@ -33,7 +33,7 @@ rows_of_people = st.lists(
     st.tuples(st.sampled_from(["ann", "bob", "7", "007"]), st.sampled_from(["x", "y", "outside"]), st.integers(0, 4)),
     max_size=20,
 )
-relaxed = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 
 
 def table_of(rows: list[Row]) -> pa.Table:

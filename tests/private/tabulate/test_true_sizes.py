@@ -36,7 +36,7 @@ def expected(groups, level, statistic, node, first, smallest):
     return [sum(place >= (s, node) for place in places) for s in range(smallest, LARGEST + 1)]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.data(), st.sampled_from(["groups", "total", "none"]), st.sampled_from(sorted(LEAVES)))
 def test_every_cell_counts_the_groups_that_it_says(data, invariants, level):
     smallest = data.draw(st.integers(0 if invariants == "groups" else 1, 2))
@@ -73,7 +73,7 @@ def test_private_numbers_of_groups_are_in_no_statistic_but_tails():
         true.cells("c", np.arange(5), "counts")
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.data(), st.sampled_from(["groups", "total", "none"]), st.sampled_from(sorted(LEAVES)))
 def test_sizes_clamped_to_a_smaller_k_are_those_of_a_list_that_was_clamped(data, invariants, level):
     smallest = data.draw(st.integers(0 if invariants == "groups" else 1, 2))

@@ -14,7 +14,7 @@ from helpers.tree_models import PAIR, assert_consistent, cost, trees
 from tallytree.solvers.papers import constraint_program, cost_table
 from tallytree.solvers.papers.constraint_program import tree_constraint_program
 
-few = settings(deadline=None, max_examples=10)
+few = settings(max_examples=10)
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tallytree.solvers.papers import cost_table
 
-many = settings(deadline=None, max_examples=1_500)
-more = settings(deadline=None, max_examples=500)
-some = settings(deadline=None, max_examples=150)
+many = settings(max_examples=1_500)
+more = settings(max_examples=500)
+some = settings(max_examples=150)
 # The running example of the paper, groups of size 1: noisy US 2, GA 3, NY 0.
 US, GA, NY = 2, 3, 0
 

@@ -13,8 +13,8 @@ from tallytree.solvers.papers.relaxed_programs import tails_relaxed, tree_relaxe
 pytest.importorskip("cvxpy", reason="the extra tallytree[papers] is not installed")
 pytest.importorskip("pyscipopt", reason="the extra tallytree[papers] is not installed")
 
-some = settings(deadline=None, max_examples=60)
-few = settings(deadline=None, max_examples=25)
+some = settings(max_examples=60)
+few = settings(max_examples=25)
 
 
 @pytest.mark.slow

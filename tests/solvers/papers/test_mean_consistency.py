@@ -39,14 +39,14 @@ def trees(draw, exact_root=False):
     return noisy, first_child, variances
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(trees())
 def test_it_is_the_dense_weighted_least_squares_solution(problem):
     for found, expected in zip(fit(*problem), dense(*problem), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(trees(exact_root=True))
 def test_an_exact_top_level_is_kept(problem):
     found = fit(*problem)
@@ -133,7 +133,7 @@ def test_what_is_no_problem_is_refused(arguments, error, message):
 # --- Exact sums ---
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.integers(0, 2**32), st.integers(1, 30), st.integers(0, 26), st.booleans())
 def test_sums_and_differences_are_exact_whatever_the_order(seed, rows, magnitude, has_total):
     random = np.random.default_rng(seed)

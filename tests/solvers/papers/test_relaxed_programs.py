@@ -12,7 +12,7 @@ from tallytree.solvers.papers.third_party import QUADRATIC_SOLVERS
 
 cvxpy = pytest.importorskip("cvxpy", reason="the extra tallytree[papers] is not installed")
 
-some = settings(deadline=None, max_examples=60)
+some = settings(max_examples=60)
 
 
 @pytest.mark.parametrize("solver", ["CLARABEL", "SCS", "OSQP", "HIGHS"])

@@ -12,7 +12,7 @@ from tallytree.solvers.papers import simplex_programs as boxes
 
 cvxpy = pytest.importorskip("cvxpy", reason="the extra tallytree[papers] is not installed")
 
-some = settings(deadline=None, max_examples=60)
+some = settings(max_examples=60)
 families = st.lists(st.integers(-15, 40), min_size=1, max_size=12)
 totals = st.one_of(st.just(0), st.integers(0, 150))
 

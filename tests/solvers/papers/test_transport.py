@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tallytree.solvers import margins
 from tallytree.solvers.papers import transport
 
-some = settings(deadline=None, max_examples=300)
+some = settings(max_examples=300)
 seeds = st.integers(0, 2**32 - 1)
 
 
