@@ -85,6 +85,10 @@ def a_folder(path):
         (lambda: "people2.parquet", lambda: pl.scan_parquet(["people1.parquet", "people2.parquet"])),
         (lambda: "people1.parquet", lambda: duckdb.sql("FROM read_parquet(['people1.parquet', 'people2.parquet'])")),
         (
+            lambda: "people2.parquet",
+            lambda: pl.concat([pl.scan_parquet("people1.parquet"), pl.scan_parquet("people2.parquet")]),
+        ),
+        (
             lambda: duckdb.sql("SELECT state FROM 'people1.parquet' JOIN 'areas.parquet' USING (state)"),
             lambda: pl.scan_parquet("people1.parquet").join(pl.scan_parquet("areas.parquet"), on="state"),
         ),

@@ -47,18 +47,20 @@ def _is_relation(table: Any) -> bool:
 
 def _of_lazy_frame(frame: Any) -> Iterator[list[str]]:
     try:
-        scans = _SCAN.findall(frame.explain(optimized=False))
-        if not any(", " in paths for paths in scans):
-            yield from ([path] for path in scans)
-            return
-        # The text shows the first of several files. The plan as JSON has all; it may hold the rows of tables in memory,
-        # which take time.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            plan = json.loads(frame.serialize(format="json"))
+        text = frame.explain(optimized=False)
+        scans = [[path] for path in _SCAN.findall(text)]
+        if any(", " in path for (path,) in scans):
+            # The text shows the first of several files. The plan as JSON has all; it may hold the rows of tables in
+            # memory, which take time.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                scans = list(_scanned(json.loads(frame.serialize(format="json"))))
     except Exception:  # noqa: BLE001 (what cannot be planned is refused where it is read)
         return
-    yield from _scanned(plan)
+    if any(word in text for word in ("JOIN", "HCONCAT")):
+        yield from scans
+    elif scans:  # one after the other, so they are files of one table
+        yield [path for paths in scans for path in paths]
 
 
 def _scanned(plan: Any) -> Iterator[list[str]]:

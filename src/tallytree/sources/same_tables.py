@@ -110,7 +110,8 @@ def identities(table: Any) -> set[Any]:
 def _files_of_dataset(table: Any) -> set[Any]:
     """The files of a data set of Arrow, and of those that it joins."""
     found = set().union(*map(_files_of_dataset, getattr(table, "children", ())))
-    files, system = getattr(table, "files", None), getattr(table, "filesystem", None)
+    files: Any = getattr(table, "files", None)
+    system: Any = getattr(table, "filesystem", None)
     if not isinstance(files, list):
         return found
     names = [each for each in files if isinstance(each, str)]
