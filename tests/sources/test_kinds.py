@@ -167,6 +167,8 @@ def test_the_private_table_is_found_in_lists_and_databases(file: Path, tmp_path:
         "hdfs://user:S3CR3T@host/a.parquet", "postgresql://user:S3CR3T@host/db", "postgres://user:S3/CR@3T@host/db",
         "postgresql://host/db?password=S3CR3T", "postgresql://user%3AS3CR3T@host/db",
         "postgresql://host/db?sslmode=require&sslpassword=S3CR3T",
+        "postgresql://user:S3CR3T?more@host/db",
+        "postgresql://host/db?scram_client_key=S3CR3T",
     ],
 )  # fmt: skip
 def test_a_credential_in_a_url_is_refused_and_not_shown(url: str, tmp_path: Path) -> None:

@@ -194,3 +194,19 @@ def test_the_private_table_is_found_by_every_name_of_its_server_and_in_queries(p
         refuse_private(public, "hierarchy", private, "records")
         refuse_private(public, "hierarchy", query("SELECT state FROM people"), "records")
     refuse_private(table("areas"), "hierarchy", joined, "records")  # what was joined may be public
+
+
+def test_a_table_and_those_that_inherit_from_it_are_one(people: Any) -> None:
+    people.run(
+        "CREATE TABLE visits (year int, state text); CREATE TABLE visits_2026 () INHERITS (visits);"
+        "CREATE TABLE visits_may () INHERITS (visits_2026)"
+    )
+
+    def query(text: str) -> Any:
+        return tt.sources.PostgreSQL(people.url, query=text)
+
+    private = tt.sources.PostgreSQL(people.url, table="visits")
+    for part in ("ONLY visits", "visits_2026", "ONLY visits_2026", "visits_may"):
+        with pytest.raises(ValueError, match=r"^hierarchy: it is the private table that is given as records"):
+            refuse_private(query(f"SELECT DISTINCT state FROM {part}"), "hierarchy", private, "records")
+    refuse_private(tt.sources.PostgreSQL(people.url, table="areas"), "hierarchy", private, "records")

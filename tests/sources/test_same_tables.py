@@ -59,6 +59,11 @@ def rows(tmp_path, monkeypatch):
     return tmp_path
 
 
+def a_folder(path):
+    """A folder as a file system of Arrow."""
+    return pa.fs.SubTreeFileSystem(str(Path(path).absolute()), pa.fs.LocalFileSystem())
+
+
 @pytest.mark.parametrize(
     ("public", "private"),
     [
@@ -71,9 +76,18 @@ def rows(tmp_path, monkeypatch):
         (lambda: duckdb.sql("SELECT DISTINCT state FROM 'people1.parquet'"), "people*.parquet"),
         (lambda: duckdb.sql('FROM "it\'s.parquet"'), "it's.parquet"),
         (lambda: duckdb.sql("FROM read_parquet(['areas.parquet', 'it''s.parquet'])"), "it's.parquet"),
+        (lambda: duckdb.sql("SELECT state -- it's public\nFROM 'people1.parquet'"), "people1.parquet"),
+        (lambda: duckdb.sql("FROM /* it's */ 'people1.parquet' WHERE state <> '--'"), "people1.parquet"),
+        (lambda: duckdb.sql("SELECT E'it\\'s' AS it, * FROM read_parquet($$people1.parquet$$)"), "people1.parquet"),
+        (lambda: duckdb.sql("SELECT 'it''s -- ' AS it, * FROM read_parquet($a$people1.parquet$a$)"), "people1.parquet"),
+        (lambda: ds.dataset("people1.parquet", filesystem=a_folder(".")), "people1.parquet"),
         (lambda: duckdb.read_csv("trips.csv").filter("state <> ''"), "trips.csv"),
         (lambda: "people2.parquet", lambda: pl.scan_parquet(["people1.parquet", "people2.parquet"])),
         (lambda: "people1.parquet", lambda: duckdb.sql("FROM read_parquet(['people1.parquet', 'people2.parquet'])")),
+        (
+            lambda: "people2.parquet",
+            lambda: pl.concat([pl.scan_parquet("people1.parquet"), pl.scan_parquet("people2.parquet")]),
+        ),
         (
             lambda: duckdb.sql("SELECT state FROM 'people1.parquet' JOIN 'areas.parquet' USING (state)"),
             lambda: pl.scan_parquet("people1.parquet").join(pl.scan_parquet("areas.parquet"), on="state"),

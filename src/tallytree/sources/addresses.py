@@ -20,7 +20,19 @@ DATABASES = ("postgresql", "postgres")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _OPTION = re.compile(r"[?&;][A-Za-z0-9_.%-]+=")
 _OF_A_PATH = re.compile(r"([a-z][a-z0-9]+):/[^/]")
-_SECRET = ("password", "passwd", "sslpassword", "secret", "token", "key_id", "access_key", "sig", "oauth_client_secret")
+_SECRET = (
+    "password",
+    "passwd",
+    "sslpassword",
+    "secret",
+    "token",
+    "key_id",
+    "access_key",
+    "sig",
+    "oauth_client_secret",
+    "scram_client_key",
+    "scram_server_key",
+)
 
 _REMEDIES = {
     "s3": "take it out; credentials are read from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, "
@@ -70,7 +82,8 @@ def check_address(address: str, argument: str) -> None:
 def _check_database(address: str, argument: str) -> None:
     rest = address.partition("://")[2]
     authority, _, _ = rest.partition("/")
-    user, at, _ = authority.partition("?")[0].rpartition("@")
+    # libpq looks for the @ up to the first slash, so a password may hold a question mark.
+    user, at, _ = authority.rpartition("@")
     # A password may hold an @ or a slash of its own; then what seems to be the path has one.
     at_later = "@" in rest[len(authority) :].partition("?")[0]
     names = {name.casefold() for name, _ in parse_qsl(rest.partition("?")[2], keep_blank_values=True)}

@@ -76,7 +76,8 @@ def identity(given: PostgreSQL) -> frozenset[Any]:
 def relations(given: PostgreSQL) -> set[tuple[str, ...]]:
     """The tables that a table, a view or a query reads, as the server knows them; none where it does not tell.
 
-    They are those of the server's plan; nothing is run. A partition is the table that it is a part of.
+    They are those of the server's plan; nothing is run. A partition is the table that it is a part of, and so is a
+    table that inherits: its rows are that table's too.
 
     Returns:
         For each the identifier of the server's data, and the numbers of the database and of the table.
@@ -95,12 +96,17 @@ def relations(given: PostgreSQL) -> set[tuple[str, ...]]:
 
 
 _NUMBERS = """
+WITH RECURSIVE parts(number) AS (
+    SELECT c.oid FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE (n.nspname, c.relname) IN ({})
+    UNION SELECT inherited.inhparent FROM parts JOIN pg_catalog.pg_inherits AS inherited ON inhrelid = number
+)
 SELECT (SELECT system_identifier FROM pg_catalog.pg_control_system())::text,
     (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())::bigint,
-    coalesce(pg_catalog.pg_partition_root(c.oid), c.oid)::bigint
-FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-WHERE (n.nspname, c.relname) IN ({})
+    number::bigint
+FROM parts WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_inherits WHERE inhrelid = number)
 """
+"""Partitions are in `pg_inherits` too, as are tables that inherit: both are part of the table at the top."""
 
 
 def _scanned(plan: Any) -> Iterator[str]:

@@ -12,8 +12,14 @@ from collections.abc import Iterator
 from typing import Any
 
 _SCAN = re.compile(r" SCAN \[(.+)\]\s*$", re.MULTILINE)
-_TEXTS = re.compile(r"""\[\s*'(?:[^']|'')*'(?:\s*,\s*'(?:[^']|'')*')*\s*\]|'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
-_TEXT = re.compile(r"""'((?:[^']|'')*)'|"((?:[^"]|"")*)\"""")
+_TEXT = re.compile(
+    r"""'(?P<single>(?:[^']|'')*)'|"(?P<double>(?:[^"]|"")*)"|\$(?P<tag>\w*)\$(?P<dollars>[\s\S]*?)\$(?P=tag)\$"""
+)
+_SINGLE = r"'(?:[^']|'')*'"
+_SQL = re.compile(
+    r"--.*|/\*[\s\S]*?\*/"  # a comment may hold a single quotation mark, as in: it's
+    rf"|(?P<list>\[\s*{_SINGLE}(?:\s*,\s*{_SINGLE})*\s*\])|(?P<escaped>\b[eE]'(?:[^'\\]|\\[\s\S]|'')*')|(?P<one>{_TEXT.pattern})"
+)
 
 
 def is_query(table: Any) -> bool:
@@ -41,18 +47,20 @@ def _is_relation(table: Any) -> bool:
 
 def _of_lazy_frame(frame: Any) -> Iterator[list[str]]:
     try:
-        scans = _SCAN.findall(frame.explain(optimized=False))
-        if not any(", " in paths for paths in scans):
-            yield from ([path] for path in scans)
-            return
-        # The text shows the first of several files. The plan as JSON has all; it may hold the rows of tables in memory,
-        # which take time.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            plan = json.loads(frame.serialize(format="json"))
+        text = frame.explain(optimized=False)
+        scans = [[path] for path in _SCAN.findall(text)]
+        if any(", " in path for (path,) in scans):
+            # The text shows the first of several files. The plan as JSON has all; it may hold the rows of tables in
+            # memory, which take time.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                scans = list(_scanned(json.loads(frame.serialize(format="json"))))
     except Exception:  # noqa: BLE001 (what cannot be planned is refused where it is read)
         return
-    yield from _scanned(plan)
+    if any(word in text for word in ("JOIN", "HCONCAT")):
+        yield from scans
+    elif scans:  # one after the other, so they are files of one table
+        yield [path for paths in scans for path in paths]
 
 
 def _scanned(plan: Any) -> Iterator[list[str]]:
@@ -81,6 +89,11 @@ def _of_relation(relation: Any) -> Iterator[list[str]]:
         query = relation.sql_query()
     except Exception:  # noqa: BLE001 (as above)
         return
-    for one_or_list in _TEXTS.findall(query):
-        found = _TEXT.findall(one_or_list)
-        yield [(single.replace("''", "'") or double.replace('""', '"')) for single, double in found]
+    for found in _SQL.finditer(query):
+        if texts := found["list"] or found["one"] or (found["escaped"] or "")[1:]:
+            yield [_content(text) for text in _TEXT.finditer(texts)]
+
+
+def _content(text: re.Match[str]) -> str:
+    """What stands between the marks."""
+    return text["dollars"] or (text["single"] or "").replace("''", "'") or (text["double"] or "").replace('""', '"')

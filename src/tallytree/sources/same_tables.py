@@ -110,11 +110,15 @@ def identities(table: Any) -> set[Any]:
 def _files_of_dataset(table: Any) -> set[Any]:
     """The files of a data set of Arrow, and of those that it joins."""
     found = set().union(*map(_files_of_dataset, getattr(table, "children", ())))
-    files, system = getattr(table, "files", None), getattr(table, "filesystem", None)
+    files: Any = getattr(table, "files", None)
+    system: Any = getattr(table, "filesystem", None)
     if not isinstance(files, list):
         return found
-    family = _FAMILIES.get(getattr(system, "type_name", ""))
     names = [each for each in files if isinstance(each, str)]
+    while getattr(system, "type_name", "") == "subtree":  # a folder of another file system
+        names = [f"{system.base_path.rstrip('/')}/{each.lstrip('/')}" for each in names]
+        system = system.base_fs
+    family = _FAMILIES.get(getattr(system, "type_name", ""))
     if family is None:
         return found.union(*map(table_files, names))
     return found | {_of_object(family, _account(system) if family == "az" else "", path) for path in names}
