@@ -210,6 +210,15 @@ def test_a_credential_in_a_url_is_refused_and_not_shown(url: str, tmp_path: Path
         (lambda: locate("postgresql://host/db", "records"), r"of a database a table is read; give tt\.sources\.Post"),
         (lambda: locate("https://host/a.csv", "records"), r"https:// is not read; give the path of a file, or a URL"),
         (lambda: locate(Path("s3://lake/a.csv"), "records"), r"a Path is no URL, it joins slashes; give the s3:// URL"),
+        (
+            lambda: locate("jdbc:postgresql://u:s3cr3t@h/db", "records"),
+            "^records: the text is no path and no URL that is",
+        ),
+        (lambda: locate(" postgresql://u:s3cr3t@h/db", "records"), "^records: the text is no path and no URL that is"),
+        (
+            lambda: locate("host=h Password = s3cr3t", "records"),
+            "^records: the text is no path and no URL that is read",
+        ),
         (lambda: locate(["NAME-1", "NAME-2"], "records"), r"^records: no file at item 1 of the list; give"),
         (lambda: locate("az://lake/a.csv", "records"), r"set AZURE_STORAGE_ACCOUNT, or write abfs://container@account"),
     ],
@@ -217,8 +226,9 @@ def test_a_credential_in_a_url_is_refused_and_not_shown(url: str, tmp_path: Path
 def test_what_is_refused(make: Any, message: str, monkeypatch: Any) -> None:
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT", raising=False)
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
-    with pytest.raises((ValueError, TypeError), match=message):
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
         make()
+    assert "s3cr3t" not in str(caught.value)
 
 
 def test_a_workbook_is_refused(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ DATABASES = ("postgresql", "postgres")
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _OPTION = re.compile(r"[?&;][A-Za-z0-9_.%-]+=")
+_CONNECTION = re.compile(r"(^|\s)password\s*=", re.IGNORECASE)
 _OF_A_PATH = re.compile(r"([a-z][a-z0-9]+):/[^/]")
 _SECRET = (
     "password",
@@ -50,6 +51,11 @@ def scheme_of(address: str) -> str | None:
     return found[1].lower() if found else None
 
 
+def is_path(text: str) -> bool:
+    """Whether a text is the path of a file: neither a URL nor something like a database's address."""
+    return "://" not in text and not _CONNECTION.search(text)
+
+
 def check_address(address: str, argument: str) -> None:
     """Refuse a URL that holds a credential or is not read at all; nothing of the URL but its scheme is shown.
 
@@ -61,6 +67,11 @@ def check_address(address: str, argument: str) -> None:
         broken = _OF_A_PATH.match(address)
         if broken and broken[1] in (*CLOUD, *DATABASES):
             raise ValueError(f"{argument}: a Path is no URL, it joins slashes; give the {broken[1]}:// URL as text")
+        if not is_path(address):
+            raise ValueError(
+                f"{argument}: the text is no path and no URL that is read, and is not shown, since it may hold a "
+                f"password; give a URL as in postgresql://host/database; {_OF_DATABASES}"
+            )
         return
     if scheme in DATABASES:
         _check_database(address, argument)

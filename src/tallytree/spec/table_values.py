@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator
 
-from tallytree.sources.addresses import published_path, scheme_of
+from tallytree.sources.addresses import is_path, published_path, scheme_of
 from tallytree.sources.kinds import KINDS, Kind, checked_paths
 from tallytree.spec.scalars import Plain, read_list, read_text
 from tallytree.spec.wording import closest
@@ -67,7 +67,7 @@ def relative_to(given: Any, path: Callable[[str], str]) -> Any:
     """The table, its paths changed; a URL is relative to nothing."""
 
     def changed(written: str) -> str:
-        return written if scheme_of(written) else path(written)
+        return path(written) if is_path(written) else written
 
     if isinstance(given, Kind):
         return given.with_address(changed)
@@ -111,7 +111,7 @@ def plain_table(given: Any, path: Callable[[str], str]) -> Any:
         if isinstance(written, list):
             return [changed(each) for each in written]
         text = written.text if isinstance(written, Plain) else written
-        return text if scheme_of(text) else path(text)
+        return path(text) if is_path(text) else text
 
     if not isinstance(given, dict):
         return changed(given)
