@@ -328,7 +328,9 @@ def test_what_leaves_are_nearly_sure_of_is_nearly_sure_of_their_sum():
             ),
             TailsLevel(noisy(true, 3.0, rng), np.zeros(leaves + 1, np.int64), 3.0, True, np.ones(leaves)),
         ]
-        below = joint.climb(levels, SizeModel(1, size_blocks(cells, 1), DISPERSIONS)).below
+        model = SizeModel(1, size_blocks(cells, 1), DISPERSIONS)
+        own, _ = joint.own_estimates(levels, joint.raw_sums(levels), model)
+        below = joint.climb(levels, own, model).below
         mean, variance = below[0]
         ratios.append(np.mean((mean[0] - true.sum(axis=0)) ** 2) / np.mean(variance[0]))
     assert 0.75 < np.mean(ratios) < 1.33

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallytree.bands import Band, Cut
-from tallytree.compute.arrays import IntArray
+from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
 from tallytree.sizes.domain import SizesDomain, measured_everywhere
@@ -21,6 +21,7 @@ from tallytree.sizes.noisy import measure_level, tails_of_every_size
 from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 from tallytree.solvers import joint_families as joint
 from tallytree.solvers.joint_downward import Tails
+from tallytree.solvers.joint_rates import RawSums
 from tallytree.solvers.joint_upward import Estimate, SizeModel
 from tallytree.solvers.rates import DISPERSIONS
 from tallytree.terms import Invariants
@@ -79,10 +80,10 @@ class Joint(SizesInBands):
         return measured_everywhere(hierarchy, "tail_counts")
 
     def leaves(self, domain: SizesDomain, cut: Cut, measurers: Measurers) -> Iterator[ReleasedSizes]:
-        """See `SizesInBands.leaves`; a pass upward over the bands, the levels down to the cut, and a pass downward.
+        """See `SizesInBands.leaves`: two passes upward, with the levels down to the cut after each, and one downward.
 
-        What a band sends up are the sums of estimates below each of its nodes at the cut level. Of several bands the
-        pass downward measures and estimates again what is below, so that one band is in memory at a time.
+        What a band sends up are the sums of raw cells, and then of estimates, below each of its nodes at the cut level.
+        Of several bands each pass measures again what is below, so that one band is in memory at a time.
         """
         depths = domain.measured_depths
         above = [_measure(domain, depth, measurers.top()) for depth in depths if depth <= cut.depth]
@@ -90,18 +91,29 @@ class Joint(SizesInBands):
         if above[0].values.shape[1] == 0:
             yield from measurers.each_band(cut, partial(_without_cells, domain, below), nothing)
             return
-        last = above[-1]
-        model = joint.size_model(last.values.shape[1], domain.smallest + domain.groups_are_public, self._dispersions())
+        cells = above[0].values.shape[1]
+        model = joint.size_model(cells, domain.smallest + domain.groups_are_public, self._dispersions())
         below_cut = _BelowCut(domain, below, model, self.tolerance)
-        kept: _ClimbedBand | None = None
-        under = None
+        kept: list[joint.TailsLevel] | None = None
+        under_raw = None
         if below and len(cut.parts) == 1:
-            kept = below_cut.climbed(cut.bands[0], measurers.band(0))
-            under = kept.sent_up()
+            kept = below_cut.measured(cut.bands[0], measurers.band(0))
+            under_raw = joint.raw_sums_under(kept, below_cut.first_child(cut.bands[0]))
         elif below:
-            under = _beside_each_other(list(measurers.each_band(cut, partial(_sent_up, below_cut), nothing)))
+            under_raw = _beside_each_other(measurers.each_band(cut, partial(_added_up, below_cut), nothing))
         joint.check_levels(above)
-        top = joint.climb(above, model, under)
+        own, rates = joint.own_estimates(above, joint.raw_sums(above, under_raw), model)
+
+        def rates_of(number: int) -> FloatArray:
+            return rates[slice(*cut.band(number).span(cut.depth))]
+
+        under, climbed = None, None
+        if kept is not None:
+            climbed = below_cut.climbed(cut.bands[0], kept, rates)
+            under = climbed.sent_up()
+        elif below:
+            under = _all_sent_up(measurers.each_band(cut, partial(_sent_up, below_cut), rates_of, again=True))
+        top = joint.climb(above, own, model, under)
         root = joint.root_tails(top, above[0], None if domain.groups_are_public else domain.total)
         found = joint.descend(above[1:], above[0].first_child, top, 1, root, model, self.tolerance)
         parents, worst = [root, *found.levels][-1], found.worst
@@ -110,10 +122,14 @@ class Joint(SizesInBands):
             return parents.of_nodes(*cut.band(number).span(cut.depth))
 
         made: Iterator[tuple[ReleasedSizes, tuple[int, float, float]]]
-        if not below or kept is not None:
-            made = (below_cut.descended(band, kept, tails_of(number)) for number, band in enumerate(cut.bands))
+        if not below or climbed is not None:
+            made = (below_cut.descended(band, climbed, tails_of(number)) for number, band in enumerate(cut.bands))
         else:
-            made = measurers.each_band(cut, partial(_descended, below_cut), tails_of, again=True)
+
+            def given(number: int) -> tuple[FloatArray, Tails]:
+                return rates_of(number), tails_of(number)
+
+            made = measurers.each_band(cut, partial(_descended, below_cut), given, again=True)
         for leaves, worst_here in made:
             worst = max(worst, worst_here)
             yield leaves
@@ -192,11 +208,21 @@ class _BelowCut:
     model: SizeModel
     tolerance: float
 
-    def climbed(self, band: Band, measurer: Measures) -> _ClimbedBand:
-        """A band is measured and estimated from below."""
+    def measured(self, band: Band, measurer: Measures) -> list[joint.TailsLevel]:
+        """The levels of a band are measured."""
         levels = [_measure(self.domain, depth, measurer, band) for depth in self.depths]
         joint.check_levels(levels, [self.domain.hierarchy.size(depth) for depth in self.depths])
-        return _ClimbedBand(levels, band.first_child(self.depths[0] - 1), joint.climb(levels, self.model))
+        return levels
+
+    def first_child(self, band: Band) -> IntArray:
+        """Where the children of each node of the cut level begin in the first of the levels."""
+        return band.first_child(self.depths[0] - 1)
+
+    def climbed(self, band: Band, levels: list[joint.TailsLevel], rates: FloatArray) -> _ClimbedBand:
+        """A band is estimated from below, with the rates that its nodes at the cut level hand down."""
+        first_child = self.first_child(band)
+        own, _ = joint.own_estimates(levels, joint.raw_sums(levels), self.model, first_child, rates)
+        return _ClimbedBand(levels, first_child, joint.climb(levels, own, self.model))
 
     def descended(
         self, band: Band, climbed: _ClimbedBand | None, tails: Tails
@@ -210,16 +236,22 @@ class _BelowCut:
         return _leaf_sizes(self.domain, tails, *band.span(len(self.domain.hierarchy.levels) - 1)), worst
 
 
-def _sent_up(below: _BelowCut, band: Band, measurer: Measures, given: None) -> joint.FromBelow:
-    """The pass upward over a band."""
-    return below.climbed(band, measurer).sent_up()
+def _added_up(below: _BelowCut, band: Band, measurer: Measures, given: None) -> RawSums:
+    """The first pass upward over a band."""
+    return joint.raw_sums_under(below.measured(band, measurer), below.first_child(band))
+
+
+def _sent_up(below: _BelowCut, band: Band, measurer: Measures, rates: FloatArray) -> joint.FromBelow:
+    """The second pass upward over a band, which is measured again."""
+    return below.climbed(band, below.measured(band, measurer), rates).sent_up()
 
 
 def _descended(
-    below: _BelowCut, band: Band, measurer: Measures, tails: Tails
+    below: _BelowCut, band: Band, measurer: Measures, given: tuple[FloatArray, Tails]
 ) -> tuple[ReleasedSizes, tuple[int, float, float]]:
     """The pass downward over a band, which is measured and estimated again."""
-    return below.descended(band, below.climbed(band, measurer), tails)
+    rates, tails = given
+    return below.descended(band, below.climbed(band, below.measured(band, measurer), rates), tails)
 
 
 def _without_cells(
@@ -244,12 +276,17 @@ def _without_sizes(domain: SizesDomain, first: int, stop: int) -> ReleasedSizes:
     return ReleasedSizes(nodes + first, np.full(len(nodes), domain.smallest, dtype=np.int64), groups[nodes])
 
 
-def _beside_each_other(sent: Sequence[joint.FromBelow]) -> joint.FromBelow:
-    """What the bands have sent up, as one."""
-    if len(sent) == 1:
-        return sent[0]
-    mean, variance = (np.concatenate([part.sums[i] for part in sent]) for i in range(2))
-    return joint.FromBelow(Estimate(mean, variance), np.concatenate([part.raw for part in sent]))
+def _beside_each_other(sent: Iterable[RawSums]) -> RawSums:
+    """The raw sums that the bands have sent up, as one."""
+    values, variances = zip(*sent, strict=True)
+    return RawSums(np.concatenate(values), np.concatenate(variances))
+
+
+def _all_sent_up(sent: Iterable[joint.FromBelow]) -> joint.FromBelow:
+    """The estimates that the bands have sent up, as one."""
+    sums, doubt = zip(*sent, strict=True)
+    means, variances = zip(*sums, strict=True)
+    return joint.FromBelow(Estimate(np.concatenate(means), np.concatenate(variances)), np.concatenate(doubt))
 
 
 def _number(name: str, value: object) -> float:

@@ -11,9 +11,10 @@ import numpy as np
 
 from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.compute.kernels import kernel
+from tallytree.solvers.joint_rates import family_dispersions
 from tallytree.solvers.joint_upward import Estimate, NoisyCells, SizeModel
 from tallytree.solvers.monotone_sums import fit_with_sums, isotonic_decreasing, round_with_sums
-from tallytree.solvers.rates import TOGETHER, likeliest_dispersions, local_rates, log_likelihoods, noise_variance
+from tallytree.solvers.rates import local_rates
 from tallytree.solvers.state_chain import posterior
 
 EXTRA_SHARE = 0.1
@@ -61,25 +62,6 @@ def _shared_rates(
         for r in range(1, end):
             rate[k, r] = drop[r] * rate[k, r] / everything[r] if rate[k, r] > 0 else 0.0
         rate[k, end] = 0.0
-
-
-@kernel
-def _family_dispersions(
-    cells: NoisyCells, kids: IntArray, rate: FloatArray, model: SizeModel, end: int, dispersion: FloatArray
-) -> None:
-    """κ of each drop, by blocks of sizes, from the likelihood of all children's noisy values."""
-    raw = 1.0 / noise_variance(cells.scale, cells.laplace)
-    likelihood = np.zeros((len(model.dispersions), model.blocks[end - 1] + 1))
-    for together in (TOGETHER, 1):
-        if len(model.dispersions) > 1:
-            likelihood[:] = 0.0
-            for k in range(len(kids)):
-                if cells.most[kids[k]] > 0:
-                    given = cells.values[kids[k], :end].astype(np.float64)
-                    log_likelihoods(given, raw, rate[k], model.blocks, model.dispersions, likelihood, together)
-        if likeliest_dispersions(likelihood, model.blocks[:end], model.dispersions, dispersion):
-            break
-    dispersion[end] = dispersion[end - 1]
 
 
 @kernel
@@ -136,7 +118,7 @@ def _estimate_family(
     for r in range(1, runs):
         drop[begin[r]] = total[r - 1] - total[r]
     _shared_rates(mean, cells.most, kids, drop, model.first_size, rate)
-    _family_dispersions(cells, kids, rate, model, end, dispersion)
+    family_dispersions(cells, kids, rate, model, end, dispersion)
     shape = (len(kids), runs)
     x, target, weight, rounded = np.zeros(shape), np.zeros(shape), np.ones(shape), np.zeros(shape)
     _targets(cells, kids, rate, dispersion, below, begin, target, weight, x)

@@ -1,11 +1,11 @@
 """Tail counts of a complete hierarchy at once: monotone, additive, integer, from noisy tail counts of every level.
 
-Upward, every node's own cells give a posterior (`state_chain.posterior`, with rates and dispersions found from the
-same noisy cells), which is combined with the sum of its children's by inverse variances. Downward, the root is made
-monotone and rounded. Then, with a parent's integers fixed, its children are estimated anew: the parent's groups of each
-size are what they share, their estimates are made to add up (`monotone_sums.fit_with_sums`), and are rounded. A parent
-is runs of equal tail counts, and its children can only change where it does, so fitting a family costs
-(children) × (runs).
+The raw cells of all levels are added up (`joint_rates.add_up`). From these sums follow the rates that every node
+expects, from the root down, and with them every node's own cells give a posterior (`state_chain.posterior`). Upward, it
+is combined with the sum of its children's by inverse variances. Downward, the root is made monotone and rounded. Then,
+with a parent's integers fixed, its children are estimated anew: the parent's groups of each size are what they share,
+their estimates are made to add up (`monotone_sums.fit_with_sums`), and are rounded. A parent is runs of equal tail
+counts, and its children can only change where it does, so fitting a family costs (children) × (runs).
 
 Source: ours.
 """
@@ -13,7 +13,9 @@ Source: ours.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
@@ -25,6 +27,7 @@ from tallytree.compute.kernels import kernel
 from tallytree.compute.threads import side_by_side
 from tallytree.solvers.checks import check_offsets
 from tallytree.solvers.joint_downward import MAX_ITERATIONS, WEIGHED_VARIANCE, Part, Tails, estimate_families
+from tallytree.solvers.joint_rates import RawSums, add_up, estimate_children, rates_of_roots, sums_of_children
 from tallytree.solvers.joint_upward import (
     Estimate,
     NoisyCells,
@@ -45,6 +48,8 @@ SLICES = 32
 """The nodes of a level are divided into about this many slices, which threads work on."""
 LEAST_CELLS = 4_000
 """A slice has at least about this many cells, which take some milliseconds: a thread costs a tenth of one."""
+LEAST_DOUBT = 1e-9
+"""Of `doubted_variance`, as a part of the variance, so that it is never 0."""
 MAX_TAIL_SUM = 2**50
 """Sums of noisy tail counts are below this, so that doubles hold them exactly."""
 
@@ -89,8 +94,8 @@ class FromBelow(NamedTuple):
 
     sums: Estimate
     """The sums of the children's estimates."""
-    raw: FloatArray
-    """(nodes,) the variance that least squares over raw cells below would have."""
+    doubt: FloatArray
+    """(nodes,) how unreliable they are: see `Climbed.doubt`."""
 
 
 class Climbed(NamedTuple):
@@ -100,8 +105,9 @@ class Climbed(NamedTuple):
     """Root first, from every node's own cells and all cells below."""
     below: list[Estimate]
     """Root first, from the cells below alone; empty for leaves."""
-    raw: FloatArray
-    """(nodes,) of the first level, the variance that least squares over raw cells, its own and those below, has."""
+    doubt: FloatArray
+    """(nodes,) of the first level, the variance that least squares over raw cells, its own and those below, would have
+    with the noise of `doubted_variance`."""
 
     def sent_up(self, first_child: IntArray) -> FromBelow:
         """What the level above gets, whose node i has the children first_child[i] … first_child[i + 1] − 1."""
@@ -109,7 +115,7 @@ class Climbed(NamedTuple):
         shape = (len(first_child) - 1, mean.shape[1])
         sums = Estimate(np.empty(shape), np.empty(shape))
         add_children(first_child, mean, variance, *sums)
-        return FromBelow(sums, np.add.reduceat(self.raw, first_child[:-1]))
+        return FromBelow(sums, np.add.reduceat(self.doubt, first_child[:-1]))
 
 
 class Descended(NamedTuple):
@@ -131,8 +137,9 @@ def fit(
 ) -> TailsFit:
     """Estimate the tail counts of all nodes.
 
-    A tree that is cut into bands is worked on by the functions that this one calls: `climb` below the cut, band by
-    band; `climb`, `root_tails` and `descend` above it, with what bands have sent up; `descend` below it, band by band.
+    A tree that is cut into bands is worked on by the functions that this one calls: `raw_sums`, `own_estimates` and
+    `climb` one after the other, each with what bands have sent up or parents hand down; then `root_tails`, and
+    `descend` above the cut and below it.
 
     Args:
         levels: what was measured, root first; the root has one node. All have the same cells.
@@ -154,7 +161,7 @@ def fit(
     model = size_model(levels[0].values.shape[1], first_size, dispersions)
     check_options(dispersions, tolerance)
     check_levels(levels)
-    climbed = climb(levels, model)
+    climbed = climb(levels, own_estimates(levels, raw_sums(levels), model)[0], model)
     root = root_tails(climbed, levels[0], total)
     found = descend(levels[1:], levels[0].first_child, climbed, 1, root, model, tolerance)
     for above, (level, estimate) in zip(levels, pairwise(climbed.estimates), strict=False):
@@ -169,38 +176,118 @@ def size_model(cells: int, first_size: int, dispersions: npt.ArrayLike = DISPERS
     return SizeModel(first_size, size_blocks(cells, first_size), kappas)
 
 
-def climb(levels: Sequence[TailsLevel], model: SizeModel, under: FromBelow | None = None) -> Climbed:
+def doubted_variance(level: TailsLevel) -> float:
+    """The variance of the noise in a raw cell, times (1 − p)², where p is the probability that the noise is 0.
+
+    Estimates are biased where they rest on expected numbers. Where p is nearly 1, they rest on the cells.
+    """
+    variance = float(noise_variance(level.scale, level.laplace))
+    if level.laplace:
+        certain = math.tanh(0.5 / level.scale)
+    else:
+        # The sum over all integers is about one of the two, whichever is more (Poisson's summation formula).
+        few = 1 + 2 * sum(math.exp(-k * k / (2 * variance)) for k in (1, 2, 3))
+        certain = 1 / max(few, math.sqrt(2 * math.pi * variance))
+    return variance * ((1 - certain) ** 2 + LEAST_DOUBT)
+
+
+def raw_sums(levels: Sequence[TailsLevel], under: RawSums | None = None) -> list[RawSums]:
+    """The raw cells of each node and all below it; `under` is what the last level gets from below, None for leaves."""
+    variances = [float(noise_variance(level.scale, level.laplace)) for level in levels]
+    return add_up([level.values for level in levels], variances, [level.first_child for level in levels], under)
+
+
+def raw_sums_under(levels: Sequence[TailsLevel], first_child: IntArray) -> RawSums:
+    """What the level above gets, whose node i has the children first_child[i] … first_child[i + 1] − 1."""
+    return sums_of_children(raw_sums(levels)[0], levels[0].values, first_child)
+
+
+def own_estimates(
+    levels: Sequence[TailsLevel],
+    sums: Sequence[RawSums],
+    model: SizeModel,
+    first_child: IntArray | None = None,
+    above: FloatArray | None = None,
+) -> tuple[list[Estimate], FloatArray]:
+    """Estimates of consecutive levels from each node's own cells alone, with rates from the cells of all levels.
+
+    Args:
+        levels: what was measured, upper levels first.
+        sums: the raw sums of these levels.
+        model: of the numbers of groups.
+        first_child: (parents + 1,) where each parent's children begin in the first of the levels; None for the root.
+        above: (parents, cells + 1) the rates that the parents hand down; None for the root.
+
+    Returns:
+        The estimates, upper levels first; and (nodes, cells + 1) the rates that the last level hands down, empty where
+        nothing is below it.
+    """
+    found: list[Estimate] = []
+    for level, raw in zip(levels, sums, strict=True):
+        n = level.values.shape[1]
+        own, cells = Estimate(np.empty(level.values.shape), np.empty(level.values.shape)), level.cells()
+        rates = np.empty((len(raw.values), n + 1))
+        if first_child is None or above is None:
+            items = np.ones(len(level.values), dtype=np.int64)
+            work = partial(_observe_roots, cells, raw, model, own, rates)
+        else:
+            items = np.diff(first_child)
+            work = partial(_estimate_children, cells, raw, first_child, above, model, own, rates)
+        _in_threads(work, items, n)
+        found.append(own)
+        first_child, above = level.first_child, rates
+    return found, rates
+
+
+def _observe_roots(
+    cells: NoisyCells, raw: RawSums, model: SizeModel, own: Estimate, rates: FloatArray, part: slice
+) -> None:
+    observe(cells, part.start, part.stop, model, own)
+    if len(rates):
+        rates_of_roots(cells, raw, part.start, part.stop, model, rates)
+
+
+def _estimate_children(
+    cells: NoisyCells,
+    raw: RawSums,
+    first_child: IntArray,
+    above: FloatArray,
+    model: SizeModel,
+    own: Estimate,
+    rates: FloatArray,
+    part: slice,
+) -> None:
+    estimate_children(cells, raw, first_child, part.start, part.stop, above, model, own, rates)
+
+
+def climb(
+    levels: Sequence[TailsLevel], own: Sequence[Estimate], model: SizeModel, under: FromBelow | None = None
+) -> Climbed:
     """Estimates of consecutive levels, from every node's own cells and all cells below.
 
     Args:
-        levels: what was measured, root first; they need not begin with a single node.
+        levels: what was measured, upper levels first.
+        own: the estimates from each node's own cells; overwritten.
         model: of the numbers of groups.
         under: what the last of the levels gets from those below it; None where it is the leaves'.
     """
-    estimates: list[Estimate] = []
     below: list[Estimate] = []
-    raw = np.zeros(0)
-    for level in reversed(levels):
-        if estimates:
-            under = Climbed([estimates[-1]], [], raw).sent_up(level.first_child)
-        own, cells = Estimate(np.empty(level.values.shape), np.empty(level.values.shape)), level.cells()
-
-        def work(slices: slice, cells: NoisyCells = cells, own: Estimate = own) -> None:
-            observe(cells, slices.start, slices.stop, model, own)
-
-        _in_threads(work, np.ones(len(level.values), dtype=np.int64), level.values.shape[1])
-        own_noise = noise_variance(level.scale, level.laplace)
+    doubt = np.zeros(0)
+    for i in range(len(levels) - 1, -1, -1):
+        level = levels[i]
+        if below:
+            under = Climbed([own[i + 1]], [], doubt).sent_up(level.first_child)
+        own_doubt = doubted_variance(level)
         if under is None:
-            raw = np.full(len(level.values), own_noise)
+            doubt = np.full(len(level.values), own_doubt)
             below.append(Estimate(np.empty((0, 0)), np.empty((0, 0))))
         else:
             # The noisier estimate is the more likely to be wrong: shares as the squares of the noise's variances.
-            share = under.raw**2 / (under.raw**2 + own_noise**2)
-            combine(model.blocks, *own, *under.sums, share)
-            raw = 1 / (1 / under.raw + 1 / own_noise)
+            share = under.doubt**2 / (under.doubt**2 + own_doubt**2)
+            combine(model.blocks, *own[i], *under.sums, share)
+            doubt = 1 / (1 / under.doubt + 1 / own_doubt)
             below.append(under.sums)
-        estimates.append(own)
-    return Climbed(estimates[::-1], below[::-1], raw)
+    return Climbed(list(own), below[::-1], doubt)
 
 
 def root_tails(climbed: Climbed, root: TailsLevel, total: int | None) -> Tails:

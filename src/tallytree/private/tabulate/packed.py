@@ -23,6 +23,7 @@ MADE = {
     "tallytree.measurements": {"Measurement", "Noise"},
     "tallytree.sizes.released_sizes": {"ReleasedSizes"},
     "tallytree.solvers.joint_families": {"FromBelow"},
+    "tallytree.solvers.joint_rates": {"RawSums"},
     "tallytree.solvers.joint_upward": {"Estimate"},
 }
 """By module our types that may be named by what a task has made; it may hold arrays of numbers and fractions too."""
