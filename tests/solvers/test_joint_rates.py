@@ -106,7 +106,7 @@ def test_doubt_falls_with_the_probability_of_no_noise(laplace, scale):
 def test_many_leaves_do_not_add_up_their_biases():
     """600 leaves of 40 groups, sizes with spikes, noise of scale 3; the root's cells are drowned. 5 seeds.
 
-    The root's mean error is 131 a cell (standard error 4). It was 193 (2) when a leaf's rates came from its cells alone.
+    The root's mean error is 131 a cell (standard error 4). It was 193 (2) when a leaf's rates came from it alone.
     """
     chances = np.array([0.45, 0.05, 0.3, 0.02, 0.1, *np.full(45, 0.08 / 45)])
     errors = []
