@@ -122,5 +122,8 @@ def _csv_hint(names: Sequence[str]) -> str:
     if any("\N{REPLACEMENT CHARACTER}" in name for name in names):
         return " (the file is not UTF-8; convert it, or name its encoding: tt.sources.CSV(path, encoding=…))"
     if len(names) == 1 and any(separator in names[0] for separator in ";\t|"):
-        return " (cells must be separated by commas, or name what separates them: tt.sources.CSV(path, separator=…))"
+        return (
+            " (cells must be separated by commas, or name what separates them: tt.sources.CSV(path, separator=…), "
+            "in a spec {csv: path, separator: …})"
+        )
     return ""
