@@ -43,7 +43,7 @@ class Data:
     def job(self, mechanism: Any, epsilon: float, split: Any) -> Any:
         given = SizesArguments(
             self.rows, self.hierarchy, tt.Budget(epsilon=epsilon), neighboring="add_remove", mechanism=mechanism,
-            budget_split=split, size="size", groups="groups", max_group_size=self.largest,
+            budget_split=split or "even", size="size", groups="groups", max_group_size=self.largest,
             min_group_size=self.smallest,
         )  # fmt: skip
         with warnings.catch_warnings():

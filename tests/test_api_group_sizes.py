@@ -193,7 +193,7 @@ def test_the_noise_grows_with_the_quantity_where_the_sensitivity_does(areas, mec
 
 def test_a_quantity_beyond_all_sizes_costs_no_more_noise(areas):
     """There are 20 thresholds to be crossed, however large a quantity may be."""
-    release = entities(areas, quantity="cars", max_quantity=1_000, budget=tt.Budget(epsilon=1))
+    release = entities(areas, quantity="cars", max_quantity=1_000, budget=tt.Budget(epsilon=1), budget_split="even")
     assert {level["sensitivity"]["l1"] for level in release.statement["levels"]} == {20}
     assert {level["noise"]["scale"] for level in release.statement["levels"]} == {60}
 

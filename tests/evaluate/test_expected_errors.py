@@ -127,7 +127,7 @@ def test_without_a_closed_form_the_noise_is_shown(areas, mechanism):
 
 
 def test_group_sizes_are_differences_of_tails(areas):
-    planned = sizes(areas)
+    planned = sizes(areas, budget_split="even")
     noise = planned.plan.levels["county"].noise
     assert [each.std_dev for each in expected_errors(planned)] == pytest.approx([np.sqrt(2) * noise.std_dev] * 3)
     histogram = sizes(areas, tt.sizes.HistogramProjection())

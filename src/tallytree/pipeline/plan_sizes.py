@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import get_args
 
@@ -52,16 +53,22 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
     engine = chosen_engine(arguments.engine, arguments.memory)
     mechanism, statistics = _chosen_mechanism(arguments, public, sizes, private, engine)
     refuse_private(arguments.public_groups, "public_groups", arguments.records, "records")
+    asked = arguments
+    if arguments.budget_split is None:
+        asked = dataclasses.replace(arguments, budget_split=mechanism.default_split)
     listed = None
-    if arguments.budget_split == "auto" and arguments.public_groups is not None:
+    if asked.budget_split == "auto" and arguments.public_groups is not None:
         listed = groups_per_leaf(arguments.public_groups, hierarchy, engine)
+    reasons: list[str] = []
 
     def split(std_devs: Mapping[str, float], gaussian: bool) -> BudgetSplit:
-        return auto_split(hierarchy, std_devs, gaussian=gaussian, groups_per_leaf=listed, cells=sizes)
+        chosen = auto_split(hierarchy, std_devs, gaussian=gaussian, groups_per_leaf=listed, cells=sizes)
+        reasons.append(chosen.reason())
+        return chosen.shares
 
     understatement = mechanism.understatement(hierarchy)
     plan = noise_plan(
-        arguments,
+        asked,
         arguments.budget,
         statistics,
         hierarchy,
@@ -86,6 +93,7 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
         private_maximum=private,
         caution=caution,
         listed=listed,
+        reason_of_split=next(iter(reasons), None),
     )
     return planned.seal()
 

@@ -84,6 +84,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         private_maximum: how K is measured, where it is private.
         caution: a sentence that the statement must carry about the mechanism, if there is one.
         listed: the public number of groups of every leaf, where planning has read the table (it may be read once only).
+        reason_of_split: a sentence on the shares of the levels, where they were chosen.
     """
 
     arguments: SizesArguments
@@ -94,6 +95,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
     private_maximum: PrivateMaximum | None
     caution: str | None = None
     listed: IntArray | None = None
+    reason_of_split: str | None = None
 
     measured_column = "values"
 
@@ -160,7 +162,15 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
 
     def statement(self) -> dict[str, Any]:
         """See `Planned.statement`."""
-        notes = SizesNotes(self.arguments, self.plan, self.invariants, self.smallest, self.largest, self.caution)
+        notes = SizesNotes(
+            self.arguments,
+            self.plan,
+            self.invariants,
+            self.smallest,
+            self.largest,
+            self.caution,
+            self.reason_of_split,
+        )
         statement = privacy_statement(
             statistic="group_sizes",
             levels=nodes_per_level(self.tree),

@@ -22,6 +22,7 @@ class SizesNotes:
         smallest: the least size that is published.
         largest: K; where K is private, what it is at most.
         caution: what must be said of the mechanism, if anything.
+        reason_of_split: why the levels have their shares, where they were chosen.
     """
 
     given: SizesArguments
@@ -30,6 +31,7 @@ class SizesNotes:
     smallest: int
     largest: int
     caution: str | None
+    reason_of_split: str | None = None
 
     def of_invariants(self) -> Iterator[str]:
         """What is published exactly."""
@@ -46,6 +48,8 @@ class SizesNotes:
         given, smallest = self.given, self.smallest
         if self.caution is not None:
             yield self.caution
+        if self.reason_of_split is not None:
+            yield self.reason_of_split
         if given.quantity is not None:
             yield (
                 f"The size of a group is the sum of its records' column {given.quantity!r}, each cut to "

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,8 @@ class Joint(SizesInBands):
         ValueError: a smoothness that is neither `"auto"` nor ≥ 0 and finite, a tolerance that is not positive.
         TypeError: an option of the wrong type.
     """
+
+    default_split: ClassVar[Literal["even", "auto"]] = "auto"
 
     smoothness: Literal["auto"] | float = "auto"
     tolerance: float = 0.01

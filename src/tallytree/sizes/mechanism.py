@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
@@ -18,6 +18,8 @@ class SizesMechanism(Mechanism):
     """Computes released group sizes from noisy measurements; the base of the mechanisms of `tallytree.sizes`."""
 
     package: ClassVar[str] = "tallytree.sizes"
+    default_split: ClassVar[Literal["even", "auto"]] = "even"
+    """What `budget_split=None` means. `"auto"` estimates the errors of `Joint`, not of the papers' mechanisms."""
 
     @abstractmethod
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:
