@@ -25,7 +25,7 @@ MAX_SHARE = 0.1
 LEAST_PROBABILITY = 0.5
 """A node is kept if it is not 0 with at least this probability: then the expected square of its error is smaller."""
 
-SAMPLE = 2**15
+SAMPLE = 2**14
 """The prior is chosen on about this many measurements: those of subtrees below some nodes of one level."""
 
 FEWEST_SUBTREES = 16
