@@ -32,6 +32,9 @@ NODE_BYTES = 300
 AUTO: Literal["auto"] = "auto"
 """The `sparsity` that is chosen from the noisy measurements."""
 
+SURELY_KEPT = 3.5
+"""κ of what `sparsity="auto"` keeps in any case: what the data show so clearly, a wrong model must not drop."""
+
 MIN_VARIANCE = 1e-9
 """Used where the variance is smaller, or 0: noisy values as exact constraints could contradict each other."""
 
@@ -57,8 +60,9 @@ class LeastSquares(CountsMechanism):
             keeps all; 3 halves the false discoveries of the paper's sparse data at ε = 1 (`docs/counts.md`). Use it for
             sparse data only: a true count that is small compared to the noise is set to 0 too, and its siblings get its
             part of the parent's count. `"auto"` chooses from the noisy measurements: it estimates how many leaves are
-            not 0; if these are few, it keeps the nodes that are more probably positive than 0; otherwise the release is
-            that of 0 (`counts.auto_sparsity`). The statement says what was estimated, under `sparsity`.
+            not 0; if these are few, it keeps the nodes that are more probably positive than 0, and what κ = 3.5 keeps;
+            otherwise the release is that of 0 (`counts.auto_sparsity`). The statement says what was estimated, under
+            `sparsity`.
         largest_fit: the most nodes that are fitted at once. Beyond it, counts stay as projected family by family, as in
             `TopDown`, and have no `std_dev`. A node takes about 300 bytes of memory.
 
@@ -149,7 +153,11 @@ class LeastSquares(CountsMechanism):
             return _supported(levels, float(self.sparsity) ** 2), {}
         sizes = [tree.size(level.depth) for level in levels]
         found = sparsity_of(levels, sizes)
-        return likely(levels, sizes, found) if found.applied else None, {"sparsity": found.facts()}
+        if not found.applied:
+            return None, {"sparsity": found.facts()}
+        sure = _supported(levels, SURELY_KEPT**2)
+        kept = [one | other for one, other in zip(likely(levels, sizes, found), sure, strict=True)]
+        return kept, {"sparsity": found.facts()}
 
     def _fits(self, levels: Sequence[MeasuredLevel]) -> bool:
         """Whether all levels can be fitted at once."""
