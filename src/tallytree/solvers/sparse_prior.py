@@ -39,7 +39,8 @@ class Occupancy:
         """The share of the nodes with so many leaves that are not zero."""
         if self.share >= 1:
             return np.ones(len(leaves))
-        return -np.expm1(leaves ** (1 - self.clustering) * np.log1p(-self.share))
+        found: FloatArray = -np.expm1(leaves ** (1 - self.clustering) * np.log1p(-self.share))
+        return found
 
 
 @dataclass(frozen=True, eq=False)
