@@ -128,7 +128,8 @@ class LeastSquares(CountsMechanism):
         """All levels; or, where they have more than `most` nodes, those above the first that is too much."""
         levels = [_root(tree, total, measurer)]
         measured = [depth for depth in range(1, len(tree.levels)) if not tree.only_children(depth)]
-        dropped, facts = False, {"sparsity": NOTHING_MEASURED} if self.sparsity == AUTO else {}
+        dropped = False
+        facts: Mapping[str, Any] = {"sparsity": NOTHING_MEASURED} if self.sparsity == AUTO else {}
         for depth in measured:
             room = None if most is None or self.sparsity else most - sum(len(level.nodes) for level in levels)
             level = _measured_level(tree, depth, levels[-1], measurer, room, with_left_out=self.sparsity == AUTO)
@@ -214,7 +215,8 @@ def _measured_level(
 
 def _parents_in(families: MeasuredFamilies, children: IntArray) -> IntArray:
     """The index, in the level above, of the parent of some of the measured children."""
-    return families.parents.start + np.searchsorted(families.offsets, children, side="right") - 1
+    places: IntArray = np.searchsorted(families.offsets, children, side="right") - 1 + families.parents.start
+    return places
 
 
 _NONE = np.empty(0, dtype=np.int64)

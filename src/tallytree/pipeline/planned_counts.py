@@ -177,9 +177,9 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
         measurer = Measurer(true, self.plan, source, on_measure, None if given.keep_measurements else not_taken)
         levels, told = self.mechanism.reconcile_and_tell(self.tree, total, self.measures(measurer))
         about = {
-            **told,
             "constraint_violations": count_violations(self.tree, levels),
             "negative_numbers": count_negative(levels),
+            **told,
         }
         return Reconciled(count_tables(self.tree, levels), measurer.taken, about, people.facts, people.table)
 

@@ -109,7 +109,7 @@ def most_probable(evidence: Callable[[Occupancy], float], leaves: int) -> Occupa
         The share to about 10 %, the clustering to about 0.05. Some 30 to 40 evaluations.
     """
     known: dict[tuple[float, float], float] = {}
-    lowest = -np.log(max(leaves, 2))
+    lowest = -round(float(np.log(max(leaves, 2))), 6)
 
     def of(point: tuple[float, float]) -> float:
         if not (lowest <= point[0] <= 0 and 0 <= point[1] <= MAX_CLUSTERING):
@@ -118,14 +118,14 @@ def most_probable(evidence: Callable[[Occupancy], float], leaves: int) -> Occupa
             known[point] = evidence(Occupancy(float(np.exp(point[0])), point[1]))
         return known[point]
 
-    best = max(((float(each), 0.0) for each in np.linspace(lowest, 0, _GRID)), key=of)
+    best = max(((round(float(each), 6), 0.0) for each in np.linspace(lowest, 0, _GRID)), key=of)
     steps = -lowest / (_GRID - 1) / 2, 0.2
     while steps[0] > _LAST_STEP:
         a, b = steps
         around = [(best[0] - a, best[1]), (best[0] + a, best[1]), (best[0], best[1] - b), (best[0], best[1] + b)]
         # A more clustered prior with fewer leaves resembles a less clustered one with more.
         around += [(best[0] + a, best[1] + b), (best[0] - a, best[1] - b), (best[0] - a, best[1] + b)]
-        around = [(min(x, 0.0), round(min(max(y, 0.0), MAX_CLUSTERING), 6)) for x, y in around]
+        around = [(round(min(x, 0.0), 6), round(min(max(y, 0.0), MAX_CLUSTERING), 6)) for x, y in around]
         better = max(around, key=of)
         if of(better) > of(best):
             best = better
