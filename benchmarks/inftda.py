@@ -1,7 +1,7 @@
 """Counts on the paper's six data sets beside the published InfTDA (Boninsegna and Silvestri 2025), as Markdown tables.
 
     python benchmarks/inftda.py [--runs 10] [--reference ../shared/reference]
-                                [--only table|levels|split|frontier] [--svg FILE]
+                                [--only table|levels|split|frontier|sparsity] [--svg FILE]
 
 The data sets are made by `tallytree.datasets.boninsegna`; only the published figures have to lie beside the repository.
 All mechanisms of a run are given the same noise, so that their differences are not noise's.
@@ -62,9 +62,12 @@ class Flows:
 
     def figures(self, mechanism: Any, epsilon: float, accounting: str | None, runs: int, split: Any = None) -> Any:
         """(levels below the root, 4): mean maximum error, false discoveries %, false negatives %, mean error."""
+        return np.mean(self.by_run(mechanism, epsilon, accounting, runs, split), axis=0)
+
+    def by_run(self, mechanism: Any, epsilon: float, accounting: str | None, runs: int, split: Any = None) -> Any:
+        """(runs, levels below the root, 4): as `figures`, of every run."""
         job = self.job(mechanism, epsilon, accounting, split)
-        found = [self.run(job, run) for run in range(runs)]
-        return np.mean(found, axis=0)
+        return np.array([self.run(job, run) for run in range(runs)])
 
     def run(self, job: Any, run: int) -> Any:
         measurer = Measurer(self.true, job.plan, KeyedNoise(run.to_bytes(32, "big")))
@@ -180,15 +183,55 @@ def frontier(published: Published, runs: int, svg: Path | None = None) -> None:
         svg.write_text(panels(drawn, across, up), encoding="utf-8")
 
 
+def sparsity(published: Published, runs: int) -> None:
+    """LeastSquares without a sparsity, with κ = 3 and with "auto": errors over those of 0, false discoveries by level.
+
+    Ratios are those of means over runs, with the standard error of the paired difference.
+    """
+    print('\n## LeastSquares: κ = 0, κ = 3 and "auto"; errors relative to κ = 0, ± standard error\n')
+    print("| data | ε | κ | maximum error, inner levels | mean error, inner levels | maximum error, leaves |"
+          " mean error, leaves | false discoveries %, leaves | false negatives %, leaves |"
+          " false discoveries %, last inner levels |")  # fmt: skip
+    print("|" + " --- |" * 10)
+    for name, epsilon in product(SETS, EPSILONS):
+        data, figure = Flows(name), published.levels(name, epsilon)[:-1, 0]
+        plain = None
+        for kappa in (0, 3, "auto"):
+            found = data.by_run(LeastSquares(sparsity=kappa), epsilon, "pld", runs)
+            plain = found if plain is None else plain
+            ratios = [
+                ratio_of((found[:, :-1, 0] / figure).mean(axis=1), (plain[:, :-1, 0] / figure).mean(axis=1)),
+                ratio_of(found[:, :-1, 3].mean(axis=1), plain[:, :-1, 3].mean(axis=1)),
+                ratio_of(found[:, -1, 0], plain[:, -1, 0]),
+                ratio_of(found[:, -1, 3], plain[:, -1, 3]),
+            ]
+            same = kappa == "auto" and np.array_equal(found, plain)
+            rates = [f"{found[:, -1, i].mean():.1f} ± {standard_error(found[:, -1, i]):.1f}" for i in (1, 2)]
+            inner = ", ".join(f"{each:.0f}" for each in found[:, -4:-1, 1].mean(axis=0))
+            label = '"auto" (= 0)' if same else f'"{kappa}"' if kappa == "auto" else kappa
+            print(f"| {name} | {epsilon} | {label} | {' | '.join([*ratios, *rates])} | {inner} |", flush=True)
+
+
+def ratio_of(found: Any, plain: Any) -> str:
+    """The ratio of two means over the same runs, and its standard error to first order."""
+    ratio = found.mean() / plain.mean()
+    return f"{ratio:.3f} ± {standard_error(found - ratio * plain) / plain.mean():.3f}"
+
+
+def standard_error(values: Any) -> float:
+    """Of the mean of some runs."""
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--reference", type=Path, default=SHARED / "reference")
-    parser.add_argument("--only", choices=["table", "levels", "split", "frontier"])
+    parser.add_argument("--only", choices=["table", "levels", "split", "frontier", "sparsity"])
     parser.add_argument("--svg", type=Path, help="draw the frontier into this file")
     arguments = parser.parse_args()
     published = Published(arguments.reference)
-    for part in (table, levels, split):
+    for part in (table, levels, split, sparsity):
         if arguments.only in (None, part.__name__):
             part(published, arguments.runs)
     if arguments.only in (None, "frontier"):

@@ -76,6 +76,8 @@ def test_the_release_does_not_depend_on_how_families_are_chunked(
         tt.counts.LeastSquares(),
         tt.counts.LeastSquares(sparsity=2),
         tt.counts.LeastSquares(sparsity=2, largest_fit=0),
+        tt.counts.LeastSquares(sparsity="auto"),
+        tt.counts.LeastSquares(sparsity="auto", largest_fit=0),
     ],
     ids=repr,
 )

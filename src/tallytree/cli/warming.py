@@ -81,6 +81,7 @@ def _of_counts() -> Iterator[tuple[str, Callable[[], Any]]]:
     mechanisms = (
         counts.LeastSquares(),
         counts.LeastSquares(sparsity=2),
+        counts.LeastSquares(sparsity="auto"),
         counts.TopDown(),
         counts.TopDown("euclidean"),
         counts.TopDown(sparsity=2),

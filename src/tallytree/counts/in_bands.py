@@ -7,9 +7,9 @@ makes the leaves, some after others, and the levels above are their sums.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.hierarchy import Tree
@@ -24,11 +24,13 @@ class Begun:
         levels: the nodes that are not 0, in descent order; all nodes where `dense`.
         measured_below: whether the level below them was measured already.
         dense: whether they are as they are published.
+        facts: what the statement says of how they were made, see `CountsMechanism.reconcile_and_tell`.
     """
 
     levels: list[ReleasedCounts]
     measured_below: bool = False
     dense: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @runtime_checkable

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from tallytree.compute.arrays import FloatArray, IntArray, offsets_of
+from tallytree.compute.arrays import BoolArray, FloatArray, IntArray, offsets_of
+from tallytree.counts.auto_sparsity import NOTHING_MEASURED, likely, sparsity_of
 from tallytree.counts.expected_variances import ExpectedVariances, fitted_variances
 from tallytree.counts.in_bands import Begun
+from tallytree.counts.measured_level import LeftOut, MeasuredLevel, first_children, without
 from tallytree.counts.mechanism import CountsMechanism, checked_sparsity, statistics_of_counts
 from tallytree.counts.released_counts import ReleasedCounts, dense_level
 from tallytree.counts.top_down import TopDown
-from tallytree.counts.top_down_measuring import measured_families, measured_root
+from tallytree.counts.top_down_measuring import MeasuredFamilies, measured_families, measured_root
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Noise, Statistic
 from tallytree.solvers.simplex import chebyshev_families
@@ -27,6 +28,12 @@ from tallytree.validate import integer
 
 NODE_BYTES = 300
 """Of memory that a node of a fit takes, about."""
+
+AUTO: Literal["auto"] = "auto"
+"""The `sparsity` that is chosen from the noisy measurements."""
+
+SURELY_KEPT = 3.5
+"""κ of what `sparsity="auto"` keeps in any case: what the data show so clearly, a wrong model must not drop."""
 
 MIN_VARIANCE = 1e-9
 """Used where the variance is smaller, or 0: noisy values as exact constraints could contradict each other."""
@@ -52,7 +59,10 @@ class LeastSquares(CountsMechanism):
             kept if the measurements of the leaf and its ancestors outweigh this cost (`solvers.sparse_support`). 0
             keeps all; 3 halves the false discoveries of the paper's sparse data at ε = 1 (`docs/counts.md`). Use it for
             sparse data only: a true count that is small compared to the noise is set to 0 too, and its siblings get its
-            part of the parent's count.
+            part of the parent's count. `"auto"` chooses from the noisy measurements: it estimates how many leaves are
+            not 0; if these are few, it keeps the nodes that are more probably positive than 0, and what κ = 3.5 keeps;
+            otherwise the release is that of 0 (`counts.auto_sparsity`). The statement says what was estimated, under
+            `sparsity`.
         largest_fit: the most nodes that are fitted at once. Beyond it, counts stay as projected family by family, as in
             `TopDown`, and have no `std_dev`. A node takes about 300 bytes of memory.
 
@@ -63,12 +73,13 @@ class LeastSquares(CountsMechanism):
 
     corrects_upward: ClassVar[bool] = True
 
-    sparsity: float = 0.0
+    sparsity: float | Literal["auto"] = 0.0
     largest_fit: int = 2**25
 
     def __post_init__(self) -> None:
         """Check the options."""
-        checked_sparsity(self.sparsity)
+        if self.sparsity != AUTO:
+            checked_sparsity(self.sparsity, or_auto=True)
         integer(self.largest_fit, "largest_fit", least=0)
 
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
@@ -77,12 +88,18 @@ class LeastSquares(CountsMechanism):
 
     def expected_variances(self, tree: Tree, noise: Mapping[str, Noise]) -> list[ExpectedVariances | None] | None:
         """See `CountsMechanism.expected_variances`; none with a `sparsity`."""
-        return None if self.sparsity > 0 else [*fitted_variances(tree, noise, upward=True)]
+        return None if self.sparsity else [*fitted_variances(tree, noise, upward=True)]
 
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
         """Measure, and compute the counts of every level, root first; with `std_dev` where all levels were fitted."""
+        return self._begun(tree, total, measurer, most=None).levels
+
+    def reconcile_and_tell(
+        self, tree: Tree, total: int | None, measurer: Measures
+    ) -> tuple[Sequence[ReleasedCounts], Mapping[str, Any]]:
+        """See `CountsMechanism.reconcile_and_tell`: how sparse the data are, with `sparsity="auto"`."""
         begun = self._begun(tree, total, measurer, most=None)
-        return begun.levels
+        return begun.levels, begun.facts
 
     def begin(self, tree: Tree, total: int | None, measurer: Measures) -> Begun:
         """See `tallytree.counts.in_bands`: the levels that are fitted at once, which often are all levels."""
@@ -96,11 +113,11 @@ class LeastSquares(CountsMechanism):
         """See `tallytree.counts.in_bands`: those of the nodes that are fitted at once."""
         nodes = sum(tree.size(depth) for depth in range(len(tree.levels)) if not tree.only_children(depth))
         # The leaves of a sparse fit are chosen from all levels at once, fitted or not.
-        return NODE_BYTES * (nodes if self.sparsity > 0 else min(nodes, self.largest_fit))
+        return NODE_BYTES * (nodes if self.sparsity else min(nodes, self.largest_fit))
 
     def why_whole(self) -> str:
         """See `tallytree.counts.in_bands`."""
-        if self.sparsity > 0:
+        if self.sparsity:
             return "LeastSquares with a sparsity works on all nodes at once; choose TopDown, or give more memory"
         return (
             f"LeastSquares fits up to {self.largest_fit:,} nodes at once; give more memory, a smaller largest_fit "
@@ -111,83 +128,63 @@ class LeastSquares(CountsMechanism):
         """All levels; or, where they have more than `most` nodes, those above the first that is too much."""
         levels = [_root(tree, total, measurer)]
         measured = [depth for depth in range(1, len(tree.levels)) if not tree.only_children(depth)]
+        dropped = False
+        facts: Mapping[str, Any] = {"sparsity": NOTHING_MEASURED} if self.sparsity == AUTO else {}
         for depth in measured:
-            room = None if most is None or self.sparsity > 0 else most - sum(len(level.nodes) for level in levels)
-            level = _measured_level(tree, depth, levels[-1], measurer, room)
+            room = None if most is None or self.sparsity else most - sum(len(level.nodes) for level in levels)
+            level = _measured_level(tree, depth, levels[-1], measurer, room, with_left_out=self.sparsity == AUTO)
             if level is None:
                 return Begun(_counts_above(tree, depth, levels), measured_below=True)
             levels.append(level)
-            if depth == measured[-1] and self.sparsity > 0:
-                levels = _reprojected(_without(levels, _supported(levels, self.sparsity**2)))
+            if depth == measured[-1] and self.sparsity and len(levels[0].nodes):
+                kept, facts = self._sparse(tree, levels)
+                dropped = kept is not None
+                levels = levels if kept is None else _reprojected(without(levels, kept))
             if self._fits(levels):
                 levels = _fitted(levels)
-        # `support` chooses by the same noise, which the variances of the fit do not take into account.
-        return Begun(_released(tree, levels, with_std_dev=self.sparsity == 0 and self._fits(levels)), dense=True)
+        # What was dropped was chosen by the same noise, which the variances of the fit do not take into account.
+        std_dev = not dropped and self.sparsity in (0, AUTO) and self._fits(levels)
+        return Begun(_released(tree, levels, with_std_dev=std_dev), dense=True, facts=facts)
 
-    def _fits(self, levels: Sequence[_Level]) -> bool:
+    def _sparse(
+        self, tree: Tree, levels: Sequence[MeasuredLevel]
+    ) -> tuple[list[BoolArray] | None, Mapping[str, Mapping[str, Any]]]:
+        """Per level, which nodes are kept (None: all), and what the statement says of it."""
+        if self.sparsity != AUTO:
+            return _supported(levels, float(self.sparsity) ** 2), {}
+        sizes = [tree.size(level.depth) for level in levels]
+        found = sparsity_of(levels, sizes)
+        if not found.applied:
+            return None, {"sparsity": found.facts()}
+        sure = _supported(levels, SURELY_KEPT**2)
+        kept = [one | other for one, other in zip(likely(levels, sizes, found), sure, strict=True)]
+        return kept, {"sparsity": found.facts()}
+
+    def _fits(self, levels: Sequence[MeasuredLevel]) -> bool:
         """Whether all levels can be fitted at once."""
         noisy = sum(float(np.abs(level.noisy).sum(dtype=np.float64)) for level in levels)
         return sum(len(level.nodes) for level in levels) <= self.largest_fit and noisy < MAX_TREE_SUM / 2
 
 
-@dataclass(frozen=True, eq=False)
-class _Level:
-    """The measurements and counts of the nodes of one level that are not 0.
-
-    Every node has a child among the nodes of the next measured level, and its parent is among those of the measured
-    level above.
-
-    Attributes:
-        depth: the level.
-        nodes: int64 (n,), node numbers, family after family.
-        parents: int64 (n,), ascending, the index of each node's parent in the measured level above.
-        noisy: int64 (n,), the noisy measurements.
-        variance: of the noise; 0 where the value is public.
-        families: int64 (n above,), the number of measured children of each node of the measured level above.
-        counts: int64 (n,), the estimates so far: positive, and a parent's count is the sum of its children's.
-    """
-
-    depth: int
-    nodes: IntArray
-    parents: IntArray
-    noisy: IntArray
-    variance: float
-    families: IntArray
-    counts: IntArray
-
-    @property
-    def offsets(self) -> IntArray:
-        """Where each family begins: int64 (n above + 1,)."""
-        return np.searchsorted(self.parents, np.arange(len(self.families) + 1)).astype(np.int64)
-
-    def kept(self, these: _Mask, above: _Mask) -> _Level:
-        """The level with some of its nodes only, and with some of the nodes of the level above only."""
-        return replace(
-            self,
-            nodes=self.nodes[these],
-            parents=(np.cumsum(above) - 1)[self.parents[these]],
-            noisy=self.noisy[these],
-            families=self.families[above],
-            counts=self.counts[these],
-        )
-
-
-_Mask = npt.NDArray[np.bool_]
-
-
-def _root(tree: Tree, total: int | None, measurer: Measures) -> _Level:
+def _root(tree: Tree, total: int | None, measurer: Measures) -> MeasuredLevel:
     """The root; the level has no nodes where the root's count is 0, since all counts are 0 then."""
     value, variance = total, 0.0
     if value is None:
         value, noise = measured_root(tree, measurer)
         variance = max(noise.variance, MIN_VARIANCE)
     node = np.zeros(int(value > 0), dtype=np.int64)
-    return _Level(0, node, node, node + value, variance, np.ones(1, dtype=np.int64), node + value)
+    return MeasuredLevel(0, node, node, node + value, variance, np.ones(1, dtype=np.int64), node + value)
 
 
 def _measured_level(
-    tree: Tree, depth: int, above: _Level, measurer: Measures, room: int | None = None
-) -> _Level | None:
+    tree: Tree,
+    depth: int,
+    above: MeasuredLevel,
+    measurer: Measures,
+    room: int | None = None,
+    *,
+    with_left_out: bool = False,
+) -> MeasuredLevel | None:
     """The level at `depth`: the children that IntOpt leaves positive, given the counts of their parents.
 
     None where there are more of them than there is `room` for; all are measured then too.
@@ -195,6 +192,7 @@ def _measured_level(
     parents = ReleasedCounts(_nodes_at(tree, depth - 1, above), above.counts)
     sizes = tree.child_counts(depth - 1, parents.nodes)
     parts: list[tuple[IntArray, IntArray, IntArray, IntArray]] = [(_NONE, _NONE, _NONE, _NONE)]
+    others: list[tuple[IntArray, IntArray]] = [(_NONE, _NONE)]
     variance, found = MIN_VARIANCE, 0
     for families in measured_families(tree, depth, parents, measurer):
         counts = chebyshev_families(families.noisy, families.offsets, families.totals)
@@ -203,19 +201,28 @@ def _measured_level(
         if room is not None and found > room:
             parts = parts[:1]
             continue
-        parent = families.parents.start + np.searchsorted(families.offsets, kept, side="right") - 1
-        parts.append((families.nodes[kept], parent, families.noisy[kept], counts[kept]))
+        parts.append((families.nodes[kept], _parents_in(families, kept), families.noisy[kept], counts[kept]))
+        if with_left_out:
+            zero = np.flatnonzero(counts == 0)
+            others.append((_parents_in(families, zero), families.noisy[zero]))
         variance = max(families.noise.variance, MIN_VARIANCE)
     if room is not None and found > room:
         return None
     nodes, places, noisy, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return _Level(depth, nodes, places, noisy, variance, sizes, counts)
+    left_out = LeftOut(*(np.concatenate(column) for column in zip(*others, strict=True)))
+    return MeasuredLevel(depth, nodes, places, noisy, variance, sizes, counts, left_out)
+
+
+def _parents_in(families: MeasuredFamilies, children: IntArray) -> IntArray:
+    """The index, in the level above, of the parent of some of the measured children."""
+    places: IntArray = np.searchsorted(families.offsets, children, side="right") - 1 + families.parents.start
+    return places
 
 
 _NONE = np.empty(0, dtype=np.int64)
 
 
-def _nodes_at(tree: Tree, depth: int, level: _Level) -> IntArray:
+def _nodes_at(tree: Tree, depth: int, level: MeasuredLevel) -> IntArray:
     """The nodes of a level, or their descendants at `depth`; in between every node has one child."""
     nodes = level.nodes
     for above in range(level.depth, depth):
@@ -223,7 +230,7 @@ def _nodes_at(tree: Tree, depth: int, level: _Level) -> IntArray:
     return nodes
 
 
-def _counts_above(tree: Tree, depth: int, levels: Sequence[_Level]) -> list[ReleasedCounts]:
+def _counts_above(tree: Tree, depth: int, levels: Sequence[MeasuredLevel]) -> list[ReleasedCounts]:
     """The nodes that are not 0 of every level above `depth`, root first."""
     place, found = -1, []
     for above in range(depth):
@@ -232,21 +239,15 @@ def _counts_above(tree: Tree, depth: int, levels: Sequence[_Level]) -> list[Rele
     return found
 
 
-def _without(levels: Sequence[_Level], kept: Sequence[_Mask]) -> list[_Level]:
-    """The levels with the nodes that are kept."""
-    above = [np.ones(1, dtype=np.bool_), *kept]
-    return [level.kept(these, higher) for level, these, higher in zip(levels, kept, above, strict=False)]
-
-
-def _reprojected(levels: Sequence[_Level]) -> list[_Level]:
+def _reprojected(levels: Sequence[MeasuredLevel]) -> list[MeasuredLevel]:
     """New counts by IntOpt, from the root down; nodes with a count of 0 are removed."""
     found = [levels[0]]
     for level in levels[1:]:
         found.append(replace(level, counts=chebyshev_families(level.noisy, level.offsets, found[-1].counts)))
-    return _without(found, [level.counts > 0 for level in found])
+    return without(found, [level.counts > 0 for level in found])
 
 
-def _fitted(levels: Sequence[_Level]) -> list[_Level]:
+def _fitted(levels: Sequence[MeasuredLevel]) -> list[MeasuredLevel]:
     """New counts by the least-squares fit of all levels; nodes with a count of 0 are removed."""
     if not len(levels[0].nodes):
         return list(levels)
@@ -258,21 +259,18 @@ def _fitted(levels: Sequence[_Level]) -> list[_Level]:
     found = [
         replace(level, counts=x[start : start + len(level.nodes)]) for level, start in zip(levels, starts, strict=False)
     ]
-    return _without(found, [level.counts > 0 for level in found])
+    return without(found, [level.counts > 0 for level in found])
 
 
-def _supported(levels: Sequence[_Level], penalty: float) -> list[_Mask]:
+def _supported(levels: Sequence[MeasuredLevel], penalty: float) -> list[BoolArray]:
     """Per level, which nodes are kept by `solvers.sparse_support`."""
     sizes = np.array([len(level.nodes) for level in levels])
-    starts = offsets_of(sizes)
-    below = [level.offsets + start for level, start in zip(levels[1:], starts[1:], strict=False)]
-    first_child = np.concatenate([*(offsets[:-1] for offsets in below), np.full(sizes[-1] + 1, starts[-1])])
     noisy = np.concatenate([level.noisy for level in levels])
-    kept = support(first_child, noisy, np.repeat([level.variance for level in levels], sizes), penalty)
-    return np.split(kept, starts[1:-1])
+    kept = support(first_children(levels), noisy, np.repeat([level.variance for level in levels], sizes), penalty)
+    return np.split(kept, np.cumsum(sizes)[:-1])
 
 
-def _released(tree: Tree, levels: Sequence[_Level], *, with_std_dev: bool) -> list[ReleasedCounts]:
+def _released(tree: Tree, levels: Sequence[MeasuredLevel], *, with_std_dev: bool) -> list[ReleasedCounts]:
     """The released counts of all levels of the tree, root first."""
     combined = _combined(levels) if with_std_dev else None
     released: list[ReleasedCounts] = []
@@ -292,7 +290,7 @@ def _released(tree: Tree, levels: Sequence[_Level], *, with_std_dev: bool) -> li
     return released
 
 
-def _combined(levels: Sequence[_Level]) -> Combined:
+def _combined(levels: Sequence[MeasuredLevel]) -> Combined:
     """The variance of every node that was kept. Pruned nodes enter as measured nodes without descendants."""
     if not len(levels[0].nodes):
         return Combined([np.full(len(level.nodes), level.variance) for level in levels], [])
@@ -306,7 +304,7 @@ def _combined(levels: Sequence[_Level]) -> Combined:
 def _dense_variances(
     tree: Tree,
     depth: int,
-    levels: Sequence[_Level],
+    levels: Sequence[MeasuredLevel],
     combined: Combined,
     place: int,
     above: FloatArray | None,

@@ -53,6 +53,16 @@ class CountsMechanism(Mechanism):
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> Sequence[ReleasedCounts]:
         """Measure, and compute the counts of every level, root first; `total` is None where it is private."""
 
+    def reconcile_and_tell(
+        self, tree: Tree, total: int | None, measurer: Measures
+    ) -> tuple[Sequence[ReleasedCounts], Mapping[str, Any]]:
+        """`reconcile`, and what the statement says of how the counts were made, by its keys.
+
+        These facts are functions of the noisy measurements and of public facts, as the counts are. They are known after
+        the noise is drawn, so no noise depends on them.
+        """
+        return self.reconcile(tree, total, measurer), {}
+
 
 def leaf_statistics(tree: Tree, statistic: Statistic) -> dict[str, Statistic]:
     """The leaf level alone; where it is the root too, its `"counts"` are the `"total"`."""
@@ -105,15 +115,22 @@ class MeasuresInPlace:
         return self.measurer.measure_stable(level)
 
 
-def checked_sparsity(given: Any) -> float:
+def checked_sparsity(given: Any, *, or_auto: bool = False) -> float:
     """The option `sparsity` as a float: a threshold in standard deviations of the noise.
+
+    Args:
+        given: what was given.
+        or_auto: whether messages name `"auto"` as another choice.
 
     Raises:
         ValueError: it is negative, infinite or NaN.
         TypeError: it is not a number (a bool is not a number).
     """
     if isinstance(given, bool) or not isinstance(given, int | float):
-        raise TypeError(f"sparsity: {safe_text(given)} must be a number of standard deviations, for instance 3.0")
+        other = ', or "auto"' if or_auto else ""
+        raise TypeError(
+            f"sparsity: {safe_text(given)} must be a number of standard deviations, for instance 3.0{other}"
+        )
     if not (math.isfinite(given) and given >= 0):
         raise ValueError(f"sparsity: {given!r} must be at least 0 and finite, for instance 3.0; 0 keeps everything")
     return float(given)

@@ -124,8 +124,11 @@ def reconcile_in_bands(
             facts = add_up(mechanism, bands, work, files)
         else:
             raise TypeError(refusal_of(mechanism))
-        about = {"constraint_violations": facts.constraint_violations, "negative_numbers": facts.negative_numbers}
-        return Reconciled(facts.tables, (), about, measured=measured.done())
+        about: dict[str, Any] = {
+            "constraint_violations": facts.constraint_violations,
+            "negative_numbers": facts.negative_numbers,
+        }
+        return Reconciled(facts.tables, (), about | dict(facts.told), measured=measured.done())
 
 
 def check_memory(mechanism: CountsMechanism, tree: Tree, memory: str | None, noise: str) -> None:
@@ -187,7 +190,7 @@ def go_down(mechanism: GoesDown, bands: Bands, cut: Cut, total: int | None, file
     with files(_columns(levels[0]).slice(0, 0)) as tables:
         for depth, level in enumerate(levels):
             _append(tables, tree, depth, level, dense=begun.dense)
-        facts = Facts(count_violations(tree, levels), count_negative(levels))
+        facts = Facts(count_violations(tree, levels), count_negative(levels), begun.facts)
         last = len(levels) - 1
         if last < len(tree.levels) - 1:
             part_above = parts_of(cut, last, levels[last])
@@ -264,11 +267,13 @@ class Facts:
     Attributes:
         constraint_violations: nodes whose count is not the sum of their children's.
         negative_numbers: nodes with a negative count.
+        told: what the mechanism tells of how the counts were made.
         tables: the released tables by level, root first.
     """
 
     constraint_violations: int
     negative_numbers: int
+    told: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, LevelTable] = field(default_factory=dict)
 
 

@@ -175,10 +175,11 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
             return replace(made, beside=people.facts, contributions=people.table)
         total = true.total if self._total_is_published else None
         measurer = Measurer(true, self.plan, source, on_measure, None if given.keep_measurements else not_taken)
-        levels = self.mechanism.reconcile(self.tree, total, self.measures(measurer))
+        levels, told = self.mechanism.reconcile_and_tell(self.tree, total, self.measures(measurer))
         about = {
             "constraint_violations": count_violations(self.tree, levels),
             "negative_numbers": count_negative(levels),
+            **told,
         }
         return Reconciled(count_tables(self.tree, levels), measurer.taken, about, people.facts, people.table)
 

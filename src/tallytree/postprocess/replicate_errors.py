@@ -256,7 +256,8 @@ def _not_seen(statement: Mapping[str, Any], plan: StatedPlan) -> list[str]:
             "Cells below the threshold are missing from every sum, and nothing published tells how much they had: only "
             f"{', '.join(plan.thresholds)} has intervals, of the cells that it lists."
         )
-    if statement["mechanism"]["options"].get("sparsity"):
+    dropped = statement.get("sparsity", {"applied": True})["applied"]  # "auto" says whether it dropped anything
+    if statement["mechanism"]["options"].get("sparsity") and dropped:
         sentences.append(
             "What sparsity left out is not in the published numbers, so replicates do not leave it out again: "
             "intervals miss more often than alpha says, by far where the data are not sparse."

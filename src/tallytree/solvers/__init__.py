@@ -11,8 +11,9 @@ How a tree is given. One argument name stands for one encoding:
 `first_child`
     Node i has the children `first_child[i]` … `first_child[i + 1] − 1`: siblings side by side, parents before children.
     A family is a slice, and one loop goes up or down the tree. For all nodes of a tree in `tree_shape` and its solvers,
-    and in `sparse_support`; for each level, with the nodes of each level numbered from 0, in `joint_families`,
-    `tree_variance` and `papers.mean_consistency`; for two levels in `matching` and `papers.transport`.
+    and in `sparse_support` and `sparse_posterior`; for each level, with the nodes of each level numbered from 0, in
+    `joint_families`, `tree_variance` and `papers.mean_consistency`; for two levels in `matching` and
+    `papers.transport`.
 `first_leaf`
     For each level, node i has the leaves `first_leaf[i]` … `first_leaf[i + 1] − 1`. In `margins`, `rounding` and
     `chain_regression`, which need the sum of the leaves below each node, and where levels may be left out.
