@@ -97,14 +97,14 @@ def test_shares_are_positive_steps_that_add_up(fan_outs, groups, cells, scale, g
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gaussian", [False, True])
-@pytest.mark.parametrize("epsilon", [0.03, 0.1, 0.3, 1.0, 3.0])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
 @pytest.mark.parametrize(
     "groups", [TAXI, of_tree([52, 60], 3_548), of_tree([4, 5], 200)], ids=["taxi", "large", "small"]
 )
 def test_no_split_on_a_grid_has_a_lesser_expected_error(groups, epsilon, gaussian):
     facts, std_devs = public_facts(groups, 1_000), np.full(3, np.sqrt(2) / epsilon)
     found = loss(facts, auto_shares(facts, std_devs, gaussian=gaussian), std_devs, gaussian)
-    cuts = np.array([0.005, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7])
+    cuts = np.array([0.005, 0.05, 0.2, 0.4, 0.6])
     splits = [(a, b, 1 - a - b) for a, b in product(cuts, cuts) if 1 - a - b >= 0.251]
     assert found <= min(loss(facts, split, std_devs, gaussian) for split in splits) + 0.02
 

@@ -62,8 +62,6 @@ LEAST_GAIN = 1e-6
 """A step that lowers the mean logarithm of the errors by less is not taken, so that rounding decides nothing."""
 
 
-UNEVEN = 0.02
-"""A share that is e times smaller has to lower the mean logarithm by this for each level, as estimates may err."""
 NOT_EMPTY = 0.003, 0.03, 0.3, 1.0
 """Guesses of the share of the groups that are not empty."""
 
@@ -178,9 +176,8 @@ def auto_shares(facts: Facts, std_devs: FloatArray, *, gaussian: bool) -> list[F
     levels = len(std_devs)
 
     def loss(share: FloatArray) -> float:
-        """The mean logarithm of the levels' errors, and what an uneven split has to gain."""
-        errors = expected_errors(facts, noise_variances(std_devs, share, gaussian=gaussian))
-        return float(_logarithms(errors).mean() - UNEVEN * np.log(levels * share).mean())
+        """The mean logarithm of the levels' errors."""
+        return float(_logarithms(expected_errors(facts, noise_variances(std_devs, share, gaussian=gaussian))).mean())
 
     if levels == 1:
         return [Fraction(1)]
