@@ -19,6 +19,7 @@ groups: homes
 hierarchy: {path: areas.parquet, levels: [state, county]}
 max_group_size: 9
 budget: {epsilon: 1.5}
+budget_split: even
 neighboring: add_remove
 """
 JOINT = "mechanism: {name: Joint, options: {smoothness: 1}}\n"
@@ -95,11 +96,11 @@ def test_mistakes_are_one_line_and_leave_nothing(folder, refusal):
     )
     (folder / "joint.yaml").write_text(SPEC + "mechanism: {name: Chain}\n")
     assert refusal("reconcile", "out", "joint.yaml", "--out", "again").startswith(
-        "joint.yaml, line 9, mechanism: Chain(calibration='valid') wants 'chain_tail_counts' measured at 'all', but "
+        "joint.yaml, line 10, mechanism: Chain(calibration='valid') wants 'chain_tail_counts' measured at 'all', but "
     )
     (folder / "joint.yaml").write_text(SPEC + "mechanism: {name: Joint, options: {smoothness: -1}}\n")
     assert refusal("reconcile", "out", "joint.yaml", "--out", "again").startswith(
-        "joint.yaml, line 9, mechanism.options.smoothness: -1 must be at least 0"
+        "joint.yaml, line 10, mechanism.options.smoothness: -1 must be at least 0"
     )
     (folder / "joint.yaml").write_text(SPEC.replace("[state, county]", "[county]"))
     assert "joint.yaml, line 5, hierarchy" in refusal("reconcile", "out", "joint.yaml", "--out", "again")

@@ -182,7 +182,9 @@ def test_a_seeded_release_has_the_same_id_each_time():
 
 
 def test_an_error_after_the_payment_says_that_the_budget_is_spent_and_how_to_go_on(counts, book, monkeypatch):
-    monkeypatch.setattr(tt.counts.LeastSquares, "reconcile", lambda *_: (_ for _ in ()).throw(MemoryError("no room")))
+    monkeypatch.setattr(
+        tt.counts.LeastSquares, "reconcile_and_tell", lambda *_: (_ for _ in ()).throw(MemoryError("no room"))
+    )
     with pytest.raises(MemoryError) as caught:
         counts()
     assert caught.value.__notes__ == [
@@ -272,7 +274,7 @@ def test_a_release_that_can_be_repeated_is_not_shown_before_the_ledger_has_it_as
 @pytest.mark.parametrize("second", [PEOPLE, FEWER], ids=["as before", "changed"])
 def test_of_two_processes_at_once_one_shows_its_release_where_changes_are_charged(counts, book, monkeypatch, second):
     """Two outputs would be equal where the records are, and different where they are not."""
-    real, shown = tt.counts.LeastSquares.reconcile, []
+    real, shown = tt.counts.LeastSquares.reconcile_and_tell, []
 
     def reconcile(self, *arguments):
         if not shown:  # the other process runs while this one computes
@@ -280,7 +282,7 @@ def test_of_two_processes_at_once_one_shows_its_release_where_changes_are_charge
             shown[0] = counts(second, on_changed="charge")
         return real(self, *arguments)
 
-    monkeypatch.setattr(tt.counts.LeastSquares, "reconcile", reconcile)
+    monkeypatch.setattr(tt.counts.LeastSquares, "reconcile_and_tell", reconcile)
     with pytest.raises(ValueError, match=r"^run: another process has (recorded|finished) the run 'Monday' meanwhile"):
         counts(on_changed="charge")
     assert shown[0] is not None
