@@ -1,6 +1,6 @@
 """`Joint` beside `Matching` and bottom-up: mean earth mover's distance per node, as Markdown tables (mean (s.e.)).
 
-    python benchmarks/joint.py [--runs 10] [--large-runs 2] [--only taxi|split|large|misfit] [--data ../shared/data]
+    python benchmarks/joint.py [--runs 10] [--large-runs 2] [--only taxi|split|shares|intervals|large|misfit]
 
 Everything is measured with add_remove noise. "Bottom-up" spends all of the budget at the leaves, estimates each alone
 (L1 isotonic regression) and adds them up.
@@ -16,16 +16,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from auto_split import held_out
 from common import SHARED, Data, generated, mean_and_error, peak_gibibytes, root_alone, taxi
 
 from tallytree.datasets import kuo
 from tallytree.datasets.group_sizes import count_rows
+from tallytree.release.intervals import LevelErrors, interval
 from tallytree.sizes import BottomUp, Independent, Matching, MeanConsistency
 from tallytree.sizes.joint import Joint
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 MECHANISMS = {"Joint": Joint(), "Matching": Matching(), "Bottom-up": BottomUp()}
 BASELINES = {"Independent": Independent(), "Mean consistency": MeanConsistency()}
+SHARES = ((1, 1, 1), (1, 1, 18), (1, 1, 98))
+"""Weights of the root, of each level between, and of the leaves."""
 PUBLISHED = {"all": 10_547, "half": 5_431.5, "neighbourhood": 1_601.8}
 
 
@@ -54,6 +58,70 @@ def splits(data: Data, runs: int) -> None:
         cells = " | ".join(mean_and_error(column) for column in errors)
         seconds = np.median([s for _, s in results])
         print(f"| {' / '.join(map(str, shares))} | {cells} | {seconds:.2f} | {', '.join(better)} |", flush=True)
+
+
+def same_shares(name: str, data: Data, epsilons: Sequence[float], runs: int) -> None:
+    """`Joint` beside `Matching` with the same shares, and bottom-up with what the leaves get of them.
+
+    Says at which levels `Joint` has more error: by more than twice the standard error of the paired difference.
+    """
+    levels = data.hierarchy.levels
+    print(f"\n### {name}: K = {data.largest:,}, the same shares, {runs} runs\n")
+    print(
+        "| epsilon | shares | Joint | Matching | Bottom-up, same leaf cells | Joint is behind at |\n"
+        + "| --- " * 6
+        + "|"
+    )
+    for epsilon in epsilons:
+        for weights in SHARES:
+            shares = np.array([weights[0], *[weights[1]] * (len(levels) - 2), weights[2]][-len(levels) :])
+            shares = shares / shares.sum()
+            split = dict(zip(levels, shares.tolist(), strict=True))
+            seeds = range(1, runs + 1)
+            errors = {
+                "Joint": np.array([data.run(Joint(), epsilon, seed, split)[0] for seed in seeds]),
+                "Matching": np.array([data.run(Matching(), epsilon, seed, split)[0] for seed in seeds]),
+                "Bottom-up": np.array([data.run(BottomUp(), epsilon * shares[-1], seed)[0] for seed in seeds]),
+            }
+            behind = []
+            for label in ("Matching", "Bottom-up"):
+                more = errors["Joint"] - errors[label]
+                spread = more.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.zeros(len(levels))
+                for depth in np.flatnonzero(more.mean(axis=0) > 2 * spread):
+                    ratio = errors["Joint"][:, depth].mean() / max(errors[label][:, depth].mean(), 1e-9)
+                    behind.append(f"{levels[depth]}: {ratio:.2f} × {label}")
+            cells = [" / ".join(mean_and_error(column) for column in each.T) for each in errors.values()]
+            shown = " / ".join(f"{share:.3g}" for share in shares)
+            print(f"| {epsilon} | {shown} | {' | '.join(cells)} | {', '.join(behind)} |", flush=True)
+
+
+def intervals(name: str, data: Data, epsilons: Sequence[float], runs: int) -> None:
+    """The share of published rows whose 90 % interval holds the node's true tail count, by level."""
+    nodes = [data.leaf]
+    for depth in range(len(data.hierarchy.levels) - 1, 0, -1):
+        nodes.insert(0, data.hierarchy.parents(depth, nodes[0]))
+    for epsilon in epsilons:
+        for split in ("auto", "even"):
+            held, rows = np.zeros(len(nodes)), np.zeros(len(nodes))
+            for seed in range(1, runs + 1):
+                for depth, level in enumerate(data.timed(Joint(), epsilon, seed, split)[0]):
+                    true = tail_counts(nodes[depth], data.size, data.groups, level.nodes, level.sizes)
+                    noisy = level.std_dev > 0  # numbers of groups are public
+                    ends = interval(level.tail_counts()[noisy], level.std_dev[noisy], 0.1, LevelErrors())
+                    held[depth] += ((ends[0] <= true[noisy]) & (true[noisy] <= ends[1])).sum()
+                    rows[depth] += noisy.sum()
+            shown = " | ".join(f"{100 * each:.1f} %" for each in held / rows)
+            print(f"| {name} | {epsilon} | {split} | {runs} | {shown} |", flush=True)
+
+
+def tail_counts(node: np.ndarray, size: np.ndarray, groups: np.ndarray, nodes: np.ndarray, sizes: np.ndarray) -> Any:
+    """The number of groups of at least the given sizes in the given nodes, of rows (node, size, groups)."""
+    width = int(max(size.max(), sizes.max())) + 1
+    key = node * width + size
+    order = np.argsort(key)
+    larger = np.append(np.cumsum(groups[order][::-1])[::-1], 0)
+    first, after = np.searchsorted(key[order], [nodes * width + sizes, (nodes + 1) * width])
+    return larger[first] - larger[after]
 
 
 # --- Data that the smoothness does not fit ---
@@ -97,8 +165,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--large-runs", type=int, default=2)
-    parser.add_argument("--only", choices=["taxi", "split", "large", "misfit"])
-    parser.add_argument("--names", nargs="*", default=["hawaiian", "white", "housing"], help="of the large ones")
+    parser.add_argument("--only", choices=["taxi", "split", "shares", "intervals", "large", "misfit"])
+    parser.add_argument(
+        "--names",
+        nargs="*",
+        default=["hawaiian", "white", "housing"],
+        help="of the large ones; with shares and intervals also taxi, with intervals held-out",
+    )
     parser.add_argument("--epsilons", type=float, nargs="*", default=list(EPSILONS))
     parser.add_argument("--data", type=Path, default=SHARED / "data")
     arguments = parser.parse_args()
@@ -109,6 +182,20 @@ def main() -> None:
         rows = pq.read_table(arguments.data / "hawaiian_2010_blocks_nation.parquet")
         root = root_alone(rows, 1_000)
         compare("hawaiian, the root alone", root, arguments.epsilons, arguments.runs)
+    if arguments.only == "shares":
+        for name in arguments.names:
+            data = taxi(arguments.data, 20_000) if name == "taxi" else generated(getattr(kuo, name)())
+            same_shares(name, data, arguments.epsilons, arguments.runs)
+        return
+    if arguments.only == "intervals":
+        for name in arguments.names:
+            if name == "held-out":
+                for name_of_data, data in held_out():
+                    intervals(name_of_data, data, arguments.epsilons, arguments.runs)
+                continue
+            data = taxi(arguments.data, 20_000) if name == "taxi" else generated(getattr(kuo, name)())
+            intervals(name, data, arguments.epsilons, arguments.runs)
+        return
     if arguments.only in (None, "misfit"):
         for name, data in misfits().items():
             compare(name, data, arguments.epsilons, arguments.runs)

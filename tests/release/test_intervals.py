@@ -148,3 +148,45 @@ def test_an_alpha_that_no_replicates_can_tell_is_refused_and_the_least_one_reach
 def test_an_alpha_that_is_no_number_is_refused(release, alpha):
     with pytest.raises(TypeError, match=r"^alpha: .* must be a number between 0 and 1"):
         tt.replicate_errors(release, alpha=alpha)
+
+
+@pytest.fixture(scope="module")
+def homes():
+    towns = pa.table({"region": ["N", "N", "S"], "town": ["A", "B", "C"]})
+    groups = {
+        "region": ["N", "N", "N", "S"],
+        "town": ["A", "A", "B", "C"],
+        "n": [1, 4, 2, 3],
+        "homes": [90, 30, 50, 60],
+    }
+    tree = tt.Hierarchy.from_table(towns, ["region", "town"])
+    options = {"size": "n", "groups": "homes", "max_group_size": 6, "neighboring": "add_remove", "seed": 3}
+    return tt.release_group_sizes(pa.table(groups), tree, tt.Budget(epsilon=0.5), **options)
+
+
+def test_group_sizes_of_the_default_mechanism_have_tail_counts_with_their_errors(homes, tmp_path):
+    table = homes.table("region")
+    assert table.column_names == ["region", "size", "groups", "tail_count", "tail_std_dev"]
+    for row in table.to_pylist():
+        larger = [o["groups"] for o in table.to_pylist() if o["region"] == row["region"] and o["size"] >= row["size"]]
+        assert row["tail_count"] == sum(larger)
+    assert all(row["tail_std_dev"] > 0 for row in table.to_pylist() if row["size"] > 0)
+    columns = ["region", "town", "size", "groups", "tail_count", "tail_std_dev", "tail_ci_lower", "tail_ci_upper"]
+    ends = homes.table("town", alpha=0.05)
+    assert ends.column_names == columns
+    lower, upper = interval(ends["tail_count"].to_numpy(), ends["tail_std_dev"].to_numpy(), 0.05, LevelErrors())
+    assert (ends["tail_ci_lower"].to_pylist(), ends["tail_ci_upper"].to_pylist()) == (lower.tolist(), upper.tolist())
+    homes.save(tmp_path / "out", csv=True)
+    assert tt.Release.load(tmp_path / "out").table("town", alpha=0.05).equals(ends)
+    assert (tmp_path / "out/tables/town.csv").read_text().splitlines()[0].split(",")[-1].strip('"') == "tail_std_dev"
+
+
+def test_replicates_tell_the_errors_of_numbers_of_groups_beside_those_of_tail_counts(homes):
+    table = tt.replicate_errors(homes, replicates=10, seed=1).table("town", alpha=0.2)
+    errors = ["tail_ci_lower", "tail_ci_upper", "std_dev", "ci_lower", "ci_upper"]
+    assert table.column_names == ["region", "town", "size", "groups", "tail_count", "tail_std_dev", *errors]
+
+
+def test_a_level_may_not_have_the_name_of_a_column_of_tail_counts():
+    with pytest.raises(ValueError, match="tail_count"):
+        tt.Hierarchy.from_table(pa.table({"tail_count": ["a"]}), ["tail_count"])

@@ -17,7 +17,8 @@ from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.sizes import BottomUp, Joint, Matching, SizesDomain, level_estimates, noisy
-from tallytree.sizes.in_bands import MeasurerOfAll, Measurers, SizesInBands, joined_sizes, released_in_bands
+from tallytree.sizes.in_bands import MeasurerOfAll, Measurers, SizesInBands, joined_sizes
+from tallytree.sizes.released_sizes import sum_over_tree
 
 IN_BANDS = [
     Matching(),
@@ -111,7 +112,7 @@ class Case:
         measured = []
         parts = [[] for _ in self.tree.levels]
         measurers = InBands(cut, self.measurer(), measured)
-        for depth_, part in released_in_bands(self.mechanism, self.domain, cut, measurers):
+        for depth_, part in self.mechanism.released(self.domain, cut, measurers):
             parts[depth_].append(part)
         return [joined_sizes(level) for level in parts], measured
 
@@ -129,7 +130,7 @@ def by_level(measurements):
 def assert_same(one, other):
     (levels, measured), (other_levels, other_measured) = one, other
     for level, expected in zip(levels, other_levels, strict=True):
-        for name in ("nodes", "sizes", "groups"):
+        for name in ("nodes", "sizes", "groups", "std_dev"):
             assert np.array_equal(getattr(level, name), getattr(expected, name))
     assert by_level(measured) == by_level(other_measured)
 
@@ -187,6 +188,18 @@ def test_the_parts_of_a_level_are_ascending():
     for level in case.cut(2, 4)[0]:
         keys = list(zip(level.nodes.tolist(), level.sizes.tolist(), strict=True))
         assert all(before < after for before, after in pairwise(keys))
+
+
+def test_the_levels_of_joint_are_the_sums_of_its_leaves():
+    """It computes each level by itself; the other mechanisms add up."""
+    for invariants in ("groups", "total", "none"):
+        case = Case(tree_of([3, 2, 3]), Joint(), invariants)
+        levels = case.whole()[0]
+        sums = sum_over_tree(case.tree, levels[-1], case.domain.largest)
+        for level, expected in zip(levels, sums, strict=True):
+            for name in ("nodes", "sizes", "groups"):
+                assert np.array_equal(getattr(level, name), getattr(expected, name))
+            assert level.std_dev.shape == level.sizes.shape
 
 
 def test_what_is_recorded_in_memory_is_measured_once():

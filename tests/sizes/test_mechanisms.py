@@ -3,6 +3,8 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tallytree as tt
 from tallytree.sizes import (
@@ -188,3 +190,12 @@ def test_the_papers_ways_lead_to_the_same_distance(release_sizes, solver, invari
     assert_public_numbers_are_kept(found[1])
     assert_consistent(tree, found[1])
     assert distance_to_measurements(found[0]) == distance_to_measurements(found[1])
+
+
+@given(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), max_size=5))
+def test_tail_counts_of_rows_are_the_groups_of_that_size_or_more(table):
+    counts = np.array(table, dtype=np.int64).reshape(len(table), 4)
+    nodes, sizes = np.nonzero(counts)
+    released = ReleasedSizes(nodes, sizes, counts[nodes, sizes])
+    expected = [int(counts[node, size:].sum()) for node, size in zip(nodes, sizes, strict=True)]
+    assert released.tail_counts().tolist() == expected

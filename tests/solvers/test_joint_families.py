@@ -261,13 +261,24 @@ def test_a_leaf_without_groups_has_none_and_a_known_total_is_kept():
     assert assert_valid(fit(private, first_size=1, total=total), private)[0][0, 0] == total
 
 
-def test_variances_lie_below_those_of_the_noise_and_fall_upwards():
+def test_variances_lie_below_those_of_the_noise_and_are_more_than_those_of_rounding_alone():
     levels, _ = tree_levels(RNG(0), smooth_leaves(RNG(1)), 6.0)
     found = fit(levels, first_size=1)
-    for variance, level in zip(found.variances, levels, strict=True):
-        assert variance.shape == level.values.shape
-        assert (variance[:, 5:] < 72).all()
-    assert found.variances[0].mean() < found.variances[2].sum(axis=0).mean()
+    for tails in found.levels:
+        assert tails.variance.shape == tails.value.shape
+        assert (tails.variance < 72).all()
+        assert tails.variance[tails.value > 0].min() > 0
+
+
+def test_a_known_total_has_no_error_and_an_only_child_has_that_of_its_parent():
+    private, true = tree_levels(RNG(0), smooth_leaves(RNG(1)), 3.0, public=False)
+    total = int(true[0][0, 0])
+    root = fit(private, first_size=1, total=total).levels[0]
+    assert (root.value[0], root.variance[0]) == (total, 0)
+    one = [private[0], private[0]._replace(first_child=np.array([0]))]
+    parent, child = fit([one[0]._replace(first_child=np.array([0, 1])), one[1]], first_size=1).levels
+    assert np.array_equal(parent.value[parent.value > 0], child.value[child.value > 0])
+    assert np.array_equal(parent.variance[parent.value > 0], child.variance[child.value > 0])
 
 
 def test_wrong_input_is_refused():

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from tallytree.budget import Budget
 from tallytree.evaluate.compared_data import Data, TrueTables
 from tallytree.evaluate.level_metrics import COUNT_METRICS, GROUP_SIZE_METRICS, LevelResult, Metric
-from tallytree.evaluate.metrics import NUMBERS
+from tallytree.hierarchy import RESERVED
 from tallytree.release import Release
 from tallytree.validate import integer, safe_text
 
@@ -189,7 +189,7 @@ def _measured(
     for depth, level in enumerate(release.levels):
         if levels is None or level in levels:
             released = release.table(level)
-            path = tuple(column for column in released.column_names if column not in NUMBERS)
+            path = tuple(column for column in released.column_names if column not in RESERVED)
             result = LevelResult(released, truth.at(path), n_nodes[level])
             for name, metric in chosen.items():
                 yield {"level": level, "depth": depth, "metric": name, "value": float(metric(result))}

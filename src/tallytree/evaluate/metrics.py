@@ -15,9 +15,7 @@ import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray, NumberArray, sum_by_key
 from tallytree.evaluate import count_errors as of_counts
-
-NUMBERS = ("count", "size", "groups", "std_dev", "ci_lower", "ci_upper")
-"""Columns that are not part of a row's path."""
+from tallytree.hierarchy import RESERVED
 
 
 def absolute_errors(released: pa.Table, true: pa.Table) -> IntArray:
@@ -97,7 +95,7 @@ def paired_counts(released: pa.Table, true: pa.Table) -> tuple[IntArray, IntArra
 
 def _number_paths(tables: Sequence[pa.Table]) -> tuple[list[npt.NDArray[np.int64]], int]:
     """Number the paths that occur in any of the tables, alike in all; and how many there are."""
-    path = [column for column in tables[0].column_names if column not in NUMBERS]
+    path = [column for column in tables[0].column_names if column not in RESERVED]
     for table in tables:
         missing = [column for column in path if column not in table.column_names]
         if missing:
@@ -132,8 +130,8 @@ def constraint_violations(parent_table: pa.Table, child_table: pa.Table) -> int:
         parent_table: a level.
         child_table: the next level, whose path columns start with the parent's.
     """
-    path = [column for column in parent_table.column_names if column not in NUMBERS]
-    child_path = [column for column in child_table.column_names if column not in NUMBERS]
+    path = [column for column in parent_table.column_names if column not in RESERVED]
+    child_path = [column for column in child_table.column_names if column not in RESERVED]
     if child_path[: len(path)] != path:
         raise ValueError(
             f"child_table: its path columns {child_path} do not start with those of parent_table, {path}; "

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow as pa
 
 from tallytree.bands import Cut, chosen_cut
 from tallytree.compute.arrays import IntArray, NumberArray
@@ -24,8 +23,9 @@ from tallytree.private.measurer import Measurer, MeasuringPlan, TrueStatistics
 from tallytree.private.noise.noise_source import NoiseSource
 from tallytree.private.tabulate.sizes_in_files import SizesInFiles
 from tallytree.release.level_files import MeasurementFiles, TableFiles
+from tallytree.release.released_tables import size_columns
 from tallytree.sizes import SizesDomain, SizesMechanism
-from tallytree.sizes.in_bands import BandFunction, Given, Made, Measurers, SizesInBands, joined_sizes, released_in_bands
+from tallytree.sizes.in_bands import BandFunction, Given, Made, Measurers, SizesInBands, joined_sizes
 from tallytree.sizes.released_sizes import (
     ReleasedSizes,
     count_fractional,
@@ -153,16 +153,17 @@ def reconcile_in_bands(
     """
     if not isinstance(mechanism, SizesInBands):
         raise TypeError(f"mechanism: {type(mechanism).__name__} does not work in bands")
-    tree, empty = domain.hierarchy, np.empty(0, dtype=np.int64)
+    tree, none = domain.hierarchy, np.empty(0, dtype=np.int64)
+    empty = size_columns(ReleasedSizes(none, none, none, np.empty(0) if mechanism.knows_errors else None))
     cut = chosen_cut(tree, _weights(tree, domain.width), work.band_bytes, work.forced)
     with (
         MeasurementFiles(tree, "values", work.published) as measured,
-        TableFiles(tree, _columns(empty, empty), work.published, metadata) as tables,
+        TableFiles(tree, empty, work.published, metadata) as tables,
     ):
         measuring = measured_by(cut, measured.take if keep_measurements else None)
         facts = _Facts(domain, cut)
-        for depth, part in released_in_bands(mechanism, domain, cut, measuring):
-            tables.append(depth, part.nodes, _columns(part.sizes, part.groups))
+        for depth, part in mechanism.released(domain, cut, measuring):
+            tables.append(depth, part.nodes, size_columns(part))
             facts.add(depth, part)
         return Reconciled(tables.done(), (), facts.about(), measured=measured.done())
 
@@ -189,7 +190,7 @@ class _Facts:
     _sums: list[ReleasedSizes] = field(default_factory=list)
 
     def add(self, depth: int, part: ReleasedSizes) -> None:
-        """A part of a level, in the order of `released_in_bands`."""
+        """A part of a level, in the order of `SizesInBands.released`."""
         tree, largest = self.domain.hierarchy, self.domain.largest
         self.negative += count_negative([part])
         self.fractional += count_fractional([part])
@@ -227,10 +228,6 @@ def _differences(one: ReleasedSizes, other: ReleasedSizes, largest: int) -> int:
     columns = (np.concatenate([one.nodes, other.nodes]), np.concatenate([one.sizes, other.sizes]))
     rest = summed(*columns, np.concatenate([one.groups, -other.groups]), largest)
     return int(np.count_nonzero(rest.groups))
-
-
-def _columns(sizes: IntArray, groups: NumberArray) -> pa.Table:
-    return pa.table({"size": sizes, "groups": groups})
 
 
 def _weights(tree: Hierarchy, cells: int) -> Callable[[int, IntArray], IntArray]:

@@ -14,13 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from tallytree.release.files import sha256
-from tallytree.release.intervals import ERROR_COLUMNS
+from tallytree.release.intervals import ERROR_COLUMNS, TAIL_COLUMNS
 from tallytree.release.manifest import CONTRIBUTIONS, MANIFEST, NOT_ITS_TREE, TABLES, contributions_files, table_name
 
 _NUMBERS = {"tables": ("count",), "counts": ("count",), "flows": ("count",), "group_sizes": ("size", "groups")}
 _ERRORS = ((), ERROR_COLUMNS[:1], ERROR_COLUMNS)
+_FURTHER = {"group_sizes": (*_ERRORS, *((*TAIL_COLUMNS, *errors) for errors in _ERRORS))}
+"""By statistic what columns its tables may have beside their numbers, where this is not `_ERRORS` alone."""
 _TYPES = {"std_dev": "float", "ci_lower": "integer", "ci_upper": "integer", "size": "integer", "value": "integer"}
 _TYPES |= {"records_from": "integer", "records_to": "integer", "people": "integer"}
+_TYPES |= {"tail_count": "integer", "tail_std_dev": "float"}
 _TYPES |= {"count": "number", "groups": "number", "values": "integers"}
 
 
@@ -78,7 +81,7 @@ def _check_level(place: Path, manifest: Mapping[str, Any], depth: int, about: Ma
     published, measured = (table_name(kind, level, statistic) for kind in ("tables", "measurements"))
     schema, rows = _opened(place, manifest, published)
     listed = about["zeros_listed"] if statistic == TABLES else _lists_every_node(manifest, statistic)
-    if not any(_has_columns(schema, paths, (*numbers, *errors)) for errors in _ERRORS):
+    if not any(_has_columns(schema, paths, (*numbers, *errors)) for errors in _FURTHER.get(statistic, _ERRORS)):
         raise ValueError(_other_columns(place / published))
     if (listed and rows != about["nodes"]) or (statistic != "group_sizes" and rows > about["nodes"]):
         raise ValueError(_other_rows(place / published))

@@ -20,6 +20,9 @@ from tallytree.validate import safe_text
 ERROR_COLUMNS = ("std_dev", "ci_lower", "ci_upper")
 """What a published table says of the error of its numbers."""
 
+TAIL_COLUMNS = ("tail_count", "tail_std_dev")
+"""What a table of group sizes says of the number of groups of a row's size or more, where its error is known."""
+
 COVERS = (
     "An interval covers the privacy noise, and what was done to the noisy numbers; not errors in the records, nor "
     "records that are missing."
@@ -59,11 +62,21 @@ def stated_errors(statement: Mapping[str, Any], level: str) -> LevelErrors:
 def with_intervals(table: pa.Table, alpha: float, errors: LevelErrors) -> pa.Table:
     """A published table with the columns `ci_lower` and `ci_upper` at `alpha`, in place of any that it has.
 
+    Of group sizes whose tail counts have standard deviations, also with `tail_ci_lower` and `tail_ci_upper`.
+
     Raises:
         ValueError: the table has no standard deviations, or `alpha` is not between 0 and 1.
         TypeError: `alpha` is not a number.
     """
+    has_tails = TAIL_COLUMNS[1] in table.column_names
+    if has_tails:
+        count, std_dev = (table.column(name).to_numpy() for name in TAIL_COLUMNS)
+        ends = interval(count, std_dev, alpha, LevelErrors())
+        for position, (name, end) in enumerate(zip(("tail_ci_lower", "tail_ci_upper"), ends, strict=True), 1):
+            table = table.add_column(table.column_names.index(TAIL_COLUMNS[1]) + position, name, pa.array(end))
     if "std_dev" not in table.column_names:
+        if has_tails:
+            return table
         raise ValueError(
             f"alpha: {safe_text(alpha)} asks for intervals, but this release does not know the errors of this level's "
             "numbers; estimate them with tallytree.replicate_errors(release), or `tallytree error DIR` (with "

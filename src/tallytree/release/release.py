@@ -93,6 +93,9 @@ class Release:
         groups; int64 (`groups` is float64 where the mechanism releases fractions). Counts list every node of a
         hierarchy, and the non-zero cells of flows and other products. Rows are in the hierarchy's own order.
 
+        Group sizes by `sizes.Joint` also have `tail_count`, the node's number of groups of that size or more, and
+        `tail_std_dev`, the standard deviation of its error; with `alpha` also `tail_ci_lower` and `tail_ci_upper`.
+
         Then, where a fit or `tallytree.replicate_errors` knows them, `std_dev` (float64, of a number's error), and
         `ci_lower` and `ci_upper` (int64): an interval for the true number, which misses it with probability `alpha`. It
         covers the privacy noise only; `docs/errors.md` says how well.

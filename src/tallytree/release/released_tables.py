@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.hierarchy import Hierarchy, Tree
+from tallytree.release.intervals import TAIL_COLUMNS
 from tallytree.release.level_tables import LevelTable, NodeTable
 from tallytree.sizes import SizesDomain
 from tallytree.sizes.released_sizes import (
@@ -51,9 +52,15 @@ def _published_table(layout: TableLayout, depth: int, fitted: FittedTables) -> L
 def size_tables(hierarchy: Hierarchy, levels: Sequence[ReleasedSizes]) -> dict[str, LevelTable]:
     """The released tables of group sizes, root first."""
     return {
-        name: NodeTable(hierarchy, depth, level.nodes, pa.table({"size": level.sizes, "groups": level.groups}))
+        name: NodeTable(hierarchy, depth, level.nodes, size_columns(level))
         for depth, (name, level) in enumerate(zip(hierarchy.levels, levels, strict=True))
     }
+
+
+def size_columns(level: ReleasedSizes) -> pa.Table:
+    """The columns beside the paths of a table of group sizes; with tail counts where their errors are known."""
+    known = {} if level.std_dev is None else dict(zip(TAIL_COLUMNS, (level.tail_counts(), level.std_dev), strict=True))
+    return pa.table({"size": level.sizes, "groups": level.groups, **known})
 
 
 def about_size_tables(domain: SizesDomain, levels: Sequence[ReleasedSizes]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Statistic
 from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.estimators import EstimatorName
-from tallytree.sizes.in_bands import Measurers, SizesInBands, nothing
+from tallytree.sizes.in_bands import LeavesInBands, Measurers, nothing
 from tallytree.sizes.level_estimates import LevelEstimates, check_estimator, checked_norm, leaves_of, runs_of
 from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers.isotonic import Norm
@@ -20,7 +20,7 @@ from tallytree.validate import safe_text
 
 
 @dataclass(frozen=True)
-class BottomUp(SizesInBands):
+class BottomUp(LeavesInBands):
     """Measure the leaves alone, with all of the budget, estimate each by itself, and add them up (Kuo, section 6).
 
     It is the most accurate mechanism at the leaves. In the levels above, the errors of the leaves add up.
@@ -51,7 +51,7 @@ class BottomUp(SizesInBands):
         return self._leaves(hierarchy).statistics(invariants)
 
     def leaves(self, domain: SizesDomain, cut: Cut, measurers: Measurers) -> Iterator[ReleasedSizes]:
-        """See `SizesInBands.leaves`; every leaf is estimated by itself."""
+        """See `LeavesInBands.leaves`; every leaf is estimated by itself."""
         estimates = self._leaves(domain.hierarchy).in_bands(domain, cut, measurers)
         top = next(estimates.top(), None)
         if top is None:

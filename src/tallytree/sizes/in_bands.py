@@ -89,19 +89,45 @@ class MeasurerOfAll(Measurers):
 
 
 class SizesInBands(SizesMechanism):
+    """A mechanism that makes the released sizes band by band."""
+
+    @abstractmethod
+    def released(self, domain: SizesDomain, cut: Cut, measurers: Measurers) -> Iterator[tuple[int, ReleasedSizes]]:
+        """Measure, and compute group sizes with the depth of their level: of each level in ascending order, in parts.
+
+        The parts of the levels below the cut come band by band. What is above is held in memory and comes last, from
+        the level of the cut up to the root.
+        """
+
+    def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
+        """Measure, and compute the group sizes of every level, root first: one band in memory."""
+        cut = whole_tree(domain.hierarchy)
+        parts: list[list[ReleasedSizes]] = [[] for _ in domain.hierarchy.levels]
+        for depth, part in self.released(domain, cut, MeasurerOfAll(measurer)):
+            parts[depth].append(part)
+        return [joined_sizes(level) for level in parts]
+
+
+class LeavesInBands(SizesInBands):
     """A mechanism that makes the leaves band by band; the released sizes of the other levels are their sums."""
 
     @abstractmethod
     def leaves(self, domain: SizesDomain, cut: Cut, measurers: Measurers) -> Iterator[ReleasedSizes]:
         """Measure, and compute the group sizes of the leaves of every band, in order of the bands."""
 
-    def reconcile(self, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
-        """Measure, and compute the group sizes of every level, root first: one band in memory."""
-        cut = whole_tree(domain.hierarchy)
-        parts: list[list[ReleasedSizes]] = [[] for _ in domain.hierarchy.levels]
-        for depth, part in released_in_bands(self, domain, cut, MeasurerOfAll(measurer)):
-            parts[depth].append(part)
-        return [joined_sizes(level) for level in parts]
+    def released(self, domain: SizesDomain, cut: Cut, measurers: Measurers) -> Iterator[tuple[int, ReleasedSizes]]:
+        """See `SizesInBands.released`."""
+        at_cut: list[ReleasedSizes] = []
+        for band, leaves in zip(cut.bands, self.leaves(domain, cut, measurers), strict=True):
+            levels = _levels_of_band(band, summed(leaves.nodes, leaves.sizes, leaves.groups, domain.largest), domain)
+            at_cut.append(levels[0])
+            yield from enumerate(levels[1:], cut.depth + 1)
+        level = joined_sizes(at_cut)
+        yield cut.depth, level
+        for depth in range(cut.depth, 0, -1):
+            parents = domain.hierarchy.parents(depth, level.nodes)
+            level = summed(parents, level.sizes, level.groups, domain.largest)
+            yield depth - 1, level
 
 
 def whole_tree(hierarchy: Hierarchy) -> Cut:
@@ -109,34 +135,16 @@ def whole_tree(hierarchy: Hierarchy) -> Cut:
     return Cut(hierarchy, 0, np.zeros(1, dtype=np.int64), [slice(0, 1)])
 
 
-def released_in_bands(
-    mechanism: SizesInBands, domain: SizesDomain, cut: Cut, measurers: Measurers
-) -> Iterator[tuple[int, ReleasedSizes]]:
-    """Released group sizes with the depth of their level: of each level in ascending order, in parts.
-
-    The parts of the levels below the cut come band by band. What is above is held in memory and comes last.
-    """
-    at_cut: list[ReleasedSizes] = []
-    for band, leaves in zip(cut.bands, mechanism.leaves(domain, cut, measurers), strict=True):
-        levels = _levels_of_band(band, summed(leaves.nodes, leaves.sizes, leaves.groups, domain.largest), domain)
-        at_cut.append(levels[0])
-        yield from enumerate(levels[1:], cut.depth + 1)
-    level = joined_sizes(at_cut)
-    yield cut.depth, level
-    for depth in range(cut.depth, 0, -1):
-        parents = domain.hierarchy.parents(depth, level.nodes)
-        level = summed(parents, level.sizes, level.groups, domain.largest)
-        yield depth - 1, level
-
-
 def joined_sizes(parts: Sequence[ReleasedSizes]) -> ReleasedSizes:
     """Consecutive parts of a level as one."""
     if len(parts) == 1:
         return parts[0]
+    known = [part.std_dev for part in parts if part.std_dev is not None]
     return ReleasedSizes(
         np.concatenate([part.nodes for part in parts]),
         np.concatenate([part.sizes for part in parts]),
         np.concatenate([part.groups for part in parts]),
+        np.concatenate(known) if len(known) == len(parts) else None,
     )
 
 

@@ -18,7 +18,7 @@ from tallytree.measurements import Measures, Statistic
 from tallytree.sizes.domain import SizesDomain, measured_everywhere
 from tallytree.sizes.in_bands import Measurers, SizesInBands, nothing
 from tallytree.sizes.noisy import measure_level, tails_of_every_size
-from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
+from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers import joint_families as joint
 from tallytree.solvers.joint_downward import Tails
 from tallytree.solvers.joint_rates import RawSums
@@ -26,20 +26,6 @@ from tallytree.solvers.joint_upward import Estimate, SizeModel
 from tallytree.solvers.rates import DISPERSIONS
 from tallytree.terms import Invariants
 from tallytree.validate import safe_text
-
-
-@dataclass(frozen=True, eq=False)
-class TailErrors:
-    """The standard deviations of the errors of one level's released tail counts.
-
-    Attributes:
-        first_size: the size s of the first column.
-        std_dev: float32 (nodes, sizes), the standard deviation of the number of groups of size ≥ s in each node, from
-            the noise alone, approximately (docs/joint.md). 0 where that number is public.
-    """
-
-    first_size: int
-    std_dev: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -63,6 +49,7 @@ class Joint(SizesInBands):
     """
 
     default_split: ClassVar[Literal["even", "auto"]] = "auto"
+    knows_errors: ClassVar[bool] = True
 
     smoothness: Literal["auto"] | float = "auto"
     tolerance: float = 0.01
@@ -81,8 +68,8 @@ class Joint(SizesInBands):
         """The levels to be measured, root first, and the statistic that is measured at each."""
         return measured_everywhere(hierarchy, "tail_counts")
 
-    def leaves(self, domain: SizesDomain, cut: Cut, measurers: Measurers) -> Iterator[ReleasedSizes]:
-        """See `SizesInBands.leaves`: two passes upward, with the levels down to the cut after each, and one downward.
+    def released(self, domain: SizesDomain, cut: Cut, measurers: Measurers) -> Iterator[tuple[int, ReleasedSizes]]:
+        """See `SizesInBands.released`: two passes upward, with the levels down to the cut after each, and one downward.
 
         What a band sends up are the sums of raw cells, and then of estimates, below each of its nodes at the cut level.
         Of several bands each pass measures again what is below, so that one band is in memory at a time.
@@ -91,7 +78,10 @@ class Joint(SizesInBands):
         above = [_measure(domain, depth, measurers.top()) for depth in depths if depth <= cut.depth]
         below = [depth for depth in depths if depth > cut.depth]
         if above[0].values.shape[1] == 0:
-            yield from measurers.each_band(cut, partial(_without_cells, domain, below), nothing)
+            for levels in measurers.each_band(cut, partial(_without_cells, domain, below), nothing):
+                yield from enumerate(levels, cut.depth + 1)
+            for depth in range(cut.depth, -1, -1):
+                yield depth, _without_sizes(domain, depth, 0, domain.hierarchy.size(depth))
             return
         cells = above[0].values.shape[1]
         model = joint.size_model(cells, domain.smallest + domain.groups_are_public, self._dispersions())
@@ -118,12 +108,12 @@ class Joint(SizesInBands):
         top = joint.climb(above, own, model, under)
         root = joint.root_tails(top, above[0], None if domain.groups_are_public else domain.total)
         found = joint.descend(above[1:], above[0].first_child, top, 1, root, model, self.tolerance)
-        parents, worst = [root, *found.levels][-1], found.worst
+        upper, worst = [root, *found.levels], found.worst
 
         def tails_of(number: int) -> Tails:
-            return parents.of_nodes(*cut.band(number).span(cut.depth))
+            return upper[-1].of_nodes(*cut.band(number).span(cut.depth))
 
-        made: Iterator[tuple[ReleasedSizes, tuple[int, float, float]]]
+        made: Iterator[tuple[list[ReleasedSizes], tuple[int, float, float]]]
         if not below or climbed is not None:
             made = (below_cut.descended(band, climbed, tails_of(number)) for number, band in enumerate(cut.bands))
         else:
@@ -132,48 +122,13 @@ class Joint(SizesInBands):
                 return rates_of(number), tails_of(number)
 
             made = measurers.each_band(cut, partial(_descended, below_cut), given, again=True)
-        for leaves, worst_here in made:
+        for levels, worst_here in made:
             worst = max(worst, worst_here)
-            yield leaves
+            yield from enumerate(levels, cut.depth + 1)
+        for depth in range(cut.depth, -1, -1):
+            tails = upper[sum(measured <= depth for measured in depths) - 1]
+            yield depth, _released(domain, tails, depth, 0, domain.hierarchy.size(depth))
         joint.warn_of(worst)
-
-    def release_with_errors(
-        self, domain: SizesDomain, measurer: Measures
-    ) -> tuple[Sequence[ReleasedSizes], Sequence[TailErrors]]:
-        """Group sizes per level, root first, and the standard deviations of the errors of each level's tail counts."""
-        fit = self._fit(domain, measurer)
-        by_depth: list[TailErrors] = []
-        measured = iter(fit.variances if fit else ())
-        for depth in range(len(domain.hierarchy.levels)):
-            if depth not in domain.measured_depths:
-                by_depth.append(by_depth[-1])
-                continue
-            known = domain.groups[depth]
-            if fit is None:  # one size only, so nothing was measured
-                errors = np.zeros((domain.hierarchy.size(depth), 0), dtype=np.float32)
-                by_depth.append(TailErrors(domain.smallest + 1, errors))
-                continue
-            # Rounding to integers adds a variance of 1/12, or the variance itself where that is smaller.
-            variance = next(measured)
-            errors = np.sqrt(variance + np.minimum(variance, 1 / 12)).astype(np.float32)
-            if known is not None and not domain.groups_are_public:
-                errors[:, 0] = 0
-            by_depth.append(TailErrors(domain.smallest + domain.groups_are_public, errors))
-        leaves = _of_leaves(domain, fit)
-        return sum_over_tree(domain.hierarchy, leaves, domain.largest), by_depth
-
-    def _fit(self, domain: SizesDomain, measurer: Measures) -> joint.TailsFit | None:
-        """The fit of all measured levels; None where groups have one size only and their numbers are public."""
-        levels = [_measure(domain, depth, measurer) for depth in domain.measured_depths]
-        if levels[0].values.shape[1] == 0:
-            return None
-        return joint.fit(
-            levels,
-            first_size=domain.smallest + domain.groups_are_public,
-            total=None if domain.groups_are_public else domain.total,
-            dispersions=self._dispersions(),
-            tolerance=self.tolerance,
-        )
 
     def _dispersions(self) -> npt.ArrayLike:
         if isinstance(self.smoothness, str):
@@ -228,14 +183,18 @@ class _BelowCut:
 
     def descended(
         self, band: Band, climbed: _ClimbedBand | None, tails: Tails
-    ) -> tuple[ReleasedSizes, tuple[int, float, float]]:
-        """The leaves of a band, from the tail counts of its nodes at the cut level; and `Descended.worst`."""
-        worst = (0, 0.0, 0.0)
+    ) -> tuple[list[ReleasedSizes], tuple[int, float, float]]:
+        """The levels of a band, from the tail counts of its nodes at the cut level; and `Descended.worst`."""
+        made = joint.Descended([], (0, 0.0, 0.0))
         if climbed is not None:
             each = (climbed.levels, climbed.first_child, climbed.estimates)
             made = joint.descend(*each, 0, tails, self.model, self.tolerance)
-            tails, worst = made.levels[-1], made.worst
-        return _leaf_sizes(self.domain, tails, *band.span(len(self.domain.hierarchy.levels) - 1)), worst
+        by_depth = dict(zip(self.depths, made.levels, strict=True))
+        levels = []
+        for depth in range(band.depth + 1, len(self.domain.hierarchy.levels)):
+            tails = by_depth.get(depth, tails)  # a level that is not measured repeats the one above, node for node
+            levels.append(_released(self.domain, tails, depth, *band.span(depth)))
+        return levels, made.worst
 
 
 def _added_up(below: _BelowCut, band: Band, measurer: Measures, given: None) -> RawSums:
@@ -250,7 +209,7 @@ def _sent_up(below: _BelowCut, band: Band, measurer: Measures, rates: FloatArray
 
 def _descended(
     below: _BelowCut, band: Band, measurer: Measures, given: tuple[FloatArray, Tails]
-) -> tuple[ReleasedSizes, tuple[int, float, float]]:
+) -> tuple[list[ReleasedSizes], tuple[int, float, float]]:
     """The pass downward over a band, which is measured and estimated again."""
     rates, tails = given
     return below.descended(band, below.climbed(band, below.measured(band, measurer), rates), tails)
@@ -258,24 +217,21 @@ def _descended(
 
 def _without_cells(
     domain: SizesDomain, depths: Sequence[int], band: Band, measurer: Measures, given: None
-) -> ReleasedSizes:
-    """The leaves of a band where groups have one size only and their numbers are public; measured, without cells."""
+) -> list[ReleasedSizes]:
+    """The levels of a band where groups have one size only and their numbers are public; measured, without cells."""
     for depth in depths:
         _measure(domain, depth, measurer, band)
-    return _without_sizes(domain, *band.span(len(domain.hierarchy.levels) - 1))
+    below = range(band.depth + 1, len(domain.hierarchy.levels))
+    return [_without_sizes(domain, depth, *band.span(depth)) for depth in below]
 
 
-def _of_leaves(domain: SizesDomain, fit: joint.TailsFit | None) -> ReleasedSizes:
-    leaves = 0, domain.hierarchy.n_leaves
-    return _without_sizes(domain, *leaves) if fit is None else _leaf_sizes(domain, fit.levels[-1], *leaves)
-
-
-def _without_sizes(domain: SizesDomain, first: int, stop: int) -> ReleasedSizes:
-    """The leaves first … stop − 1 where groups have one size only and their numbers are public."""
-    public = domain.groups[-1]
+def _without_sizes(domain: SizesDomain, depth: int, first: int, stop: int) -> ReleasedSizes:
+    """The nodes first … stop − 1 of a level where groups have one size only and their numbers are public."""
+    public = domain.groups[depth]
     groups = np.zeros(0, dtype=np.int64) if public is None else public[first:stop]
     nodes = np.flatnonzero(groups)
-    return ReleasedSizes(nodes + first, np.full(len(nodes), domain.smallest, dtype=np.int64), groups[nodes])
+    size = np.full(len(nodes), domain.smallest, dtype=np.int64)
+    return ReleasedSizes(nodes + first, size, groups[nodes], np.zeros(len(nodes)))
 
 
 def _beside_each_other(sent: Iterable[RawSums]) -> RawSums:
@@ -332,25 +288,33 @@ def _children(domain: SizesDomain, depth: int, band: Band | None) -> IntArray:
     return domain.hierarchy.first_child[above] if band is None else band.first_child(above)
 
 
-def _leaf_sizes(domain: SizesDomain, tails: Tails, first_leaf: int, stop: int) -> ReleasedSizes:
-    """Groups by size from the runs of equal tail counts of the leaves first_leaf … stop − 1.
+def _released(domain: SizesDomain, tails: Tails, depth: int, first: int, stop: int) -> ReleasedSizes:
+    """Groups by size from the runs of equal tail counts of the nodes first … stop − 1 of a level.
 
     Where numbers of groups are public, cell j is the number of groups of size > smallest + j, so a drop before it is
     the number of groups of size smallest + j. Where they are private, cell 0 is the number of all groups, and a drop
     before cell j is the number of groups of size smallest + j − 1.
     """
-    public = None if domain.groups[-1] is None else domain.groups[-1][first_leaf:stop]
-    smallest, largest = domain.smallest, domain.largest
+    known = domain.groups[depth] if domain.groups_are_public else None
+    public = None if known is None else known[first:stop]
     runs = np.diff(tails.offsets)
-    leaf = np.repeat(np.arange(len(runs), dtype=np.int64), runs)
-    first, last = tails.offsets[:-1], tails.offsets[1:] - 1
-    before = np.empty_like(tails.value)
-    before[1:] = tails.value[:-1]
-    before[first] = tails.value[first] if public is None else public
-    size = tails.start + smallest - (1 if public is None else 0)
+    node = np.repeat(np.arange(first, stop, dtype=np.int64), runs)
+    begin, last = tails.offsets[:-1], tails.offsets[1:] - 1
+    before, variance = np.empty_like(tails.value), np.empty_like(tails.variance)
+    before[1:], variance[1:] = tails.value[:-1], tails.variance[:-1]
+    before[begin], variance[begin] = tails.value[begin] if public is None else public, 0.0
+    size = tails.start + domain.smallest - (public is None)
     # The last tail count of a node is its number of groups of the largest size.
-    leaf = np.concatenate([leaf, np.arange(len(runs), dtype=np.int64)])
-    size = np.concatenate([size, np.full(len(runs), largest, dtype=np.int64)])
+    node = np.concatenate([node, np.arange(first, stop, dtype=np.int64)])
+    size = np.concatenate([size, np.full(len(runs), domain.largest, dtype=np.int64)])
     groups = np.concatenate([before - tails.value, tails.value[last]])
-    kept = groups > 0
-    return ReleasedSizes(leaf[kept] + first_leaf, size[kept], groups[kept])
+    variance = np.concatenate([variance, tails.variance[last]])
+    kept = np.flatnonzero(groups > 0)
+    kept = kept[np.argsort(node[kept] * (domain.largest + 1) + size[kept], kind="stable")]
+    return ReleasedSizes(node[kept], size[kept], groups[kept], _few_digits(np.sqrt(variance[kept])))
+
+
+def _few_digits(values: FloatArray) -> FloatArray:
+    """Values to one part in a thousand, which is more than is known of them; files are much smaller so."""
+    fraction, exponent = np.frexp(values)
+    return np.asarray(np.ldexp(np.rint(fraction * 1024), exponent - 10))

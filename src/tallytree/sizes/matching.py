@@ -12,7 +12,7 @@ from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Statistic
 from tallytree.sizes.domain import SizesDomain, measured_depths
-from tallytree.sizes.in_bands import Measurers, SizesInBands
+from tallytree.sizes.in_bands import LeavesInBands, Measurers
 from tallytree.sizes.level_estimates import (
     EstimatorOption,
     LevelEstimates,
@@ -29,7 +29,7 @@ from tallytree.validate import text
 
 
 @dataclass(frozen=True)
-class Matching(SizesInBands):
+class Matching(LeavesInBands):
     """Estimate group sizes at every node, then match each parent's groups with its children's and merge the two sizes.
 
     From the root down, groups are matched in order of size, which is the perfect matching of least cost (Lemma 5). A
@@ -67,7 +67,7 @@ class Matching(SizesInBands):
         return self._estimates(hierarchy).statistics(invariants)
 
     def leaves(self, domain: SizesDomain, cut: Cut, measurers: Measurers) -> Iterator[ReleasedSizes]:
-        """See `SizesInBands.leaves`; a band is estimated and matched from the merged groups of its topmost nodes."""
+        """See `LeavesInBands.leaves`; a band is estimated and matched from the merged groups of its topmost nodes."""
         hierarchy = domain.hierarchy
         estimates = self._estimates(hierarchy).in_bands(domain, cut, measurers)
         levels = estimates.top()

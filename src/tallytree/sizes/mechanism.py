@@ -20,6 +20,8 @@ class SizesMechanism(Mechanism):
     package: ClassVar[str] = "tallytree.sizes"
     default_split: ClassVar[Literal["even", "auto"]] = "even"
     """What `budget_split=None` means. `"auto"` estimates the errors of `Joint`, not of the papers' mechanisms."""
+    knows_errors: ClassVar[bool] = False
+    """Whether its released sizes have standard deviations (`ReleasedSizes.std_dev`)."""
 
     @abstractmethod
     def statistics(self, hierarchy: Hierarchy, *, invariants: Invariants) -> dict[str, Statistic]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tallytree.compute.arrays import IntArray, NumberArray, sum_by_key
+from tallytree.compute.arrays import FloatArray, IntArray, NumberArray, sum_by_key
 from tallytree.hierarchy import Hierarchy
 from tallytree.sizes.domain import SizesDomain
 
@@ -22,11 +22,22 @@ class ReleasedSizes:
         sizes: int64 (n,).
         groups: int64 (n,) > 0, the number of groups of that node and size. A mechanism kept for comparison may release
             float64 numbers ≠ 0.
+        std_dev: float64 (n,), of the error of the node's tail count at that size (its number of groups of that size or
+            more), where the mechanism knows it.
     """
 
     nodes: IntArray
     sizes: IntArray
     groups: NumberArray
+    std_dev: FloatArray | None = None
+
+    def tail_counts(self) -> NumberArray:
+        """Of each entry, the node's number of groups of that size or more: (n,)."""
+        totals = np.cumsum(self.groups[::-1])[::-1]
+        last = np.append(self.nodes[1:] != self.nodes[:-1], True) if len(self.nodes) else np.zeros(0, dtype=bool)
+        after = np.append(totals[1:], 0)[last]  # all groups of the later nodes, for each node
+        found: NumberArray = totals - np.repeat(after, np.diff(np.flatnonzero(last), prepend=-1))
+        return found
 
 
 def sum_over_tree(hierarchy: Hierarchy, leaves: ReleasedSizes, largest: int) -> list[ReleasedSizes]:

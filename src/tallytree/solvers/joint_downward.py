@@ -34,15 +34,18 @@ class Tails(NamedTuple):
     """(runs,) the cell at which a run begins; 0 for a node's first."""
     value: IntArray
     """(runs,) ≥ 0, decreasing within a node."""
+    variance: FloatArray
+    """(runs,) of the error of the value at the last cell of the run, approximately."""
 
     def of_nodes(self, first: int, stop: int) -> Tails:
         """Those of the nodes first … stop − 1."""
         begin, end = int(self.offsets[first]), int(self.offsets[stop])
-        return Tails(self.offsets[first : stop + 1] - begin, self.start[begin:end], self.value[begin:end])
+        here = slice(begin, end)
+        return Tails(self.offsets[first : stop + 1] - begin, self.start[here], self.value[here], self.variance[here])
 
 
-Part = tuple[IntArray, IntArray, IntArray, FloatArray]
-"""The children's runs: offsets, start, value; and iterations and residuals of the slowest family."""
+Part = tuple[IntArray, IntArray, IntArray, FloatArray, FloatArray]
+"""The children's runs: offsets, start, value, variance; and iterations and residuals of the slowest family."""
 
 
 @kernel
@@ -73,10 +76,11 @@ def _targets(
     below: Estimate,
     begin: IntArray,
     target: FloatArray,
+    variance: FloatArray,
     weight: FloatArray,
     x: FloatArray,
 ) -> None:
-    """For each child (row) and run of its parent (column): the estimate, its weight, and a monotone start x."""
+    """For each child (row) and run of its parent (column): estimate, variance and weight, and a monotone start x."""
     runs, end = len(begin) - 1, begin[-1]
     scratch, first = np.empty((5, end + 1)), np.empty(end, np.int64)
     m, v = np.empty(end), np.empty(end)
@@ -91,8 +95,8 @@ def _targets(
             if len(below.mean) > 0:
                 gain = v[s] / (v[s] + below.variance[c, s])
                 m[s] += gain * (below.mean[c, s] - m[s])
-                v[s] = max(gain * below.variance[c, s], WEIGHED_VARIANCE)
-            target[k, r] = m[s]
+                v[s] = gain * below.variance[c, s]
+            target[k, r], variance[k, r] = m[s], v[s]
             weight[k, r] = (begin[r + 1] - s) / max(v[s], WEIGHED_VARIANCE)
         isotonic_decreasing(target[k], weight[k], cells.most[c], x[k], scratch[0], scratch[1], first)
 
@@ -105,13 +109,18 @@ def _estimate_family(
     below: Estimate,
     model: SizeModel,
     total: FloatArray,
+    total_variance: FloatArray,
     begin: IntArray,
     tolerance: float,
     worst: FloatArray,
-) -> FloatArray:
-    """The integer tail counts of two or more children, one column for each run of the parent: (children, runs).
+) -> tuple[FloatArray, FloatArray]:
+    """The integer tail counts of two or more children and their variances, a column for each run of the parent.
 
-    `total` are the values of the parent's runs, `begin` the cells at which they begin, and where the last one ends.
+    `total` are the values of the parent's runs, `total_variance` their variances, `begin` the cells at which they
+    begin, and where the last one ends.
+
+    Given the parent, the children's errors are those of independent estimates whose sum is known: v − v²/Σv. The
+    parent's own error is shared in proportion to v. To this comes how far a number was moved by rounding.
     """
     runs, end = len(total), begin[-1]
     drop, rate, dispersion = np.zeros(end + 1), np.zeros((len(kids), end + 1)), np.empty(end + 1)
@@ -121,13 +130,21 @@ def _estimate_family(
     family_dispersions(cells, kids, rate, model, end, dispersion)
     shape = (len(kids), runs)
     x, target, weight, rounded = np.zeros(shape), np.zeros(shape), np.ones(shape), np.zeros(shape)
-    _targets(cells, kids, rate, dispersion, below, begin, target, weight, x)
+    variance = np.zeros(shape)
+    _targets(cells, kids, rate, dispersion, below, begin, target, variance, weight, x)
     most = cells.most[kids]
     done, primal, dual = fit_with_sums(target, weight, most, total, tolerance, MAX_ITERATIONS, x)
     if done > worst[0]:
         worst[0], worst[1], worst[2] = done, primal, dual
     round_with_sums(x, total, most, rounded)
-    return rounded
+    for r in range(runs):
+        together = variance[:, r].sum()
+        for k in range(len(kids)):
+            if together > 0:
+                share = variance[k, r] / together
+                variance[k, r] += share * (share * min(total_variance[r], together) - variance[k, r])
+            variance[k, r] += (rounded[k, r] - x[k, r]) ** 2
+    return rounded, variance
 
 
 @kernel
@@ -159,12 +176,12 @@ def estimate_families(
         tolerance: of the residuals, in groups.
 
     Returns:
-        Offsets, start and value of the runs; iterations and residuals of the family that took most iterations.
+        Offsets, start, value and variance of the runs; iterations and residuals of the slowest family.
     """
     n = cells.values.shape[1]
     offset = first_child[begin_family]
     out = np.zeros(first_child[end_family] - offset + 1, np.int64)
-    buffer = np.empty((2, 1024), np.int64)
+    buffer, errors = np.empty((2, 1024), np.int64), np.empty(1024)
     used = 0
     worst = np.zeros(3)
     for parent in range(begin_family, end_family):
@@ -174,25 +191,30 @@ def estimate_families(
             runs -= 1
             end = parents.start[first_run + runs]
         total = parents.value[first_run : first_run + runs].astype(np.float64)
+        total_variance = parents.variance[first_run : first_run + runs]
         begin = np.append(parents.start[first_run : first_run + runs], end)
-        rounded = np.zeros((len(kids), runs))
+        rounded, variance = np.zeros((len(kids), runs)), np.zeros((len(kids), runs))
         if len(kids) == 1:
-            rounded[0] = total
+            rounded[0], variance[0] = total, total_variance
         elif runs > 0:
-            rounded = _estimate_family(cells, kids, mean, below, model, total, begin, tolerance, worst)
+            rounded, variance = _estimate_family(
+                cells, kids, mean, below, model, total, total_variance, begin, tolerance, worst
+            )
         for k in range(len(kids)):
             if used + runs + 2 > buffer.shape[1]:
-                larger = np.empty((2, 2 * (used + runs + 2)), np.int64)
-                larger[:, :used] = buffer[:, :used]
-                buffer = larger
+                size = 2 * (used + runs + 2)
+                larger, more = np.empty((2, size), np.int64), np.empty(size)
+                larger[:, :used], more[:used] = buffer[:, :used], errors[:used]
+                buffer, errors = larger, more
             before = -1
             for r in range(runs):
                 if rounded[k, r] != before:
                     before = rounded[k, r]
                     buffer[0, used], buffer[1, used] = begin[r], before
                     used += 1
+                errors[used - 1] = variance[k, r]
             if before != 0 and end < n:
-                buffer[0, used], buffer[1, used] = end, 0
+                buffer[0, used], buffer[1, used], errors[used] = end, 0, 0.0
                 used += 1
             out[kids[k] - offset + 1] = used
-    return out, buffer[0, :used].copy(), buffer[1, :used].copy(), worst
+    return out, buffer[0, :used].copy(), buffer[1, :used].copy(), errors[:used].copy(), worst

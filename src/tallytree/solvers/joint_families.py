@@ -16,7 +16,6 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -35,7 +34,6 @@ from tallytree.solvers.joint_upward import (
     add_children,
     combine,
     observe,
-    share_variance,
 )
 from tallytree.solvers.monotone_sums import isotonic_decreasing
 from tallytree.solvers.rates import DISPERSIONS, noise_variance, size_blocks
@@ -79,8 +77,6 @@ class TailsFit(NamedTuple):
 
     levels: list[Tails]
     """Root first."""
-    variances: list[FloatArray]
-    """(nodes, cells) for each level, root first: the approximate variance of each tail count."""
     iterations: int
     """Of the family that took most."""
     primal: float
@@ -164,10 +160,8 @@ def fit(
     climbed = climb(levels, own_estimates(levels, raw_sums(levels), model)[0], model)
     root = root_tails(climbed, levels[0], total)
     found = descend(levels[1:], levels[0].first_child, climbed, 1, root, model, tolerance)
-    for above, (level, estimate) in zip(levels, pairwise(climbed.estimates), strict=False):
-        share_variance(above.first_child, level.variance, estimate.variance)
     warn_of(found.worst)
-    return TailsFit([root, *found.levels], [each.variance for each in climbed.estimates], *found.worst)
+    return TailsFit([root, *found.levels], *found.worst)
 
 
 def size_model(cells: int, first_size: int, dispersions: npt.ArrayLike = DISPERSIONS) -> SizeModel:
@@ -294,12 +288,14 @@ def root_tails(climbed: Climbed, root: TailsLevel, total: int | None) -> Tails:
     """The integer tail counts of the root, which has the first of the estimates; `total` is cell 0, if it is known."""
     values = np.empty(root.values.shape[1], np.int64)
     estimate = climbed.estimates[0]
-    _round_root(estimate.mean[0], estimate.variance[0], root.most[0], values)
+    variance = estimate.variance[0].copy()
+    _round_root(estimate.mean[0], variance, root.most[0], values)
     if total is not None:
         np.minimum(values, total, out=values)
-        values[0] = total
+        values[0], variance[0] = total, 0.0
     start = np.flatnonzero(np.diff(values, prepend=-1))
-    return Tails(np.array([0, len(start)], dtype=np.int64), start, values[start])
+    last = np.append(start[1:], len(values)) - 1
+    return Tails(np.array([0, len(start)], dtype=np.int64), start, values[start], variance[last])
 
 
 def descend(
@@ -330,7 +326,7 @@ def descend(
         parts = _in_threads(work, np.diff(first_child), level.values.shape[1])
         parents = _joined(parts)
         tails.append(parents)
-        worst = max([worst, *((int(part[3][0]), float(part[3][1]), float(part[3][2])) for part in parts)])
+        worst = max([worst, *((int(part[-1][0]), float(part[-1][1]), float(part[-1][2])) for part in parts)])
         first_child = level.first_child
     return Descended(tails, worst)
 
@@ -412,7 +408,8 @@ def _joined(parts: Sequence[Part]) -> Tails:
     begins = np.cumsum([0, *(len(part[1]) for part in parts)])
     offsets = [part[0][:-1] + begin for part, begin in zip(parts, begins[:-1], strict=True)]
     start, value = (np.concatenate([part[column] for part in parts]) for column in (1, 2))
-    return Tails(np.concatenate([*offsets, begins[-1:]]), start, value)
+    variance = np.concatenate([part[3] for part in parts])
+    return Tails(np.concatenate([*offsets, begins[-1:]]), start, value, variance)
 
 
 def _in_threads(work: Callable[[slice], Done], nodes: IntArray, cells: int) -> list[Done]:
@@ -422,7 +419,7 @@ def _in_threads(work: Callable[[slice], Done], nodes: IntArray, cells: int) -> l
 
 @kernel
 def _round_root(mean: FloatArray, variance: FloatArray, most: float, out: IntArray) -> None:
-    """Write the non-increasing tail counts that are nearest to the means, rounded."""
+    """Write the non-increasing tail counts that are nearest to the means, rounded; adds their rounding to variances."""
     n = len(mean)
     x, scratch, first, weight = np.empty(n), np.empty((2, n)), np.empty(n, np.int64), np.empty(n)
     for r in range(n):
@@ -430,3 +427,4 @@ def _round_root(mean: FloatArray, variance: FloatArray, most: float, out: IntArr
     isotonic_decreasing(mean, weight, most, x, scratch[0], scratch[1], first)
     for r in range(n):
         out[r] = int(np.floor(x[r] + 0.5))
+        variance[r] += (out[r] - x[r]) ** 2

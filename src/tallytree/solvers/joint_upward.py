@@ -113,22 +113,3 @@ def combine(
                 gain = variance[node, r] / both
                 mean[node, r] += gain * (sums[node, r] - mean[node, r])
                 variance[node, r] = gain * spread[node, r]
-
-
-@kernel
-def share_variance(first_child: IntArray, above: FloatArray, variance: FloatArray) -> None:
-    """The children's variances v once their sum is known with the variance p of their parent; overwrites v.
-
-    v − v²/Σv + (v/Σv)²·p, as for independent normal numbers with a noisy sum.
-    """
-    n = variance.shape[1]
-    total = np.empty(n)
-    for node in range(len(first_child) - 1):
-        total[:] = 0.0
-        for c in range(first_child[node], first_child[node + 1]):
-            total += variance[c]
-        for c in range(first_child[node], first_child[node + 1]):
-            for r in range(n):
-                if total[r] > 0:
-                    share = variance[c, r] / total[r]
-                    variance[c, r] += share * (share * min(above[node, r], total[r]) - variance[c, r])
