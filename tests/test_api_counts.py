@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 import tallytree as tt
-from helpers.releases import EXACT, PEOPLE, PUBLIC, counts, flows, group_sizes, numbers
+from helpers.releases import EXACT, PEOPLE, PUBLIC, counts, flows, group_sizes, numbers, without_tails
 from tallytree.pipeline import CountsArguments, plan_counts
 
 
@@ -83,18 +83,18 @@ def test_an_origin_tree_of_unequal_depths_is_the_product_refined_from_the_origin
 
 def test_group_sizes_count_empty_groups_too(areas):
     release = group_sizes(areas, budget=EXACT)
-    assert release.table("county").to_pydict() == {
+    assert without_tails(release.table("county")) == {
         "state": ["A", "A", "A", "A", "B", "B"],
         "county": ["x", "x", "x", "y", "x", "x"],
         "size": [0, 2, 3, 1, 1, 2],
         "groups": [2, 1, 1, 1, 1, 1],
     }
-    assert release.table("all").to_pydict() == {"size": [0, 1, 2, 3], "groups": [2, 2, 2, 1]}
+    assert without_tails(release.table("all")) == {"size": [0, 1, 2, 3], "groups": [2, 2, 2, 1]}
 
 
 def test_sizes_are_clamped_into_the_stated_range(areas):
     release = group_sizes(areas, budget=EXACT, max_group_size=2, min_group_size=1)
-    assert release.table("all").to_pydict() == {"size": [1, 2], "groups": [4, 3]}
+    assert without_tails(release.table("all")) == {"size": [1, 2], "groups": [4, 3]}
     assert any("only member is not protected" in note for note in release.statement["notes"])
 
 
@@ -103,8 +103,8 @@ def test_group_rows_state_every_group(areas):
     release = group_sizes(
         areas, records=rows, group=None, public_groups=None, size="n", groups="households", budget=EXACT
     )
-    assert release.table("all").to_pydict() == {"size": [0, 20], "groups": [5, 7]}
-    assert release.table("state").to_pydict() == {"state": ["A", "B"], "size": [0, 20], "groups": [5, 7]}
+    assert without_tails(release.table("all")) == {"size": [0, 20], "groups": [5, 7]}
+    assert without_tails(release.table("state")) == {"state": ["A", "B"], "size": [0, 20], "groups": [5, 7]}
 
 
 def test_measurements_are_the_noisy_values_with_their_standard_deviation(areas):

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from helpers.releases import without_tails
 from tallytree.evaluate.metrics import constraint_violations
 from tallytree.pipeline import SizesArguments, plan_group_sizes
 from tallytree.sizes import level_estimates
@@ -65,8 +66,8 @@ def test_entity_rows_alone_keep_the_numbers_of_groups_private(areas, mechanism):
 @pytest.mark.parametrize("invariants", ["total", "none"])
 def test_groups_without_members_are_left_out_where_numbers_are_private(areas, mechanism, invariants):
     release = rows(areas, mechanism=mechanism, invariants=invariants)
-    assert release.table("all").to_pydict() == {"size": [3, 20], "groups": [4, 7]}
-    assert rows(areas, mechanism=mechanism).table("all").to_pydict() == {"size": [0, 3, 20], "groups": [5, 4, 7]}
+    assert without_tails(release.table("all")) == {"size": [3, 20], "groups": [4, 7]}
+    assert without_tails(rows(areas, mechanism=mechanism).table("all")) == {"size": [0, 3, 20], "groups": [5, 4, 7]}
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
@@ -113,7 +114,7 @@ def test_no_private_number_of_groups_reaches_a_mechanism_or_a_plan(areas):
 
 def test_a_least_size_clamps_groups_that_have_members(areas):
     release = entities(areas, min_group_size=2)
-    assert release.table("all").to_pydict() == {"size": [2, 3], "groups": [4, 1]}
+    assert without_tails(release.table("all")) == {"size": [2, 3], "groups": [4, 1]}
     assert "no group has fewer than 2 members (smaller ones are set to that)" in release.statement["invariants"]
 
 
@@ -158,7 +159,7 @@ def test_a_release_is_the_same_whether_nodes_are_measured_whole_or_in_parts(area
 def test_sizes_are_sums_of_quantities_that_are_cut(areas, mechanism):
     release = entities(areas, quantity="cars", max_quantity=3, mechanism=mechanism)
     # Households 1 … 5 have 0 + 3 + 3, 1, 0, 2 and 2 cars; the one without is not counted.
-    assert release.table("all").to_pydict() == {"size": [1, 2, 6], "groups": [1, 2, 1]}
+    assert without_tails(release.table("all")) == {"size": [1, 2, 6], "groups": [1, 2, 1]}
     assert "each with a quantity of at most 3" in release.statement["unit_of_protection"]
     assert any("'cars', each cut to 3" in note for note in release.statement["notes"])
     assert release.spec["quantity"] == "cars"
@@ -176,7 +177,7 @@ def test_a_public_total_of_quantities_says_which_groups_it_counts(areas):
 def test_groups_without_quantity_have_size_0_where_groups_are_public(areas):
     public = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"], "groups": [2, 1, 2]})
     release = entities(areas, quantity="cars", max_quantity=3, public_groups=public)
-    assert release.table("all").to_pydict() == {"size": [0, 1, 2, 6], "groups": [1, 1, 2, 1]}
+    assert without_tails(release.table("all")) == {"size": [0, 1, 2, 6], "groups": [1, 1, 2, 1]}
 
 
 @pytest.mark.parametrize(

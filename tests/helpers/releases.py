@@ -77,3 +77,8 @@ def tables(areas, **changes):
 def numbers(release, level):
     """A published table without its standard deviations."""
     return release.table(level).drop_columns(["std_dev"])
+
+
+def without_tails(table):
+    """A table of group sizes as a dict, without the tail counts that `Joint` adds."""
+    return table.select([name for name in table.column_names if not name.startswith("tail_")]).to_pydict()

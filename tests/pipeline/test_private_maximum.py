@@ -12,6 +12,7 @@ import pytest
 
 import tallytree as tt
 from helpers.private_maximum import BUDGETS, PEOPLE, PURE, entities, planned, rows
+from helpers.releases import without_tails
 from tallytree.pipeline.measured_maximum import within_measured_maximum
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise import entropy
@@ -70,7 +71,7 @@ def test_k_is_at_most_what_is_public(areas):
     release = rows(areas, max_group_size=PrivateMaximum(share=0.5, at_most=20))
     assert release.statement["maximum"]["max_group_size"] == 20
     assert release.statement["maximum"]["noisy"] == 20  # sizes were set to 20 before
-    assert release.table("all").to_pydict() == {"size": [0, 3, 20], "groups": [5, 4, 7]}
+    assert without_tails(release.table("all")) == {"size": [0, 3, 20], "groups": [5, 4, 7]}
 
 
 @pytest.mark.parametrize(("invariants", "smallest"), [("groups", 0), ("total", 1), ("none", 1)])
@@ -80,7 +81,7 @@ def test_data_without_members_have_the_least_size(areas, mechanism, invariants, 
     assert release.statement["maximum"]["noisy"] == smallest
     assert release.statement["maximum"]["max_group_size"] == smallest + 1
     expected = {"size": [0], "groups": [16]} if invariants == "groups" else {"size": [], "groups": []}
-    assert release.table("all").to_pydict() == expected
+    assert without_tails(release.table("all")) == expected
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
@@ -137,7 +138,7 @@ def test_every_mechanism_releases_within_the_k_that_came_out(areas, mechanism, b
 
 def test_sorted_sizes_are_clamped_to_k(areas):
     release = rows(areas, mechanism=tt.sizes.Matching("sorted"))
-    assert release.table("all").to_pydict() == {"size": [0, 3, 30], "groups": [5, 4, 7]}
+    assert without_tails(release.table("all")) == {"size": [0, 3, 30], "groups": [5, 4, 7]}
 
 
 def test_sorted_sizes_in_parts_are_those_of_the_whole_under_the_same_k(areas, monkeypatch):
@@ -155,16 +156,16 @@ def test_quantities_and_members_of_entity_rows(areas):
     assert entities(areas).statement["maximum"]["noisy"] == 3
     cars = entities(areas, quantity="cars", max_quantity=3)
     assert cars.statement["maximum"]["noisy"] == 6
-    assert cars.table("all").to_pydict() == {"size": [1, 2, 6], "groups": [1, 2, 1]}
+    assert without_tails(cars.table("all")) == {"size": [1, 2, 6], "groups": [1, 2, 1]}
     public = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"], "groups": [2, 1, 3]})
     listed = entities(areas, public_groups=public, min_group_size=1)
-    assert listed.table("all").to_pydict() == {"size": [1, 2, 3], "groups": [3, 2, 1]}
+    assert without_tails(listed.table("all")) == {"size": [1, 2, 3], "groups": [3, 2, 1]}
 
 
 def test_noise_may_be_drawn_by_opendp(areas):
     pytest.importorskip("opendp")
     release = rows(areas, noise="opendp")
-    assert release.table("all").to_pydict() == {"size": [0, 3, 30], "groups": [5, 4, 7]}
+    assert without_tails(release.table("all")) == {"size": [0, 3, 30], "groups": [5, 4, 7]}
 
 
 def test_the_statement_says_what_was_measured_and_what_k_came_out(areas):
