@@ -281,6 +281,23 @@ def test_a_known_total_has_no_error_and_an_only_child_has_that_of_its_parent():
     assert np.array_equal(parent.variance[parent.value > 0], child.variance[child.value > 0])
 
 
+def test_a_child_without_groups_does_not_end_the_fit_of_its_siblings_early():
+    """Its weight was 1, a million times that of a child with much noise, and so the residuals looked small."""
+    root = tree_levels(RNG(0), smooth_leaves(RNG(1)), 2.0)[0][0]._replace(first_child=np.array([0, 2]))
+    noise = np.rint(RNG(3).laplace(0, 1e6, root.values.shape)).astype(np.int64)
+    leaves = root._replace(
+        values=np.concatenate([root.values + noise, noise]),
+        first_child=np.zeros(3, np.int64),
+        scale=1e6,
+        most=np.array([root.most[0], 0.0]),
+    )
+    parent, children = fit([root, leaves], first_size=1).levels
+    only = children.of_nodes(0, 1)
+    kept = parent.value > 0
+    assert np.array_equal(only.value[only.value > 0], parent.value[kept])
+    assert only.variance[only.value > 0].mean() == pytest.approx(parent.variance[kept].mean(), rel=0.1)
+
+
 def test_wrong_input_is_refused():
     levels, _ = tree_levels(RNG(0), smooth_leaves(RNG(1)), 3.0)
     with pytest.raises(ValueError, match="tolerance=0 must be positive"):

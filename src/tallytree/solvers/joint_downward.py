@@ -87,6 +87,7 @@ def _targets(
     for k in range(len(kids)):
         c = kids[k]
         if cells.most[c] == 0:
+            weight[k] = np.inf
             continue
         posterior(cells.values[c, :end], cells.scale, cells.laplace, cells.most[c], rate[k], dispersion, m, v, scratch)
         for r in range(runs):
@@ -99,6 +100,12 @@ def _targets(
             target[k, r], variance[k, r] = m[s], v[s]
             weight[k, r] = (begin[r + 1] - s) / max(v[s], WEIGHED_VARIANCE)
         isotonic_decreasing(target[k], weight[k], cells.most[c], x[k], scratch[0], scratch[1], first)
+    for r in range(runs):
+        least = weight[:, r].min()
+        for k in range(len(kids)):
+            # A child without groups is 0 whatever its weight, which must not count for more in residuals than others'.
+            if weight[k, r] == np.inf:
+                weight[k, r] = least if least < np.inf else 1.0
 
 
 @kernel
@@ -142,7 +149,8 @@ def _estimate_family(
         for k in range(len(kids)):
             if together > 0:
                 share = variance[k, r] / together
-                variance[k, r] += share * (share * min(total_variance[r], together) - variance[k, r])
+                others = together - variance[k, r]
+                variance[k, r] = share * (others + share * min(total_variance[r], together))
             variance[k, r] += (rounded[k, r] - x[k, r]) ** 2
     return rounded, variance
 
