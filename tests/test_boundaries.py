@@ -133,7 +133,7 @@ def test_a_file_without_a_reference_system_is_refused(areas, shapes, tmp_path):
 def test_options_name_a_level_and_a_file(areas, shapes, tmp_path):
     file = written(tmp_path, shapes)
     trees = {"state": areas, "county": areas}
-    assert list(boundaries_of([f"county={file}"], trees)) == ["county"]
+    assert list(boundaries_of([f"county={file}"], trees)) == ["county", "state"]
     for given, says in (
         (["county"], "'county' must be LEVEL=FILE"),
         ([f"county={file}"] * 2, "'county' is given twice"),
@@ -143,3 +143,30 @@ def test_options_name_a_level_and_a_file(areas, shapes, tmp_path):
             boundaries_of(given, trees)
     with pytest.raises(ValueError, match="'all' is not one of the hierarchy's levels state, county"):
         read_boundaries(file, areas, "all")
+
+
+def test_the_levels_above_follow(areas, shapes, tmp_path):
+    tree = {"state": areas, "county": areas}
+    import shapely
+
+    found = boundaries_of([f"county={written(tmp_path, shapes)}"], tree)
+    assert list(found) == ["county", "state"]
+    states = found["state"].frame
+    assert list(states["label"]) == ["A", "B"]
+    assert list(shapely.area(states.geometry.to_numpy())) == [pytest.approx(2), pytest.approx(1)]
+
+
+def test_the_made_up_municipalities_cover_their_country_without_gap_or_overlap(tmp_path):
+    import shapely
+
+    from tallytree.datasets.commutes import commutes
+
+    data = commutes(1000)
+    tree = tt.Hierarchy.from_table(data.municipalities, levels=["region", "province", "municipality"])
+    file = tmp_path / "municipalities.geojson"
+    file.write_text(json.dumps(data.boundaries))
+    cells = read_boundaries(file, tree, "municipality").frame.geometry.to_numpy()
+    assert shapely.is_valid(cells).all()
+    together = shapely.union_all(cells)
+    assert shapely.area(cells).sum() == pytest.approx(together.area, rel=1e-4)
+    assert together.area == pytest.approx(together.envelope.area, rel=1e-4)

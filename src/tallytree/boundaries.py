@@ -62,6 +62,15 @@ class Boundaries:
             tolerance *= 2
         return Boundaries(self.level, frame)
 
+    def above(self, hierarchy: Hierarchy) -> Boundaries | None:
+        """The shapes of the level above: the shapes of its nodes' children together. None where no column has it."""
+        depth = hierarchy.levels.index(self.level)
+        if depth == 0 or hierarchy.levels[depth - 1] not in hierarchy.columns:
+            return None
+        parents = self.frame.assign(node=hierarchy.parent[depth]).dissolve(by="node").reset_index()
+        labels = hierarchy.labels[depth - 1].to_pylist()
+        return Boundaries(hierarchy.levels[depth - 1], parents.assign(label=labels)[["node", "label", "geometry"]])
+
     def features(self) -> list[dict[str, Any]]:
         """As GeoJSON features, each with the properties `node` and `label`; coordinates to about ten metres."""
         rounded = self.frame.set_geometry(self.frame.geometry.set_precision(1e-4))
@@ -119,7 +128,7 @@ def read_boundaries(path: str | Path, hierarchy: Hierarchy, level: str, *, code:
 def boundaries_of(
     given: Sequence[str], hierarchies: Mapping[str, Hierarchy], *, code: str | None = None
 ) -> dict[str, Boundaries]:
-    """What `--boundaries LEVEL=FILE` names, by level.
+    """What `--boundaries LEVEL=FILE` names, by level, and the levels above, whose shapes follow.
 
     Args:
         given: texts LEVEL=FILE.
@@ -143,6 +152,11 @@ def boundaries_of(
                 "with one of them"
             )
         found[name] = read_boundaries(path.strip(), hierarchies[name], name, code=code)
+    for below in list(found.values()):
+        tree, above = hierarchies[below.level], below.above(hierarchies[below.level])
+        while above is not None and above.level not in found:
+            found[above.level] = above
+            above = above.above(tree)
     return found
 
 
