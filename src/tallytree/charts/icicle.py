@@ -18,7 +18,7 @@ NARROWEST = 0.002
 ROW = 46
 LETTER = 6.6
 """About how wide a letter is, in pixels."""
-SURENESS = ("within 2 %", "within 20 %", "more than 20 %", "not stated")
+SURENESS = ("exact", "within 2 %", "within 20 %", "more than 20 %", "not stated")
 """Of how far a number probably is off, as a share of it."""
 
 
@@ -113,7 +113,7 @@ def icicle(
     listed = [_drawn(row, width) for row in values(rows)]
     depth = max((row["depth"] for row in listed), default=0) + 1
     levels = {row["depth"]: f"{row['level']} ({row['nodes']:,})" for row in listed}
-    colors = [scheme.sure, scheme.unsure, scheme.vague, scheme.surface]
+    colors = [scheme.step_1, scheme.sure, scheme.unsure, scheme.vague, scheme.surface]
     used = {row["sureness"] for row in listed}
     shown = [each for each in SURENESS if each in used]
     base = alt.Chart(data(listed))
@@ -176,6 +176,8 @@ def _drawn(row: dict[str, Any], width: int) -> dict[str, Any]:
 def sureness(count: float, std_dev: float | None) -> str:
     """In words: how large 1.64 standard deviations, which nine errors in ten stay within, are beside the number."""
     if std_dev is None:
-        return SURENESS[3]
-    share = 1.645 * std_dev / count if count > 0 else (0.0 if std_dev == 0 else 1.0)
-    return SURENESS[0] if share <= 0.02 else SURENESS[1] if share <= 0.2 else SURENESS[2]
+        return SURENESS[4]
+    if std_dev == 0:
+        return SURENESS[0]
+    share = 1.645 * std_dev / count if count > 0 else 1.0
+    return SURENESS[1] if share <= 0.02 else SURENESS[2] if share <= 0.2 else SURENESS[3]

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tallytree.boundaries import Boundaries
 from tallytree.charts.basis import WHOLE, data, values
-from tallytree.charts.matrix import edges_of
+from tallytree.charts.matrix import edges_of, step_legend
 from tallytree.charts.theme import LIGHT, Scheme, styled
 
 MOST_POINTS = 8_000
@@ -55,7 +55,7 @@ def choropleth(
                 "properties.value:Q",
                 title=unit,
                 scale=alt.Scale(type="threshold", domain=edges, range=scheme.steps[: len(edges) + 1]),
-                legend=alt.Legend(orient="bottom", format=",.3~r", direction="horizontal", gradientLength=260),
+                legend=step_legend(width),
             ),
             tooltip=[
                 alt.Tooltip("properties.label:N", title=boundaries.level),
@@ -112,11 +112,13 @@ def flow_map(
         alt.Tooltip("value:Q", title=unit, format=WHOLE),
     ]
     drawn = alt.Chart(data(lines))
-    width_of = alt.Size(
+    width_of = alt.StrokeWidth(
         "value:Q",
         title=unit,
         scale=alt.Scale(range=[0.8, 7]),
-        legend=alt.Legend(orient="bottom", values=_few(largest), symbolType="stroke", symbolStrokeColor=scheme.accent),
+        legend=alt.Legend(
+            orient="bottom", values=_few(largest), symbolType="stroke", symbolStrokeColor=scheme.accent, symbolSize=300
+        ),
     )
     rules = drawn.mark_rule(color=scheme.accent, opacity=0.75, strokeCap="round").encode(
         alt.Longitude("x:Q"), alt.Latitude("y:Q"), alt.Longitude2("x2:Q"), alt.Latitude2("y2:Q"), width_of, tooltip=tips

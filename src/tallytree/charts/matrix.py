@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +21,8 @@ def matrix(
     column_title: str = "destination",
     unit: str = "count",
     title: str = "",
+    row_order: Sequence[str] | None = None,
+    column_order: Sequence[str] | None = None,
     width: int = 420,
     scheme: Scheme = LIGHT,
     description: str = "",
@@ -28,12 +30,13 @@ def matrix(
     """Numbers by two sides.
 
     Args:
-        rows: `row`, `column` (labels, of which the first appearances give the order) and `value`; pairs without a row
-            count as 0.
+        rows: `row`, `column` (labels) and `value`; pairs without a row count as 0.
         row_title: what rows are.
         column_title: what columns are.
         unit: what the numbers are.
         title: of the chart.
+        row_order: the labels of all rows; by default those that appear, as they first appear.
+        column_order: the labels of all columns.
         width: in pixels.
         scheme: the colors.
         description: the chart in words.
@@ -41,7 +44,10 @@ def matrix(
     import altair as alt
 
     listed = values(rows)
-    down, across = ([*dict.fromkeys(str(each[side]) for each in listed)] for side in ("row", "column"))
+    down, across = (
+        [*(order if order is not None else dict.fromkeys(str(each[side]) for each in listed))]
+        for side, order in (("row", row_order), ("column", column_order))
+    )
     found = {(str(each["row"]), str(each["column"])): each["value"] for each in listed}
     most = max(found.values(), default=0)
     edges = edges_of(most, len(scheme.steps))
@@ -59,7 +65,7 @@ def matrix(
         "value:Q",
         title=unit,
         scale=alt.Scale(type="threshold", domain=edges, range=scheme.steps[: len(edges) + 1]),
-        legend=alt.Legend(orient="bottom", format=",.3~r", direction="horizontal", gradientLength=min(width, 300)),
+        legend=step_legend(width),
     )
     tips = [
         alt.Tooltip("row:N", title=row_title),
@@ -77,6 +83,14 @@ def matrix(
     if description:
         made = made.properties(description=description)
     return styled(made, scheme)
+
+
+def step_legend(width: int) -> Any:
+    """A legend of colors that begin at given numbers, each with a box of the same size."""
+    import altair as alt
+
+    columns = max(width // 110, 2)
+    return alt.Legend(orient="bottom", format=",.3~r", type="symbol", symbolType="square", columns=columns)
 
 
 def edges_of(most: float, steps: int) -> list[float]:

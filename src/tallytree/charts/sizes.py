@@ -57,7 +57,7 @@ def size_distribution(
             last = int(listed[-1]["size"])
             axis.values = [*_ticks(int(listed[0]["size"]), last, log), last]
     kind = "O" if as_bars else "Q"
-    scale = {"scale": alt.Scale(type="log")} if log else {"scale": alt.Scale(zero=False, nice=False)}
+    scale = {"scale": alt.Scale(type="log", nice=False)} if log else {"scale": alt.Scale(zero=False, nice=False)}
     x = alt.X(f"size:{kind}", title="size of the group", axis=axis, **({} if as_bars else scale))
     if as_bars:
         axis.labelAngle = 0

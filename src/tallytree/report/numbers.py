@@ -16,12 +16,14 @@ from tallytree.report.pictures import (
     MOST_SIDE,
     Picture,
     bars_picture,
+    cumulative_picture,
     flow_map_picture,
     flow_sides,
     flows_picture,
     map_picture,
     matrix_picture,
-    sizes_pictures,
+    short_labels,
+    sizes_picture,
     tree_picture,
     unit_of,
     value_of,
@@ -30,8 +32,6 @@ from tallytree.report.reading import is_small, labels_of, path_names, small_tabl
 
 MOST_TABLES = 8
 """How many tables are drawn."""
-FEW_NODES = 4
-"""Of so many nodes below the root the size distributions are drawn, too."""
 
 
 def number_pictures(release: Release, boundaries: Mapping[str, Boundaries]) -> list[Picture]:
@@ -48,7 +48,8 @@ def number_pictures(release: Release, boundaries: Mapping[str, Boundaries]) -> l
     found += [tree] if tree is not None else []
     if statistic == "group_sizes":
         root = release.levels[0]
-        return found[:3] + sizes_pictures(release, root, _root_labels(release))
+        labels = _root_labels(release)
+        return [*found[:3], sizes_picture(release, root, labels), cumulative_picture(release, root, labels)]
     level = _first_with_several(release)
     if level is not None:
         table = small_table(release, level)
@@ -97,12 +98,26 @@ def _flows(release: Release, boundaries: Mapping[str, Boundaries]) -> list[Pictu
         found += [_flow_map(release, shapes) for shapes in boundaries.values()][:2]
         pairs = [level for level in release.levels if is_small(release, level) and all(flow_sides(release, level))]
     else:
-        pairs = [level for level in release.levels if is_small(release, level) and release.level_tables[level].num_rows > 1]
+        pairs = [
+            level for level in release.levels if is_small(release, level) and release.level_tables[level].num_rows > 1
+        ]
     if pairs:
         unit = unit_of(release)
         title = "The largest flows" if unit == "trips" else "The largest numbers"
-        found.append(bars_picture(small_table(release, pairs[-1]), "count", unit, f"{title}, at {pairs[-1]}"))
+        found.append(bars_picture(_ways(release, pairs[-1]), "count", unit, f"{title}, at {pairs[-1]}"))
     return [each for each in found if each is not None]
+
+
+def _ways(release: Release, level: str) -> pa.Table:
+    """A small level with one column for the path: of flows, from where to where by the sides' own labels."""
+    table = small_table(release, level)
+    if release.statement["statistic"] != "flows":
+        return table
+    sides = [short_labels(table, side) for side in flow_sides(release, level)]
+    ways = [f"{origin} → {destination}" for origin, destination in zip(*sides, strict=True)]
+    return table.select([each for each in table.column_names if each not in path_names(table)]).add_column(
+        0, "from → to", pa.array(ways)
+    )
 
 
 def _tables(release: Release, boundaries: Mapping[str, Boundaries]) -> list[Picture]:
@@ -124,7 +139,7 @@ def _tables(release: Release, boundaries: Mapping[str, Boundaries]) -> list[Pict
             )  # fmt: skip
             found.append(map_picture(shapes, table, nodes, "count", "records"))
         if len(groups) == 2 and all(len({*labels_of(table, side)}) <= MOST_SIDE for side in groups):
-            found.append(matrix_picture(table, groups[0], groups[1], "records", title))
+            found.append(matrix_picture(release, table, groups[0], groups[1], title))
         else:
             found.append(bars_picture(table, "count", "records", title))
     return found

@@ -25,7 +25,6 @@ from tallytree.report.summary import summary
 from tallytree.report.wording import name
 from tallytree.validate import path_text
 
-FILE = "report.html"
 TEMPLATES = Path(__file__).parent / "templates"
 WORDY = frozenset({"remark", "level", "to", "noise", "spent", "measured with noise"})
 """Headings of columns with words, which stand at the left."""
@@ -78,9 +77,7 @@ def write_report(
     return target
 
 
-def report_page(
-    release: Release, *, title: str = "release", boundaries: Mapping[str, Boundaries] | None = None
-) -> str:
+def report_page(release: Release, *, title: str = "release", boundaries: Mapping[str, Boundaries] | None = None) -> str:
     """The report as HTML; see `write_report`."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from tallytree import charts
 from tallytree.boundaries import Boundaries
+from tallytree.charts.sizes import tails
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
 from tallytree.release import Release
@@ -29,7 +30,7 @@ from tallytree.report.wording import COUNTED, about, name, off, plural, rounded,
 
 WIDE, NARROW = 620, 230
 """Widths of charts in pixels: for a screen or paper, and for a phone. Labels beside them need further 100."""
-MOST_BARS, MOST_SIDE, MOST_ROWS = 15, 20, 60
+MOST_BARS, MOST_SIDE, MOST_SIZES, MOST_ROWS = 15, 20, 21, 60
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,9 @@ def errors_picture(release: Release, found: Sequence[LevelError] | None = None) 
     known = [each for each in errors if each.median is not None]
     if not known:
         return None
-    rows = [{"level": name(each.level), "median": each.median, "least": each.least, "most": each.most} for each in known]
+    rows = [
+        {"level": name(each.level), "median": each.median, "least": each.least, "most": each.most} for each in known
+    ]
     grid = Grid(
         "Standard deviation of the errors, by level",
         ("level", "smallest", "middle", "largest", "nine in ten numbers are within"),
@@ -176,9 +179,12 @@ def bars_picture(table: pa.Table, value: str, unit: str, title: str) -> Picture:
     rows = [
         {"label": name(label), "value": number, "lower": lower, "upper": upper}
         for label, number, lower, upper in zip(
-            labels_of(chosen, names),
+            short_labels(chosen, names),
             chosen.column(value).to_pylist(),
-            *(chosen.column(end).to_pylist() if has_ends else [None] * chosen.num_rows for end in ("ci_lower", "ci_upper")),
+            *(
+                chosen.column(end).to_pylist() if has_ends else [None] * chosen.num_rows
+                for end in ("ci_lower", "ci_upper")
+            ),
             strict=True,
         )
     ]
@@ -199,12 +205,15 @@ def bars_picture(table: pa.Table, value: str, unit: str, title: str) -> Picture:
 # Matrices
 
 
-def matrix_picture(table: pa.Table, down: Sequence[str], across: Sequence[str], unit: str, title: str) -> Picture:
-    """A matrix of two groups of columns of a small table of counts."""
+def matrix_picture(
+    release: Release, table: pa.Table, down: Sequence[str], across: Sequence[str], title: str
+) -> Picture:
+    """A matrix of two groups of columns of a small table of counts, in the order of their hierarchies."""
+    unit = unit_of(release)
     rows = [
         {"row": name(row), "column": name(column), "value": value}
         for row, column, value in zip(
-            labels_of(table, down), labels_of(table, across), table.column("count").to_pylist(), strict=True
+            short_labels(table, down), short_labels(table, across), table.column("count").to_pylist(), strict=True
         )
     ]
     has_errors = "std_dev" in table.column_names
@@ -227,7 +236,14 @@ def matrix_picture(table: pa.Table, down: Sequence[str], across: Sequence[str], 
         title,
         words,
         lambda width: charts.matrix(
-            rows, row_title=one, column_title=other, unit=unit, width=width, description=words
+            rows,
+            row_title=one,
+            column_title=other,
+            unit=unit,
+            width=width,
+            description=words,
+            row_order=side_order(release, down),
+            column_order=side_order(release, across),
         ),
         grid,
         560,
@@ -256,24 +272,48 @@ def flows_picture(release: Release, level: str | None = None) -> Picture | None:
         table = small_table(release, each)
         if level is None and max(len({*labels_of(table, side)}) for side in (origin, destination)) > MOST_SIDE:
             continue
-        return matrix_picture(table, origin, destination, "trips", f"Trips by origin and destination, at {name(each)}")
+        return matrix_picture(release, table, origin, destination, f"Trips by origin and destination, at {name(each)}")
     return None
+
+
+def side_order(release: Release, columns: Sequence[str]) -> list[str] | None:
+    """All labels of an attribute of a product at a level, as `short_labels` has them, in the hierarchy's order."""
+    tree = release.tree
+    if not isinstance(tree, Product):
+        return None
+    side = next(side for side in tree.attributes if columns[-1] in side.columns)
+    depth = len(side.hierarchy.levels) - len(side.columns) + len(columns) - 1
+    paths = side.hierarchy.path_table(depth, np.arange(side.hierarchy.size(depth)))
+    kept = paths.select(paths.column_names[-len(columns) :]).rename_columns([*columns])
+    return [name(label) for label in short_labels(kept, columns)]
 
 
 # Group sizes
 
 
-def sizes_pictures(release: Release, level: str, labels: Sequence[str]) -> list[Picture]:
-    """The size distribution of a node: groups by size, and groups of a size or more on a logarithmic axis."""
+def sizes_picture(release: Release, level: str, labels: Sequence[str], *, log: bool = False) -> Picture:
+    """The size distribution of a node: groups by size."""
     table = rows_at(release, level, labels)
-    largest = largest_size(release)
-    sizes = table.column("size").to_pylist()
-    ends = f"{largest:,}+" if largest is not None and sizes and sizes[-1] == largest else ""
-    where = " / ".join(name(label) for label in labels) or "all areas"
-    return [_sizes_shown(table, where, ends), _tails_shown(table, where, ends)]
+    return _sizes_shown(table, _where(labels), _last_label(release, table), log)
 
 
-def _sizes_shown(table: pa.Table, where: str, ends: str) -> Picture:
+def cumulative_picture(release: Release, level: str, labels: Sequence[str], *, log: bool | None = None) -> Picture:
+    """The numbers of groups of a size or more of a node; by default on a logarithmic axis where sizes go beyond 20."""
+    table = rows_at(release, level, labels)
+    return _tails_shown(table, _where(labels), _last_label(release, table), log)
+
+
+def _where(labels: Sequence[str]) -> str:
+    return " / ".join(name(label) for label in labels) or "all areas"
+
+
+def _last_label(release: Release, table: pa.Table) -> str:
+    """What the last size is called: with a plus where larger groups are counted as this size."""
+    largest, sizes = largest_size(release), table.column("size").to_pylist()
+    return f"{largest:,}+" if largest is not None and sizes and sizes[-1] == largest else ""
+
+
+def _sizes_shown(table: pa.Table, where: str, ends: str, log: bool) -> Picture:
     lower, upper = (_column(table, end) for end in ("ci_lower", "ci_upper"))
     rows = [
         {"size": size, "groups": groups, "lower": low, "upper": high}
@@ -281,8 +321,11 @@ def _sizes_shown(table: pa.Table, where: str, ends: str) -> Picture:
             table.column("size").to_pylist(), table.column("groups").to_pylist(), lower, upper, strict=True
         )
     ]
-    shown = rows[:40]
-    called = ends if len(shown) == len(rows) else ""
+    first = rows[0]["size"] if rows else 0
+    listed = {row["size"]: row for row in rows if row["size"] < first + MOST_SIZES}
+    empty = {"groups": 0, "lower": None, "upper": None}
+    shown = [listed.get(size, {"size": size, **empty}) for size in range(first, max(listed, default=0) + 1)]
+    called = ends if len(listed) == len(rows) else ""
     has_ends = bool(rows) and rows[0]["lower"] is not None
     grid = Grid(
         f"Groups by size, {where}",
@@ -296,17 +339,19 @@ def _sizes_shown(table: pa.Table, where: str, ends: str) -> Picture:
     )  # fmt: skip
     most = max(rows, key=lambda row: row["groups"], default={"size": 0, "groups": 0})
     words = f"Groups by size, {where}. Most groups, {whole(most['groups'])}, have size {most['size']:,}."
-    title = f"Groups by size, {where}" + ("" if len(shown) == len(rows) else ": the smallest sizes")
+    title = f"Groups by size, {where}" + ("" if len(listed) == len(rows) else ": the smallest sizes")
     return Picture(
         title,
         words,
-        lambda width: charts.size_distribution(shown, last_label=called, width=width, description=words),
+        lambda width: charts.size_distribution(
+            rows if log else shown, log=log, last_label=ends if log else called, width=width, description=words
+        ),
         grid,
         560,
     )
 
 
-def _tails_shown(table: pa.Table, where: str, ends: str) -> Picture:
+def _tails_shown(table: pa.Table, where: str, ends: str, log: bool | None) -> Picture:
     names = ("tail_count", "tail_ci_lower", "tail_ci_upper")
     columns = [_column(table, each) for each in names]
     sizes, groups = (table.column(each).to_pylist() for each in ("size", "groups"))
@@ -314,10 +359,8 @@ def _tails_shown(table: pa.Table, where: str, ends: str) -> Picture:
         {"size": size, "groups": number, "tail": tail, "tail_lower": low, "tail_upper": high}
         for size, number, tail, low, high in zip(sizes, groups, *columns, strict=True)
     ]
-    from tallytree.charts.sizes import tails
-
     found = tails(rows)
-    log = bool(sizes) and sizes[-1] > 20
+    on_log = (bool(sizes) and sizes[-1] > 20) if log is None else log
     has_ends = bool(found) and found[0].get("lower") is not None
     picked = _spread(found, 25)
     grid = Grid(
@@ -339,7 +382,7 @@ def _tails_shown(table: pa.Table, where: str, ends: str) -> Picture:
         f"Groups of a size or more, {where}{band}",
         words,
         lambda width: charts.size_distribution(
-            rows, log=log, cumulative=True, last_label=ends, width=width, description=words
+            rows, log=on_log, cumulative=True, last_label=ends, width=width, description=words
         ),
         grid,
         560,
@@ -394,12 +437,19 @@ def flow_map_picture(boundaries: Boundaries, flows: Sequence[Mapping[str, Any]])
     return Picture(
         title,
         words,
-        lambda width: charts.flow_map(
-            boundaries, flows, unit="trips", width=width, height=width, description=words
-        ),
+        lambda width: charts.flow_map(boundaries, flows, unit="trips", width=width, height=width, description=words),
         grid,
         480,
     )
+
+
+def short_labels(table: pa.Table, columns: Sequence[str]) -> list[str]:
+    """What each row is about by its own labels alone, where these tell the nodes apart; else by their paths."""
+    paths = labels_of(table, columns)
+    if not columns:
+        return paths
+    own = labels_of(table, columns[-1:])
+    return own if len({*zip(own, paths, strict=True)}) == len({*own}) else paths
 
 
 def _column(table: pa.Table, column: str) -> list[Any]:

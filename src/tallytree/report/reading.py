@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree.compute.arrays import FloatArray
-from tallytree.hierarchy import RESERVED, decoded
+from tallytree.hierarchy import RESERVED, Hierarchy, decoded
+from tallytree.product import Product
 from tallytree.release import Release
 from tallytree.release.intervals import TAIL_COLUMNS, stated_errors, with_intervals
 from tallytree.release.level_tables import in_slices
@@ -126,3 +127,11 @@ def largest_size(release: Release) -> int | None:
     maximum = release.statement.get("maximum") or {}
     found = maximum.get("max_group_size", release.spec.get("max_group_size"))
     return int(found) if isinstance(found, int) else None
+
+
+def hierarchies_by_level(tree: Hierarchy | Product | None) -> dict[str, Hierarchy]:
+    """By the name of a level that boundaries may be given for, the public tree that has it."""
+    if tree is None:
+        return {}
+    trees = [tree] if isinstance(tree, Hierarchy) else [side.hierarchy for side in tree.attributes]
+    return {column: each for each in reversed(trees) for column in each.columns}

@@ -35,6 +35,8 @@ def rounded(number: float) -> str:
 
 def about(half_width: float) -> str:
     """How far off a number may be, in words: one or two significant digits are enough."""
+    if half_width == 0:
+        return "exact"
     if half_width < 0.5:
         return "less than ± 1"
     digits = 1 - math.floor(math.log10(half_width)) if half_width >= 10 else 0
