@@ -77,9 +77,8 @@ class Budget:
 
     def _repr_html_(self) -> str:
         """The numbers that were given as a table, for notebooks."""
-        given = [
-            (name, float(value)) for name in ("epsilon", "delta", "rho") if (value := getattr(self, name)) is not None
-        ]
+        amounts = ((name, getattr(self, name)) for name in ("epsilon", "delta", "rho"))
+        given = [(name, float(value)) for name, value in amounts if value is not None]
         kinds = {"pure": "pure", "approximate": "approximate", "zcdp": "zero-concentrated"}
         return html_table(f"Budget: {kinds[self.kind]} differential privacy", ("amount", "at most"), given)
 

@@ -128,7 +128,8 @@ class Release:
                 node. The errors of cells without a row are null.
 
         Raises:
-            ValueError: an unknown level; `dense` for more than 10^8 cells, or for a release without its tree; with `alpha`, errors that are not known, or an `alpha` not between 0 and 1.
+            ValueError: an unknown level; `dense` for more than 10^8 cells, or for a release without its tree; with
+                `alpha`, errors that are not known, or an `alpha` not between 0 and 1.
         """
         name = self._name(level)
         published = self._tables[name]

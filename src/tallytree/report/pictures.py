@@ -197,7 +197,8 @@ def bars_picture(table: pa.Table, value: str, unit: str, title: str) -> Picture:
         ],
         "The ends hold the true number nine times in ten." if has_ends else "",
     )
-    most = max(rows, key=lambda row: row["value"], default={"label": "nothing", "value": 0})
+    nothing: dict[str, Any] = {"label": "nothing", "value": 0}
+    most = max(rows, key=lambda row: row["value"], default=nothing)
     words = f"{title}. The largest is {most['label']} with {whole(most['value'])} {unit}."
     return Picture(title, words, lambda width: charts.bars(rows, unit=unit, width=width, description=words), grid, 480)
 
@@ -230,7 +231,8 @@ def matrix_picture(
         ],
         _left_out(len(rows), len(order)),
     )  # fmt: skip
-    top = rows[order[0]] if order else {"row": "", "column": "", "value": 0}
+    nothing: dict[str, Any] = {"row": "", "column": "", "value": 0}
+    top = rows[order[0]] if order else nothing
     words = f"{title}. The largest number is {whole(top['value'])}, for {one} {top['row']} and {other} {top['column']}."
     return Picture(
         title,

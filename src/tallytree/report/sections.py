@@ -261,7 +261,7 @@ def _bound(release: Release) -> Section:
                 "People by their number of records",
                 ("records", "people, with noise", "nine in ten within"),
                 [
-                    (f"{row['records_from']:,} to {row['records_to']:,}", f"{row['people']:,}", about(off(row["std_dev"])))
+                    (_bin(row["records_from"], row["records_to"]), f"{row['people']:,}", about(off(row["std_dev"])))
                     for row in people.to_pylist()
                 ],
                 "The last row also has people with more records.",
@@ -274,14 +274,18 @@ def _bound(release: Release) -> Section:
         words = f"At most {records} of each person were counted; the others were left out."
         words = words.replace("1 record of each person were", "1 record of each person was")
         known = found.get("summary")
-        more = name_long(known) if known else "How many records that left out was not measured, so it is not known."
-        return Section("bound", title, paragraphs=[words, more], grids=grids)
+        cut = name_long(known) if known else "How many records that left out was not measured, so it is not known."
+        return Section("bound", title, paragraphs=[words, cut], grids=grids)
     words = (
         f"The guarantee assumes that nobody has more than {records}. This was not enforced: nothing was cut, and a "
         "person with more records is protected less."
     )
     more = [name_long(found["summary"])] if found.get("summary") else []
     return Section("bound", title, paragraphs=[words, *more], grids=grids)
+
+
+def _bin(first: int, last: int) -> str:
+    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
 
 
 def _checks(checks: Sequence[Check]) -> Section:
@@ -330,8 +334,8 @@ def _use(release: Release, folder: str) -> Section:
     ]  # fmt: skip
     paragraphs = [
         f"Cite it as: {cite}",
-        "State the error beside every number that you use, and that intervals cover the privacy noise only. Do not read "
-        "a difference between two numbers that is smaller than their errors as a difference between areas. Ask for "
-        "totals over areas by the command below: their errors do not follow from the errors of the parts.",
+        "State the error beside every number that you use, and that intervals cover the privacy noise only. If two "
+        "numbers differ by less than their errors, do not conclude that the areas differ. For totals over areas use "
+        "the command below: their errors do not follow from the errors of the parts.",
     ]
     return Section("use", "How to cite and to load it", paragraphs=paragraphs, code=code)

@@ -38,13 +38,13 @@ def _published(release: Release) -> str:
         if statement["statistic"] == "tables"
         else f" The finest level, {name(lowest['level'])}, has {lowest['nodes']:,} {cells}."
     )
-    return (
-        f"This release publishes {what}: {plural(numbers, 'number')} in {plural(len(release.levels), kind)}.{down} "
-        f"The numbers agree with each other: the parts of every area add up to it."
-        if not statement.get("constraint_violations")
-        else f"This release publishes {what}: {plural(numbers, 'number')} in {plural(len(release.levels), kind)}.{down} "
+    agree = (
         "The numbers of parts do not always add up to those of the whole."
+        if statement.get("constraint_violations")
+        else "The numbers agree with each other: the parts of every area add up to it."
     )
+    counted = f"{plural(numbers, 'number')} in {plural(len(release.levels), kind)}"
+    return f"This release publishes {what}: {counted}.{down} {agree}"
 
 
 def _how_far_off(release: Release, errors: Sequence[LevelError]) -> str:
