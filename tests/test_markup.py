@@ -7,7 +7,7 @@ import tallytree as tt
 from helpers import releases
 from tallytree.ledger import Ledger
 from tallytree.markup import MOST_ROWS, html_table
-from tallytree.spec import plan
+from tallytree.spec.error_plan import plan
 
 SCRIPT = "<script>alert(1)</script>"
 

@@ -113,10 +113,10 @@ def test_the_guarantee_has_the_figures_of_the_statement(pages, tables_release):
 def test_people_by_their_number_of_records_have_a_report_too():
     import tallytree as tt
 
-    records = pa.table({"person": np.repeat(np.arange(300), np.arange(300) % 4 + 1)})
-    release = tt.release_contributions(
-        records, tt.Budget(epsilon=1), neighboring="add_remove", person="person", at_most=20
-    )
+    people = np.repeat(np.arange(300), np.arange(300) % 4 + 1)
+    records = pa.table({"place": ["A"] * len(people), "person": people})
+    places = tt.Hierarchy.from_values("place", ["A", "B"])
+    release = tt.release_contributions(records, places, tt.Budget(epsilon=1), person="person", neighboring="add_remove")
     text = Reader(report_page(release)).text
     assert "how many people have how many records" in text
     assert "Nothing was cut: this release bounds nothing." in text

@@ -60,7 +60,10 @@ def dense_table(
             f"{MOST_CELLS:,}; use dense=False, which lists those that are not 0"
         )
     rows = read_all(table).unify_dictionaries()
-    nodes = node_numbers(levels, place, rows, rows.num_rows)
+    everywhere = _in_order(levels, place)
+    rank = np.empty_like(everywhere)
+    rank[everywhere] = np.arange(len(everywhere))
+    nodes = rank[node_numbers(levels, place, rows, rows.num_rows)]
     known = set(levels.path_columns(place))
     numbers = rows.select([column for column in rows.column_names if column not in known])
     at = nodes if sizes == 1 else nodes * sizes + (numbers.column("size").to_numpy() - first)
@@ -68,7 +71,6 @@ def dense_table(
         column: _filled(numbers.column(column), at, cells, is_number=column in NUMBERS)
         for column in numbers.column_names
     }
-    everywhere = np.arange(levels.size(place), dtype=np.int64)
     if "size" in filled:
         filled["size"] = pa.array(np.tile(np.arange(first, last + 1, dtype=np.int64), len(everywhere)))
         everywhere = np.repeat(everywhere, sizes)
@@ -84,6 +86,16 @@ def _levels(tree: Hierarchy | Product, depth: int, statement: Mapping[str, Any])
         return tree, depth
     layout = TableLayout(tree, [table_of(tree, statement["levels"][depth]["table"], "release")], 1)
     return layout, 0
+
+
+def _in_order(levels: Levels, place: int) -> IntArray:
+    """All nodes of a level in the order in which they are published: family after family, from the root."""
+    if not isinstance(levels, Product):
+        return np.arange(levels.size(place), dtype=np.int64)
+    nodes = np.zeros(1, dtype=np.int64)
+    for depth in range(place):
+        nodes = levels.children(depth, nodes)[0]
+    return nodes
 
 
 def _sizes(statement: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[int, int]:
