@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 
 from tallytree.boundaries import Boundaries
 from tallytree.charts.basis import WHOLE, data, values
-from tallytree.charts.matrix import edges_of, step_legend
+from tallytree.charts.matrix import edges_of, step_color, step_names
 from tallytree.charts.theme import LIGHT, Scheme, styled
 
 MOST_POINTS = 8_000
@@ -42,21 +43,18 @@ def choropleth(
     """
     import altair as alt
 
-    features = [
-        {**feature, "properties": {**feature["properties"], "value": float(numbers[feature["properties"]["node"]])}}
-        for feature in boundaries.simplified(MOST_POINTS).features()
-    ]
-    edges = edges_of(max(map(float, numbers), default=0.0), len(scheme.steps), min(map(float, numbers), default=0.0))
+    found = [float(each) for each in numbers]
+    edges = edges_of(max(found, default=0.0), len(scheme.steps), min(found, default=0.0))
+    names = step_names(edges)
+    features = boundaries.simplified(MOST_POINTS).features()
+    for feature in features:
+        value = found[feature["properties"]["node"]]
+        feature["properties"] |= {"value": value, "step": names[bisect_right(edges, value)]}
     areas = (
         alt.Chart(alt.Data(values=features))
         .mark_geoshape(stroke=scheme.line, strokeWidth=0.5)
         .encode(
-            alt.Color(
-                "properties.value:Q",
-                title=unit,
-                scale=alt.Scale(type="threshold", domain=edges, range=scheme.steps[: len(edges) + 1]),
-                legend=step_legend(width),
-            ),
+            step_color("properties.step:N", edges, unit, width, scheme),
             tooltip=[
                 alt.Tooltip("properties.label:N", title=boundaries.level),
                 alt.Tooltip("properties.value:Q", title=unit, format=WHOLE),

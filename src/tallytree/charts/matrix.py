@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -52,22 +54,18 @@ def matrix(
     most = max(found.values(), default=0)
     least = min(found.values(), default=0) if len(found) == len(down) * len(across) else 0
     edges = edges_of(most, len(scheme.steps), least)
-    full = [
-        {"row": row, "column": column, "value": found.get((row, column), 0)}
-        for row in down
-        for column in across
-    ]  # fmt: skip
+    names = step_names(edges)
+    full = []
+    for row in down:
+        for column in across:
+            value = found.get((row, column), 0)
+            full.append({"row": row, "column": column, "value": value, "step": names[bisect_right(edges, value)]})
     side = max(width // max(len(across), 1), 8)
     base = alt.Chart(data(full)).encode(
         alt.X("column:N", sort=across, title=column_title, axis=alt.Axis(orient="top", labelAngle=-45, labelLimit=110)),
         alt.Y("row:N", sort=down, title=row_title, axis=alt.Axis(labelLimit=110)),
     )
-    color = alt.Color(
-        "value:Q",
-        title=unit,
-        scale=alt.Scale(type="threshold", domain=edges, range=scheme.steps[: len(edges) + 1]),
-        legend=step_legend(width),
-    )
+    color = step_color("step:N", edges, unit, width, scheme)
     tips = [
         alt.Tooltip("row:N", title=row_title),
         alt.Tooltip("column:N", title=column_title),
@@ -86,12 +84,25 @@ def matrix(
     return styled(made, scheme)
 
 
-def step_legend(width: int) -> Any:
-    """A legend of colors that begin at given numbers, each with a box of the same size."""
+def step_names(edges: Sequence[float]) -> list[str]:
+    """What the colors between the edges mean, in words."""
+    shown = [f"{edge:,.0f}" if float(edge).is_integer() else f"{edge:,}" for edge in edges]
+    between = [f"{low} to {high}" for low, high in pairwise(shown)]
+    return [f"below {shown[0]}", *between, f"{shown[-1]} or more"]
+
+
+def step_color(field: str, edges: Sequence[float], title: str, width: int, scheme: Scheme) -> Any:
+    """The color of a step, which rows name as `step_names` does; its legend has a box for each step."""
     import altair as alt
 
-    columns = max(width // 110, 2)
-    return alt.Legend(orient="bottom", format=",.3~r", type="symbol", symbolType="square", columns=columns)
+    names = step_names(edges)
+    return alt.Color(
+        field,
+        title=title,
+        sort=names,
+        scale=alt.Scale(domain=names, range=scheme.steps[: len(names)]),
+        legend=alt.Legend(orient="bottom", symbolType="square", columns=max(width // 125, 2)),
+    )
 
 
 def edges_of(most: float, steps: int, least: float = 0.0) -> list[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -120,11 +120,15 @@ def _ways(release: Release, level: str) -> pa.Table:
     table = small_table(release, level)
     if release.statement["statistic"] != "flows":
         return table
-    sides = [short_labels(table, side) for side in flow_sides(release, level)]
-    ways = [f"{origin} → {destination}" for origin, destination in zip(*sides, strict=True)]
-    return table.select([each for each in table.column_names if each not in path_names(table)]).add_column(
-        0, "from → to", pa.array(ways)
-    )
+    return _cells(table, flow_sides(release, level), " → ")
+
+
+def _cells(table: pa.Table, groups: Sequence[Sequence[str]], between: str = ", ") -> pa.Table:
+    """A small table with one column in place of its path: the own labels of every side or attribute."""
+    parts = [short_labels(table, columns) for columns in groups]
+    labels = [between.join(each) for each in zip(*parts, strict=True)]
+    numbers = table.select([each for each in table.column_names if each not in path_names(table)])
+    return numbers.add_column(0, "cell", pa.array(labels, pa.string()))
 
 
 def _tables(release: Release, boundaries: Mapping[str, Boundaries]) -> list[Picture]:
@@ -148,7 +152,7 @@ def _tables(release: Release, boundaries: Mapping[str, Boundaries]) -> list[Pict
         if len(groups) == 2 and all(len({*labels_of(table, side)}) <= MOST_SIDE for side in groups):
             found.append(matrix_picture(release, table, groups[0], groups[1], title))
         else:
-            found.append(bars_picture(table, "count", "records", title))
+            found.append(bars_picture(_cells(table, groups), "count", "records", title))
     return found
 
 

@@ -177,7 +177,7 @@ def bars_picture(table: pa.Table, value: str, unit: str, title: str, most_bars: 
         title = f"{title}: the {most_bars} largest of {table.num_rows:,}"
     has_ends = "ci_lower" in chosen.column_names
     rows = [
-        {"label": name(label), "value": number, "lower": lower, "upper": upper}
+        {"label": label, "value": number, "lower": lower, "upper": upper}
         for label, number, lower, upper in zip(
             short_labels(chosen, names),
             chosen.column(value).to_pylist(),
@@ -212,7 +212,7 @@ def matrix_picture(
     """A matrix of two groups of columns of a small table of counts, in the order of their hierarchies."""
     unit = unit_of(release)
     rows = [
-        {"row": name(row), "column": name(column), "value": value}
+        {"row": row, "column": column, "value": value}
         for row, column, value in zip(
             short_labels(table, down), short_labels(table, across), table.column("count").to_pylist(), strict=True
         )
@@ -287,7 +287,7 @@ def side_order(release: Release, columns: Sequence[str]) -> list[str] | None:
     depth = len(side.hierarchy.levels) - len(side.columns) + len(columns) - 1
     paths = side.hierarchy.path_table(depth, np.arange(side.hierarchy.size(depth)))
     kept = paths.select(paths.column_names[-len(columns) :]).rename_columns([*columns])
-    return [name(label) for label in short_labels(kept, columns)]
+    return short_labels(kept, columns)
 
 
 # Group sizes

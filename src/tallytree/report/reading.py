@@ -16,6 +16,7 @@ from tallytree.product import Product
 from tallytree.release import Release
 from tallytree.release.intervals import TAIL_COLUMNS, stated_errors, with_intervals
 from tallytree.release.level_tables import in_slices
+from tallytree.report.wording import name
 
 SMALL = 5_000
 """A level with at most so many rows is read as a whole, to be drawn."""
@@ -50,11 +51,11 @@ def path_names(table: pa.Table) -> list[str]:
 
 
 def labels_of(table: pa.Table, columns: Sequence[str] | None = None) -> list[str]:
-    """What each row is about: its labels, from the top, in one text."""
+    """What each row is about: its labels, from the top, in one text; each label is cleaned and isolated."""
     names = path_names(table) if columns is None else columns
     if not names:
         return ["all"] * table.num_rows
-    texts = [[str(label) for label in table.column(column).to_pylist()] for column in names]
+    texts = [[name(label, 60) for label in table.column(column).to_pylist()] for column in names]
     return [" / ".join(parts) for parts in zip(*texts, strict=True)]
 
 

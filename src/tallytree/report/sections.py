@@ -244,9 +244,10 @@ def _split(statement: Mapping[str, Any]) -> Grid:
 
 def _invariants(statement: Mapping[str, Any]) -> Section:
     facts = [name_long(fact) for fact in statement["invariants"]]
+    is_exact, them = ("is", "it") if len(facts) == 1 else ("are", "them")
     warning = (
-        f"{plural(len(facts), 'fact')} of this release {'is' if len(facts) == 1 else 'are'} exact. "
-        "No noise was added to them, and the guarantee does not cover them."
+        f"{plural(len(facts), 'fact')} of this release {is_exact} exact. "
+        f"No noise was added to {them}, and the guarantee does not cover {them}."
     )
     return Section(
         "invariants", "Published exactly, not protected", points=facts,
