@@ -46,6 +46,8 @@ def save_picture(plan: ErrorPlan, path: Path) -> None:
 def _chart(plan: ErrorPlan) -> Any:
     import altair
 
+    from tallytree.charts import styled
+
     rows = [row for row in plan.table.to_pylist() if row["std_dev"]]
     amount = "rho" if plan.budget.kind == "zcdp" else "epsilon"
     levels = [row["level"] for row in plan.levels]
@@ -74,4 +76,4 @@ def _chart(plan: ErrorPlan) -> Any:
         altair.Shape("mechanism:N", title="mechanism"),
         color,
     )
-    return altair.hconcat(lines, points)
+    return styled(altair.hconcat(lines, points))
