@@ -23,7 +23,7 @@ budget: {epsilon: 1}
 neighboring: change_one
 """
 COMMANDS = (
-    "release", "check", "plan", "contributions", "reconcile", "error", "total", "ledger", "limit", "secret", "demo",
+    "release", "check", "plan", "contributions", "reconcile", "error", "total", "report", "ledger", "limit", "secret", "demo",
     "audit",
     "warm",
 )  # fmt: skip

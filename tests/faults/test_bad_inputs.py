@@ -12,6 +12,7 @@ import math
 import os
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -28,6 +29,7 @@ import tallytree as tt
 from helpers.releases import HOUSEHOLDS, PEOPLE, PUBLIC
 from tallytree.evaluate.error_bounds import theorem_4_bound, top_down_error_bound
 from tallytree.ledger import Ledger
+from tallytree.report import write_report
 from tallytree.spec import load_spec
 from tallytree.spec.scalars import written_number
 
@@ -92,6 +94,10 @@ CALLS: dict[str, Callable[..., Any]] = {
     "Release.load": tt.Release.load,
     "load_spec": load_spec,
     "replicate_errors": lambda **changes: tt.replicate_errors(counts(), **changes),
+    "write_report": lambda **changes: write_report(**{"release": counts(), **changes}),
+    "plot.sizes": lambda **changes: counts().plot.sizes(**changes),
+    "plot.flows": lambda **changes: counts().plot.flows(**changes),
+    "table": lambda **changes: replace(counts(), _tree=None).table("county", **changes),
     "save": lambda **changes: counts().save(**changes),
 }
 

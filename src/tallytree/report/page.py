@@ -61,11 +61,11 @@ def write_report(
         OSError: the file cannot be written.
     """
     target = Path(path_text(out, "out", "the path of an .html file"))
-    charts.require_charts("report", "a report")
     if target.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"out: {target.name!r} must end in .html")
     if not target.absolute().parent.is_dir():
         raise ValueError(f"out: {str(target.parent)!r} is no folder; make it first")
+    charts.require_charts("report", "a report")
     page = report_page(release, title=title, boundaries=boundaries)
     aside = target.with_name(f".{target.name}.{os.urandom(4).hex()}.partial")
     try:
