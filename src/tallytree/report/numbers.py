@@ -30,6 +30,7 @@ from tallytree.report.pictures import (
     value_of,
 )
 from tallytree.report.reading import is_small, labels_of, path_names, small_table
+from tallytree.report.wording import name
 
 MOST_BINS = 60
 MOST_TABLES = 8
@@ -43,19 +44,20 @@ def number_pictures(release: Release, boundaries: Mapping[str, Boundaries]) -> l
         return [people_picture(read_all(release.level_tables[release.levels[0]]))]
     if statistic == "tables":
         return _tables(release, boundaries)
-    if statistic == "flows" or not isinstance(release.tree, Hierarchy):
+    if statistic != "group_sizes" and not isinstance(release.tree, Hierarchy):
         return _flows(release, boundaries)
-    found = [_map(release, level, shapes) for level, shapes in boundaries.items() if level in release.levels]
+    found: list[Picture] = []
     tree = tree_picture(release)
+    if isinstance(release.tree, Hierarchy):
+        found = [_map(release, level, shapes) for level, shapes in boundaries.items() if level in release.levels]
     found += [tree] if tree is not None else []
     if statistic == "group_sizes":
-        root = release.levels[0]
-        labels = _root_labels(release)
-        return [*found[:3], sizes_picture(release, root, labels), cumulative_picture(release, root, labels)]
+        root, labels = release.levels[0], _root_labels(release)
+        return [*found, sizes_picture(release, root, labels), cumulative_picture(release, root, labels)]
     level = _first_with_several(release)
     if level is not None:
         table = small_table(release, level)
-        found.append(bars_picture(table, "count", "records", f"Records by {level}"))
+        found.append(bars_picture(table, "count", "records", f"Records by {name(level)}"))
     return found
 
 
@@ -101,7 +103,8 @@ def people_picture(table: pa.Table) -> Picture:
 
 def _flows(release: Release, boundaries: Mapping[str, Boundaries]) -> list[Picture]:
     found: list[Picture | None] = [flows_picture(release)]
-    if release.statement["statistic"] == "flows":
+    sided = release.statement["statistic"] == "flows" and isinstance(release.tree, Product)
+    if sided:
         found += [_flow_map(release, shapes) for shapes in boundaries.values()][:2]
         pairs = [level for level in release.levels if is_small(release, level) and all(flow_sides(release, level))]
     else:
@@ -111,14 +114,14 @@ def _flows(release: Release, boundaries: Mapping[str, Boundaries]) -> list[Pictu
     if pairs:
         unit = unit_of(release)
         title = "The largest flows" if unit == "trips" else "The largest numbers"
-        found.append(bars_picture(_ways(release, pairs[-1]), "count", unit, f"{title}, at {pairs[-1]}"))
+        found.append(bars_picture(_ways(release, pairs[-1]), "count", unit, f"{title}, at {name(pairs[-1])}"))
     return [each for each in found if each is not None]
 
 
 def _ways(release: Release, level: str) -> pa.Table:
     """A small level with one column for the path: of flows, from where to where by the sides' own labels."""
     table = small_table(release, level)
-    if release.statement["statistic"] != "flows":
+    if release.statement["statistic"] != "flows" or not isinstance(release.tree, Product):
         return table
     return _cells(table, flow_sides(release, level), " → ")
 
@@ -140,7 +143,7 @@ def _tables(release: Release, boundaries: Mapping[str, Boundaries]) -> list[Pict
             continue
         table = small_table(release, level)
         groups = _column_groups(tree, path_names(table))
-        title = f"Records by {' and '.join(side[-1] for side in groups)}"
+        title = f"Records by {' and '.join(name(side[-1]) for side in groups)}"
         shapes = boundaries.get(groups[0][-1])
         if len(groups) == 1 and shapes is not None and isinstance(tree, Product):
             areas = tree.attributes[0].hierarchy

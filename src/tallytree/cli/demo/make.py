@@ -25,6 +25,7 @@ from tallytree.cli.rendering.terminal import show_line
 from tallytree.datasets.commutes import commutes
 from tallytree.datasets.households import households
 from tallytree.release import Release, require_writable
+from tallytree.release.manifest import REPORT
 from tallytree.spec import load_spec
 
 
@@ -73,7 +74,7 @@ def make_demo(
         raise
     for table in tables:
         console.print(table)
-    _show_what_next(console, Path(folder))
+    _show_what_next(console, Path(folder), reported=report)
 
 
 def _release(folder: Path, name: str, progress: bool) -> Release:
@@ -107,7 +108,7 @@ def _write_data(folder: Path) -> tuple[pa.Table, pa.Table]:
     return population.people, movement.commutes
 
 
-def _show_what_next(console: Console, folder: Path) -> None:
+def _show_what_next(console: Console, folder: Path, *, reported: bool) -> None:
     spec, release = folder / "households.yaml", folder / "households-release"
     code = f"import tallytree as tt; print(tt.Release.load({json.dumps(str(release))}))"
     lines = (
@@ -116,6 +117,7 @@ def _show_what_next(console: Console, folder: Path) -> None:
         "",
         f"Specs:     {spec}  {folder / 'commutes.yaml'}",
         f"Releases:  {release}  {folder / 'commutes-release'}",
+        *([f"Reports:   {release / REPORT}  {folder / 'commutes-release' / REPORT}"] if reported else []),
         "",
         "Try next:",
         f"  tallytree check {shlex.quote(str(spec))}",
