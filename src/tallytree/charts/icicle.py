@@ -142,17 +142,24 @@ def icicle(
         .encode(alt.X("left:Q"), alt.Y("middle:Q"), alt.Text(f"{field}:N"))
         for field, shift, size in (("shown", -8, 12), ("number", 8, 11))
     )
-    captions = (
-        alt.Chart(data([{"middle": at + 0.5, "caption": text} for at, text in levels.items()]))
-        .mark_text(align="right", baseline="middle", dx=-8, fontSize=12, limit=110, color=scheme.muted)
-        .encode(alt.XValue(0), alt.Y("middle:Q"), alt.Text("caption:N"))
-    )
+    captions = _captions(levels, scheme)
     made = alt.layer(box, names, numbers, captions).properties(width=width, height=ROW * depth)
     if title:
         made = made.properties(title=title)
     if description:
         made = made.properties(description=description)
     return styled(made, scheme)
+
+
+def _captions(levels: Mapping[int, str], scheme: Scheme) -> Any:
+    """The names of the levels, at the left of their rows."""
+    import altair as alt
+
+    return (
+        alt.Chart(data([{"middle": at + 0.5, "caption": text} for at, text in levels.items()]))
+        .mark_text(align="right", baseline="middle", dx=-8, fontSize=12, limit=110, color=scheme.muted)
+        .encode(alt.XValue(0), alt.Y("middle:Q"), alt.Text("caption:N"))
+    )
 
 
 def _drawn(row: dict[str, Any], width: int) -> dict[str, Any]:

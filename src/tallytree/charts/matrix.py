@@ -54,12 +54,7 @@ def matrix(
     most = max(found.values(), default=0)
     least = min(found.values(), default=0) if len(found) == len(down) * len(across) else 0
     edges = edges_of(most, len(scheme.steps), least)
-    names = step_names(edges)
-    full = []
-    for row in down:
-        for column in across:
-            value = found.get((row, column), 0)
-            full.append({"row": row, "column": column, "value": value, "step": names[bisect_right(edges, value)]})
+    full = _all_pairs(down, across, found, edges)
     side = max(width // max(len(across), 1), 8)
     base = alt.Chart(data(full)).encode(
         alt.X("column:N", sort=across, title=column_title, axis=alt.Axis(orient="top", labelAngle=-45, labelLimit=110)),
@@ -82,6 +77,19 @@ def matrix(
     if description:
         made = made.properties(description=description)
     return styled(made, scheme)
+
+
+def _all_pairs(
+    down: Sequence[str], across: Sequence[str], found: Mapping[tuple[str, str], float], edges: Sequence[float]
+) -> list[dict[str, Any]]:
+    """A row for each pair, with the step that its number is in."""
+    names = step_names(edges)
+    rows = []
+    for row in down:
+        for column in across:
+            value = found.get((row, column), 0)
+            rows.append({"row": row, "column": column, "value": value, "step": names[bisect_right(edges, value)]})
+    return rows
 
 
 def step_names(edges: Sequence[float]) -> list[str]:

@@ -50,17 +50,7 @@ def size_distribution(
         listed = [row for row in listed if row["size"] > 0]
     listed = [{"lower": None, "upper": None, **row} for row in listed]
     as_bars = len(listed) <= MOST_BARS and not cumulative and not log
-    axis = alt.Axis(format=",d", labelOverlap=True, grid=False)
-    if last_label and listed:
-        axis.labelExpr = f"datum.value == {int(listed[-1]['size'])} ? {_quoted(last_label)} : datum.label"
-        if not as_bars:
-            last = int(listed[-1]["size"])
-            axis.values = [*_ticks(int(listed[0]["size"]), last, log), last]
-    kind = "O" if as_bars else "Q"
-    scale = {"scale": alt.Scale(type="log", nice=False)} if log else {"scale": alt.Scale(zero=False, nice=False)}
-    x = alt.X(f"size:{kind}", title="size of the group", axis=axis, **({} if as_bars else scale))
-    if as_bars:
-        axis.labelAngle = 0
+    x = _size_axis(listed, last_label, as_bars=as_bars, log=log)
     what = "groups of that size or more" if cumulative else "groups"
     y = alt.Y("groups:Q", title=what, axis=alt.Axis(format=NUMBERS, tickCount=5))
     base = alt.Chart(data(listed))
@@ -84,6 +74,23 @@ def size_distribution(
     if description:
         made = made.properties(description=description)
     return styled(made, scheme)
+
+
+def _size_axis(rows: list[dict[str, Any]], last_label: str, *, as_bars: bool, log: bool) -> Any:
+    """The axis of sizes, on which the last size is called `last_label`, if that is given."""
+    import altair as alt
+
+    axis = alt.Axis(format=",d", labelOverlap=True, grid=False)
+    if last_label and rows:
+        axis.labelExpr = f"datum.value == {int(rows[-1]['size'])} ? {_quoted(last_label)} : datum.label"
+        if not as_bars:
+            last = int(rows[-1]["size"])
+            axis.values = [*_ticks(int(rows[0]["size"]), last, log), last]
+    kind = "O" if as_bars else "Q"
+    scale = {"scale": alt.Scale(type="log", nice=False)} if log else {"scale": alt.Scale(zero=False, nice=False)}
+    if as_bars:
+        axis.labelAngle = 0
+    return alt.X(f"size:{kind}", title="size of the group", axis=axis, **({} if as_bars else scale))
 
 
 def tails(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

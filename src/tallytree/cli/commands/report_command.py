@@ -21,9 +21,9 @@ def report(
     boundaries: BoundariesOption = None,
     boundary_code: BoundaryCodeOption = None,
 ) -> None:
-    """Write a page about a release: numbers, errors, guarantee, checks.
+    """Write a page about a release; spends nothing.
 
-    The page is one file. It needs no network, and is made from the published files alone. Spends nothing.
+    It shows the numbers, their errors, the guarantee and checks of the files. The page is one file. It needs no network, and is made from the published files alone.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.charts import require_charts
