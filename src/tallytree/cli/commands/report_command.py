@@ -23,7 +23,8 @@ def report(
 ) -> None:
     """Write a page about a release; spends nothing.
 
-    It shows the numbers, their errors, the guarantee and checks of the files. The page is one file. It needs no network, and is made from the published files alone.
+    It shows the numbers, their errors, the guarantee and checks of the files. The page is one file. It needs no
+    network, and is made from the published files alone.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.charts import require_charts
