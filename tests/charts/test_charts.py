@@ -105,3 +105,27 @@ def test_colors_begin_at_round_numbers() -> None:
     assert edges == sorted(set(edges))
     assert len(edges) <= 5
     assert edges[-1] < 123_456
+
+
+@pytest.mark.needs("geopandas", "shapely")
+def test_maps_have_a_step_for_each_area_and_links_where_these_are_given() -> None:
+    import geopandas
+    import shapely
+
+    from tallytree.boundaries import Boundaries
+    from tallytree.charts import choropleth, flow_map
+
+    squares = [shapely.box(place, 45, place + 1, 46) for place in range(3)]
+    frame = geopandas.GeoDataFrame(
+        {"node": range(3), "label": ["<b>", "B", "C"]}, geometry=squares, crs="EPSG:4326"
+    )  # fmt: skip
+    shapes = Boundaries("town", frame)
+    areas = choropleth(shapes, [0, 5_000, 90], links=["#a", "#b", "#c"])
+    found = [feature["properties"] for feature in areas.to_dict()["data"]["values"]]
+    assert [each["value"] for each in found] == [0, 5_000, 90]
+    assert len({each["step"] for each in found}) == 3
+    assert [each["link"] for each in found] == ["#a", "#b", "#c"]
+    assert "<b>" not in svg(areas)
+    flows = [{"origin": 0, "destination": 1, "value": 7}, {"origin": 1, "destination": 1, "value": 900}]
+    lines = flow_map(shapes, flows).to_dict()["layer"][1]["data"]["values"]
+    assert [(each["from"], each["to"], each["value"]) for each in lines] == [("<b>", "B", 7)]  # none within an area

@@ -22,6 +22,7 @@ def choropleth(
     boundaries: Boundaries,
     numbers: Sequence[float],
     *,
+    links: Sequence[str] | None = None,
     unit: str = "count",
     title: str = "",
     width: int = 420,
@@ -34,6 +35,7 @@ def choropleth(
     Args:
         boundaries: of a level.
         numbers: one for each of its nodes, in node order.
+        links: one for each node, to follow where its area is clicked.
         unit: what the numbers are.
         title: of the chart.
         width: in pixels.
@@ -49,6 +51,8 @@ def choropleth(
     features = boundaries.simplified(MOST_POINTS).features()
     for feature in features:
         value = found[feature["properties"]["node"]]
+        if links is not None:
+            feature["properties"]["link"] = links[feature["properties"]["node"]]
         feature["properties"] |= {"value": value, "step": names[bisect_right(edges, value)]}
     areas = (
         alt.Chart(alt.Data(values=features))
@@ -61,6 +65,8 @@ def choropleth(
             ],
         )
     )
+    if links is not None:
+        areas = areas.encode(href=alt.Href("properties.link:N"))
     return styled(_finished(areas, width, height, title, description), scheme)
 
 
