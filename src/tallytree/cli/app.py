@@ -21,6 +21,7 @@ from tallytree.cli.commands.demo_command import demo
 from tallytree.cli.commands.ledger_and_limit import ledger_commands, limit
 from tallytree.cli.commands.plan_command import plan
 from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
+from tallytree.cli.commands.registry_command import registry
 from tallytree.cli.commands.release_and_check import check, release
 from tallytree.cli.commands.secret_command import secret
 from tallytree.cli.commands.total_command import total
@@ -36,6 +37,7 @@ COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "reconcile": reconcile,
     "error": show_errors,
     "total": total,
+    "registry": registry,
     "ledger": ledger_commands,
     "limit": limit,
     "secret": secret,
