@@ -5,22 +5,29 @@ from __future__ import annotations
 import importlib.util
 import operator
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tallytree.compute.memory import memory_bytes
 
 
-def require_packages(argument: str, choice: str, packages: Iterable[str]) -> None:
-    """Refuse a choice of the papers' own solvers that this installation cannot keep, before anything is spent.
+def require_packages(argument: str, what: str, packages: Iterable[str] | Mapping[str, str], extra: str) -> None:
+    """Refuse what this installation cannot do, before anything is read or spent.
+
+    Args:
+        argument: its name.
+        what: what needs the packages, as the message shows it.
+        packages: the modules; where a package has another name than its module, module → package.
+        extra: the extra that has them.
 
     Raises:
-        ModuleNotFoundError: one of its packages is not installed.
+        ModuleNotFoundError: one of the packages is not installed.
     """
-    for package in packages:
-        if importlib.util.find_spec(package) is None:
+    for module in packages:
+        if importlib.util.find_spec(module) is None:
+            package = packages[module] if isinstance(packages, Mapping) else module
             raise ModuleNotFoundError(
-                f'{argument}: {choice!r} needs {package}, which is not installed: pip install "tallytree[papers]"'
+                f'{argument}: {what} needs {package}, which is not installed: pip install "tallytree[{extra}]"'
             )
 
 

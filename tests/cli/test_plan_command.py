@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from tallytree.cli.failures import ExitCode
-from tallytree.cli.rendering import plan_picture
 
 SPEC = """\
 statistic: counts
@@ -107,10 +106,8 @@ def test_pictures(folder, run):
 
 @pytest.mark.parametrize(("absent", "package"), [("altair", "altair"), ("vl_convert", "vl-convert-python")])
 def test_a_picture_without_its_extra_is_refused_in_one_sentence(folder, refusal, monkeypatch, absent, package):
-    def found(name):
-        return None if name == absent else importlib.util.spec_from_loader(name, None)
-
-    monkeypatch.setattr(plan_picture, "find_spec", found)
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == absent else find_spec(name))
     message = refusal("plan", "counts.yaml", "--picture", "x.svg", code=ExitCode.SYSTEM)
     assert message == f"picture: 'x.svg' needs {package}, which is not installed: pip install \"tallytree[report]\""
     assert not (folder / "x.svg").exists()

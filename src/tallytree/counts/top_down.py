@@ -67,7 +67,7 @@ class TopDown(CountsMechanism):
         if self.projection not in _PROJECTIONS:
             from tallytree.solvers.papers.packages import PROJECTION_PACKAGES
 
-            require_packages("projection", self.projection, PROJECTION_PACKAGES[self.projection])
+            require_packages("projection", repr(self.projection), PROJECTION_PACKAGES[self.projection], "papers")
         checked_sparsity(self.sparsity)
 
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,10 @@ PROVINCES = (
     ("Istren", "Jorvale", "Kelmoor", "Lorance"),
 )
 N_MUNICIPALITIES = 80
+MARGIN = 8.0
+"""How far the country reaches beyond its outermost towns, in km."""
+KM_PER_DEGREE = 111.2
+"""Of latitude."""
 
 _FIRST = ("Alt", "Ber", "Cor", "Dal", "Es", "Fon", "Gra", "Hol", "Il", "Jes", "Kar", "Lu", "Mon", "Neu", "Or", "Pra")
 _LAST = ("bach", "cello", "dorf", "field", "gate", "holm", "mar", "nova", "port", "rosa", "tal", "vik")
@@ -28,10 +33,12 @@ class Commutes:
         commutes: one row per commuter: `origin_region`, `origin_province`, `origin_municipality` and the same three for
             `destination` (strings). It would be private if it were real.
         municipalities: one row per municipality: `region`, `province`, `municipality`. Public.
+        boundaries: GeoJSON, one polygon per municipality, with the same three properties. Public.
     """
 
     commutes: pa.Table
     municipalities: pa.Table
+    boundaries: dict[str, Any]
 
 
 def commutes(n_commuters: int = 50_000, *, seed: int = 2018) -> Commutes:
@@ -77,7 +84,41 @@ def commutes(n_commuters: int = 50_000, *, seed: int = 2018) -> Commutes:
             "municipality": names.tolist(),
         }
     )
-    return Commutes(_paired(municipalities, {"origin": origin, "destination": destination}), municipalities)
+    return Commutes(
+        _paired(municipalities, {"origin": origin, "destination": destination}),
+        municipalities,
+        _geojson(municipalities, _cells(place)),
+    )
+
+
+def _cells(points: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
+    """Who is nearest to each point, within a rectangle around all: the corners of one convex cell per point.
+
+    The points are mirrored at the sides of the rectangle, so that their Voronoi cells end there.
+    """
+    from scipy.spatial import Voronoi  # 0.1 s: only where it is needed
+
+    low, high = points.min(axis=0) - MARGIN, points.max(axis=0) + MARGIN
+    mirrored = [points]
+    for axis in (0, 1):
+        for side in (low, high):
+            mirror = points.copy()
+            mirror[:, axis] = 2 * side[axis] - mirror[:, axis]
+            mirrored.append(mirror)
+    found = Voronoi(np.concatenate(mirrored))
+    return [found.vertices[found.regions[found.point_region[i]]] for i in range(len(points))]
+
+
+def _geojson(municipalities: pa.Table, cells: list[npt.NDArray[np.float64]]) -> dict[str, Any]:
+    """The cells, in km, as GeoJSON in degrees around 45° N, 10° E; rings are closed, and run counter-clockwise."""
+    features = []
+    for properties, cell in zip(municipalities.to_pylist(), cells, strict=True):
+        degrees = np.round(cell / (KM_PER_DEGREE * np.cos(np.pi / 4), KM_PER_DEGREE) + (10, 45), 6)
+        angle = np.arctan2(*(degrees - degrees.mean(axis=0)).T[::-1])
+        ring = degrees[np.argsort(angle)].tolist()
+        shape = {"type": "Polygon", "coordinates": [[*ring, ring[0]]]}
+        features.append({"type": "Feature", "properties": properties, "geometry": shape})
+    return {"type": "FeatureCollection", "features": features}
 
 
 def _paired(municipalities: pa.Table, sides: dict[str, npt.NDArray[np.int64]]) -> pa.Table:

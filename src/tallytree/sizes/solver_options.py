@@ -32,7 +32,7 @@ def check_options(solver: str, known: Sequence[str], time_limit: float, delta: i
         integer(delta, "delta", least=1)
     from tallytree.solvers.papers.packages import SOLVER_PACKAGES
 
-    require_packages("solver", solver, SOLVER_PACKAGES.get(solver, ()))
+    require_packages("solver", repr(solver), SOLVER_PACKAGES.get(solver, ()), "papers")
 
 
 def caveat(solver: str) -> str | None:

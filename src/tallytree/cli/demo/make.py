@@ -85,6 +85,7 @@ def _write_data(folder: Path) -> tuple[pa.Table, pa.Table]:
     }
     for name, table in tables.items():
         pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+    (folder / "municipalities.geojson").write_text(json.dumps(movement.boundaries), encoding="utf-8")
     return population.people, movement.commutes
 
 

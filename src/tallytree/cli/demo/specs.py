@@ -28,12 +28,9 @@ max_group_size: {MAX_GROUP_SIZE}
 neighboring: add_remove
 budget:
   epsilon: 1.0
-# ... which the levels share. Weights by level would do too: {{country: 1, state: 1, county: 2}}
-budget_split: even
 
-# How noisy measurements become group sizes. Joint is the default; others are in docs/group-sizes.md.
-mechanism:
-  name: Joint
+# Everything else has a default: which mechanism makes the tables from the noisy numbers, and how the levels share the
+# budget. To choose them yourself: mechanism: {{name: Matching}}, budget_split: {{country: 1, state: 1, county: 2}}
 """
 
 COMMUTES_SPEC = """\
@@ -63,9 +60,7 @@ budget:
   epsilon: 1.0
   delta: 1e-8
 
-mechanism:
-  name: TopDown
-  options: {projection: chebyshev}
+# Everything else has a default. To choose the mechanism yourself: mechanism: {name: TopDown}
 """
 
 SPECS = {"households.yaml": HOUSEHOLDS_SPEC, "commutes.yaml": COMMUTES_SPEC}

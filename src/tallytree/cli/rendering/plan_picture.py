@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tallytree.validate import require_packages
 
 if TYPE_CHECKING:
     from tallytree.spec.error_plan import ErrorPlan
@@ -26,11 +27,7 @@ def check_picture(path: Path) -> None:
         raise ValueError(f"picture: {path.name!r} must end in .svg or .html")
     if not path.absolute().parent.is_dir():
         raise ValueError(f"picture: {str(path.parent)!r} is no folder; make it first")
-    for module, package in PACKAGES.items():
-        if find_spec(module) is None:
-            raise ModuleNotFoundError(
-                f'picture: {path.name!r} needs {package}, which is not installed: pip install "tallytree[report]"'
-            )
+    require_packages("picture", repr(path.name), PACKAGES, "report")
 
 
 def save_picture(plan: ErrorPlan, path: Path) -> None:

@@ -1,0 +1,172 @@
+"""Boundaries meet the hierarchy by codes; what does not match is named."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+import tallytree as tt
+from tallytree.boundaries import boundaries_of, read_boundaries
+
+pytestmark = pytest.mark.needs("geopandas")
+
+
+def square(x, y, size=1.0):
+    return {"type": "Polygon", "coordinates": [[[x, y], [x + size, y], [x + size, y + size], [x, y + size], [x, y]]]}
+
+
+def written(folder, features, name="areas.geojson"):
+    path = folder / name
+    found = [{"type": "Feature", "properties": properties, "geometry": shape} for properties, shape in features]
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": found}))
+    return path
+
+
+@pytest.fixture
+def areas():
+    table = pa.table({"state": ["A", "A", "B"], "county": ["01", "02", "10"]})
+    return tt.Hierarchy.from_table(table, levels=["state", "county"])
+
+
+@pytest.fixture
+def shapes():
+    return [({"county": code, "name": f"n{code}"}, square(i, 50)) for i, code in enumerate(["10", "01", "02"])]
+
+
+def test_shapes_are_in_node_order_whatever_the_order_of_the_file(areas, shapes, tmp_path):
+    found = read_boundaries(written(tmp_path, shapes), areas, "county")
+    assert list(found.frame["label"]) == ["01", "02", "10"]
+    assert list(found.frame["node"]) == [0, 1, 2]
+    assert [round(shape.centroid.x, 1) for shape in found.frame.geometry] == [1.5, 2.5, 0.5]
+
+
+def test_geoparquet_in_another_projection_becomes_longitude_and_latitude(areas, shapes, tmp_path):
+    plain = read_boundaries(written(tmp_path, shapes), areas, "county").frame
+    plain.rename(columns={"label": "code"}).to_crs("EPSG:3035").to_parquet(tmp_path / "areas.parquet")
+    again = read_boundaries(tmp_path / "areas.parquet", areas, "county", code="code").frame
+    assert again.crs == "EPSG:4326"
+    assert again.geometry.geom_equals_exact(plain.geometry, 1e-6).all()
+
+
+def test_whole_numbers_match_integer_labels(tmp_path):
+    tree = tt.Hierarchy.from_values("zone", [7, 8])
+    found = read_boundaries(written(tmp_path, [({"zone": 8}, square(1, 0)), ({"zone": 7}, square(0, 0))]), tree, "zone")
+    assert list(found.frame["label"]) == ["7", "8"]
+
+
+def test_where_labels_repeat_the_path_is_the_code(tmp_path):
+    tree = tt.Hierarchy.from_table(pa.table({"state": ["A", "B"], "county": ["x", "x"]}), levels=["state", "county"])
+    file = written(tmp_path, [({"state": s, "county": "x"}, square(i, 0)) for i, s in enumerate("BA")])
+    assert [round(shape.centroid.x, 1) for shape in read_boundaries(file, tree, "county").frame.geometry] == [1.5, 0.5]
+    bare = written(tmp_path, [({"county": "x"}, square(0, 0))], "bare.geojson")
+    with pytest.raises(
+        ValueError, match=r"no column 'state' \(labels of 'county' repeat, so the whole path is needed\)"
+    ):
+        read_boundaries(bare, tree, "county")
+
+
+def test_simplified_shapes_share_their_borders(tmp_path):
+    import shapely
+
+    tree = tt.Hierarchy.from_values("zone", ["a", "b"])
+    border = [[0.5 + (0.01 if i % 2 else 0.0), i / 500] for i in range(501)]
+    west = {"type": "Polygon", "coordinates": [[[0, 0], *border, [0, 1], [0, 0]]]}
+    east = {"type": "Polygon", "coordinates": [[[1, 1], *border[::-1], [1, 0], [1, 1]]]}
+    found = read_boundaries(written(tmp_path, [({"zone": "a"}, west), ({"zone": "b"}, east)]), tree, "zone")
+    few = found.simplified(60)
+    assert shapely.get_num_coordinates(few.frame.geometry.to_numpy()).sum() <= 60
+    assert few.frame.geometry.iloc[0].intersection(few.frame.geometry.iloc[1]).length >= 1
+    assert shapely.get_num_coordinates(found.frame.geometry.to_numpy()).sum() > 1000
+
+
+def test_features_have_node_and_label(areas, shapes, tmp_path):
+    features = read_boundaries(written(tmp_path, shapes), areas, "county").features()
+    assert [each["properties"] for each in features] == [
+        {"node": i, "label": label} for i, label in enumerate(["01", "02", "10"])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda found: found[:-1], "'02' has no boundary"),
+        (lambda found: [*found, ({"county": "99"}, square(9, 9))], "'99' of the boundaries is no area"),
+        (lambda found: [*found, found[0]], "'10' comes twice"),
+        (lambda found: [*found[:-1], ({"county": "1"}, square(9, 9))], "'1' of the boundaries is no area; '02' has no"),
+        (lambda found: [*found[:-1], ({"county": None}, square(9, 9))], "has empty codes; fill them in"),
+        (lambda found: [*found[:-1], ({"county": "02"}, None)], "has no shape for '02'; give every area one"),
+        (lambda found: [({"id": p["county"]}, s) for p, s in found], "no column 'county'; they have id"),
+        (lambda found: [], "has no shapes|no column 'county'"),
+    ],
+)
+def test_what_does_not_match_is_named(areas, shapes, tmp_path, change, says):
+    with pytest.raises(ValueError, match=says):
+        read_boundaries(written(tmp_path, change(shapes)), areas, "county")
+
+
+def test_many_codes_are_not_all_listed(tmp_path):
+    tree = tt.Hierarchy.from_values("zone", [str(i) for i in range(100)])
+    with pytest.raises(ValueError, match=r"'5' and 94 more have no boundary"):
+        read_boundaries(written(tmp_path, [({"zone": "0"}, square(0, 0))]), tree, "zone")
+
+
+def test_files_that_are_no_boundaries_are_refused(areas, tmp_path):
+    for name, text, says in (
+        ("a.geojson", "{", "'a.geojson' cannot be read as GeoJSON"),
+        ("a.parquet", "PAR1", "'a.parquet' cannot be read as GeoParquet"),
+        ("a.shp", "", r"must be GeoJSON \(.geojson, .json\) or GeoParquet"),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(ValueError, match=says):
+            read_boundaries(tmp_path / name, areas, "county")
+    with pytest.raises(ValueError, match="is no file"):
+        read_boundaries(tmp_path / "none.geojson", areas, "county")
+
+
+def test_a_file_without_a_reference_system_is_refused(areas, shapes, tmp_path):
+    frame = read_boundaries(written(tmp_path, shapes), areas, "county").frame
+    frame.set_crs(None, allow_override=True).to_parquet(tmp_path / "areas.parquet")
+    with pytest.raises(ValueError, match="does not say its coordinate reference system"):
+        read_boundaries(tmp_path / "areas.parquet", areas, "county", code="label")
+
+
+def test_options_name_a_level_and_a_file(areas, shapes, tmp_path):
+    file = written(tmp_path, shapes)
+    trees = {"state": areas, "county": areas}
+    assert list(boundaries_of([f"county={file}"], trees)) == ["county", "state"]
+    for given, says in (
+        (["county"], "'county' must be LEVEL=FILE"),
+        ([f"county={file}"] * 2, "'county' is given twice"),
+        ([f"town={file}"], "'town' is not one of the release's levels state, county"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            boundaries_of(given, trees)
+    with pytest.raises(ValueError, match="'all' is not one of the hierarchy's levels state, county"):
+        read_boundaries(file, areas, "all")
+
+
+def test_the_levels_above_follow(areas, shapes, tmp_path):
+    tree = {"state": areas, "county": areas}
+    import shapely
+
+    found = boundaries_of([f"county={written(tmp_path, shapes)}"], tree)
+    assert list(found) == ["county", "state"]
+    states = found["state"].frame
+    assert list(states["label"]) == ["A", "B"]
+    assert list(shapely.area(states.geometry.to_numpy())) == [pytest.approx(2), pytest.approx(1)]
+
+
+def test_the_made_up_municipalities_cover_their_country_without_gap_or_overlap(tmp_path):
+    import shapely
+
+    from tallytree.datasets.commutes import commutes
+
+    data = commutes(1000)
+    tree = tt.Hierarchy.from_table(data.municipalities, levels=["region", "province", "municipality"])
+    file = tmp_path / "municipalities.geojson"
+    file.write_text(json.dumps(data.boundaries))
+    cells = read_boundaries(file, tree, "municipality").frame.geometry.to_numpy()
+    assert shapely.is_valid(cells).all()
+    together = shapely.union_all(cells)
+    assert shapely.area(cells).sum() == pytest.approx(together.area, rel=1e-4)
+    assert together.area == pytest.approx(together.envelope.area, rel=1e-4)
