@@ -59,6 +59,11 @@ def registry_entry(statement: Mapping[str, Any]) -> str:
     return _HEAD + yaml.dump(entry, Dumper=_Blocks, sort_keys=False, allow_unicode=True, width=110)
 
 
+def has_entry(statement: Mapping[str, Any]) -> bool:
+    """Whether a release with this statement has an entry: it is private, and its statement says what it spent."""
+    return bool(statement["private"]) and {"guarantee", "spent", "mechanism", "notes"} <= statement.keys()
+
+
 def stated_facts(statement: Mapping[str, Any]) -> dict[str, Any]:
     """What an entry must say to agree with the release, by dotted key."""
     loss = _privacy_loss(statement)["privacy_parameters"]

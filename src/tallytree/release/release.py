@@ -52,7 +52,7 @@ from tallytree.release.manifest import (
     table_name,
     table_stem,
 )
-from tallytree.release.registry_entry import REGISTRY_FILE, registry_entry
+from tallytree.release.registry_entry import REGISTRY_FILE, has_entry, registry_entry
 from tallytree.release.stored_tree import StoredTree, described_tree
 from tallytree.stages import stage
 from tallytree.validate import path_text, text
@@ -288,7 +288,7 @@ class Release:
             "files": files,
             **({} if tree is None else {"tree": described_tree(tree)[0]}),
         }
-        if self.statement["private"]:
+        if has_entry(self.statement):
             write_text(registry_entry(self.statement), folder / REGISTRY_FILE)
         write_text(manifest_text(manifest), folder / MANIFEST)
         flush(folder)

@@ -29,11 +29,11 @@ def registry(
         bool, typer.Option("--require-complete", help="Fail if anything is still to be filled.")
     ] = False,
 ) -> None:
-    """Complete and check DIR/deployment.yaml, an entry for OpenDP's registry of deployments.
+    """Complete and check the entry of a release for OpenDP's registry.
 
-    What --set names is changed in the file, and all else stays, comments too. A file that is missing is made. Then the
-    command says what the publisher is still to fill. An entry that the schema of the registry refuses is an error, and
-    nothing is written. Spends nothing.
+    The entry is DIR/deployment.yaml; one that is missing is made. What --set names is changed in the file, and all else
+    stays, comments too. Then the command says what the publisher is still to fill. An entry that the schema of the
+    registry refuses is an error, and nothing is written. Spends nothing.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.cli.rendering.terminal import open_console, printable, show_line
