@@ -5,7 +5,7 @@ Names and labels of the release are untrusted text. They stay as they are here; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ NO_LICENCE = "The licence of the data is for the publisher to state."
 NOTHING_MISSING = "No cell is missing: every row has a value in every column."
 
 _ERROR = (
-    "Every number has noise. std_dev, where a table has it, is the standard deviation of the number's error, and ci_lower "
+    "Every number has noise. std_dev, where a table has it, is the standard deviation of the number's error. ci_lower "
     f"and ci_upper are the ends of an interval for the true number. {COVERS}"
 )
 
@@ -107,9 +107,9 @@ def title_of(statement: Mapping[str, Any]) -> str:
     return f"{named[statement['statistic']]}, {protected}"
 
 
-def table_text(name: str, statement: Mapping[str, Any], *, zeros_listed: bool) -> str:
-    """What a table holds."""
-    if name == "contributions":
+def table_text(name: str, columns: Sequence[str], statement: Mapping[str, Any], *, zeros_listed: bool) -> str:
+    """What a table with these columns holds."""
+    if "people" in columns:
         return "People by their number of records, with noise. " + NOTHING_MISSING
     if statement["statistic"] == "group_sizes":
         rows = "One row for each node and each size with groups; a size without a row has 0 groups."

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from tallytree.export.dictionary import Column, about_text, title_of
 from tallytree.export.naming import resource_names, variable_names
@@ -101,7 +100,7 @@ def write_csvw(
         described = [_csvw_column(name, column) for name, column in zip(names, table.columns, strict=True)]
         tables.append(
             {
-                "url": quote(path),
+                "url": path,
                 "dc:title": table.name,
                 "dc:description": table.text,
                 "tableSchema": {"columns": described, **({"primaryKey": key} if key else {})},

@@ -31,6 +31,16 @@ def unique_names(names: Iterable[str], *, taken: Iterable[str] = (), longest: in
     return found
 
 
+def file_stems(names: Iterable[str]) -> list[str]:
+    """Names for files, without a suffix, that are also addresses: letters and digits of any script, `_`, `-` and `.`.
+
+    Args:
+        names: of the tables.
+    """
+    legal = (re.sub(r"[^\w.-]+", "_", name).strip(".") or "table" for name in names)
+    return unique_names(name.encode()[:150].decode(errors="ignore") for name in legal)
+
+
 def sheet_names(names: Iterable[str], *, taken: Iterable[str] = ()) -> list[str]:
     """Names as Excel allows them for sheets: characters that it forbids are `_`, at most 31, none twice.
 

@@ -139,6 +139,8 @@ def write_structures(path: Path, flows: Sequence[Flow]) -> None:
     for flow in flows:
         objects += _structures(flow, known)
     message = json.loads(write_sdmx(objects, Format.STRUCTURE_SDMX_JSON_2_0_0) or "")
+    for definition in message["data"]["dataStructures"]:
+        definition["dataStructureComponents"].pop("groups", None)  # empty, which the schema of SDMX-JSON does not allow
     marks = {}
     for made in message["data"]["codelists"]:
         if made["id"] in lists:

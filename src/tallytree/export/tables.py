@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tallytree.export.dictionary import Column, described_columns, table_text
-from tallytree.export.naming import unique_names
+from tallytree.export.naming import file_stems, unique_names
 from tallytree.hierarchy import Hierarchy, decoded
 from tallytree.product import Product
 from tallytree.release import Release
@@ -18,7 +18,7 @@ from tallytree.release.contributions_table import FILE as CONTRIBUTIONS
 from tallytree.release.contributions_table import PlainTable
 from tallytree.release.intervals import LevelErrors, checked_alpha, stated_errors, with_intervals
 from tallytree.release.level_tables import ROWS_AT_ONCE, LevelTable
-from tallytree.release.manifest import TABLES, table_stem
+from tallytree.release.manifest import TABLES
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ExportedTable:
     @property
     def text(self) -> str:
         """What it holds, in sentences."""
-        return table_text(self.name, self.statement, zeros_listed=self.zeros_listed)
+        return table_text(self.name, self.schema.names, self.statement, zeros_listed=self.zeros_listed)
 
     @property
     def zeros_listed(self) -> bool:
@@ -126,34 +126,25 @@ def exported_tables(release: Release, names: Sequence[Any] | None, alpha: float 
     """
     if alpha is not None:
         checked_alpha(alpha)
-    chosen = _chosen(release, names)
-    sources = dict(release.level_tables)
-    people = release.contributions
+    levels, people = release.level_tables, release.contributions
+    sources = dict(levels)
     if people is not None:
-        sources[CONTRIBUTIONS] = PlainTable(people)
-    statistic = release.statement["statistic"]
+        (beside,) = unique_names([CONTRIBUTIONS], taken=levels)
+        sources[beside] = PlainTable(people)
+    chosen = _chosen(release, names, list(sources))
+    statement = release.statement
     sides = sides_of(release.tree)
-    tables = [
-        ExportedTable(
-            name=name,
-            stem=stem,
-            source=sources[name],
-            statement=release.statement,
-            alpha=alpha,
-            errors=LevelErrors() if name == CONTRIBUTIONS else stated_errors(release.statement, name),
-            sides=sides,
-        )
-        for name, stem in zip(chosen, unique_names(table_stem(name, statistic) for name in chosen), strict=True)
-    ]
+    stems = file_stems(chosen)
+    tables = []
+    for name, stem in zip(chosen, stems, strict=True):
+        errors = stated_errors(statement, name) if name in levels else LevelErrors()
+        tables.append(ExportedTable(name, stem, sources[name], statement, alpha, errors, sides))
     for table in tables:
         _ = table.schema  # refuses `alpha` now, where errors are not known
     return tuple(tables)
 
 
-def _chosen(release: Release, names: Sequence[Any] | None) -> list[str]:
-    known = [*release.level_tables]
-    if release.contributions is not None and CONTRIBUTIONS not in known:
-        known.append(CONTRIBUTIONS)
+def _chosen(release: Release, names: Sequence[Any] | None, known: list[str]) -> list[str]:
     if names is None:
         asked = {each["level"]: each.get("asked", True) for each in release.statement["levels"]}
         return [name for name in known if asked.get(name, True)]
