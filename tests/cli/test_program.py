@@ -119,7 +119,7 @@ def test_a_completion_script_is_printed(shell):
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        ("tallytree re", "release\nreconcile\n"),
+        ("tallytree re", "release\nreconcile\nregistry\n"),
         ("tallytree release --le", "--ledger\n"),
         ("tallytree release --out", "--out\n"),
     ],
