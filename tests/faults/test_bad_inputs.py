@@ -27,7 +27,9 @@ import pytest
 import tallytree as tt
 from helpers.releases import HOUSEHOLDS, PEOPLE, PUBLIC
 from tallytree.evaluate.error_bounds import theorem_4_bound, top_down_error_bound
+from tallytree.export import export
 from tallytree.ledger import Ledger
+from tallytree.release.registry_editing import given_values
 from tallytree.spec import load_spec
 from tallytree.spec.scalars import written_number
 
@@ -92,6 +94,8 @@ CALLS: dict[str, Callable[..., Any]] = {
     "Release.load": tt.Release.load,
     "load_spec": load_spec,
     "replicate_errors": lambda **changes: tt.replicate_errors(counts(), **changes),
+    "export": lambda **changes: export(**{"release": counts(), "to": "csv", "out": "out", **changes}),
+    "given_values": given_values,
     "save": lambda **changes: counts().save(**changes),
 }
 

@@ -29,9 +29,9 @@ def registry(
         bool, typer.Option("--require-complete", help="Fail if anything is still to be filled.")
     ] = False,
 ) -> None:
-    """Complete and check the entry of a release for OpenDP's registry.
+    """Complete and check a release's entry for a registry.
 
-    The entry is DIR/deployment.yaml; one that is missing is made. What --set names is changed in the file, and all else
+    The entry, DIR/deployment.yaml, is for OpenDP's registry of deployments; a missing one is made. What --set names is changed in the file, and all else
     stays, comments too. Then the command says what the publisher is still to fill. An entry that the schema of the
     registry refuses is an error, and nothing is written. Spends nothing.
     """
