@@ -23,7 +23,8 @@ budget: {epsilon: 1}
 neighboring: change_one
 """
 COMMANDS = (
-    "release", "check", "plan", "contributions", "reconcile", "error", "total", "ledger", "limit", "secret", "demo",
+    "release", "check", "plan", "contributions", "reconcile", "error", "total", "export", "registry", "ledger",
+    "limit", "secret", "demo",
     "audit",
     "warm",
 )  # fmt: skip

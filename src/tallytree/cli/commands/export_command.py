@@ -75,11 +75,10 @@ def export(
     ] = None,
     agency: Annotated[str, typer.Option("--agency", metavar="ID", help="In sdmx, who publishes.")] = "TALLYTREE",
 ) -> None:
-    """Write the published tables in another format; spends nothing.
+    """Write the tables in another format; spends nothing.
 
     Each column is described. csv, parquet, geoparquet and sdmx make a folder with a file for each table and a data
-    dictionary; xlsx and duckdb
-    make one file.
+    dictionary; xlsx and duckdb make one file.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.cli.rendering.terminal import open_console, printable, show_line

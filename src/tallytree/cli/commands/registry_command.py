@@ -29,11 +29,11 @@ def registry(
         bool, typer.Option("--require-complete", help="Fail if anything is still to be filled.")
     ] = False,
 ) -> None:
-    """Complete and check a release's entry for a registry.
+    """Complete and check the registry entry of a release.
 
-    The entry, DIR/deployment.yaml, is for OpenDP's registry of deployments; a missing one is made. What --set names is changed in the file, and all else
-    stays, comments too. Then the command says what the publisher is still to fill. An entry that the schema of the
-    registry refuses is an error, and nothing is written. Spends nothing.
+    The entry, DIR/deployment.yaml, is for OpenDP's registry of deployments; a missing one is made. What --set names is
+    changed in the file, and all else stays, comments too. Then the command says what the publisher is still to fill. An
+    entry that the schema of the registry refuses is an error, and nothing is written. Spends nothing.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.cli.rendering.terminal import open_console, printable, show_line
