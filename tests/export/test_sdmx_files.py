@@ -51,6 +51,10 @@ def test_every_table_comes_back_with_its_structure(made, tmp_path, kind):
                 regions = [lists[f"CL_{dimension}"][parents[f"CL_{dimension}"][code]] for code in codes]
                 assert regions == expected[columns[0]].to_pylist()
     assert len(exported.tables) == len(package["resources"])
+    for definition in structure(tmp_path / "out").get_data_structure_definitions():
+        for each in definition.components:  # what has a code list refers to it
+            listed = {code.id for code in each.local_codes.items} if each.local_codes else set()
+            assert listed == set(lists.get(f"CL_{each.id}", ())), each.id
 
 
 def columns_of(dimension, table):
@@ -66,7 +70,6 @@ def xml(label):
 
 
 def test_numbers_with_a_large_error_are_flagged(made, tmp_path):
-    from tallytree.release import Release
 
     release = made["counts"]
     export(release, "sdmx", tmp_path / "out", unreliable_above=0.05, agency="ESTAT.X")
@@ -81,7 +84,7 @@ def test_numbers_with_a_large_error_are_flagged(made, tmp_path):
     assert 0 < sum(wide) < len(wide)
     assert {row["STRUCTURE_ID"] for row in rows} == {"ESTAT.X:COUNTS(1.0)"}
     assert "more than 0.05 of the number" in (tmp_path / "out/structure.json").read_text("utf-8")
-    assert isinstance(release, Release)
+    assert structure(tmp_path / "out").get_dataflows()[0].agency == "ESTAT.X"
 
 
 def test_no_status_is_given_where_no_error_is_known(tmp_path):
@@ -93,6 +96,10 @@ def test_no_status_is_given_where_no_error_is_known(tmp_path):
     people, budget = pa.table({"area": ["a", "b", "b"]}), tt.Budget(epsilon=1, delta=1e-6)
     release = tt.release_counts(people, tree, budget, neighboring="add_remove", mechanism=tt.counts.TopDown(), seed=1)
     assert "std_dev" not in release.table("area").column_names
+    with pytest.raises(
+        ValueError, match=r"alpha: 0\.1 asks for intervals, but the errors of the numbers of 'all' are not"
+    ):
+        export(release, "sdmx", tmp_path / "out", alpha=0.1)
     export(release, "sdmx", tmp_path / "out")
     with (tmp_path / "out/area.csv").open(encoding="utf-8", newline="") as opened:
         rows = [*csv.DictReader(opened)]

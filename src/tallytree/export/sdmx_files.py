@@ -77,7 +77,7 @@ def write_sdmx_files(tables: Sequence[ExportedTable], folder: Path, *, unreliabl
         columns[path] = _described(flow)
     note = (
         f"OBS_STATUS is U (low reliability, SDMX CL_OBS_STATUS 2.2) where the standard deviation of a number is more "
-        f"than {unreliable_above:g} of the number (of 0: of 1), and A otherwise; it is empty where no error is known."
+        f"than {unreliable_above:.3g} of the number (of 0: of 1), and A otherwise; it is empty where no error is known."
     )
     for flow in flows.values():
         flow.text += f"\n\n{note}"

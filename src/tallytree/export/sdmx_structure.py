@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -16,6 +16,7 @@ from tallytree.export.tables import ExportedTable
 from tallytree.release.files import flush
 
 VERSION = "1.0"
+_CODE_LIST = "urn:sdmx:org.sdmx.infomodel.codelist.Codelist"
 _TAKEN = ("STRUCTURE", "STRUCTURE_ID", "ACTION", "OBS_VALUE", "OBS_STATUS", "TIME_PERIOD", "SIZE")
 
 
@@ -135,10 +136,10 @@ def write_structures(path: Path, flows: Sequence[Flow]) -> None:
     lists = {f"CL_{each.id}": each.codes for flow in flows for each in flow.dimensions if each.codes is not None}
     agency = flows[0].agency
     objects = [_status_codes(agency), *(_empty_list(name, codes, agency) for name, codes in lists.items())]
-    known = {each.id: each for each in objects}
     for flow in flows:
-        objects += _structures(flow, known)
+        objects += _structures(flow)
     message = json.loads(write_sdmx(objects, Format.STRUCTURE_SDMX_JSON_2_0_0) or "")
+    message["meta"]["sender"] = {"id": agency}
     for definition in message["data"]["dataStructures"]:
         definition["dataStructureComponents"].pop("groups", None)  # empty, which the schema of SDMX-JSON does not allow
     marks = {}
@@ -183,7 +184,7 @@ def _empty_list(name: str, codes: SideCodes, agency: str) -> Any:
     return Codelist(name, name=f"The hierarchy {xml_text(codes.side.name)}", agency=agency, version=VERSION)
 
 
-def _structures(flow: Flow, lists: Mapping[str, Any]) -> list[Any]:
+def _structures(flow: Flow) -> list[Any]:
     """The concepts, the data structure definition and the dataflow of a flow, as pysdmx has them."""
     from pysdmx.model import Components, Concept, ConceptScheme, Dataflow, DataStructureDefinition, DataType, Role
 
@@ -195,18 +196,18 @@ def _structures(flow: Flow, lists: Mapping[str, Any]) -> list[Any]:
     scheme = ConceptScheme(f"CS_{flow.id}", items=concepts, **whole)
     components = []
     for dimension in flow.dimensions:
-        codes = None if dimension.codes is None else lists[f"CL_{dimension.id}"]
+        codes = None if dimension.codes is None else f"CL_{dimension.id}"
         kind = DataType.INTEGER if codes is None else None
         components.append(_component(dimension.id, flow, Role.DIMENSION, kind, codes))
     components.append(_component(value.id, flow, Role.MEASURE, kinds[value.kind], None))
     for each in flow.attributes:
-        codes = lists["CL_OBS_STATUS"] if each.column is None else None
+        codes = "CL_OBS_STATUS" if each.column is None else None
         components.append(_component(each.id, flow, Role.ATTRIBUTE, None if codes else kinds[each.kind], codes))
     definition = DataStructureDefinition(f"DSD_{flow.id}", components=Components(components), **whole)
     return [scheme, definition, Dataflow(flow.id, structure=definition, description=xml_text(flow.text), **whole)]
 
 
-def _component(name: str, flow: Flow, role: Any, kind: Any, codes: Any) -> Any:
+def _component(name: str, flow: Flow, role: Any, kind: Any, codes: str | None) -> Any:
     from pysdmx.model import Component, ItemReference, Role
 
     return Component(
@@ -215,6 +216,6 @@ def _component(name: str, flow: Flow, role: Any, kind: Any, codes: Any) -> Any:
         role=role,
         concept=ItemReference("Concept", flow.agency, f"CS_{flow.id}", VERSION, name),
         local_dtype=kind,
-        local_codes=codes,
+        local_enum_ref=None if codes is None else f"{_CODE_LIST}={flow.agency}:{codes}({VERSION})",
         attachment_level="O" if role == Role.ATTRIBUTE else None,
     )

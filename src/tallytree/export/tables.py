@@ -139,9 +139,19 @@ def exported_tables(release: Release, names: Sequence[Any] | None, alpha: float 
     for name, stem in zip(chosen, stems, strict=True):
         errors = stated_errors(statement, name) if name in levels else LevelErrors()
         tables.append(ExportedTable(name, stem, sources[name], statement, alpha, errors, sides))
-    for table in tables:
-        _ = table.schema  # refuses `alpha` now, where errors are not known
+    if alpha is not None:
+        _refuse_unknown_errors(tables, alpha)
     return tuple(tables)
+
+
+def _refuse_unknown_errors(tables: Sequence[ExportedTable], alpha: float) -> None:
+    for table in tables:
+        if not {"std_dev", "tail_std_dev"} & {*table.source.read(0, 0).column_names}:
+            raise ValueError(
+                f"alpha: {alpha:g} asks for intervals, but the errors of the numbers of {table.name!r} are not known; "
+                "estimate them with tallytree.replicate_errors(release), or `tallytree error DIR`, or name tables "
+                "without it"
+            )
 
 
 def _chosen(release: Release, names: Sequence[Any] | None, known: list[str]) -> list[str]:
