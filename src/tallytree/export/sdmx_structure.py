@@ -139,7 +139,7 @@ def write_structures(path: Path, flows: Sequence[Flow]) -> None:
     for flow in flows:
         objects += _structures(flow)
     message = json.loads(write_sdmx(objects, Format.STRUCTURE_SDMX_JSON_2_0_0) or "")
-    message["meta"]["sender"] = {"id": agency}
+    message["meta"]["sender"] = {"id": agency.partition(".")[0]}  # an organisation, of which it may be a part
     for definition in message["data"]["dataStructures"]:
         definition["dataStructureComponents"].pop("groups", None)  # empty, which the schema of SDMX-JSON does not allow
     marks = {}
