@@ -92,6 +92,7 @@ def _write_columns(sheet: Any, tables: Sequence[ExportedTable], sheets: list[str
 
 def _write_table(sheet: Any, table: ExportedTable, bold: Any) -> None:
     sheet.freeze_panes(1, 0)
+    sheet.ignore_errors({"number_stored_as_text": f"A1:XFD{MAX_ROWS}"})  # labels such as 007 are text on purpose
     sheet.set_column(0, len(table.columns) - 1, 16)
     for place, name in enumerate(table.schema.names):
         sheet.write_string(0, place, name, bold)
