@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tallytree.boundaries import Boundaries, boundaries_of
+from tallytree.boundaries import Boundaries
 from tallytree.export.csv_files import write_csv_files
 from tallytree.export.duckdb_file import write_duckdb_file
-from tallytree.export.geoparquet_files import with_boundaries, write_geoparquet_files
+from tallytree.export.geoparquet_files import read_shapes, with_boundaries, write_geoparquet_files
 from tallytree.export.parquet_files import write_parquet_files
 from tallytree.export.sdmx_files import LOW_RELIABILITY, checked_agency, write_sdmx_files
-from tallytree.export.tables import exported_tables, sides_of
+from tallytree.export.tables import exported_tables
 from tallytree.export.xlsx_file import refuse_what_no_sheet_holds, write_xlsx_file
-from tallytree.hierarchy import Hierarchy
 from tallytree.release import Release
 from tallytree.release.files import building_folder, flush, require_writable
 from tallytree.validate import choice, path_text, require_packages, safe_text
@@ -94,7 +93,7 @@ def export(
     shapes: dict[str, Boundaries] = {}
     every = chosen
     if to == "geoparquet":
-        shapes = _read_boundaries(opened, boundaries or {}, boundary_code)
+        shapes = read_shapes(chosen, boundaries or {}, boundary_code)
         chosen = with_boundaries(chosen, shapes, named=tables is not None)
     elif boundaries:
         raise ValueError(f"boundaries: they are for to='geoparquet', not for {to!r}; leave them out")
@@ -149,16 +148,3 @@ def _checked_share(share: object) -> float:
     if not 0 < share < float("inf"):
         raise ValueError(f"unreliable_above: {share!r} must be more than 0; 0.33 is a third of the number")
     return float(share)
-
-
-def _read_boundaries(release: Release, given: Mapping[str, Any], code: str | None) -> dict[str, Boundaries]:
-    """The boundaries by level, and those of the levels above, which follow."""
-    if not given:
-        raise ValueError("boundaries: to='geoparquet' needs them: give LEVEL=FILE for the level of the areas")
-    hierarchies: dict[str, Hierarchy] = {}
-    for side in sides_of(release.tree):
-        for level in side.hierarchy.columns:
-            hierarchies.setdefault(level, side.hierarchy)
-    ready = {level: each for level, each in given.items() if isinstance(each, Boundaries)}
-    files = [f"{level}={path_text(each, 'boundaries')}" for level, each in given.items() if level not in ready]
-    return boundaries_of(files, hierarchies, code=code) | ready
