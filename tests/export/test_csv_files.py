@@ -69,6 +69,21 @@ def test_data_dictionaries_are_valid(made, tmp_path, kind):
         ]
 
 
+@pytest.mark.parametrize("to", ["sdmx", "parquet"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_data_packages_of_other_formats_are_valid(made, tmp_path, to, kind):
+    import frictionless
+
+    export(made[kind], to, tmp_path / "out")
+    file = str(tmp_path / "out/datapackage.json")
+    if to == "sdmx":
+        report = frictionless.validate(file)
+        assert report.valid, report.flatten(["type", "note"])
+    else:  # frictionless reads Parquet only with fastparquet
+        report = frictionless.Package.validate_descriptor(file)
+        assert report.valid, report.flatten(["type", "note"])
+
+
 def test_the_dictionary_says_what_a_reader_must_know(made, tmp_path):
     release = made["counts"]
     export(release, "csv", tmp_path / "out", alpha=0.2)

@@ -29,7 +29,8 @@ class Column:
     Attributes:
         name: its name.
         kind: `"string"`, `"integer"` or `"number"`.
-        role: `"path"` and `"key"` say what a row is about; `"value"` is the published number; `"error"` is about it.
+        role: `"path"` and `"key"` say what a row is about; `"value"` is the published number; `"error"` and, in SDMX,
+            `"attribute"` are about it.
         unit: of a number, in the plural; empty for text.
         description: what it means.
     """
@@ -41,9 +42,14 @@ class Column:
     description: str
 
     @property
+    def may_be_empty(self) -> bool:
+        """Whether a cell may be empty: attributes of SDMX, where a table of the dataflow does not have them."""
+        return self.role == "attribute"
+
+    @property
     def least(self) -> int | None:
-        """The least number that it may hold; None of text, and of numbers without a bound."""
-        return 0 if self.kind != "string" and self.name not in ("people", "count", "groups") else None
+        """The least number that it may hold; None of text, and of published numbers, which some mechanisms let be < 0."""
+        return 0 if self.kind != "string" and self.role in ("key", "error") else None
 
 
 def described_columns(schema: pa.Schema, statement: Mapping[str, Any], alpha: float | None) -> tuple[Column, ...]:

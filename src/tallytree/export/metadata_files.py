@@ -68,18 +68,19 @@ def _resource(
         "hash": f"sha256:{sha256(file)}",
         "schema": {
             "fields": [_field(column) for column in columns],
-            "missingValues": [],
+            "missingValues": [""] if any(column.may_be_empty for column in columns) else [],
             **({"primaryKey": key} if key else {}),
         },
     }
 
 
 def _field(column: Column) -> dict[str, Any]:
-    least = column.least
-    constraints = {"required": True} | ({} if least is None else {"minimum": least})
+    constraints: dict[str, Any] = {} if column.may_be_empty else {"required": True}
+    if column.least is not None:
+        constraints["minimum"] = column.least
     unit = f" Unit: {column.unit}." if column.unit else ""
     described = {"name": column.name, "type": column.kind, "description": column.description + unit}
-    return described | {"constraints": constraints}
+    return described | ({"constraints": constraints} if constraints else {})
 
 
 def write_csvw(
