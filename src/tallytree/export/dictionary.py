@@ -48,7 +48,7 @@ class Column:
 
     @property
     def least(self) -> int | None:
-        """The least number that it may hold; None of text, and of published numbers, which some mechanisms let be < 0."""
+        """The least number that it may hold; None of text, and of published numbers, which may be < 0."""
         return 0 if self.kind != "string" and self.role in ("key", "error") else None
 
 
