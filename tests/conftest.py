@@ -15,6 +15,7 @@ from helpers.spark import started
 
 # No test finds what an earlier one, or the user, has computed of a plan; subprocesses inherit it.
 os.environ["TALLYTREE_CACHE_DIR"] = ""
+os.environ["TALLYTREE_REPORT"] = "0"  # a report takes a second; the tests of reports ask for them
 
 # How long an example takes says nothing of the code: the machine may be busy.
 settings.register_profile("tallytree", deadline=None)
@@ -25,6 +26,9 @@ EXTRA_OF = {
     "opendp": "opendp",
     "altair": "report",
     "vl_convert": "report",
+    "jinja2": "report",
+    "playwright": "dev",
+    "axe_playwright_python": "dev",
     "riskcal": "risk",
     "pyspark": "spark",
     "sqlglot": "spark",

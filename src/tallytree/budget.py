@@ -10,6 +10,7 @@ from fractions import Fraction
 from numbers import Rational, Real
 from typing import Literal, TypeAlias
 
+from tallytree.markup import html_table
 from tallytree.validate import safe_text, text
 
 BudgetKind = Literal["pure", "approximate", "zcdp"]
@@ -73,6 +74,13 @@ class Budget:
         """The numbers that were given."""
         given = ((name, getattr(self, name)) for name in ("epsilon", "delta", "rho"))
         return f"Budget({', '.join(f'{name}={float(value)!r}' for name, value in given if value is not None)})"
+
+    def _repr_html_(self) -> str:
+        """The numbers that were given as a table, for notebooks."""
+        amounts = ((name, getattr(self, name)) for name in ("epsilon", "delta", "rho"))
+        given = [(name, float(value)) for name, value in amounts if value is not None]
+        kinds = {"pure": "pure", "approximate": "approximate", "zcdp": "zero-concentrated"}
+        return html_table(f"Budget: {kinds[self.kind]} differential privacy", ("amount", "at most"), given)
 
     @property
     def kind(self) -> BudgetKind:

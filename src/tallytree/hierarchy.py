@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray, concatenate_ranges, numbered
+from tallytree.markup import html_table
 from tallytree.sources.public_tables import read_public
 from tallytree.sources.text_columns import is_integer_column, text_column
 from tallytree.validate import safe_text, text
@@ -176,6 +177,12 @@ class Hierarchy:
     def __repr__(self) -> str:
         """The levels with their numbers of nodes."""
         return f"Hierarchy({describe_levels(self)})"
+
+    def _repr_html_(self) -> str:
+        """The levels as a table, for notebooks."""
+        first = [", ".join(str(label)[:40] for label in labels[:3].to_pylist()) for labels in self.labels]
+        rows = zip(self.levels, (self.size(depth) for depth in range(len(self.levels))), first, strict=True)
+        return html_table("Hierarchy", ("level", "nodes", "first labels"), rows)
 
     @property
     def enumerated(self) -> bool:

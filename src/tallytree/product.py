@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray, concatenate_ranges
 from tallytree.hierarchy import ROOT, Hierarchy, check_level_names, decoded, describe_levels
+from tallytree.markup import html_table
 from tallytree.validate import safe_text, text
 
 MAX_PRODUCT_CELLS = 2**62
@@ -97,6 +98,16 @@ class Product:
             for side in self.attributes
         ]
         return f"Product({'; '.join(sides)})"
+
+    def _repr_html_(self) -> str:
+        """The levels of every attribute as a table, for notebooks."""
+        rows = [
+            (side.name, column, side.size(depth))
+            for side in self.attributes
+            for depth, column in enumerate(side.columns, 1)
+        ]
+        order = f"Refined in the order {', '.join(self.order)}." if self.ordered else "Without an order: for tables."
+        return html_table("Product", ("attribute", "level", "nodes"), rows, order)
 
     @property
     def enumerated(self) -> bool:

@@ -23,8 +23,8 @@ budget: {epsilon: 1}
 neighboring: change_one
 """
 COMMANDS = (
-    "release", "check", "plan", "contributions", "reconcile", "error", "total", "export", "registry", "ledger",
-    "limit", "secret", "demo",
+    "release", "check", "plan", "contributions", "reconcile", "error", "total", "report", "export", "registry",
+    "ledger", "limit", "secret", "demo",
     "audit",
     "warm",
 )  # fmt: skip
@@ -120,7 +120,7 @@ def test_a_completion_script_is_printed(shell):
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        ("tallytree re", "release\nreconcile\nregistry\n"),
+        ("tallytree re", "release\nreconcile\nreport\nregistry\n"),
         ("tallytree release --le", "--ledger\n"),
         ("tallytree release --out", "--out\n"),
     ],

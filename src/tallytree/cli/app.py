@@ -24,6 +24,7 @@ from tallytree.cli.commands.plan_command import plan
 from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
 from tallytree.cli.commands.registry_command import registry
 from tallytree.cli.commands.release_and_check import check, release
+from tallytree.cli.commands.report_command import report
 from tallytree.cli.commands.secret_command import secret
 from tallytree.cli.commands.total_command import total
 from tallytree.cli.commands.warm_command import warm
@@ -38,6 +39,7 @@ COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "reconcile": reconcile,
     "error": show_errors,
     "total": total,
+    "report": report,
     "export": export,
     "registry": registry,
     "ledger": ledger_commands,

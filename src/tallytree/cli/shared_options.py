@@ -57,6 +57,30 @@ TicketOption = Annotated[
     str | None, typer.Option(metavar="TEXT", help="For the ledger: a reference, such as a ticket.")
 ]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Write every table as CSV too.")]
+ReportOption = Annotated[
+    bool,
+    typer.Option(
+        "--report/--no-report",
+        envvar="TALLYTREE_REPORT",
+        help="Write report.html into the folder, where the extra `report` is installed.",
+    ),
+]
+BoundariesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--boundaries",
+        metavar="LEVEL=FILE",
+        help="For maps, the shapes of a level's areas: GeoJSON or GeoParquet. May be repeated.",
+    ),
+]
+BoundaryCodeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--boundary-code",
+        metavar="COLUMN",
+        help="The property of the shapes that has the areas' labels. If absent: named like the level.",
+    ),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A key of the spec, such as budget.epsilon=0.5, in its place."),

@@ -16,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import get_args
 
-from tallytree.accounting.spending import Approval, DataSet, Entry, Posting
+from tallytree.accounting.spending import Approval, DataSet, Entry, Posting, granted, shown
 from tallytree.budget import Budget
 from tallytree.ledger.books import Books, read_books, write_events
 from tallytree.ledger.chain import START
@@ -26,6 +26,7 @@ from tallytree.ledger.events import amounts, event_text
 from tallytree.ledger.limit_events import LimitAsked, strict_text
 from tallytree.ledger.release_events import Recorded, recorded_posting, tried_posting
 from tallytree.ledger.runs import KeyedDigest, OnChanged, is_last_of_its_run
+from tallytree.markup import html_table
 from tallytree.terms import ProtectedUnit, neighboring_relation
 from tallytree.validate import choice, integer, path_text, safe_text
 
@@ -80,6 +81,22 @@ class Ledger:
         return ledger
 
     # --- Reading ---
+
+    def _repr_html_(self) -> str:
+        """What each data set has spent, as a table for notebooks."""
+        if not self.path.exists():
+            return html_table("Ledger", ("data set",), [], "The file is not made yet.")
+        rows = [
+            (
+                each.name,
+                len(each.entries),
+                shown(each.spent),
+                granted(each.limit) if each.limit else "none",
+                shown(each.remaining) if each.remaining is not None else "no limit",
+            )
+            for each in self.datasets()
+        ]
+        return html_table("Ledger", ("data set", "releases", "spent", "limit", "remaining"), rows)
 
     def contents(self) -> Books:
         """All that the ledger holds, read at once.

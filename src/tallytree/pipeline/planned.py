@@ -23,6 +23,7 @@ from tallytree.bands import ForcedCut
 from tallytree.errors import SPENT, BudgetExceeded
 from tallytree.hierarchy import Hierarchy, Levels, nodes_per_level
 from tallytree.ledger import Account
+from tallytree.markup import html_table
 from tallytree.measurements import Measurement, Statistic
 from tallytree.pipeline.planning import opened, posting
 from tallytree.pipeline.release_keys import ReleaseKeys, plan_digest, release_key
@@ -104,6 +105,12 @@ class Planned(ABC, Generic[T, M]):
     def __repr__(self) -> str:
         """What would be measured; nothing of the records."""
         return f"{type(self).__name__}({self.tree!r}, measuring {', '.join(self.plan.levels) or 'nothing'})"
+
+    def _repr_html_(self) -> str:
+        """What would be measured, as a table for notebooks; nothing of the records."""
+        rows = [(level, size, level in self.plan.levels) for level, size in nodes_per_level(self.tree).items()]
+        title = f"Planned: {type(self.mechanism).__name__}"
+        return html_table(title, ("level", "nodes", "measured"), rows, "No private row was read, nothing was spent.")
 
     @property
     @abstractmethod

@@ -16,6 +16,8 @@ from typing import Any
 
 FORMAT_VERSION = 2
 MANIFEST = "release.json"
+REPORT = "report.html"
+"""The report on the other files; not one of those that the manifest names."""
 _DIGEST = "digest"
 _TABLES = ("tables", "measurements")
 _OF_TREE = "hierarchies/"

@@ -20,16 +20,18 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from tallytree.compute.threads import side_by_side
 from tallytree.hierarchy import Hierarchy, decoded
+from tallytree.markup import html_table
 from tallytree.product import Product
 from tallytree.release.contents import check_files
-from tallytree.release.contributions_table import described, stored_contributions, write_contributions
+from tallytree.release.contributions_table import PlainTable, described, stored_contributions, write_contributions
+from tallytree.release.dense import dense_table
 from tallytree.release.files import (
     building_folder,
     flush,
@@ -57,6 +59,9 @@ from tallytree.release.stored_tree import StoredTree, described_tree
 from tallytree.stages import stage
 from tallytree.validate import path_text, text
 
+if TYPE_CHECKING:
+    from tallytree.report.plots import Plots
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Release:
@@ -79,6 +84,18 @@ class Release:
         rows = ", ".join(f"{level}: {table.num_rows} rows" for level, table in self._tables.items())
         return f"Release({rows})"
 
+    def _repr_html_(self) -> str:
+        """The levels with their rows, and the guarantee, for notebooks."""
+        about = {each["level"]: each for each in self.statement["levels"]}
+        rows = [
+            (level, about.get(level, {}).get("nodes"), table.num_rows, bool(about.get(level, {}).get("measured")))
+            for level, table in self._tables.items()
+        ]
+        headings = ("level", "nodes", "published rows", "measured")
+        exact = f"Published exactly: {'; '.join(map(str, self.statement['invariants'])) or 'nothing'}."
+        remark = f"{self.statement['guarantee']} {exact}"
+        return html_table(f"Release of {self.statement['statistic']}", headings, rows, remark)
+
     @property
     def levels(self) -> tuple[str, ...]:
         """Names of the levels, root first."""
@@ -89,7 +106,9 @@ class Release:
         """The public tree; None for a folder that an earlier tallytree wrote without it."""
         return self._tree.load() if isinstance(self._tree, StoredTree) else self._tree
 
-    def table(self, *level: str, alpha: float | None = None, dictionaries: bool = False) -> pa.Table:
+    def table(
+        self, *level: str, alpha: float | None = None, dictionaries: bool = False, dense: bool = False
+    ) -> pa.Table:
         """The published numbers of a level, or of a table, with their errors where these are known.
 
         Path columns (strings), then `count`; or, for group sizes, `size` and `groups`, one row per (node, size) with
@@ -108,24 +127,57 @@ class Release:
             alpha: of the intervals; by default they are as they were stored, if they were.
             dictionaries: give the path columns as Arrow dictionaries, which pandas and polars have as categories. They
                 are made many times as fast as strings, and need 4 bytes a cell.
+            dense: list all cells, also those that are 0 and have no row; of group sizes every size up to K of every
+                node. The errors of cells without a row are null.
 
         Raises:
-            ValueError: an unknown level; with `alpha`, errors that are not known, or an `alpha` not between 0 and 1.
+            ValueError: an unknown level; `dense` for more than 10^8 cells, or for a release without its tree; with
+                `alpha`, errors that are not known, or an `alpha` not between 0 and 1.
         """
         name = self._name(level)
-        table = read_all(self._tables[name])
+        published = self._tables[name]
+        if dense and alpha is not None:
+            rows = published.read(0, published.num_rows).unify_dictionaries()
+            published = PlainTable(with_intervals(rows, alpha, stated_errors(self.statement, name)))
+        if dense:
+            table = dense_table(published, self.tree, self.levels.index(name), self.statement, self.spec)
+        else:
+            table = read_all(published)
         table = table.unify_dictionaries() if dictionaries else decoded(table)
-        return table if alpha is None else with_intervals(table, alpha, stated_errors(self.statement, name))
+        return table if alpha is None or dense else with_intervals(table, alpha, stated_errors(self.statement, name))
 
-    def to_pandas(self, *level: str, alpha: float | None = None, dictionaries: bool = False) -> Any:
-        """`table(*level, alpha=alpha, dictionaries=dictionaries)` as a pandas data frame.
+    def to_pandas(
+        self, *level: str, alpha: float | None = None, dictionaries: bool = False, dense: bool = False
+    ) -> Any:
+        """`table(*level, …)` with the same arguments, as a pandas data frame.
 
         Raises:
             ModuleNotFoundError: pandas is not installed.
         """
         if importlib.util.find_spec("pandas") is None:
             raise ModuleNotFoundError("to_pandas needs pandas: pip install pandas; table(level) is a pyarrow table")
-        return self.table(*level, alpha=alpha, dictionaries=dictionaries).to_pandas()
+        return self.table(*level, alpha=alpha, dictionaries=dictionaries, dense=dense).to_pandas()
+
+    def to_polars(
+        self, *level: str, alpha: float | None = None, dictionaries: bool = False, dense: bool = False
+    ) -> Any:
+        """`table(*level, …)` with the same arguments, as a polars data frame.
+
+        Raises:
+            ModuleNotFoundError: polars is not installed.
+        """
+        if importlib.util.find_spec("polars") is None:
+            raise ModuleNotFoundError("to_polars needs polars: pip install polars; table(level) is a pyarrow table")
+        import polars
+
+        return polars.from_arrow(self.table(*level, alpha=alpha, dictionaries=dictionaries, dense=dense))
+
+    @property
+    def plot(self) -> Plots:
+        """Charts of the release, by Altair: `tree()`, `errors()`, `sizes(node)` and `flows(level)`."""
+        from tallytree.report.plots import Plots  # a floor above
+
+        return Plots(self)
 
     def measurements(self, *level: str) -> pa.Table:
         """The noisy measurements of a level, before any post-processing, with the standard deviation of their noise.

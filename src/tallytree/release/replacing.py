@@ -13,7 +13,7 @@ from tallytree.release import Release
 from tallytree.release.exchange import exchange
 from tallytree.release.files import building_folder, flush
 from tallytree.release.leftovers import warn_of_leftovers
-from tallytree.release.manifest import MANIFEST
+from tallytree.release.manifest import MANIFEST, REPORT
 from tallytree.release.registry_entry import REGISTRY_FILE, registry_entry
 
 
@@ -110,13 +110,13 @@ def _rename_both(new: Path, target: Path, earlier: Path) -> None:
 
 
 def _own_files(target: Path) -> set[str]:
-    """The names of the files of a saved release.
+    """The names of the files of a saved release, its report among them: it is about the earlier tables.
 
     Raises:
         ValueError: it is none.
     """
     try:
-        return {*json.loads((target / MANIFEST).read_text(encoding="utf-8"))["files"], MANIFEST}
+        return {*json.loads((target / MANIFEST).read_text(encoding="utf-8"))["files"], MANIFEST, REPORT}
     except (OSError, ValueError, KeyError, TypeError):
         raise ValueError(
             f"folder: {str(target)!r} is no saved release (it has no readable {MANIFEST}), so it is not replaced; "

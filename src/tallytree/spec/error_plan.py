@@ -28,6 +28,7 @@ from tallytree.evaluate.expected_errors import (
     shown,
 )
 from tallytree.evaluate.simulated_errors import DEFAULT_REPLICATES, simulated_errors
+from tallytree.markup import html_table
 from tallytree.mechanism import Mechanism
 from tallytree.pipeline import Planned
 from tallytree.pipeline.shared_arguments import SharedArguments
@@ -91,6 +92,12 @@ class ErrorPlan:
         """The budget, and the standard deviations of the spec's own mechanism."""
         errors = ", ".join(f"{each['level']} {shown(each['std_dev']) or 'not known'}" for each in self.levels)
         return f"ErrorPlan({self.mechanism}, {self.budget!r}, std_dev: {errors})"
+
+    def _repr_html_(self) -> str:
+        """The expected errors of the spec's own mechanism as a table, for notebooks."""
+        columns = ("level", "nodes", "std_dev", "half_width", "expected_maximum", "basis")
+        rows = [[row[column] for column in columns] for row in self.levels]
+        return html_table(f"Plan: {self.mechanism}, {self.budget!r}", columns, rows, " ".join(self.notes))
 
     @property
     def levels(self) -> list[dict[str, Any]]:

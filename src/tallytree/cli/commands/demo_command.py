@@ -10,6 +10,8 @@ import typer
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.rendering.terminal import open_console
+from tallytree.cli.shared_options import ReportOption
+from tallytree.cli.written_report import can_report
 
 
 def demo(
@@ -17,6 +19,7 @@ def demo(
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="The folder to make, or an earlier demo to replace.")
     ] = Path("tallytree-demo"),
+    report: ReportOption = True,
 ) -> None:
     """Make a small synthetic data set and release it.
 
@@ -26,4 +29,4 @@ def demo(
         from tallytree.cli.demo import make_demo
 
         console = open_console()
-        make_demo(out, console, progress=logs.show_bar())
+        make_demo(out, console, progress=logs.show_bar(), report=report and can_report())

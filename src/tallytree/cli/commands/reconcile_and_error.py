@@ -11,7 +11,8 @@ from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.rendering.statements import published_rows, show_levels, show_terms
 from tallytree.cli.rendering.terminal import open_console, show_line
-from tallytree.cli.shared_options import CsvOption, OutFolder, SetOption, SpecFile
+from tallytree.cli.shared_options import CsvOption, OutFolder, ReportOption, SetOption, SpecFile
+from tallytree.cli.written_report import report_beside
 
 
 def reconcile(
@@ -21,6 +22,7 @@ def reconcile(
     out: OutFolder,
     changes: SetOption = None,
     csv: CsvOption = False,
+    report: ReportOption = True,
 ) -> None:
     """Make the tables of the release in DIR again; spends nothing.
 
@@ -32,6 +34,7 @@ def reconcile(
         from tallytree.spec import load_spec
 
         made = load_spec(spec, changes=changes or ()).reconcile(Release.load(earlier), out, csv=csv)
+        report_beside(out, wanted=report)
         if not made.statement["private"]:
             logs.loud_warning("NOT PRIVATE. The noise was drawn from a seed.")
         console = open_console()
@@ -62,6 +65,7 @@ def show_errors(
         int | None, typer.Option("--seed", metavar="NUMBER", help="Makes the replicates reproducible, for tests.")
     ] = None,
     csv: CsvOption = False,
+    report: ReportOption = True,
 ) -> None:
     """Add the error of every number to a release; spends nothing.
 
@@ -88,6 +92,7 @@ def show_errors(
             replace_release(made, folder, csv=csv)
         else:
             made.save(out, csv=csv)
+        report_beside(folder if out is None else out, wanted=report)
         console = open_console()
         show_errors_of_levels(console, made)
         if made.statement["errors"]["method"] == METHOD:

@@ -28,12 +28,14 @@ from tallytree.cli.shared_options import (
     OnChangedOption,
     ReasonOption,
     ReleaseFolder,
+    ReportOption,
     RunOption,
     SecretOption,
     SetOption,
     SpecFile,
     TicketOption,
 )
+from tallytree.cli.written_report import report_beside
 from tallytree.progress import run_progress
 
 
@@ -54,6 +56,7 @@ def release(
     memory: MemoryOption = None,
     changes: SetOption = None,
     csv: CsvOption = False,
+    report: ReportOption = True,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Show no progress and no summary, only warnings and invariants.")
     ] = False,
@@ -73,6 +76,7 @@ def release(
             if is_finished(loaded, output):
                 return
             released = loaded.release(output)
+            report_beside(out, wanted=report)
         if quiet:
             note_invariants(released.statement)
         else:

@@ -11,6 +11,7 @@ import os
 import shlex
 import shutil
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,7 +28,9 @@ from tallytree.release import Release, require_writable
 from tallytree.spec import load_spec
 
 
-def make_demo(folder: str | os.PathLike[str], console: Console, *, progress: bool = False) -> None:
+def make_demo(
+    folder: str | os.PathLike[str], console: Console, *, progress: bool = False, report: bool = False
+) -> None:
     """Make the data, release it, and show the errors.
 
     The folder is built beside its place and moved there once it is complete, so an interrupted demo leaves an earlier
@@ -37,6 +40,7 @@ def make_demo(folder: str | os.PathLike[str], console: Console, *, progress: boo
         folder: the folder to make; it must not exist yet, or be an earlier demo without files of the user.
         console: where messages and errors are shown.
         progress: show progress bars on standard error.
+        report: write the report of both releases; the extra `report` is needed.
 
     Raises:
         FileExistsError: the folder exists and is something else.
@@ -59,6 +63,9 @@ def make_demo(folder: str | os.PathLike[str], console: Console, *, progress: boo
             household_errors(people, households_release, console),
             commute_errors(trips, commutes_release, console),
         ]
+        if report:
+            _write_report(building, "households", households_release, {})
+            _write_report(building, "commutes", commutes_release, {"municipality": "data/municipalities.geojson"})
         building.chmod(0o755)
         swap(building, target)
     except BaseException:
@@ -71,6 +78,17 @@ def make_demo(folder: str | os.PathLike[str], console: Console, *, progress: boo
 
 def _release(folder: Path, name: str, progress: bool) -> Release:
     return load_spec(folder / f"{name}.yaml").release(folder / f"{name}-release", progress=progress)
+
+
+def _write_report(folder: Path, name: str, release: Release, boundaries: dict[str, str]) -> None:
+    """The report of one of the releases, with maps where boundaries are given."""
+    from tallytree.boundaries import boundaries_of
+    from tallytree.report import FILE, hierarchies_by_level, write_report
+
+    place = folder / f"{name}-release"
+    given = [f"{level}={folder / file}" for level, file in boundaries.items() if find_spec("geopandas") is not None]
+    shapes = boundaries_of(given, hierarchies_by_level(release.tree))
+    write_report(Release.load(place), place / FILE, title=f"{name}-release", boundaries=shapes)
 
 
 def _write_data(folder: Path) -> tuple[pa.Table, pa.Table]:

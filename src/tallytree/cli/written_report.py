@@ -1,0 +1,40 @@
+"""The report that commands write beside what they release: it never makes them fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tallytree.cli import logs
+
+
+def can_report() -> bool:
+    """Whether the packages of the extra are installed; if not, a note says so."""
+    try:
+        from tallytree.charts import require_charts
+
+        require_charts("report", "a report")
+    except ModuleNotFoundError as error:
+        logs.note(f"No report is written: {str(error).removeprefix('report: ')}", event="report")
+        return False
+    return True
+
+
+def report_beside(folder: Path, *, wanted: bool) -> None:
+    """Write report.html into the folder of a release, where that is wanted and can be done.
+
+    The release is whole and paid for before. So a report that cannot be written is a note or a warning, not an error.
+
+    Args:
+        folder: of the release.
+        wanted: whether it is wanted.
+    """
+    if not wanted or not can_report():
+        return
+    from tallytree.release import Release
+    from tallytree.report import FILE, write_report
+
+    try:
+        write_report(Release.load(folder), folder / FILE, title=folder.absolute().name)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        logs.warning(f"The report could not be written ({reason}); the release is whole. `tallytree report` makes it.")
