@@ -46,7 +46,7 @@ def choropleth(
         {**feature, "properties": {**feature["properties"], "value": float(numbers[feature["properties"]["node"]])}}
         for feature in boundaries.simplified(MOST_POINTS).features()
     ]
-    edges = edges_of(max((float(each) for each in numbers), default=0.0), len(scheme.steps))
+    edges = edges_of(max(map(float, numbers), default=0.0), len(scheme.steps), min(map(float, numbers), default=0.0))
     areas = (
         alt.Chart(alt.Data(values=features))
         .mark_geoshape(stroke=scheme.line, strokeWidth=0.5)

@@ -50,7 +50,8 @@ def matrix(
     )
     found = {(str(each["row"]), str(each["column"])): each["value"] for each in listed}
     most = max(found.values(), default=0)
-    edges = edges_of(most, len(scheme.steps))
+    least = min(found.values(), default=0) if len(found) == len(down) * len(across) else 0
+    edges = edges_of(most, len(scheme.steps), least)
     full = [
         {"row": row, "column": column, "value": found.get((row, column), 0)}
         for row in down
@@ -93,8 +94,13 @@ def step_legend(width: int) -> Any:
     return alt.Legend(orient="bottom", format=",.3~r", type="symbol", symbolType="square", columns=columns)
 
 
-def edges_of(most: float, steps: int) -> list[float]:
-    """Where each next color begins: at most `steps` − 1 round numbers, each a few times the one before."""
+def edges_of(most: float, steps: int, least: float = 0.0) -> list[float]:
+    """Where each next color begins: at most `steps` − 1 round numbers.
+
+    Each is a few times the one before; or, where the least number is not far below the most, at the same distance.
+    """
+    if least > most / 10 and most - least > steps:
+        return sorted({_rounded(least + (most - least) * part / steps, 2) for part in range(1, steps)})
     if most <= steps - 1:
         return [float(edge) for edge in range(1, max(int(most), 1) + 1)]
     ratio = max(2.0, most ** (1 / steps))
@@ -102,6 +108,6 @@ def edges_of(most: float, steps: int) -> list[float]:
     return sorted(edge for edge in edges if edge >= 1)
 
 
-def _rounded(number: float) -> float:
-    """The number with one significant digit."""
-    return float(f"{number:.1g}")
+def _rounded(number: float, digits: int = 1) -> float:
+    """The number with so many significant digits."""
+    return float(f"{number:.{digits}g}")

@@ -109,7 +109,10 @@ def _sums(release: Release, upper: str, lower: str, value: str) -> Check:
     keys = [*_columns(above), *(["size"] if value == "groups" else [])]
     partial = [_summed(rows, keys, value, 1) for rows in in_slices(below)]
     partial += [_summed(rows, keys, value, -1) for rows in in_slices(above)]
-    together = _summed(pa.concat_tables(partial), keys, value, 1)
+    fractions = any(pa.types.is_floating(rows.schema.field(value).type) for rows in partial)
+    kind = pa.float64() if fractions else pa.int64()
+    alike = [rows.set_column(len(keys), value, rows.column(value).cast(kind)) for rows in partial]
+    together = _summed(pa.concat_tables(alike), keys, value, 1)
     difference = together.column(value)
     return Check(name, together.num_rows, _true(pc.not_equal(difference, 0)))
 

@@ -11,6 +11,7 @@ from tallytree.boundaries import Boundaries
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
 from tallytree.release import Release
+from tallytree.release.level_tables import read_all
 from tallytree.release.paths import node_numbers, nodes_by_labels
 from tallytree.report.pictures import (
     MOST_SIDE,
@@ -30,6 +31,7 @@ from tallytree.report.pictures import (
 )
 from tallytree.report.reading import is_small, labels_of, path_names, small_table
 
+MOST_BINS = 60
 MOST_TABLES = 8
 """How many tables are drawn."""
 
@@ -38,7 +40,7 @@ def number_pictures(release: Release, boundaries: Mapping[str, Boundaries]) -> l
     """The pictures of a release, the most telling first."""
     statistic = release.statement["statistic"]
     if statistic == "contributions":
-        return [_people(release)]
+        return [people_picture(read_all(release.level_tables[release.levels[0]]))]
     if statistic == "tables":
         return _tables(release, boundaries)
     if statistic == "flows" or not isinstance(release.tree, Hierarchy):
@@ -71,9 +73,8 @@ def _first_with_several(release: Release) -> str | None:
     )
 
 
-def _people(release: Release) -> Picture:
-    level = release.levels[0]
-    table = release.level_tables[level].read(0, release.level_tables[level].num_rows)
+def people_picture(table: pa.Table) -> Picture:
+    """People by their number of records, with noise."""
     labels = [
         f"{first:,}" if first == last else f"{first:,} to {last:,}"
         for first, last in zip(
@@ -89,7 +90,13 @@ def _people(release: Release) -> Picture:
             "ci_upper": [round(number + 1.645 * error) for number, error in zip(people, errors, strict=True)],
         }
     )
-    return bars_picture(shown, "count", "people", "People by their number of records")
+    return bars_picture(
+        shown,
+        "count",
+        "people",
+        "People by their number of records (the last bin also has more)",
+        MOST_BINS,
+    )
 
 
 def _flows(release: Release, boundaries: Mapping[str, Boundaries]) -> list[Picture]:

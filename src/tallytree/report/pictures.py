@@ -167,14 +167,14 @@ def errors_picture(release: Release, found: Sequence[LevelError] | None = None) 
 # Bars
 
 
-def bars_picture(table: pa.Table, value: str, unit: str, title: str) -> Picture:
+def bars_picture(table: pa.Table, value: str, unit: str, title: str, most_bars: int = MOST_BARS) -> Picture:
     """Bars of the rows of a small table, with intervals where these are known: the largest, if there are many."""
     names = path_names(table)
     chosen = table
-    if table.num_rows > MOST_BARS:
-        largest = pc.sort_indices(table, sort_keys=[(value, "descending")])[:MOST_BARS]
+    if table.num_rows > most_bars:
+        largest = pc.sort_indices(table, sort_keys=[(value, "descending")])[:most_bars]
         chosen = table.take(largest)
-        title = f"{title}: the {MOST_BARS} largest of {table.num_rows:,}"
+        title = f"{title}: the {most_bars} largest of {table.num_rows:,}"
     has_ends = "ci_lower" in chosen.column_names
     rows = [
         {"label": name(label), "value": number, "lower": lower, "upper": upper}

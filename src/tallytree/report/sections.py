@@ -9,7 +9,7 @@ from typing import Any
 from tallytree.boundaries import Boundaries
 from tallytree.release import Release
 from tallytree.report.checks import Check
-from tallytree.report.numbers import number_pictures
+from tallytree.report.numbers import number_pictures, people_picture
 from tallytree.report.pictures import Grid, Picture, errors_picture
 from tallytree.report.reading import LevelError
 from tallytree.report.wording import about, amount, listed, name, off, percent, plural, rounded
@@ -68,8 +68,7 @@ def _released(release: Release) -> Section:
     mechanism = statement["mechanism"]
     private = {"records": "records", "trips": "trips"}
     public = {"hierarchy": "areas", "origins": "origins", "destinations": "destinations", "public_groups": "groups"}
-    from_files = [f"{word}: {name(spec[key])}" for key, word in private.items() if isinstance(spec.get(key), str)]
-    beside = [f"{word}: {name(spec[key])}" for key, word in public.items() if isinstance(spec.get(key), str)]
+    from_files, beside = _sources(spec, private), _sources(spec, public)
     software = statement.get("software") or {}
     facts = [
         ("Kind of statistic", _kind(statement["statistic"])),
@@ -96,6 +95,12 @@ def _released(release: Release) -> Section:
     )
     notes = [name_long(note) for note in statement.get("notes", ())]
     return Section("released", "What was released, and from what", facts=facts, grids=[grid], points=notes)
+
+
+def _sources(spec: Mapping[str, Any], words: Mapping[str, str]) -> list[str]:
+    """The tables that a spec names, each with its file; those in memory are named by their type, as <Table>."""
+    found = [(word, spec[key]) for key, word in words.items() if isinstance(spec.get(key), str)]
+    return [f"{word}: {'a table in memory' if source[:1] == '<' else name(source)}" for word, source in found]
 
 
 def name_long(text: object) -> str:
@@ -253,39 +258,23 @@ def _bound(release: Release) -> Section:
     statement = release.statement
     bound, found = statement.get("max_contributions"), statement.get("contributions") or {}
     title = "What the bound on contributions cut"
-    grids = []
     people = release.contributions
-    if people is not None:
-        grids.append(
-            Grid(
-                "People by their number of records",
-                ("records", "people, with noise", "nine in ten within"),
-                [
-                    (_bin(row["records_from"], row["records_to"]), f"{row['people']:,}", about(off(row["std_dev"])))
-                    for row in people.to_pylist()
-                ],
-                "The last row also has people with more records.",
-            )
-        )  # fmt: skip
+    pictures = [] if people is None else [people_picture(people)]
     if bound is None:
-        return Section("bound", title, paragraphs=["Nothing was cut: this release bounds nothing."], grids=grids)
+        return Section("bound", title, paragraphs=["Nothing was cut: this release bounds nothing."], pictures=pictures)
     records = plural(int(bound), "record")
     if statement.get("max_contributions_enforced"):
         words = f"At most {records} of each person were counted; the others were left out."
         words = words.replace("1 record of each person were", "1 record of each person was")
         known = found.get("summary")
         cut = name_long(known) if known else "How many records that left out was not measured, so it is not known."
-        return Section("bound", title, paragraphs=[words, cut], grids=grids)
+        return Section("bound", title, paragraphs=[words, cut], pictures=pictures)
     words = (
         f"The guarantee assumes that nobody has more than {records}. This was not enforced: nothing was cut, and a "
         "person with more records is protected less."
     )
     more = [name_long(found["summary"])] if found.get("summary") else []
-    return Section("bound", title, paragraphs=[words, *more], grids=grids)
-
-
-def _bin(first: int, last: int) -> str:
-    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
+    return Section("bound", title, paragraphs=[words, *more], pictures=pictures)
 
 
 def _checks(checks: Sequence[Check]) -> Section:
@@ -318,17 +307,19 @@ def _use(release: Release, folder: str) -> Section:
     which = (release.statement.get("release") or {}).get("id", "")
     software = release.statement.get("software") or {}
     made = name(software.get("tallytree", ""))
-    level = release.levels[-1]
+    level = release.levels[0 if release.statement["statistic"] == "tables" else -1]
     cite = (
         f"{name(folder)}. Differentially private release {which[:12]}, made with tallytree {made}. "
         f"{name_long(release.statement['guarantee'])}"
     )
     import json
 
-    table = ", ".join(json.dumps(each, ensure_ascii=False) for each in (release.tables[-1]))
+    shown = release.tables[0 if release.statement["statistic"] == "tables" else -1]
+    table = ", ".join(json.dumps(each, ensure_ascii=False) for each in shown)
+    exact = ", ".join([*([table] if table else []), "alpha=0.1"])
     code = [
         ("Python", f"import tallytree as tt\nrelease = tt.Release.load({json.dumps(folder, ensure_ascii=False)})\n"
-                   f"release.table({table}, alpha=0.1)  # a pyarrow table\nrelease.to_pandas({table})"),
+                   f"release.table({exact})  # a pyarrow table\nrelease.to_pandas({table})"),
         ("Any other program", f"tables/{name(level)}.parquet (and the other files in tables/)"),
         ("Sums over any areas, with their errors", f"tallytree total {name(folder)} AREAS.csv --by district"),
     ]  # fmt: skip

@@ -1,0 +1,174 @@
+"""The report: its sections in order, escaped labels, one file without scripts; and in a real browser."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from helpers.browser import Visit, chromium
+from tallytree.report import report_page, write_report
+
+pytestmark = pytest.mark.needs("altair", "vl_convert", "jinja2")
+STATISTICS = ["counts", "tables", "flows", "group_sizes"]
+SECTIONS = ["summary", "contents", "released", "numbers", "guarantee", "invariants", "bound", "checks", "use"]
+
+
+@pytest.fixture(scope="module")
+def pages(every_release, tmp_path_factory):
+    """The report of every release, as a file."""
+    folder = tmp_path_factory.mktemp("reports")
+    return {name: write_report(release, folder / f"{name}.html", title=name) for name, release in every_release.items()}
+
+
+class Reader(HTMLParser):
+    """What is on a page: elements, their attributes, its text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.words = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_the_sections_are_in_order_and_the_page_is_one_small_file_without_scripts(pages, name):
+    text = pages[name].read_text(encoding="utf-8")
+    read = Reader(text)
+    assert [found["id"] for tag, found in read.elements if tag == "h2"] == SECTIONS
+    assert len(text) < 1_500_000
+    tags = {tag for tag, _ in read.elements}
+    assert not tags & {"script", "iframe", "img", "link", "object", "form"}
+    links = [found.get("href") or found.get("src") for _, found in read.elements if "href" in found or "src" in found]
+    assert all(link.startswith("#") for link in links)
+    policy = next(found["content"] for tag, found in read.elements if found.get("http-equiv"))
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    ids = [found["id"] for _, found in read.elements if "id" in found]
+    assert len(ids) == len({*ids})
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_every_chart_has_words_and_a_table(pages, name):
+    read = Reader(pages[name].read_text(encoding="utf-8"))
+    figures = sum(tag == "figure" for tag, _ in read.elements)
+    assert figures >= 2
+    assert (
+        sum(found.get("role") == "img" and len(found["aria-label"]) > 20 for _, found in read.elements) == 2 * figures
+    )
+    captions = sum(tag == "caption" for tag, _ in read.elements)
+    assert captions == sum(tag == "table" for tag, _ in read.elements) >= figures
+    assert all(found.get("scope") in ("col", "row") for tag, found in read.elements if tag == "th")
+
+
+@pytest.mark.parametrize("name", ["counts", "tables"])
+def test_labels_are_escaped_and_isolated_wherever_they_are_shown(pages, name):
+    text = pages[name].read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(1)" in text
+    assert "\u202e" not in text
+    assert "\u2068ירושלים\u2069" in text
+    assert "y" * 200 not in text
+
+
+def test_the_summary_says_in_plain_words_what_how_far_off_and_what_is_protected(pages):
+    text = Reader(pages["group_sizes"].read_text(encoding="utf-8")).text
+    short = text[text.index("In short") : text.index("On this page")]
+    for question in ("What was published?", "How far off are the numbers?", "What is protected?", "What is not?"):
+        assert question in short
+    assert "Nine in ten numbers are within about ±" in short
+    assert re.search(r"is right about this person in at most 13\.6 %; guessing blindly would be right in 5 %", short)
+    assert "Published exactly, without any noise: the hierarchy" in short
+    assert "epsilon" not in short
+    assert "ε" not in short
+
+
+def test_a_seeded_release_is_called_not_private_at_the_top(counts_release):
+    changed = {**counts_release.statement, "private": False, "seeded": True}
+    from dataclasses import replace
+
+    text = Reader(report_page(replace(counts_release, statement=changed))).text
+    assert text.index("NOT PRIVATE") < text.index("In short")
+    assert "right about this person" not in text
+
+
+def test_the_guarantee_has_the_figures_of_the_statement(pages, tables_release):
+    text = Reader(pages["tables"].read_text(encoding="utf-8")).text
+    assert "ε (epsilon) = 1" in text
+    assert "2.72 times" in text
+    assert "13.6 %" in text
+    assert tables_release.statement["contributions"]["summary"] in text
+    assert "At most 2 records of each person were counted" in text
+
+
+def test_people_by_their_number_of_records_have_a_report_too():
+    import tallytree as tt
+
+    records = pa.table({"person": np.repeat(np.arange(300), np.arange(300) % 4 + 1)})
+    release = tt.release_contributions(
+        records, tt.Budget(epsilon=1), neighboring="add_remove", person="person", at_most=20
+    )
+    text = Reader(report_page(release)).text
+    assert "how many people have how many records" in text
+    assert "Nothing was cut: this release bounds nothing." in text
+    assert "People by their number of records" in text
+
+
+def test_the_page_is_the_same_each_time(flows_release):
+    assert report_page(flows_release) == report_page(flows_release)
+
+
+def test_the_last_size_is_shown_with_a_plus(pages):
+    assert "100+" in Reader(pages["group_sizes"].read_text(encoding="utf-8")).text
+
+
+def test_a_report_is_written_to_an_html_file_in_a_folder_that_exists(flows_release, tmp_path):
+    with pytest.raises(ValueError, match=r"out: 'report.txt' must end in \.html"):
+        write_report(flows_release, tmp_path / "report.txt")
+    with pytest.raises(ValueError, match="is no folder; make it first"):
+        write_report(flows_release, tmp_path / "nowhere" / "report.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.needs("playwright", "axe_playwright_python")
+def test_in_a_browser_no_page_asks_the_network_scrolls_sideways_or_keeps_anybody_out(pages):
+    with chromium() as browser:
+        for page in pages.values():
+            for width, dark in ((1280, False), (390, True)):
+                visit = Visit(browser, page.as_uri(), width=width, dark=dark)
+                visit.page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+                assert visit.requests == []
+                assert visit.complaints == []
+                assert not visit.scrolls_sideways()
+                assert visit.violations() == []
+                shown = visit.page.locator("figure svg:visible")
+                assert shown.count() == visit.page.locator("figure").count()
+                assert all(shown.nth(place).bounding_box()["height"] > 30 for place in range(shown.count()))
+                ground = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
+                assert ground == ("rgb(20, 23, 27)" if dark else "rgb(255, 255, 255)")
+                visit.page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.needs("playwright", "axe_playwright_python")
+def test_the_checks_of_the_browser_see_a_page_that_is_wrong(tmp_path):
+    wrong = tmp_path / "wrong.html"
+    wrong.write_text(
+        '<html><body><p style="color:#ddd">pale</p><div style="width:3000px">wide</div><img src="missing.png"></body>'
+    )
+    with chromium() as browser:
+        visit = Visit(browser, wrong.as_uri())
+        assert visit.scrolls_sideways()
+        assert visit.requests != []
+        assert visit.complaints != []
+        assert any(each.startswith("color-contrast") for each in visit.violations())
