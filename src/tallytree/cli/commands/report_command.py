@@ -21,7 +21,7 @@ def report(
     boundaries: BoundariesOption = None,
     boundary_code: BoundaryCodeOption = None,
 ) -> None:
-    """Write a page about a release: numbers, errors, guarantee, checks.
+    """Write a page about a release, for readers; spends nothing.
 
     The page is one file. It needs no network, and is made from the published files alone. Spends nothing.
     """
