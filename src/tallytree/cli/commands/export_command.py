@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tallytree.cli.failures import errors_in_one_line
+from tallytree.cli.shared_options import BoundariesOption, BoundaryCodeOption
 
 
 def boundary_files(given: Sequence[str]) -> dict[str, str]:
@@ -48,16 +49,8 @@ def export(
             help="Add intervals of which this share may miss the true number. If absent: those that are stored.",
         ),
     ] = None,
-    boundaries: Annotated[
-        list[str] | None,
-        typer.Option("--boundaries", metavar="LEVEL=FILE", help="For geoparquet: the shapes of the areas of a level."),
-    ] = None,
-    boundary_code: Annotated[
-        str | None,
-        typer.Option(
-            "--boundary-code", metavar="COLUMN", help="The property of FILE with the labels, if it is not LEVEL."
-        ),
-    ] = None,
+    boundaries: BoundariesOption = None,
+    boundary_code: BoundaryCodeOption = None,
     for_spreadsheets: Annotated[
         bool,
         typer.Option(
