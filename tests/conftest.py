@@ -35,6 +35,10 @@ EXTRA_OF = {
     "fsspec": "cloud",
     "moto": "dev",
     "adbc_driver_postgresql": "postgres",
+    "xlsxwriter": "export",
+    "pysdmx": "export",
+    "geopandas": "maps",
+    "shapely": "maps",
 } | dict.fromkeys(("cvxpy", "clarabel", "highspy", "osqp", "scs", "ortools", "pyscipopt"), "papers")
 
 

@@ -23,8 +23,8 @@ budget: {epsilon: 1}
 neighboring: change_one
 """
 COMMANDS = (
-    "release", "check", "plan", "contributions", "reconcile", "error", "total", "report", "ledger", "limit", "secret",
-    "demo", "audit", "warm",
+    "release", "check", "plan", "contributions", "reconcile", "error", "total", "report", "explore", "export", "registry",
+    "ledger", "limit", "secret", "demo", "audit", "warm",
 )  # fmt: skip
 MAIN = "from tallytree.cli import main; main()"
 
@@ -118,7 +118,7 @@ def test_a_completion_script_is_printed(shell):
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        ("tallytree re", "release\nreconcile\nreport\n"),
+        ("tallytree re", "release\nreconcile\nreport\nregistry\n"),
         ("tallytree release --le", "--ledger\n"),
         ("tallytree release --out", "--out\n"),
     ],

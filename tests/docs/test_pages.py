@@ -22,6 +22,8 @@ mechanism: {name: TopDown}
 """
 PAGES = [
     "contributions.md",
+    "how-to/export.md",
+    "how-to/registry.md",
     "ledger.md",
     "memory.md",
     "operations.md",

@@ -28,8 +28,10 @@ import pytest
 import tallytree as tt
 from helpers.releases import HOUSEHOLDS, PEOPLE, PUBLIC
 from tallytree.evaluate.error_bounds import theorem_4_bound, top_down_error_bound
+from tallytree.export import export
 from tallytree.ledger import Ledger
 from tallytree.report import write_report
+from tallytree.release.registry_editing import given_values
 from tallytree.spec import load_spec
 from tallytree.spec.scalars import written_number
 
@@ -98,6 +100,8 @@ CALLS: dict[str, Callable[..., Any]] = {
     "plot.sizes": lambda **changes: counts().plot.sizes(**changes),
     "plot.flows": lambda **changes: counts().plot.flows(**changes),
     "table": lambda **changes: replace(counts(), _tree=None).table("county", **changes),
+    "export": lambda **changes: export(**{"release": counts(), "to": "csv", "out": "out", **changes}),
+    "given_values": given_values,
     "save": lambda **changes: counts().save(**changes),
 }
 

@@ -40,6 +40,7 @@ def test_the_wheel_holds_every_module_and_is_typed(wheel):
     expected = {str(path.relative_to(source)) for path in source.rglob("*.py")}
     expected |= {"tallytree/py.typed", "tallytree/ledger/schema.sql", "tallytree/ledger/schema_1.sql"}
     expected |= {f"tallytree/report/templates/report.{kind}" for kind in ("html", "css")}
+    expected |= {"tallytree/release/opendp_deployments_schema.yaml"}
     assert packed == expected
     assert {name.split("/")[0] for name in wheel.namelist()} == {
         "tallytree",

@@ -18,9 +18,11 @@ from tallytree.cli import logs
 from tallytree.cli.commands.audit_command import audit
 from tallytree.cli.commands.contributions_command import contributions
 from tallytree.cli.commands.demo_command import demo
+from tallytree.cli.commands.export_command import export
 from tallytree.cli.commands.ledger_and_limit import ledger_commands, limit
 from tallytree.cli.commands.plan_command import plan
 from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
+from tallytree.cli.commands.registry_command import registry
 from tallytree.cli.commands.release_and_check import check, release
 from tallytree.cli.commands.report_command import report
 from tallytree.cli.commands.secret_command import secret
@@ -38,6 +40,8 @@ COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "error": show_errors,
     "total": total,
     "report": report,
+    "export": export,
+    "registry": registry,
     "ledger": ledger_commands,
     "limit": limit,
     "secret": secret,

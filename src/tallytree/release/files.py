@@ -185,6 +185,14 @@ def write_table_file(table: pa.Table, path: Path) -> None:
         building.unlink(missing_ok=True)
 
 
+def write_text(text: str, path: Path) -> None:
+    """Write a text file, and wait until it is on the disk."""
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def flush(path: Path) -> None:
     """Wait until a file or folder is on the disk."""
     handle = os.open(path, os.O_RDONLY)

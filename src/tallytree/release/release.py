@@ -7,6 +7,7 @@ A release on disk is a folder (format version 2):
     measurements/LEVEL.parquet   the noisy measurements, enough to post-process again
     hierarchies/NAME.parquet     the leaves of the public hierarchies, in order
     contributions.parquet        people by their number of records, where they were counted (and .csv when asked)
+    deployment.yaml              of a private release: an entry for a registry, to be edited by the publisher
 
 It is written to a temporary sibling folder, which is renamed when it is complete. So a folder of that name is never
 half-made. Rows are in the hierarchy's own order, and Parquet files carry no column statistics.
@@ -39,6 +40,7 @@ from tallytree.release.files import (
     sha256,
     write_csv,
     write_parquet,
+    write_text,
 )
 from tallytree.release.intervals import stated_errors, with_intervals
 from tallytree.release.leftovers import how_to_put_back, warn_of_leftovers
@@ -52,6 +54,7 @@ from tallytree.release.manifest import (
     table_name,
     table_stem,
 )
+from tallytree.release.registry_entry import REGISTRY_FILE, has_entry, registry_entry
 from tallytree.release.stored_tree import StoredTree, described_tree
 from tallytree.stages import stage
 from tallytree.validate import path_text, text
@@ -337,11 +340,9 @@ class Release:
             "files": files,
             **({} if tree is None else {"tree": described_tree(tree)[0]}),
         }
-        text = manifest_text(manifest)
-        with (folder / MANIFEST).open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        if has_entry(self.statement):
+            write_text(registry_entry(self.statement), folder / REGISTRY_FILE)
+        write_text(manifest_text(manifest), folder / MANIFEST)
         flush(folder)
 
     def _write_tables(

@@ -7,19 +7,22 @@ import os
 import shutil
 from collections.abc import Container
 from pathlib import Path
+from typing import Any
 
 from tallytree.release import Release
 from tallytree.release.exchange import exchange
 from tallytree.release.files import building_folder, flush
 from tallytree.release.leftovers import warn_of_leftovers
 from tallytree.release.manifest import MANIFEST, REPORT
+from tallytree.release.registry_entry import REGISTRY_FILE, registry_entry
 
 
 def replace_release(release: Release, folder: str | os.PathLike[str], *, csv: bool = False) -> Path:
     """Save a release in the place of an earlier one.
 
     It is written to a sibling folder first, which then takes the place of the earlier one: see `replace_folder`. CSV
-    files are written if there were any, and files that are not the release's own are kept.
+    files are written if there were any, and files that are not the release's own are kept, as is deployment.yaml where
+    `release` is the same one under other tables.
 
     Args:
         release: what to save; its tables may be read from the folder itself.
@@ -49,7 +52,8 @@ def replace_folder(new: str | os.PathLike[str], target: str | os.PathLike[str]) 
     complete at `target`. Elsewhere the earlier folder is renamed to `.NAME.….earlier`, and the new one takes its name:
     a kill between these two renames leaves nothing at `target`, but both folders whole beside it, and `Release.load`
     and the next run name them and say how to put them back. Files in `target` that are not the earlier release's own
-    are copied to the new folder first, and it gets the mode of the earlier one.
+    are copied to the new folder first, and it gets the mode of the earlier one. A deployment.yaml that the publisher
+    edited is copied as it is, if both folders hold the same release, and else as deployment.earlier.yaml.
 
     Args:
         new: a release as `Release.save` wrote it, on the file system of `target`; it is gone afterwards.
@@ -67,7 +71,8 @@ def replace_folder(new: str | os.PathLike[str], target: str | os.PathLike[str]) 
         new.rename(target)
         flush(target.parent)
         return target
-    _keep_others(target, new, _own_files(target))
+    _keep_others(target, new, _own_files(target) | {REGISTRY_FILE})
+    _keep_entry(target, new)
     new.chmod(target.stat().st_mode)
     flush(new)
     earlier = _earlier_name(target)
@@ -129,3 +134,35 @@ def _keep_others(target: Path, made: Path, own: Container[str]) -> None:
             path = here / name
             if path.as_posix() not in own and not os.path.lexists(made / path):
                 shutil.copy2(target / path, made / path, follow_symlinks=False)
+
+
+def _keep_entry(target: Path, made: Path) -> None:
+    """Copy the publisher's deployment.yaml: under its name beside the same release, else under another name."""
+    entry = target / REGISTRY_FILE
+    if not entry.is_file():
+        return
+    earlier, later = _statement(target), _statement(made)
+    if _identity(earlier) == _identity(later):
+        shutil.copy2(entry, made / REGISTRY_FILE)
+    elif not _is_as_written(entry, earlier):
+        names = ("deployment.earlier.yaml", *(f"deployment.earlier-{number}.yaml" for number in range(2, 10_000)))
+        free = next(name for name in names if not os.path.lexists(made / name))
+        shutil.copy2(entry, made / free)
+
+
+def _statement(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / MANIFEST).read_text(encoding="utf-8")).get("statement") or {})
+
+
+def _identity(statement: dict[str, Any]) -> object:
+    """What tells a release from others: its id, or, of one that an earlier tallytree made, its statement."""
+    made = (statement.get("release") or {}).get("id")
+    return made or {key: value for key, value in statement.items() if key != "errors"}
+
+
+def _is_as_written(entry: Path, statement: dict[str, Any]) -> bool:
+    """Whether nobody has edited an entry since a release was saved."""
+    try:
+        return entry.read_bytes() == registry_entry(statement).encode()
+    except (KeyError, TypeError, ValueError):  # a statement of which no entry is written
+        return False

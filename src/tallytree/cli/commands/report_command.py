@@ -21,7 +21,7 @@ def report(
     boundaries: BoundariesOption = None,
     boundary_code: BoundaryCodeOption = None,
 ) -> None:
-    """Write a page about a release; spends nothing.
+    """Write a page about a release, for readers; spends nothing.
 
     It shows the numbers, their errors, the guarantee and checks of the files. The page is one file. It needs no
     network, and is made from the published files alone.

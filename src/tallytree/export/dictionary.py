@@ -1,0 +1,157 @@
+"""What a data dictionary says: of the release, of each table, and of each column.
+
+Names and labels of the release are untrusted text. They stay as they are here; each format escapes what it must.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tallytree.release.intervals import COVERS
+
+NO_LICENCE = "The licence of the data is for the publisher to state."
+NOTHING_MISSING = "No cell is missing: every row has a value in every column."
+
+_ERROR = (
+    "Every number has noise. std_dev, where a table has it, is the standard deviation of the number's error. ci_lower "
+    f"and ci_upper are the ends of an interval for the true number. {COVERS}"
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column.
+
+    Attributes:
+        name: its name.
+        kind: `"string"`, `"integer"` or `"number"`.
+        role: `"path"` and `"key"` say what a row is about; `"value"` is the published number; `"error"` and, in SDMX,
+            `"attribute"` are about it.
+        unit: of a number, in the plural; empty for text.
+        description: what it means.
+    """
+
+    name: str
+    kind: str
+    role: str
+    unit: str
+    description: str
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether a cell may be empty: attributes of SDMX, where a table of the dataflow does not have them."""
+        return self.role == "attribute"
+
+    @property
+    def least(self) -> int | None:
+        """The least number that it may hold; None of text, and of published numbers, which may be < 0."""
+        return 0 if self.kind != "string" and self.role in ("key", "error") else None
+
+
+def described_columns(schema: pa.Schema, statement: Mapping[str, Any], alpha: float | None) -> tuple[Column, ...]:
+    """The columns of a table.
+
+    Args:
+        schema: of the table.
+        statement: of the release.
+        alpha: of its intervals, where they were computed for the export.
+    """
+    unit = "people" if "people" in schema.names else _unit(statement)
+    errors = statement.get("errors")
+    alpha = (errors or {}).get("alpha") if alpha is None else alpha
+    texts = _texts(unit, alpha)
+    made = []
+    for field in schema:
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            meaning = f"The label of the row's node at the level {field.name!r} of a public hierarchy."
+            made.append(Column(field.name, "string", "path", "", meaning))
+            continue
+        kind = "integer" if pa.types.is_integer(field.type) else "number"
+        role, of, meaning = texts[field.name]
+        made.append(Column(field.name, kind, role, of, meaning))
+    return tuple(made)
+
+
+def _unit(statement: Mapping[str, Any]) -> str:
+    named = {"flows": "trips", "group_sizes": "groups", "contributions": "people"}
+    return named.get(statement["statistic"], "records")
+
+
+def _texts(unit: str, alpha: float | None) -> dict[str, tuple[str, str, str]]:
+    missed = "" if alpha is None else f" The interval misses the true number with probability {alpha:g}."
+    return {
+        "count": ("value", unit, f"The published number of {unit}: the true number with noise."),
+        "size": ("key", "members of a group", "The size of the groups that the row is about."),
+        "groups": ("value", unit, "The published number of groups of this size: the true number with noise."),
+        "people": ("value", unit, "The noisy number of people with so many records; it may be negative."),
+        "records_from": ("key", "records of a person", "The least number of records of the people in the row."),
+        "records_to": ("key", "records of a person", "The largest number of records; the last row has more, too."),
+        "std_dev": ("error", unit, "The standard deviation of the number's error, which is that of the noise."),
+        "ci_lower": ("error", unit, f"The lower end of an interval for the true number.{missed} {COVERS}"),
+        "ci_upper": ("error", unit, f"The upper end of an interval for the true number.{missed} {COVERS}"),
+        "tail_count": ("value", unit, "The published number of groups of this size or more."),
+        "tail_std_dev": ("error", unit, "The standard deviation of the error of tail_count."),
+        "tail_ci_lower": ("error", unit, f"The lower end of an interval for the true tail count.{missed}"),
+        "tail_ci_upper": ("error", unit, f"The upper end of an interval for the true tail count.{missed}"),
+    }
+
+
+def title_of(statement: Mapping[str, Any]) -> str:
+    """A title for the export."""
+    named = {
+        "counts": "Counts",
+        "flows": "Flows",
+        "tables": "Tables of counts",
+        "group_sizes": "Numbers of groups by size",
+        "contributions": "People by their number of records",
+    }
+    protected = "with differential privacy" if statement["private"] else "NOT PRIVATE (seeded noise)"
+    return f"{named[statement['statistic']]}, {protected}"
+
+
+def table_text(name: str, columns: Sequence[str], statement: Mapping[str, Any], *, zeros_listed: bool) -> str:
+    """What a table with these columns holds."""
+    if "people" in columns:
+        return "People by their number of records, with noise. " + NOTHING_MISSING
+    if statement["statistic"] == "group_sizes":
+        rows = "One row for each node and each size with groups; a size without a row has 0 groups."
+    elif zeros_listed:
+        rows = "One row for each node, zeros too."
+    else:
+        rows = "One row for each cell that is not 0; a cell without a row is 0."
+    kind = "The table" if statement["statistic"] == "tables" else "The level"
+    return f"{kind} {name!r}. {rows} {NOTHING_MISSING}"
+
+
+def about(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a reader must know of the release: headings, and a sentence or more for each."""
+    invariants = "; ".join(statement["invariants"]) or "none"
+    release = statement.get("release") or {}
+    facts = [
+        ("Guarantee", str(statement["guarantee"])),
+        ("Unit of protection", str(statement["unit_of_protection"])),
+        ("Published exactly, and not protected", f"{invariants}."),
+        ("Error", _ERROR),
+    ]
+    left_out = (statement.get("contributions") or {}).get("summary")
+    if left_out:
+        facts.append(("Bound on contributions", str(left_out)))
+    risk = (statement.get("risk") or {}).get("summary")
+    if risk:
+        facts.append(("Risk", str(risk)))
+    facts += [("Note", str(note)) for note in statement["notes"]]
+    if release.get("id"):
+        facts.append(("Release", str(release["id"])))
+    mechanism = statement["mechanism"]["name"]
+    facts.append(("Made by", f"tallytree {statement['software'].get('tallytree', '')}, mechanism {mechanism}"))
+    facts.append(("Licence", NO_LICENCE))
+    return facts
+
+
+def about_text(statement: Mapping[str, Any]) -> str:
+    """The same as one text, a paragraph each."""
+    return "\n\n".join(f"{heading}: {text}" for heading, text in about(statement))

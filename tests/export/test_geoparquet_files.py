@@ -1,0 +1,86 @@
+"""GeoParquet, read back by geopandas, and what is refused."""
+
+import json
+
+import pytest
+
+from tallytree.export import export
+
+pytestmark = pytest.mark.needs("geopandas", "shapely")
+
+
+@pytest.fixture(scope="session")
+def towns(made, tmp_path_factory):
+    """A GeoJSON file with a square for each town, in another order than the hierarchy's."""
+    import geopandas
+    import shapely
+
+    labels = made["counts"].table("town")["town"].to_pylist()
+    squares = [shapely.box(i, 40, i + 1, 41) for i in range(len(labels))]
+    frame = geopandas.GeoDataFrame({"town": labels}, geometry=squares, crs="EPSG:4326")
+    path = tmp_path_factory.mktemp("maps") / "towns.geojson"
+    frame.iloc[::-1].to_file(path, driver="GeoJSON")
+    return path
+
+
+def test_counts_have_a_row_and_a_shape_for_each_area(made, towns, tmp_path):
+    import geopandas
+    import shapely
+
+    release = made["counts"]
+    exported = export(release, "geoparquet", tmp_path / "out", boundaries={"town": towns}, alpha=0.1)
+    assert (list(exported.tables), exported.left_out) == (["re gi/on%", "town"], ("all",))
+    frame = geopandas.read_parquet(tmp_path / "out/town.parquet")
+    expected = release.table("town", alpha=0.1)
+    assert frame.drop(columns="geometry").to_dict("list") == expected.to_pydict()
+    assert frame.crs.to_epsg() == 4326
+    # Square i is that of the town that is i-th in the hierarchy.
+    assert frame.bounds["minx"].tolist() == list(range(len(frame)))
+    regions = geopandas.read_parquet(tmp_path / "out/re_gi_on_.parquet")  # the shapes above follow from those below
+    assert shapely.area(regions.geometry.to_numpy()).sum() == pytest.approx(len(frame))
+    package = json.loads((tmp_path / "out/datapackage.json").read_text("utf-8"))
+    assert package["resources"][-1]["schema"]["fields"][-1]["name"] == "geometry"
+
+
+@pytest.mark.parametrize(("kind", "name", "file"), [("sizes", "town", "town"), ("tables", "town.sex", "town.sex")])
+def test_several_rows_of_an_area_are_lists_beside_one_shape(made, towns, tmp_path, kind, name, file):
+    import geopandas
+
+    export(made[kind], "geoparquet", tmp_path / "out", tables=[name], boundaries={"town": towns})
+    frame = geopandas.read_parquet(tmp_path / f"out/{file}.parquet")
+    assert len(frame) == 19
+    expected = made[kind].table(*name.split("."))
+    lists = [column for column in frame.columns if column not in ("re gi/on%", "town", "geometry")]
+    long = frame.drop(columns="geometry").explode(lists).dropna()
+    # Of tables the second attribute is exploded too, so the columns are those of the published table.
+    assert {column: long[column].tolist() for column in expected.column_names} == expected.to_pydict()
+
+
+def test_flows_are_lines(made, towns, tmp_path):
+    import geopandas
+
+    # The hierarchies on both sides are the same, so one file is for both.
+    exported = export(made["flows"], "geoparquet", tmp_path / "out", boundaries={"town": towns})
+    name = made["flows"].levels[-1]
+    assert name in exported.tables
+    (file,) = (tmp_path / "out").glob(f"{name}.parquet")
+    frame = geopandas.read_parquet(file)
+    expected = made["flows"].table(name)
+    assert frame.drop(columns="geometry").to_dict("list") == expected.to_pydict()
+    towns_in_order = made["counts"].table("town")["town"].to_pylist()
+    assert {*frame.geometry.geom_type} == {"LineString", "Point"}  # a point where both ends are one town
+    ends = [list(expected.column(column).to_pylist()) for column in ("town1", "town2")]
+    from_shapes = [[towns_in_order[int(shape.coords[place][0])] for shape in frame.geometry] for place in (0, -1)]
+    assert from_shapes == ends
+
+
+def test_tables_without_boundaries_are_refused_where_they_are_named(made, towns, tmp_path):
+    with pytest.raises(ValueError, match="boundaries: to='geoparquet' needs them: give LEVEL=FILE"):
+        export(made["counts"], "geoparquet", tmp_path / "out")
+    with pytest.raises(ValueError, match=r"boundaries: .* given, but the areas of 'all' have none"):
+        export(made["counts"], "geoparquet", tmp_path / "out", tables=["all", "town"], boundaries={"town": towns})
+    with pytest.raises(ValueError, match="boundaries: they are for to='geoparquet', not for 'csv'"):
+        export(made["counts"], "csv", tmp_path / "out", boundaries={"town": towns})
+    with pytest.raises(ValueError, match="boundaries: 'city' is not one of the release's levels"):
+        export(made["counts"], "geoparquet", tmp_path / "out", boundaries={"city": towns})
+    assert list(tmp_path.iterdir()) == []
