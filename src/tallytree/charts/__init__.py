@@ -1,0 +1,19 @@
+"""Charts by Altair from small tables: the tree as an icicle, bars with intervals, matrices, sizes, errors, maps.
+
+They need the extra `report`. Rows are what a picture shows, at most some hundreds: what to show of a large release is
+chosen by the floors above.
+"""
+
+from tallytree.charts.bars import bars, errors_by_level
+from tallytree.charts.drawing import require_charts, svg, svg_in_page
+from tallytree.charts.icicle import LevelNodes, boxes, icicle
+from tallytree.charts.maps import choropleth, flow_map
+from tallytree.charts.matrix import matrix
+from tallytree.charts.sizes import size_distribution
+from tallytree.charts.theme import DARK, LIGHT, Scheme, config, contrast, css_variables, styled
+
+__all__ = [
+    "DARK", "LIGHT", "LevelNodes", "Scheme", "bars", "boxes", "choropleth", "config", "contrast", "css_variables",
+    "errors_by_level", "flow_map", "icicle", "matrix", "require_charts", "size_distribution", "styled", "svg",
+    "svg_in_page",
+]  # fmt: skip
