@@ -22,6 +22,7 @@ def choropleth(
     numbers: Sequence[float],
     *,
     unit: str = "count",
+    links: Sequence[str] | None = None,
     title: str = "",
     width: int = 420,
     height: int = 420,
@@ -34,6 +35,7 @@ def choropleth(
         boundaries: of a level.
         numbers: one for each of its nodes, in node order.
         unit: what the numbers are.
+        links: one for each node, to follow where its area is clicked.
         title: of the chart.
         width: in pixels.
         height: in pixels.
@@ -42,10 +44,12 @@ def choropleth(
     """
     import altair as alt
 
-    features = [
-        {**feature, "properties": {**feature["properties"], "value": float(numbers[feature["properties"]["node"]])}}
-        for feature in boundaries.simplified(MOST_POINTS).features()
-    ]
+    features = [dict(feature) for feature in boundaries.simplified(MOST_POINTS).features()]
+    for feature in features:
+        node = feature["properties"]["node"]
+        feature["properties"] = {**feature["properties"], "value": float(numbers[node])}
+        if links is not None:
+            feature["properties"]["link"] = links[node]
     edges = edges_of(max((float(each) for each in numbers), default=0.0), len(scheme.steps))
     areas = (
         alt.Chart(alt.Data(values=features))
@@ -63,6 +67,8 @@ def choropleth(
             ],
         )
     )
+    if links is not None:
+        areas = areas.encode(href=alt.Href("properties.link:N"))
     return styled(_finished(areas, width, height, title, description), scheme)
 
 

@@ -18,6 +18,7 @@ from tallytree.cli import logs
 from tallytree.cli.commands.audit_command import audit
 from tallytree.cli.commands.contributions_command import contributions
 from tallytree.cli.commands.demo_command import demo
+from tallytree.cli.commands.explore_command import explore
 from tallytree.cli.commands.ledger_and_limit import ledger_commands, limit
 from tallytree.cli.commands.plan_command import plan
 from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
@@ -36,6 +37,7 @@ COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "reconcile": reconcile,
     "error": show_errors,
     "total": total,
+    "explore": explore,
     "ledger": ledger_commands,
     "limit": limit,
     "secret": secret,

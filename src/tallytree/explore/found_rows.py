@@ -50,8 +50,7 @@ class FoundRows:
             are listed without being read.
         """
         wanted = [
-            side.below(place, named)
-            for side, place, named in zip(self.tables.sides, places, table.named, strict=True)
+            side.below(place, named) for side, place, named in zip(self.tables.sides, places, table.named, strict=True)
         ]
         if self.tables.lists_all:
             (only,) = wanted

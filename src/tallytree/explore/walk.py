@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from tallytree.compute.arrays import IntArray
 from tallytree.explore.found_rows import FoundRows
 from tallytree.explore.walked_tables import ALL, Place, Side, WalkedTable, WalkedTables
-from tallytree.release.intervals import stated_errors, with_intervals
+from tallytree.release.intervals import LevelErrors, stated_errors, with_intervals
 from tallytree.release.release import Release
 
 PAGE = 100
@@ -101,7 +101,9 @@ class Walk:
         """
         if not self.sides:
             rows = self.release.table(table.level)
-            return Page(rows.slice(first, length), [()] * min(length, max(rows.num_rows - first, 0)), first, rows.num_rows)
+            return Page(
+                rows.slice(first, length), [()] * min(length, max(rows.num_rows - first, 0)), first, rows.num_rows
+            )
         places = self.shown_in(table, places)
         if self.statistic == "group_sizes":
             return self._summed_page(table, places, order, first, length)
@@ -136,9 +138,7 @@ class Walk:
     def _stated(self, table: WalkedTable, rows: pa.Table) -> Any:
         return stated_errors(self.release.statement, table.level)
 
-    def _summed_page(
-        self, table: WalkedTable, places: tuple[Place, ...], order: str, first: int, length: int
-    ) -> Page:
+    def _summed_page(self, table: WalkedTable, places: tuple[Place, ...], order: str, first: int, length: int) -> Page:
         (side,), (place,) = self.sides, places
         sums, within = self._summary(table), side.below(place, table.named[0])
         nodes = np.arange(within.start, within.stop, dtype=np.int64)
@@ -207,12 +207,19 @@ class Walk:
                 return table
         return self.shelf.tables[-1]
 
+    def is_about(self, table: WalkedTable, places: Sequence[Place]) -> bool:
+        """Whether each row of the table that lies in the places is about them as a whole."""
+        return self._same(table.named, [place.named for place in places])
+
     def siblings(self, places: Sequence[Place]) -> tuple[Place, ...] | None:
         """Where the siblings of the lowest place lie: the places, with that one's parent in its stead."""
         deepest = max(range(len(places)), key=lambda i: places[i].named, default=None)
         if deepest is None or places[deepest].named == 0:
             return None
-        above = self.sides[deepest].above(places[deepest], places[deepest].named - 1)
+        side, place = self.sides[deepest], places[deepest]
+        if place == side.root:
+            return None
+        above = side.above(place, max(place.named - 1, side.root.named))
         return tuple(above if i == deepest else place for i, place in enumerate(places))
 
     def sizes(self, place: Place) -> pa.Table | None:
@@ -226,12 +233,21 @@ class Walk:
         rows = self.release.level_tables[table.level].read(start, start + int(listed[place.node]))
         return rows.select([name for name in rows.column_names if name not in self.sides[0].columns])
 
+    def size_rows(self, sizes: pa.Table, alpha: float) -> list[dict[str, Any]]:
+        """Group sizes as the chart takes them: `size`, `groups`, `tail`, and the ends of intervals where known."""
+        known = "std_dev" in sizes.column_names or "tail_std_dev" in sizes.column_names
+        rows = with_intervals(sizes, alpha, LevelErrors()) if known else sizes
+        names = {"ci_lower": "lower", "ci_upper": "upper", "tail_count": "tail", "tail_ci_lower": "tail_lower",
+                 "tail_ci_upper": "tail_upper"}  # fmt: skip
+        return [{names.get(name, name): value for name, value in row.items()} for row in rows.to_pylist()]
+
     @property
     def last_size(self) -> int | None:
         """The size that stands for itself and all larger ones; None where the release is not of group sizes."""
-        found = self.release.statement.get("max_group_size")
-        found = self.release.statement.get("maximum", {}).get("max_group_size", found)
-        return int(found) if found is not None else None
+        if self.statistic != "group_sizes":
+            return None
+        found = self.release.statement.get("maximum", {}).get("max_group_size", self.release.spec.get("max_group_size"))
+        return found if isinstance(found, int) else None
 
     def search(self, text: str) -> list[tuple[int, Place, tuple[str, ...]]]:
         """Places whose own label contains the text, whatever the case: side, place and path; higher levels first."""
@@ -242,7 +258,9 @@ class Walk:
         for number, side in enumerate(self.sides):
             for named in range(1, len(side.columns) + 1):
                 labels = side.hierarchy.labels[side.depth(named)]
-                hits = np.flatnonzero(pc.match_substring(labels, wanted, ignore_case=True).to_numpy(zero_copy_only=False))
+                hits = np.flatnonzero(
+                    pc.match_substring(labels, wanted, ignore_case=True).to_numpy(zero_copy_only=False)
+                )
                 exact = [i for i in hits[:1000] if str(labels[int(i)]).casefold() == wanted.casefold()]
                 for node in [*exact, *(i for i in hits[:MAX_FOUND] if i not in exact)]:
                     place = Place(named, int(node))

@@ -28,6 +28,11 @@ class Side:
     hierarchy: Hierarchy
     columns: tuple[str, ...]
 
+    @cached_property
+    def root(self) -> Place:
+        """All of the side: its only top node, where that has a column."""
+        return Place(1, 0) if self.size(1) == 1 and len(self.columns) == len(self.hierarchy.levels) else ALL
+
     def depth(self, named: int) -> int:
         """The level of the hierarchy that `named` columns go down to; 0 is the root."""
         return max(len(self.hierarchy.levels) - 1 - (len(self.columns) - named), 0)
