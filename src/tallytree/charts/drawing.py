@@ -20,11 +20,15 @@ def svg(chart: Any) -> str:
     return str(vl_convert.vegalite_to_svg(chart.to_dict(format="vega-lite")))
 
 
-def svg_in_page(chart: Any) -> str:
+def svg_in_page(chart: Any, prefix: str = "chart") -> str:
     """A chart in the light scheme as SVG whose colors are variables of the page's style sheet.
 
     One drawing then serves a light and a dark page, and print. What a screen reader says is up to the element around
     it: the drawing's own hundreds of labels are dropped.
+
+    Args:
+        chart: in the light scheme.
+        prefix: of the ids within the drawing, unique within the page.
     """
     drawn = svg(chart)
     names = {color: f"var({name})" for name, color in css_variables(LIGHT).items()}
@@ -33,7 +37,8 @@ def svg_in_page(chart: Any) -> str:
         lambda found: f'{found[1]}="{names.get(found[2].lower(), found[2])}"',
         drawn,
     )
-    return SPOKEN.sub("", colored)
+    named = re.sub(r'(\sid="|url\(#|href="#)', rf"\g<1>{prefix}-", colored)
+    return SPOKEN.sub("", named)
 
 
 def require_charts(argument: str, what: str) -> None:

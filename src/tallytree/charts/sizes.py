@@ -45,7 +45,7 @@ def size_distribution(
 
     listed = values(rows)
     if cumulative:
-        listed = _tails(listed)
+        listed = tails(listed)
     if log:
         listed = [row for row in listed if row["size"] > 0]
     listed = [{"lower": None, "upper": None, **row} for row in listed]
@@ -86,7 +86,7 @@ def size_distribution(
     return styled(made, scheme)
 
 
-def _tails(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def tails(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The numbers of groups of each size or more, as `groups`, `lower`, `upper`."""
     if all(row.get("tail") is not None for row in rows):
         ends = ("tail_lower", "tail_upper")

@@ -1,0 +1,114 @@
+"""The summary of a report: what was published, how far off it is, what is protected and what is not, in plain words.
+
+It is for somebody who has never heard of differential privacy. So it has no symbols, and few digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tallytree.release import Release
+from tallytree.report.reading import LevelError
+from tallytree.report.wording import COUNTED, about, listed, name, off, percent, plural, what_is_counted
+
+
+def summary(release: Release, errors: Sequence[LevelError]) -> list[tuple[str, str]]:
+    """Questions and their answers, each in a sentence or three."""
+    return [
+        ("What was published?", _published(release)),
+        ("How far off are the numbers?", _how_far_off(release, errors)),
+        ("What is protected?", _protected(release.statement)),
+        ("What is not?", _not_protected(release.statement)),
+    ]
+
+
+def _published(release: Release) -> str:
+    statement = release.statement
+    what = what_is_counted(statement, release.spec)
+    if statement["statistic"] == "contributions":
+        return f"This release publishes {what}."
+    levels = [each for each in statement["levels"] if each["nodes"] > 1] or list(statement["levels"])
+    lowest = levels[-1]
+    numbers = sum(table.num_rows for table in release.level_tables.values())
+    kind = "table" if statement["statistic"] == "tables" else "level"
+    cells = {"flows": "pairs of areas", "tables": "cells"}.get(statement["statistic"], "areas")
+    down = (
+        ""
+        if statement["statistic"] == "tables"
+        else f" The finest level, {name(lowest['level'])}, has {lowest['nodes']:,} {cells}."
+    )
+    return (
+        f"This release publishes {what}: {plural(numbers, 'number')} in {plural(len(release.levels), kind)}.{down} "
+        f"The numbers agree with each other: the parts of every area add up to it."
+        if not statement.get("constraint_violations")
+        else f"This release publishes {what}: {plural(numbers, 'number')} in {plural(len(release.levels), kind)}.{down} "
+        "The numbers of parts do not always add up to those of the whole."
+    )
+
+
+def _how_far_off(release: Release, errors: Sequence[LevelError]) -> str:
+    unit = COUNTED.get(release.statement["statistic"], "people")
+    begin = "Every number was changed a little at random, on purpose, to protect people."
+    known = [each for each in errors if each.median is not None]
+    if known:
+        typical = _extremes([(name(each.level), off(each.median or 0.0)) for each in known])
+        sizes = (
+            " (These figures are for the numbers of groups of a size or more.)"
+            if release.statement["statistic"] == "group_sizes"
+            else ""
+        )
+        return (
+            f"{begin} Nine in ten numbers are within {typical} {unit} of the truth.{sizes} So a number in the "
+            "thousands can be relied on; one that is no larger than its error can not."
+        )
+    noisy = [(name(each.level), off(each.noise)) for each in errors if each.noise]
+    if not noisy:
+        return f"{begin} How far off they are is not stated in this release."
+    return (
+        f"{begin} The noise that was added to the measurements is within {_extremes(noisy)} {unit} nine times in ten; "
+        "the published numbers are mostly nearer to the truth. Their own errors were not computed: the command "
+        "“tallytree error” adds them."
+    )
+
+
+def _extremes(levels: Sequence[tuple[str, float]]) -> str:
+    """How far off numbers are, at the first level where that is not 0, and at the last."""
+    moved = [each for each in levels if each[1] >= 0.5] or list(levels[-1:])
+    first, last = moved[0], moved[-1]
+    if about(first[1]) == about(last[1]):
+        return f"{about(first[1])}" if len(moved) > 1 else f"{about(first[1])} (at {first[0]})"
+    return f"{about(first[1])} (at {first[0]}) or {about(last[1])} (at {last[0]})"
+
+
+def _protected(statement: Mapping[str, Any]) -> str:
+    if not statement["private"]:
+        return (
+            "Nobody. The noise of this release came from a fixed seed, so anybody can remove it. It is for tests and "
+            "experiments, and must not be made from data about real people."
+        )
+    whom = name(statement["unit_of_protection"])
+    rates = (statement.get("risk") or {}).get("rates") or []
+    if statement["neighboring"] == "add_remove":
+        hidden = "whether the data hold that person's records at all"
+    else:
+        hidden = "what that person's records say"
+    begin = f"The privacy of {whom}. From all that is published, nobody can tell with much confidence {hidden}."
+    if not rates:
+        return begin
+    rate = rates[-1]
+    return (
+        f"{begin} Somebody who knows everything about everybody else, and accepts to be wrong in "
+        f"{percent(rate['false_positive_rate'])} of the cases, is right about this person in at most "
+        f"{percent(rate['true_positive_rate'])}; guessing blindly would be right in "
+        f"{percent(rate['false_positive_rate'])}."
+    )
+
+
+def _not_protected(statement: Mapping[str, Any]) -> str:
+    facts = [name(fact) for fact in statement["invariants"]]
+    exact = f"Published exactly, without any noise: {listed(facts)}. " if facts else ""
+    return (
+        f"{exact}Further releases about the same people weaken the protection: what each of them gives away adds up. "
+        "Statistics also show what is true of groups, and that can be bad for their members."
+    )
