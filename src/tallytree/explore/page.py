@@ -44,6 +44,8 @@ async def show_page(explorer: Explorer, request: Request) -> None:
         except ReleaseReplacedError:
             _say_replaced(explorer, banner)
             return
+        if view is None:  # the server is ending
+            return
         allowed = bool(shown.walk.sides)
         if ticks and allowed:
             _show_total(shown, address, ticks)

@@ -31,7 +31,7 @@ def page_picture(walk: Walk, address: Address, page: Page, *, width: int = 420) 
             "lower": row.get("ci_lower"),
             "upper": row.get("ci_upper"),
         }
-        for label, row in zip(short_labels(walk, address, page)[:MOST_BARS], rows.to_pylist(), strict=True)
+        for label, row in zip(_bar_labels(walk, address, page)[:MOST_BARS], rows.to_pylist(), strict=True)
     ]
     return bars(listed, unit=name, width=width)
 
@@ -56,6 +56,15 @@ def short_labels(walk: Walk, address: Address, page: Page) -> list[str]:
         joined = " → ".join(parts) if walk.statistic == "flows" else ", ".join(part for part in parts if part)
         labels.append(joined or place_name(walk, places))
     return labels
+
+
+def _bar_labels(walk: Walk, address: Address, page: Page) -> list[str]:
+    """The same, shorter: of each side the lowest label alone."""
+    joint = " → " if walk.statistic == "flows" else ", "
+    return [
+        joint.join(part.rpartition(" / ")[2] for part in label.split(joint))
+        for label in short_labels(walk, address, page)
+    ]
 
 
 def place_name(walk: Walk, places: tuple[Place, ...]) -> str:

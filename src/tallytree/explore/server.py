@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import logging
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -84,16 +84,17 @@ class Explorer:
 
 
 def serve(explorer: Explorer, port: int, *, show: bool, dark: bool | None = None) -> None:
-    """Serve until the program is ended."""
+    """Serve until the program is ended. There is no session, so no cookie, and nothing is written to the disk."""
     app.add_middleware(OwnOrigin)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(NAMES))
     app.get("/view.csv")(_download(explorer, csv_of_page, "text/csv; charset=utf-8", "view.csv"))
     app.get("/view.svg")(_download(explorer, svg_of_view, "image/svg+xml", "view.svg"))
 
-    @ui.page("/", title="tallytree", language="en-US")
     async def index(request: Request) -> None:
         await show_page(explorer, request)
 
+    ui.page("/", title="tallytree", language="en-US")(index)
+    logging.getLogger("nicegui").setLevel(logging.ERROR)  # paths that are asked for do not go to the terminal
     ui.run(
         host=HOST,
         port=port,
@@ -103,7 +104,6 @@ def serve(explorer: Explorer, port: int, *, show: bool, dark: bool | None = None
         dark=dark,
         favicon=str(Path(__file__).parent / "icon.svg"),
         show_welcome_message=False,
-        storage_secret=secrets.token_hex(32),
         uvicorn_logging_level="error",
     )
 

@@ -17,9 +17,9 @@ from tallytree.explore.walked_tables import ALL, Place, Side, WalkedTable, Walke
 from tallytree.release.intervals import LevelErrors, stated_errors, with_intervals
 from tallytree.release.release import Release
 
-PAGE = 100
+PAGE = 50
 """Rows of a page."""
-MAX_FOUND = 50
+MAX_FOUND = 30
 """Places that a search lists."""
 ORDERS = ("largest", "hierarchy")
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
+from tallytree.release.manifest import CONTRIBUTIONS, TABLES
 from tallytree.release.release import Release
 
 
@@ -108,6 +109,8 @@ class WalkedTables:
     def sides(self) -> tuple[Side, ...]:
         """The hierarchies; none of a release without places (people by their number of records)."""
         tree = self.release.tree
+        if self.release.statement["statistic"] == CONTRIBUTIONS:
+            return ()
         if isinstance(tree, Hierarchy):
             return (Side(tree.levels[-1], tree, tree.columns),)
         if isinstance(tree, Product):
@@ -120,7 +123,7 @@ class WalkedTables:
         statement, tree = self.release.statement, self.release.tree
         if not self.sides:
             return tuple(WalkedTable(level, level, ()) for level in self.release.levels)
-        if statement["statistic"] == "tables":
+        if statement["statistic"] == TABLES:
             asked = [each for each in statement["levels"] if each["asked"]]
             named = [tuple(self._named(side, each["table"]) for side in self.sides) for each in asked]
             titles = [" × ".join(each["table"]) or "total" for each in asked]

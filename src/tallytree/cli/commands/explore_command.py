@@ -53,3 +53,4 @@ def explore(
         chosen = free_port(port)
         show_line(open_console(), f"Exploring {folder} at http://{HOST}:{chosen}/ (Ctrl-C ends it).")
         serve(explorer, chosen, show=show)
+        show_line(open_console(), "Ended.")
