@@ -14,6 +14,8 @@ from tallytree.explore.address import Address
 from tallytree.explore.walk import Page, Walk
 from tallytree.explore.walked_tables import Place
 
+HERE = "http://explorer.invalid/"
+"""Stands for this server in the links of a drawing: vl-convert completes a link without a server by vega.github.io."""
 MOST_BARS = 20
 """Bars of a picture; a page lists more rows."""
 
@@ -105,8 +107,13 @@ def map_picture(walk: Walk, address: Address, boundaries: Mapping[str, Boundarie
     numbers = np.zeros(len(boundaries[level].frame))
     nodes = [places[0].node for places in everything.places]
     numbers[nodes] = everything.rows.column(number_column(everything.rows)).to_numpy()
-    links = [address.into(walk, (Place(address.table.named[0], node),)).query(walk) for node in range(len(numbers))]
-    return choropleth(boundaries[level], numbers, unit=number_column(everything.rows), width=width, links=links)
+    links = [
+        f"{HERE}{address.into(walk, (Place(address.table.named[0], node),)).query(walk)}"
+        for node in range(len(numbers))
+    ]
+    return choropleth(
+        boundaries[level], numbers.tolist(), unit=number_column(everything.rows), width=width, links=links
+    )
 
 
 MOST_AREAS = 5000

@@ -10,6 +10,7 @@ from tallytree.charts import svg_in_page
 from tallytree.explore.address import ALPHAS, Address
 from tallytree.explore.downloads import shown_page
 from tallytree.explore.pictures import (
+    HERE,
     map_picture,
     number_column,
     page_picture,
@@ -213,14 +214,14 @@ def _pictures(shown: Shown, address: Address, page: Page) -> list[Figure]:
         words = (
             f"Bars of the first {min(page.rows.num_rows, NEIGHBOURS)} rows of the table, which has the same numbers."
         )
-        found.append(Figure("The first rows", svg_in_page(rows), words))
+        found.append(Figure("The first rows", svg_in_page(rows, "rows"), words))
     sizes = sizes_picture(walk, address)
     if sizes is not None:
-        found.append(Figure("Sizes of the groups", svg_in_page(sizes), _size_words(walk, address)))
+        found.append(Figure("Sizes of the groups", svg_in_page(sizes, "sizes"), _size_words(walk, address)))
     drawn = map_picture(walk, address, shown.boundaries)
     if drawn is not None:
         words = "A map of the table's level; each area leads to its own view, as its row in the table does."
-        found.append(Figure("Map", svg_in_page(drawn), words))
+        found.append(Figure("Map", svg_in_page(drawn, "map").replace(HERE, "/"), words))
     return found
 
 
