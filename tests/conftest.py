@@ -30,6 +30,11 @@ EXTRA_OF = {
     "sqlglot": "spark",
     "fsspec": "cloud",
     "moto": "dev",
+    "playwright": "dev",
+    "axe_playwright_python": "dev",
+    "jinja2": "report",
+    "nicegui": "explore",
+    "geopandas": "maps",
     "adbc_driver_postgresql": "postgres",
 } | dict.fromkeys(("cvxpy", "clarabel", "highspy", "osqp", "scs", "ortools", "pyscipopt"), "papers")
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray, NumberArray
@@ -29,7 +30,7 @@ class _Looked:
     """A slice of a table: per side int32 (n,), the node of each row; and the number that the row publishes."""
 
     rows: slice
-    nodes: list[IntArray]
+    nodes: list[npt.NDArray[np.int32]]
     numbers: NumberArray
 
 
@@ -55,7 +56,8 @@ class FoundRows:
         if self.tables.lists_all:
             (only,) = wanted
             return np.arange(only.start, only.stop, dtype=np.int64), None
-        rows, numbers = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+        rows: list[IntArray] = [np.zeros(0, dtype=np.int64)]
+        numbers: list[NumberArray] = [np.zeros(0, dtype=np.int64)]
         everything = all(place == ALL for place in places)
         for part in self._looked(table):
             inside = np.ones(part.rows.stop - part.rows.start, dtype=np.bool_)
@@ -100,6 +102,21 @@ class FoundRows:
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return pa.concat_tables(pieces).take(pa.array(back))
+
+    def nodes(self, table: WalkedTable, rows: IntArray, read: pa.Table) -> list[IntArray]:
+        """Per side, the node of each of those rows; `read` are the same rows, as `read` gives them."""
+        if self.tables.lists_all:
+            return [rows]
+        kept = self._kept.get(table.level)
+        if kept is None:
+            return self.tables.nodes(table, read)
+        starts = np.array([part.rows.start for part in kept], dtype=np.int64)
+        which = np.searchsorted(starts, rows, side="right") - 1
+        found = [np.zeros(len(rows), dtype=np.int64) for _ in table.named]
+        for at, (part, row) in enumerate(zip(which.tolist(), rows.tolist(), strict=True)):  # of one page
+            for side, nodes in enumerate(kept[part].nodes):
+                found[side][at] = nodes[row - starts[part]]
+        return found
 
     def _slice(self, table: WalkedTable, part: slice) -> pa.Table:
         key = (table.level, part.start)

@@ -63,10 +63,11 @@ def short_labels(walk: Walk, address: Address, page: Page) -> list[str]:
 def _bar_labels(walk: Walk, address: Address, page: Page) -> list[str]:
     """The same, shorter: of each side the lowest label alone."""
     joint = " → " if walk.statistic == "flows" else ", "
-    return [
+    short = [
         joint.join(part.rpartition(" / ")[2] for part in label.split(joint))
         for label in short_labels(walk, address, page)
     ]
+    return short if len(set(short)) == len(short) else short_labels(walk, address, page)
 
 
 def place_name(walk: Walk, places: tuple[Place, ...]) -> str:

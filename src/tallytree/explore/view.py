@@ -11,6 +11,7 @@ from tallytree.explore.address import ALPHAS, Address
 from tallytree.explore.downloads import shown_page
 from tallytree.explore.pictures import (
     HERE,
+    MOST_BARS,
     map_picture,
     number_column,
     page_picture,
@@ -194,7 +195,8 @@ def _rows(walk: Walk, address: Address, page: Page, columns: list[str]) -> list[
 def _caption(walk: Walk, address: Address, page: Page) -> str:
     last = page.first + page.rows.num_rows
     which = f"rows {page.first + 1:,} to {last:,} of {page.total:,}" if page.total else "no rows"
-    rest = "" if walk.shelf.lists_all or not walk.sides else "; cells that are not listed are 0"
+    sparse = walk.sides and not walk.shelf.lists_all and walk.statistic != "group_sizes"
+    rest = "; cells that are not listed are 0" if sparse else ""
     return f"{address.table.title}: {which}{rest}"
 
 
@@ -211,9 +213,7 @@ def _pictures(shown: Shown, address: Address, page: Page) -> list[Figure]:
     walk, found = shown.walk, []
     rows = page_picture(walk, address, page)
     if rows is not None:
-        words = (
-            f"Bars of the first {min(page.rows.num_rows, NEIGHBOURS)} rows of the table, which has the same numbers."
-        )
+        words = f"Bars, at most {MOST_BARS}, of the first rows of the table, which has the same numbers."
         found.append(Figure("The first rows", svg_in_page(rows, "rows"), words))
     sizes = sizes_picture(walk, address)
     if sizes is not None:
@@ -232,7 +232,7 @@ def _size_words(walk: Walk, address: Address) -> str:
     rows = sizes.to_pylist()
     most = max(rows, key=lambda row: row["groups"])
     return (
-        f"Groups by size, {len(rows):,} sizes. The most common size is {most['size']:,}, with "
+        f"Groups by size; sizes that occur: {len(rows):,}. The most common size is {most['size']:,}, with "
         f"{as_text(most['groups'])} groups; the largest is {rows[-1]['size']:,}."
     )
 

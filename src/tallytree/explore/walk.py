@@ -112,8 +112,9 @@ class Walk:
             if published is None:
                 published = self._counts(table, numbers)
             numbers = numbers[np.argsort(-published, kind="stable")]
-        rows = self.found.read(table, numbers[first : first + length])
-        nodes = self.shelf.nodes(table, rows)
+        shown = numbers[first : first + length]
+        rows = self.found.read(table, shown)
+        nodes = self.found.nodes(table, shown, rows)
         return Page(self._with_intervals(table, rows, alpha), self._places(table, nodes), first, len(numbers))
 
     def _counts(self, table: WalkedTable, rows: IntArray) -> IntArray:

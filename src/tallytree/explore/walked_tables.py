@@ -106,9 +106,14 @@ class WalkedTables:
     release: Release
 
     @cached_property
+    def tree(self) -> Hierarchy | Product | None:
+        """The public tree, built once: a saved release builds it each time that it is asked."""
+        return self.release.tree
+
+    @cached_property
     def sides(self) -> tuple[Side, ...]:
         """The hierarchies; none of a release without places (people by their number of records)."""
-        tree = self.release.tree
+        tree = self.tree
         if self.release.statement["statistic"] == CONTRIBUTIONS:
             return ()
         if isinstance(tree, Hierarchy):
@@ -120,7 +125,7 @@ class WalkedTables:
     @cached_property
     def tables(self) -> tuple[WalkedTable, ...]:
         """The published tables, coarsest first; of the statistic `tables` those that were asked for."""
-        statement, tree = self.release.statement, self.release.tree
+        statement, tree = self.release.statement, self.tree
         if not self.sides:
             return tuple(WalkedTable(level, level, ()) for level in self.release.levels)
         if statement["statistic"] == TABLES:
@@ -143,10 +148,10 @@ class WalkedTables:
         """The table of that name; None if there is none."""
         return next((table for table in self.tables if table.level == level), None)
 
-    @property
+    @cached_property
     def lists_all(self) -> bool:
         """Whether row i of a table is about node i, zeros included."""
-        return self.release.statement["statistic"] == "counts" and isinstance(self.release.tree, Hierarchy)
+        return self.release.statement["statistic"] == "counts" and isinstance(self.tree, Hierarchy)
 
     def nodes(self, table: WalkedTable, rows: pa.Table) -> list[IntArray]:
         """Per side, the node of each row of a slice of the table."""
