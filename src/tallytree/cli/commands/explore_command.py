@@ -1,0 +1,56 @@
+"""`tallytree explore`: a release in the browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tallytree.cli.failures import errors_in_one_line
+
+
+def explore(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")],
+    port: Annotated[
+        int | None,
+        typer.Option("--port", metavar="NUMBER", min=1, max=65535, help="If absent: the first free one from 8080 on."),
+    ] = None,
+    boundaries: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--boundaries",
+            metavar="LEVEL=FILE",
+            help="The shapes of a level's nodes, GeoJSON or GeoParquet, for a map.",
+        ),
+    ] = None,
+    boundary_code: Annotated[
+        str | None,
+        typer.Option(
+            "--boundary-code",
+            metavar="COLUMN",
+            help="The property of the shapes that has the labels. If absent: the one named like the level.",
+        ),
+    ] = None,
+    show: Annotated[bool, typer.Option("--open/--no-open", help="Open the browser.")] = True,
+) -> None:
+    """Walk a release in the browser: down the tree, on a map, by name; any selection's total.
+
+    Only this machine can reach it, and it has the pages of this release and nothing else. Ctrl-C ends it.
+    Spends nothing.
+    """
+    with errors_in_one_line(debug=context.obj):
+        from tallytree.explore import require_explorer
+
+        require_explorer()
+        from tallytree.cli.rendering.terminal import open_console, show_line
+        from tallytree.explore.server import HOST, Explorer, free_port, serve
+        from tallytree.explore.shown import open_release
+
+        shapes = list(boundaries or ())
+        explorer = Explorer(open_release(folder, shapes, boundary_code), shapes, boundary_code)
+        chosen = free_port(port)
+        show_line(open_console(), f"Exploring {folder} at http://{HOST}:{chosen}/ (Ctrl-C ends it).")
+        serve(explorer, chosen, show=show)
+        show_line(open_console(), "Ended.")
