@@ -61,7 +61,10 @@ class Families:
         return np.array([each.mean() for each in found])
 
     def bound(self, weights: np.ndarray) -> float:
-        """The least weighted sum of the levels' mean variances by any linear unbiased strategy: see docs/explanation/limits.md."""
+        """The least weighted sum of the levels' mean variances by any linear unbiased strategy.
+
+        See docs/explanation/limits.md.
+        """
         n, values = self.nodes[-1], weights / self.nodes
         first = [np.arange(n + 1)]
         for family in self.families[::-1]:

@@ -21,16 +21,16 @@ neighboring: add_remove
 mechanism: {name: TopDown}
 """
 PAGES = [
-    "contributions.md",
-    "ledger.md",
-    "memory.md",
-    "operations.md",
-    "plan.md",
-    "runs.md",
-    "security.md",
-    "sources.md",
-    "tables.md",
-    "totals.md",
+    "how-to/contributions.md",
+    "how-to/ledger.md",
+    "how-to/memory.md",
+    "how-to/operations.md",
+    "how-to/plan.md",
+    "how-to/runs.md",
+    "explanation/security.md",
+    "how-to/sources.md",
+    "explanation/tables.md",
+    "how-to/totals.md",
 ]
 """Pages whose blocks are run; every block of such a page is."""
 

@@ -29,7 +29,8 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_a_spec_and_is_in_the_documentation(path):
     assert load_spec(path).statistic == {"health": "counts"}.get(path.stem, path.stem)
-    assert f"```yaml\n{path.read_text(encoding='utf-8')}```" in (ROOT / "docs/reference/spec.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/spec.md").read_text(encoding="utf-8")
+    assert f"```yaml\n{path.read_text(encoding='utf-8')}```" in page
 
 
 def test_there_is_an_example_of_every_statistic():
