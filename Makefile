@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SOURCES := pyproject.toml README.md $(shell find src -name '*.py' -o -name 'py.typed')
 
-.PHONY: wheel demo test test-all lint bench clean
+.PHONY: wheel demo test test-all lint docs bench clean
 
 demo: $(VENV)/.wheel
 	$(BIN)/tallytree demo
@@ -30,6 +30,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The documentation site, in build/docs; a warning is an error
+docs: $(VENV)/.dev
+	$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/docs
 
 bench: $(VENV)/.dev
 	-$(PIP) install -r benchmarks/requirements.txt

@@ -4,7 +4,7 @@
 
 Mean earth mover's distance per node with its standard error, epsilon = 1 in all (split evenly over the levels),
 add_remove. K is 100,000 for census data, as in the paper, and 20,000 for taxi. Only taxi is the paper's own data;
-the others are generated to look like it (docs/datasets.md), `housing` for the paper's "synthetic".
+the others are generated to look like it (docs/reference/datasets.md), `housing` for the paper's "synthetic".
 
 * table3: the root alone, each estimator. The isotonic regression of sorted sizes is in L2, that of tail counts in L1.
 * table4: three levels (country, state, county; Manhattan, half, neighbourhood): bottom-up and matching. The paper

@@ -8,7 +8,7 @@
 * sizes: levels of the papers' group sizes with nearly the entire budget, with and without smoothing, and with rates
   from sums without noise; and all levels together.
 
-docs/limits.md says where the bounds are from.
+docs/explanation/limits.md says where the bounds are from.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ class Families:
         return np.array([each.mean() for each in found])
 
     def bound(self, weights: np.ndarray) -> float:
-        """The least weighted sum of the levels' mean variances by any linear unbiased strategy: see docs/limits.md."""
+        """The least weighted sum of the levels' mean variances by any linear unbiased strategy.
+
+        See docs/explanation/limits.md.
+        """
         n, values = self.nodes[-1], weights / self.nodes
         first = [np.arange(n + 1)]
         for family in self.families[::-1]:

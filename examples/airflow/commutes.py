@@ -15,7 +15,7 @@ FOLDER = Path("/srv/commutes")
 """Has `commutes.yaml` (the one in `examples/container`), and the folders `data`, `state` and `secret`."""
 
 RETRY = {1, 5, 129, 130, 143}
-"""Exit codes after which a retry may help: unexpected, the machine, and signals. See docs/operations.md."""
+"""Exit codes after which a retry may help: unexpected, the machine, and signals. See docs/how-to/operations.md."""
 
 
 class NeedsSomebodyError(Exception):

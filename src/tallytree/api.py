@@ -90,7 +90,7 @@ def release_tables(arguments: TablesArguments) -> Release:
     """Publish several tables of areas by attributes that agree with each other, such as county × age × sex.
 
     All published tables are sums of one table of integers ≥ 0. So they agree, at every level of every hierarchy, and
-    every coarser table follows exactly. See `docs/tables.md`.
+    every coarser table follows exactly. See `docs/explanation/tables.md`.
 
     Args:
         {arguments}
@@ -148,7 +148,7 @@ def release_contributions(arguments: ContributionsArguments) -> Release:
 
     To choose `max_contributions` of a release of counts before it is made, with a part of its budget. The arguments are
     those of that release; of group sizes give the entity rows, whose records are memberships, and of flows a `Product`.
-    The privacy unit is a person with all of their records, however many. See `docs/contributions.md`.
+    The privacy unit is a person with all of their records, however many. See `docs/how-to/contributions.md`.
 
     Args:
         {arguments}

@@ -79,7 +79,8 @@ class NoiseTerms:
         BudgetSplit,
         Doc(
             'the shares of the measured levels. `"even"`, a weight for each measured level, or `"auto"`, which chooses '
-            "the weights from public facts (the rules are in `docs/counts.md` and `docs/group-sizes.md`). The default "
+            "the weights from public facts (the rules are in `docs/explanation/counts.md` and "
+            "`docs/explanation/group-sizes.md`). The default "
             'is `"auto"` for `tallytree.sizes.Joint`, which group sizes have by default, and `"even"` otherwise.',
             hint="even, auto, or weights by level",
         ),

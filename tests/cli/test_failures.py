@@ -38,7 +38,7 @@ def test_each_kind_of_error_has_its_exit_code(error, code):
 def test_the_exit_codes_are_what_the_documentation_says():
     from pathlib import Path
 
-    page = (Path(__file__).parents[2] / "docs/operations.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/how-to/operations.md").read_text(encoding="utf-8")
     rows = [line.split("|")[1:3] for line in page.splitlines() if line.startswith("| ") and line[2].isdigit()]
     documented = {int(code): name.strip() for code, name in rows}
     assert documented == {**{code.value: code.name.lower() for code in ExitCode}, **SIGNALS}

@@ -78,7 +78,7 @@ def test_attributes_may_be_refined_in_any_order_and_levels_add_up(order, neighbo
 
 
 def test_the_documented_example_runs_and_its_tables_are_those_of_the_spec(tmp_path):
-    text = (ROOT / "docs" / "trees.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/how-to/trees.md").read_text(encoding="utf-8")
     program = "".join(re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
     assert program.count("import tallytree") >= 1
     ran = subprocess.run(
@@ -107,7 +107,7 @@ def test_the_documented_example_runs_and_its_tables_are_those_of_the_spec(tmp_pa
 
 
 def test_the_levels_in_the_documentation_are_those_of_the_example():
-    text = (ROOT / "docs" / "trees.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/how-to/trees.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \d \| (\w*) ?\| `(\w+)` \|", text, re.MULTILINE)
     assert tuple(level for _, level in rows) == LEVELS
     assert [attribute for attribute, _ in rows] == ["", *ORDER]

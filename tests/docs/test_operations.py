@@ -152,5 +152,5 @@ def test_what_a_retry_may_mend_is_tried_again(tasks, monkeypatch, tmp_path, code
 def test_the_page_lists_the_keys_of_a_line():
     from tallytree.cli.logs import KEYS
 
-    page = (REPOSITORY / "docs/operations.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs/how-to/operations.md").read_text(encoding="utf-8")
     assert tuple(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == KEYS

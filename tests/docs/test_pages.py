@@ -1,4 +1,8 @@
-"""The commands and the Python blocks of documentation pages, run in order beside small tables."""
+"""The commands and the code of every documentation page, run in order, each page in a folder of its own.
+
+A block of `sh`, `console` or `python` is run. A block of `yaml` whose first line is `# NAME.yaml` is written to that
+file. What only shows something, such as output or a line for another program, is a block of `text`.
+"""
 
 import os
 import re
@@ -9,9 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-BLOCK = re.compile(r"^```(console|sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LANGUAGES = {"console", "sh", "python", "yaml", "text", "toctree", "mermaid", "json"}
 SPEC = """\
 statistic: counts
 records: people.parquet
@@ -20,21 +26,21 @@ budget: {epsilon: 0.5}
 neighboring: add_remove
 mechanism: {name: TopDown}
 """
-PAGES = [
-    "contributions.md",
-    "how-to/export.md",
-    "how-to/registry.md",
-    "ledger.md",
-    "memory.md",
-    "operations.md",
-    "plan.md",
-    "runs.md",
-    "security.md",
-    "sources.md",
-    "tables.md",
-    "totals.md",
-]
-"""Pages whose blocks are run; every block of such a page is."""
+ELSEWHERE = {
+    "how-to/evaluate.md": "tests/evaluate/test_documentation.py, which checks what it gives",
+    "how-to/spark.md": "tests/docs/test_spark_page.py, which needs Java",
+    "how-to/trees.md": "tests/datasets/test_health.py",
+    "reference/datasets.md": "tests/evaluate/test_documentation.py",
+    "reference/spec.md": "tests/spec/test_documentation.py",
+}
+"""Pages whose blocks other tests run."""
+PAGES = sorted(
+    name
+    for page in DOCS.rglob("*.md")
+    if (name := page.relative_to(DOCS).as_posix()) not in ELSEWHERE and not name.startswith("gallery/")
+    for found in [BLOCK.findall(page.read_text(encoding="utf-8"))]
+    if {kind for kind, _ in found} & {"console", "sh", "python", "yaml"}
+)
 
 
 @pytest.fixture
@@ -58,15 +64,35 @@ def commands(text):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_the_blocks_of_a_page_run(workbench, page):
-    found = BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
-    assert found
     scripts = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
-    for kind, text in found:
+    for kind, text in BLOCK.findall((DOCS / page).read_text(encoding="utf-8")):
         if kind == "python":
             programs = [[sys.executable, "-c", text]]
-        else:
+        elif kind in ("sh", "console"):
             programs = [["bash", "-euc", one] for one in ([text] if kind == "sh" else commands(text))]
+        else:
+            programs = []
+            named = re.match(r"# (\S+\.yaml)\n", text) if kind == "yaml" else None
+            if kind == "yaml":
+                assert yaml.safe_load(text) is not None
+            if named:
+                (workbench / named[1]).write_text(text, encoding="utf-8")
         for program in programs:
             done = subprocess.run(program, cwd=workbench, env=environment, capture_output=True, text=True, check=False)
             assert done.returncode == 0, (program, done.stdout, done.stderr)
+
+
+def test_blocks_name_their_language():
+    for page in DOCS.rglob("*.md"):
+        inside = False
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            if line.startswith("```") and not line.startswith("````"):
+                inside = not inside
+                if inside and not line.startswith("```{"):
+                    assert line.removeprefix("```") in LANGUAGES, f"{page.name}:{number}: {line!r}"
+
+
+def test_pages_that_others_run_exist():
+    for page in ELSEWHERE:
+        assert (DOCS / page).is_file(), page

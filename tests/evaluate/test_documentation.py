@@ -15,13 +15,13 @@ def blocks(page):
 
 
 def test_the_experiment_runs_and_its_summary_has_the_columns_that_are_named():
-    (code,) = blocks("evaluate.md")
+    (code,) = blocks("how-to/evaluate.md")
     names = {}
     exec(code, names)  # noqa: S102 (the page's own code)
     results, means = names["results"], names["means"]
     assert results.num_rows == 2 * 3 * 3 * 9 * 4
     assert means.num_rows == 2 * 3 * 9 * 4
-    text = (DOCS / "evaluate.md").read_text(encoding="utf-8")
+    text = (DOCS / "how-to/evaluate.md").read_text(encoding="utf-8")
     for column in {*results.column_names, *means.column_names}:
         assert f"`{column}`" in text
     for metric in set(results["metric"].to_pylist()):
@@ -33,5 +33,5 @@ def test_the_experiment_runs_and_its_summary_has_the_columns_that_are_named():
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_data_sets_are_released_as_the_page_does(number):
     names = {}
-    exec(blocks("datasets.md")[number], names)  # noqa: S102 (the page's own code)
+    exec(blocks("reference/datasets.md")[number], names)  # noqa: S102 (the page's own code)
     assert names["release"].statement["statistic"] == ("group_sizes", "flows")[number]

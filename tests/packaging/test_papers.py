@@ -138,7 +138,7 @@ def test_the_stability_histogram_finds_nothing_false_and_loses_up_to_its_thresho
     means, published = sparse_flows(shared_data, tt.counts.StabilityHistogram(), 10)
     assert (means[:, 1] == 0).all()
     assert 37 <= means[8, 0] < 37 + 10 * 2  # the threshold, and noise of scale 2
-    # More than was published, which is what a threshold of about 27 loses: see docs/stability.md.
+    # More than was published, which is what a threshold of about 27 loses: see docs/explanation/stability.md.
     assert means[0, 0] > 1.3 * float(published[0]["max_abs_error_mean"])
 
 

@@ -29,7 +29,8 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_a_spec_and_is_in_the_documentation(path):
     assert load_spec(path).statistic == {"health": "counts"}.get(path.stem, path.stem)
-    assert f"```yaml\n{path.read_text(encoding='utf-8')}```" in (ROOT / "docs" / "spec.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/spec.md").read_text(encoding="utf-8")
+    assert f"```yaml\n{path.read_text(encoding='utf-8')}```" in page
 
 
 def test_there_is_an_example_of_every_statistic():
@@ -38,7 +39,7 @@ def test_there_is_an_example_of_every_statistic():
 
 def documented(title):
     """Keys and defaults in the table under a heading."""
-    text = (ROOT / "docs" / "spec.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/reference/spec.md").read_text(encoding="utf-8")
     section = text.partition(f"### {title}\n")[2].partition("\n#")[0]
     rows = [
         [cell.strip(" `") for cell in line.strip("|").split("|")]
@@ -76,4 +77,4 @@ def test_every_key_is_documented_and_says_what_to_give():
 def test_the_message_in_the_documentation_is_the_one_that_is_shown(tmp_path):
     example = (ROOT / "examples" / "counts.yaml").read_text(encoding="utf-8")
     message = refusal(write(tmp_path, example.replace("rho: 0.05", "rho: -1"), "counts.yaml"))
-    assert f"error: counts.yaml{message}\n" in (ROOT / "docs" / "spec.md").read_text(encoding="utf-8")
+    assert f"error: counts.yaml{message}\n" in (ROOT / "docs/reference/spec.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ privacy-loss distributions (see `pld`). How levels compose depends on the budget
 
 A release that publishes only the counts above a threshold measures one level, and composes nothing (`stability`).
 
-`noise_plan` combines these. `docs/accounting.md` compares them.
+`noise_plan` combines these. `docs/explanation/accounting.md` compares them.
 """
 
 from tallytree.accounting.calibration import Grid, gaussian_for, laplace_for, privacy_cost

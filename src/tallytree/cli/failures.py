@@ -16,7 +16,7 @@ __all__ = ["ExitCode", "errors_in_one_line", "exit_code", "in_one_line"]
 
 
 class ExitCode(IntEnum):
-    """What the exit code of a command means; `docs/operations.md` says what to do about each."""
+    """What the exit code of a command means; `docs/how-to/operations.md` says what to do about each."""
 
     DONE = 0
     INTERNAL = 1

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 KEYS = ("time", "level", "event", "stage", "seconds", "dataset", "run", "exit_code", "message")
-"""The keys of a line of JSON; `docs/operations.md` explains them."""
+"""The keys of a line of JSON; `docs/how-to/operations.md` explains them."""
 
 LogFormat = Annotated[
     Literal["text", "json"],

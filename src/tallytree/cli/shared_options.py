@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-SpecFile = Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="The spec; docs/spec.md explains its keys.")]
+SpecFile = Annotated[
+    Path, typer.Argument(metavar="SPEC.yaml", help="The spec; docs/reference/spec.md explains its keys.")
+]
 OutFolder = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to make; it must not exist yet.")]
 ReleaseFolder = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="The folder to make; --if-exists says what if it exists.")
@@ -85,7 +87,9 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A key of the spec, such as budget.epsilon=0.5, in its place."),
 ]
-LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger, a file; docs/ledger.md explains it.")]
+LedgerFile = Annotated[
+    Path, typer.Argument(metavar="LEDGER", help="The ledger, a file; docs/how-to/ledger.md explains it.")
+]
 LedgerOption = Annotated[
     Path | None,
     typer.Option(

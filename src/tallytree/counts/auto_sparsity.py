@@ -20,7 +20,10 @@ from tallytree.solvers.sparse_posterior import MeasuredTree, log_evidence, poste
 from tallytree.solvers.sparse_prior import LevelPrior, Occupancy, most_probable, prior_of
 
 MAX_SHARE = 0.1
-"""Nothing is dropped where more of the leaves are estimated to be not 0; chosen on generated data (docs/counts.md)."""
+"""Nothing is dropped where more of the leaves are estimated to be not 0; chosen on generated data.
+
+`docs/explanation/counts.md` has the figures.
+"""
 
 LEAST_PROBABILITY = 0.5
 """A node is kept if it is not 0 with at least this probability: then the expected square of its error is smaller."""

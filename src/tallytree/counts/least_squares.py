@@ -57,8 +57,9 @@ class LeastSquares(CountsMechanism):
     Args:
         sparsity: κ, for sparse data. In the end every leaf that is not 0 costs κ² in the sum of squares, and a leaf is
             kept if the measurements of the leaf and its ancestors outweigh this cost (`solvers.sparse_support`). 0
-            keeps all; 3 halves the false discoveries of the paper's sparse data at ε = 1 (`docs/counts.md`). Use it for
-            sparse data only: a true count that is small compared to the noise is set to 0 too, and its siblings get its
+            keeps all; 3 halves the false discoveries of the paper's sparse data at ε = 1
+            (`docs/explanation/counts.md`). Use it for sparse data only: a true count that is small compared to the
+            noise is set to 0 too, and its siblings get its
             part of the parent's count. `"auto"` chooses from the noisy measurements: it estimates how many leaves are
             not 0; if these are few, it keeps the nodes that are more probably positive than 0, and what κ = 3.5 keeps;
             otherwise the release is that of 0 (`counts.auto_sparsity`). The statement says what was estimated, under

@@ -47,7 +47,7 @@ def has_fitted_errors(release: Release) -> bool:
 def fitted_errors(release: Release, *, alpha: float = 0.1) -> Release:
     """The release with intervals around every published number, from the standard deviations of its own fit.
 
-    They cost no time, and are narrower than those of replicates. `docs/errors.md` says how well they cover.
+    They cost no time, and are narrower than those of replicates. `docs/explanation/errors.md` says how well they cover.
 
     Args:
         release: one whose tables have `std_dev`, such as those of `counts.LeastSquares`.

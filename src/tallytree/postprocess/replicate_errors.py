@@ -68,7 +68,7 @@ def replicate_errors(
 
     The published numbers are taken as the true ones, measured with the noise that the statement states, and reconciled
     by the release's mechanism, `replicates` times. No private data is read and nothing is spent: replicates see the
-    release, and fresh noise. See `docs/errors.md`.
+    release, and fresh noise. See `docs/explanation/errors.md`.
 
     Args:
         release: a release, or the folder of a saved one.

@@ -1,7 +1,7 @@
 """No core dumps while private rows are in memory.
 
 A core dump is a copy of the memory of a process that crashed, private rows and the noise key included, and is often
-kept, or sent to a collector of crashes. See `docs/security.md` for what this covers.
+kept, or sent to a collector of crashes. See `docs/explanation/security.md` for what this covers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Intervals around published numbers, from the standard deviation beside each.
 
 An interval covers the privacy noise only: not errors in the records, nor people who are missing from them. How it is
-built, and how often it covers the true number, is in `docs/errors.md`.
+built, and how often it covers the true number, is in `docs/explanation/errors.md`.
 """
 
 from __future__ import annotations

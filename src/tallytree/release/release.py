@@ -68,7 +68,7 @@ class Release:
     """A differentially private release: consistent tables, noisy measurements and the privacy statement.
 
     Attributes:
-        statement: the privacy statement, JSON-able; its keys are documented in `docs/statement.md`.
+        statement: the privacy statement, JSON-able; its keys are documented in `docs/reference/statement.md`.
         spec: what was asked for, JSON-able, without any private table.
     """
 
@@ -120,7 +120,7 @@ class Release:
 
         Then, where a fit or `tallytree.replicate_errors` knows them, `std_dev` (float64, of a number's error), and
         `ci_lower` and `ci_upper` (int64): an interval for the true number, which misses it with probability `alpha`. It
-        covers the privacy noise only; `docs/errors.md` says how well.
+        covers the privacy noise only; `docs/explanation/errors.md` says how well.
 
         Args:
             level: its name; of a table, the levels that it was asked for by, in any order (none for the total).
@@ -213,7 +213,7 @@ class Release:
         The error of a sum does not follow from the errors of its parts, which are correlated. Tables, counts by
         `LeastSquares` (where they have the `std_dev` of the fit) and by `LeafGaussian` have exact errors. Other errors
         come from replicates of the release, as in `tallytree.replicate_errors`. No private data is read, and nothing is
-        spent. `docs/totals.md` explains the errors.
+        spent. `docs/how-to/totals.md` explains the errors.
 
         Args:
             areas: a public table (path, pandas, polars, pyarrow or DuckDB); each row names a node by its path columns.

@@ -1,4 +1,4 @@
-"""The privacy statement: what a release protects, how, and what it spent. See `docs/statement.md`."""
+"""The privacy statement: what a release protects, how, and what it spent. See `docs/reference/statement.md`."""
 
 from __future__ import annotations
 

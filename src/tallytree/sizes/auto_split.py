@@ -21,8 +21,8 @@
    1/size², and 0.1 % to have all sizes alike. How many groups are not empty is guessed, `NOT_EMPTY`, and the rule takes
    the mean of the logarithms. Where numbers of groups are private too, `ASSUMED_GROUPS` are taken for each leaf.
 
-The constants and guesses were chosen on `taxi`, `hawaiian`, `white` and `housing`. docs/group-sizes.md has the errors
-on these, and on other data.
+The constants and guesses were chosen on `taxi`, `hawaiian`, `white` and `housing`. The errors
+on these, and on other data are in docs/explanation/group-sizes.md.
 """
 
 from __future__ import annotations

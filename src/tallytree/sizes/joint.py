@@ -34,7 +34,7 @@ class Joint(SizesInBands):
 
     The number of groups of one size in a node is expected to be near the average over similar sizes. How near is
     estimated from the noisy measurements, for each node and each range of sizes. Where the numbers are not near that
-    average, tail counts are constrained to be monotone and nothing else. See docs/joint.md.
+    average, tail counts are constrained to be monotone and nothing else. See docs/explanation/joint.md.
 
     Args:
         smoothness: `"auto"`, or one number for all nodes and sizes: 1/dispersion. The dispersion is the variance of the

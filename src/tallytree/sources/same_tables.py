@@ -24,7 +24,7 @@ MOST_FILES = 10_000
 def refuse_private(public: Any, argument: str, private: Any, private_argument: str) -> None:
     """Refuse the private table in place of a public one: its rows would be published as they are.
 
-    What is recognized is listed in docs/sources.md. A copy is another table.
+    What is recognized is listed in docs/how-to/sources.md. A copy is another table.
 
     Raises:
         ValueError: they are the same, or have a file in common.

@@ -1,7 +1,7 @@
 """The YAML spec of a release: its keys are the arguments' names, and every message names file, line and key.
 
 `load_spec` validates all that can be validated without opening a table; `Spec.check` reads the public tables and the
-private ones' schemas; `Spec.release` spends the budget. The keys are documented in `docs/spec.md`.
+private ones' schemas; `Spec.release` spends the budget. The keys are documented in `docs/reference/spec.md`.
 """
 
 from tallytree.errors import SpecError

@@ -25,7 +25,8 @@ class LeastSquares(TablesMechanism):
     The detail of all areas is estimated by weighted least squares over all noisy tables, at once (`solvers.marginals`).
     From the root down, the estimates of a family of areas are then moved to the nearest non-negative ones that add up
     to their parent's, in the norm of the estimate's own covariance: moved cell by cell, thousands of zeros would add up
-    to a bias of the totals. In the end the numbers are rounded so that all sums stay close. See `docs/tables.md`.
+    to a bias of the totals. In the end the numbers are rounded so that all sums stay close. See
+    `docs/explanation/tables.md`.
 
     `std_dev` is that of the least-squares estimate without the constraint x ≥ 0. Near zero the error is smaller.
     """

@@ -29,7 +29,7 @@ def show_audits(console: Console, cases: Sequence[Case], results: Sequence[Audit
         console,
         f"{passed} of {len(cases)} passed. Each lower bound is right with confidence "
         f"{DEFAULT_CONFIDENCE}, from {runs:,} runs; where noise is Gaussian, ε is at δ = 1e-06. "
-        "docs/audit.md says what this shows.",
+        "docs/explanation/audit.md says what this shows.",
     )
 
 

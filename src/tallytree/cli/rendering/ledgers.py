@@ -67,7 +67,7 @@ def account_line(dataset: DataSet, ledger: Path) -> str:
 
 
 def ledger_json(books: Books) -> str:
-    """The ledger as JSON; `docs/ledger.md` explains the keys."""
+    """The ledger as JSON; `docs/how-to/ledger.md` explains the keys."""
     plain = {
         "strict": books.strict,
         "events": len(books.chain.texts),

@@ -1,0 +1,87 @@
+"""The documentation site, built by `make docs`: Sphinx with MyST-NB, without any request to the network."""
+
+from __future__ import annotations
+
+from importlib.metadata import version as version_of
+from typing import Any
+
+import typer.main
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+project = "tallytree"
+author = "The tallytree authors"
+project_copyright = "the tallytree authors, Apache License 2.0"
+release = version = version_of("tallytree")
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx_design"]
+exclude_patterns: list[str] = []
+nitpicky = False
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 4
+# The gallery's pages are notebooks as text; each is run at each build, and an error fails the build.
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_merge_streams = True
+nb_mime_priority_overrides = [("html", "image/svg+xml", 0), ("html", "text/html", 10), ("html", "text/plain", 20)]
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # signatures have them
+autodoc_preserve_defaults = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+add_module_names = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "tallytree"
+html_favicon = "pictures/icon.svg"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": "tallytree", "image_light": "pictures/icon.svg", "image_dark": "pictures/icon.svg"},
+    "show_prev_next": True,
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "navigation_with_keys": False,
+}
+mathjax_path = ""  # no page has formulas that need it
+suppress_warnings = ["myst.header"]
+
+
+class CommandLine(SphinxDirective):
+    """The help of every command, as the program prints it."""
+
+    def run(self) -> list[nodes.Node]:
+        """A section for each command."""
+        from tallytree.cli.app import app
+
+        program = typer.main.get_command(app)
+        made: list[nodes.Node] = []
+        for name, command in self._commands(program):
+            context = command.make_context(f"tallytree {name}", [], resilient_parsing=True)
+            context.max_content_width = 100
+            section = nodes.section(ids=[nodes.make_id(f"tallytree-{name}")], names=[name])
+            section += nodes.title(text=f"tallytree {name}")
+            section += nodes.literal_block(text=command.get_help(context), language="text")
+            made.append(section)
+        return made
+
+    def _commands(self, program: Any) -> list[tuple[str, Any]]:
+        found = []
+        for name, command in program.commands.items():
+            found.append((name, command))
+            found += [(f"{name} {below}", each) for below, each in getattr(command, "commands", {}).items()]
+        return found
+
+
+def setup(app: Sphinx) -> None:
+    """Add the directive of the command line."""
+    app.add_directive("command-line", CommandLine)
