@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import version as version_of
 from typing import Any
 
@@ -15,7 +16,7 @@ author = "The tallytree authors"
 project_copyright = "the tallytree authors, Apache License 2.0"
 release = version = version_of("tallytree")
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx_design"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_design"]
 exclude_patterns: list[str] = []
 nitpicky = False
 
@@ -35,6 +36,7 @@ napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
 add_module_names = False
+default_role = "code"  # docstrings have names in single backticks
 
 html_theme = "pydata_sphinx_theme"
 html_title = "tallytree"
@@ -52,7 +54,6 @@ html_theme_options = {
     "footer_end": [],
     "navigation_with_keys": False,
 }
-mathjax_path = ""  # no page has formulas that need it
 suppress_warnings = ["myst.header"]
 
 
@@ -82,6 +83,12 @@ class CommandLine(SphinxDirective):
         return found
 
 
+def _bars_as_they_are(_app: Sphinx, _what: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
+    """Absolute values such as |released − true| are no substitutions of reStructuredText."""
+    lines[:] = [re.sub(r"\|(?=\S)|(?<=\S)\|", r"\\|", line) if "`" not in line else line for line in lines]
+
+
 def setup(app: Sphinx) -> None:
-    """Add the directive of the command line."""
+    """Add the directive of the command line, and what docstrings need."""
     app.add_directive("command-line", CommandLine)
+    app.connect("autodoc-process-docstring", _bars_as_they_are)

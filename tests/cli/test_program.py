@@ -23,8 +23,8 @@ budget: {epsilon: 1}
 neighboring: change_one
 """
 COMMANDS = (
-    "release", "check", "plan", "contributions", "reconcile", "error", "total", "report", "explore", "export", "registry",
-    "ledger", "limit", "secret", "demo", "audit", "warm",
+    "release", "check", "plan", "contributions", "reconcile", "error", "total", "report", "explore", "export",
+    "registry", "ledger", "limit", "secret", "demo", "audit", "warm",
 )  # fmt: skip
 MAIN = "from tallytree.cli import main; main()"
 

@@ -6,7 +6,7 @@ What DuckDB says when it fails may quote a record, so its exceptions end here: s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -125,12 +125,22 @@ def session(
         if threads is not None:
             settings["threads"] = threads
         with closing(duckdb.connect(":memory:", config=settings)) as connection:
-            connection.execute("SET enable_progress_bar = false")  # this one cannot be set while connecting
-            if observed():  # DuckDB counts what it has read only where it believes that a bar is drawn
-                connection.execute("SET enable_progress_bar = true")
-                connection.execute("SET enable_progress_bar_print = false")
+            _without_bar(connection)
             for signature, definition in DUCKDB_FUNCTIONS.items():
                 connection.execute(f"CREATE TEMP MACRO {signature} AS {definition}")
             connection.execute("SET lock_configuration = true")
             with reading(connection.query_progress):
                 yield DuckDBSession(connection, argument, temp_directory)
+
+
+def _without_bar(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let DuckDB draw no bar of its own; it cannot be told so while connecting.
+
+    It counts what it has read only where it believes that a bar is drawn. In a notebook without ipywidgets it draws
+    none, and refuses every change of the setting.
+    """
+    with suppress(duckdb.InvalidInputException):
+        connection.execute("SET enable_progress_bar = false")
+        if observed():
+            connection.execute("SET enable_progress_bar = true")
+            connection.execute("SET enable_progress_bar_print = false")
