@@ -53,6 +53,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
     "navigation_with_keys": False,
+    "collapse_navigation": True,
 }
 suppress_warnings = ["myst.header"]
 
