@@ -4,6 +4,7 @@ A block of `sh`, `console` or `python` is run. A block of `yaml` whose first lin
 file. What only shows something, such as output or a line for another program, is a block of `text`.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -45,13 +46,23 @@ PAGES = sorted(
 
 @pytest.fixture
 def workbench(tmp_path):
-    """What the pages take for granted: tables people, areas and last_year (.parquet), and the spec counts.yaml."""
+    """What the pages take for granted: tables people, areas and last_year (.parquet), shapes, the spec counts.yaml."""
     areas = {"state": ["A", "A", "B"], "county": ["x", "y", "x"]}
     people = {name: values * 100 for name, values in areas.items()} | {"person": [i % 150 for i in range(300)]}
     pq.write_table(pa.table(areas), tmp_path / "areas.parquet")
     pq.write_table(pa.table(people), tmp_path / "people.parquet")
     pq.write_table(pa.table(areas | {"count": [90, 100, 110]}), tmp_path / "last_year.parquet")
     (tmp_path / "counts.yaml").write_text(SPEC)
+    squares = [[[[i, 0], [i + 1, 0], [i + 1, 1], [i, 1], [i, 0]]] for i in range(3)]
+    shapes = [
+        {
+            "type": "Feature",
+            "properties": {"state": state, "GEOID": county},
+            "geometry": {"type": "Polygon", "coordinates": square},
+        }
+        for state, county, square in zip(areas["state"], areas["county"], squares, strict=True)
+    ]
+    (tmp_path / "counties.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": shapes}))
     return tmp_path
 
 
@@ -62,24 +73,23 @@ def commands(text):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # a page may show what warns
 @pytest.mark.parametrize("page", PAGES)
-def test_the_blocks_of_a_page_run(workbench, page):
+def test_the_blocks_of_a_page_run(workbench, page, monkeypatch):
+    monkeypatch.chdir(workbench)
     scripts = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
+    names = {}
     for kind, text in BLOCK.findall((DOCS / page).read_text(encoding="utf-8")):
         if kind == "python":
-            programs = [[sys.executable, "-c", text]]
-        elif kind in ("sh", "console"):
-            programs = [["bash", "-euc", one] for one in ([text] if kind == "sh" else commands(text))]
-        else:
-            programs = []
-            named = re.match(r"# (\S+\.yaml)\n", text) if kind == "yaml" else None
-            if kind == "yaml":
-                assert yaml.safe_load(text) is not None
-            if named:
+            exec(compile(text, page, "exec"), names)  # noqa: S102 (the page's own code)
+        elif kind == "yaml":
+            assert yaml.safe_load(text) is not None
+            if named := re.match(r"# (\S+\.yaml)\n", text):
                 (workbench / named[1]).write_text(text, encoding="utf-8")
-        for program in programs:
-            done = subprocess.run(program, cwd=workbench, env=environment, capture_output=True, text=True, check=False)
+        for program in [text] if kind == "sh" else commands(text) if kind == "console" else []:
+            command = ["bash", "-euc", program]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
             assert done.returncode == 0, (program, done.stdout, done.stderr)
 
 
