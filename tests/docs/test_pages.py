@@ -18,7 +18,7 @@ import yaml
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LANGUAGES = {"console", "sh", "python", "yaml", "text", "toctree", "mermaid", "json"}
+LANGUAGES = {"console", "sh", "python", "yaml", "text", "json", "dockerfile"}
 SPEC = """\
 statistic: counts
 records: people.parquet
