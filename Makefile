@@ -8,7 +8,7 @@ SOURCES := pyproject.toml README.md $(shell find src -name '*.py' -o -name 'py.t
 
 .PHONY: wheel demo test test-all lint docs bench clean
 
-demo: $(VENV)/.wheel
+demo: $(VENV)/.views
 	$(BIN)/tallytree demo
 
 # dist/tallytree-*.whl, with the kernels compiled
@@ -54,6 +54,11 @@ $(VENV)/.wheel: $(VENV)/.created $(SOURCES)
 	rm -rf dist
 	$(PIP) wheel --no-deps --wheel-dir dist .
 	$(PIP) install --no-deps --force-reinstall dist/*.whl
+	touch $@
+
+# What the README shows beside the release itself: the report, the explorer, exports, maps.
+$(VENV)/.views: $(VENV)/.wheel
+	$(PIP) install "$$(ls dist/*.whl)[report,explore,export,maps]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.wheel
