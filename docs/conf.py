@@ -84,7 +84,9 @@ class CommandLine(SphinxDirective):
         return found
 
 
-def _bars_as_they_are(_app: Sphinx, _what: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
+def _bars_as_they_are(
+    _app: Sphinx, _what: str, _name: str, _object: object, _options: object, lines: list[str]
+) -> None:
     """Absolute values such as |released − true| are no substitutions of reStructuredText."""
     lines[:] = [re.sub(r"\|(?=\S)|(?<=\S)\|", r"\\|", line) if "`" not in line else line for line in lines]
 
