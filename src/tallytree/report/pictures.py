@@ -148,7 +148,7 @@ def errors_picture(release: Release, found: Sequence[LevelError] | None = None) 
         ("level", "smallest", "middle", "largest", "nine in ten numbers are within"),
         [
             (name(each.level), rounded(each.least or 0), rounded(each.median or 0), rounded(each.most or 0),
-             about(off(each.median or 0)))
+             about(each.reach or 0))
             for each in known
         ],
     )  # fmt: skip

@@ -12,7 +12,7 @@ from tallytree.report.checks import Check
 from tallytree.report.numbers import number_pictures, people_picture
 from tallytree.report.pictures import Grid, Picture, errors_picture
 from tallytree.report.reading import LevelError
-from tallytree.report.wording import about, amount, listed, name, off, percent, plural, rounded
+from tallytree.report.wording import about, amount, listed, name, percent, plural, rounded
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def _numbers(release: Release, errors: Sequence[LevelError], boundaries: Mapping
     noise = [
         (name(each.level), f"{each.rows:,}", rounded(each.noise) if each.noise else "not measured",
          rounded(each.median) if each.median is not None else "not computed",
-         about(off(each.median)) if each.median is not None else "not computed")
+         about(each.reach) if each.reach is not None else "not computed")
         for each in errors
     ]  # fmt: skip
     grid = Grid(

@@ -52,7 +52,7 @@ def _how_far_off(release: Release, errors: Sequence[LevelError]) -> str:
     begin = "Every number was changed a little at random, on purpose, to protect people."
     known = [each for each in errors if each.median is not None]
     if known:
-        typical = _extremes([(name(each.level), off(each.median or 0.0)) for each in known])
+        typical = _extremes([(name(each.level), each.reach or 0.0) for each in known])
         sizes = (
             " (These figures are for the numbers of groups of a size or more.)"
             if release.statement["statistic"] == "group_sizes"
