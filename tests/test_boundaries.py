@@ -170,3 +170,25 @@ def test_the_made_up_municipalities_cover_their_country_without_gap_or_overlap(t
     together = shapely.union_all(cells)
     assert shapely.area(cells).sum() == pytest.approx(together.area, rel=1e-4)
     assert together.area == pytest.approx(together.envelope.area, rel=1e-4)
+
+
+def test_a_file_that_names_other_files_is_not_followed(areas, shapes, tmp_path):
+    (tmp_path / "private.csv").write_text("county,x,y\ntopsecret,1,2\n")
+    source = f"<OGRVRTDataSource><OGRVRTLayer name='private'><SrcDataSource>{tmp_path / 'private.csv'}</SrcDataSource>"
+    (tmp_path / "areas.json").write_text(f"{source}</OGRVRTLayer></OGRVRTDataSource>")
+    with pytest.raises(ValueError, match=r"'areas\.json' cannot be read as GeoJSON") as found:
+        read_boundaries(tmp_path / "areas.json", areas, "county")
+    assert "topsecret" not in str(found.value)
+
+
+def test_shapes_that_are_no_areas_are_refused_and_those_that_cross_themselves_mended(areas, shapes, tmp_path):
+    point = [*shapes[:-1], ({"county": "02"}, {"type": "Point", "coordinates": [0, 0]})]
+    with pytest.raises(ValueError, match="has a Point; every shape must be a Polygon or a MultiPolygon"):
+        read_boundaries(written(tmp_path, point), areas, "county")
+    far = [*shapes[:-1], ({"county": "02"}, square(1e6, 50))]
+    with pytest.raises(ValueError, match="coordinates that are no longitude and latitude"):
+        read_boundaries(written(tmp_path, far), areas, "county")
+    crossed = {"type": "Polygon", "coordinates": [[[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]]]}
+    found = read_boundaries(written(tmp_path, [*shapes[:-1], ({"county": "02"}, crossed)]), areas, "county")
+    assert found.frame.geometry.is_valid.all()
+    assert found.simplified(10).features()

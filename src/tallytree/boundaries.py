@@ -171,12 +171,16 @@ def _checked_file(path: str | Path) -> Path:
 
 
 def _read(place: Path) -> Any:
-    """The file as a GeoDataFrame in longitude and latitude."""
+    """The file as a GeoDataFrame in longitude and latitude, of valid areas.
+
+    GeoJSON is parsed here: GDAL would take a file of that name for whatever its content says, and some of its formats
+    name other files, and addresses.
+    """
     import geopandas
 
     of_parquet = place.suffix.lower() in (".parquet", ".geoparquet")
     try:
-        frame = geopandas.read_parquet(place) if of_parquet else geopandas.read_file(place, engine="pyogrio")
+        frame = geopandas.read_parquet(place) if of_parquet else _of_geojson(place)
         shapes = frame.geometry
     except Exception as error:  # noqa: BLE001  (each of its readers has errors of its own)
         kind = "GeoParquet" if of_parquet else "GeoJSON"
@@ -190,7 +194,34 @@ def _read(place: Path) -> Any:
             f"boundaries: {place.name!r} does not say its coordinate reference system; write it with one, such as "
             f"{COORDINATES}"
         )
-    return frame.to_crs(COORDINATES)
+    return _areas_alone(frame.to_crs(COORDINATES), place)
+
+
+def _of_geojson(place: Path) -> Any:
+    import geopandas
+
+    found = json.loads(place.read_text(encoding="utf-8"))
+    named = found.get("crs")  # of GeoJSON before RFC 7946
+    given = COORDINATES if named is None else named["properties"]["name"]
+    return geopandas.GeoDataFrame.from_features(found["features"], crs=given)
+
+
+def _areas_alone(frame: Any, place: Path) -> Any:
+    """The frame, once every shape that is there is an area on the globe; those that cross themselves are mended."""
+    present = frame.geometry.notna() & ~frame.geometry.is_empty
+    kinds = set(frame.geometry[present].geom_type) - {"Polygon", "MultiPolygon"}
+    if kinds:
+        raise ValueError(
+            f"boundaries: {place.name!r} has a {min(kinds)}; every shape must be a Polygon or a MultiPolygon"
+        )
+    if present.any():
+        ends = frame.geometry[present].total_bounds
+        if not (np.isfinite(ends).all() and ends[0] >= -361 and ends[2] <= 361 and ends[1] >= -91 and ends[3] <= 91):
+            raise ValueError(
+                f"boundaries: {place.name!r} has coordinates that are no longitude and latitude; is its coordinate "
+                "reference system right?"
+            )
+    return frame.set_geometry(frame.geometry.make_valid())
 
 
 def _code_columns(frame: Any, hierarchy: Hierarchy, depth: int, code: str | None) -> list[str]:

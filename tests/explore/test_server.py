@@ -66,7 +66,13 @@ def test_paths_that_climb_out_are_not_found(address):
 def test_other_names_of_this_machine_and_other_sites_are_refused(address):
     assert asked(address, Host="evil.example")[0] == 400
     assert asked(address, Origin="http://evil.example")[0] == 403
+    assert asked(address, Origin="http://[")[0] == 403
     assert asked(address, Origin=address.rstrip("/"))[0] == 200
+
+
+def test_queries_that_make_no_sense_are_pages(address):
+    for query in ("tick=%C2%B2", "tick=99999999999999999999", "first=99999999999999999", "at=9.9", "table=x&alpha=2"):
+        assert asked(address, f"/?{query}")[0] == 200, query
 
 
 def test_only_the_loopback_address_is_bound(address):

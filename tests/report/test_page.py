@@ -1,6 +1,7 @@
 """The report: its sections in order, escaped labels, one file without scripts; and in a real browser."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 from helpers.browser import Visit, chromium
 from tallytree.report import report_page, write_report
+from tallytree.report.reading import level_errors
+from tallytree.report.summary import summary
 
 pytestmark = pytest.mark.needs("altair", "vl_convert", "jinja2")
 STATISTICS = ["counts", "tables", "flows", "group_sizes"]
@@ -86,7 +89,8 @@ def test_the_summary_says_in_plain_words_what_how_far_off_and_what_is_protected(
     for question in ("What was published?", "How far off are the numbers?", "What is protected?", "What is not?"):
         assert question in short
     assert "Nine in ten numbers are within about ±" in short
-    assert re.search(r"is right about this person in at most 13\.6 %; guessing blindly would be right in 5 %", short)
+    assert re.search(r"finds it out in at most 13\.6 % of the cases; guessing blindly would find it out in 5 %", short)
+    assert "It is taken on trust that nobody has more than 1 record" in short
     assert "Published exactly, without any noise: the hierarchy" in short
     assert "epsilon" not in short
     assert "ε" not in short
@@ -172,3 +176,25 @@ def test_the_checks_of_the_browser_see_a_page_that_is_wrong(tmp_path):
         assert visit.requests != []
         assert visit.complaints != []
         assert any(each.startswith("color-contrast") for each in visit.violations())
+
+
+@pytest.mark.parametrize(
+    ("rate", "says"),
+    [
+        (0.136, "nobody can tell with much confidence whether"),
+        (0.5, "The protection is limited: a reader can learn something about whether"),
+        (1.0, "The protection is weak: a determined reader may well find out whether"),
+    ],
+)
+def test_a_weak_protection_is_not_called_strong(sizes_release, rate, says):
+    statement = dict(sizes_release.statement)
+    statement["risk"] = {"rates": [{"false_positive_rate": 0.05, "true_positive_rate": rate}]}
+    answers = dict(summary(replace(sizes_release, statement=statement), level_errors(sizes_release)))
+    assert says in answers["What is protected?"]
+
+
+def test_numbers_that_are_exact_are_not_said_to_be_changed(flows_release):
+    answers = dict(summary(flows_release, level_errors(flows_release)))
+    begin = "Every number but those of all was changed" if flows_release.table("all").num_rows else ""
+    assert begin in answers["How far off are the numbers?"]
+    assert "not protected, only what their records say" in answers["What is not?"]

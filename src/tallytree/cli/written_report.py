@@ -30,11 +30,17 @@ def report_beside(folder: Path, *, wanted: bool) -> None:
     """
     if not wanted or not can_report():
         return
-    from tallytree.release import Release
-    from tallytree.report import FILE, write_report
-
     try:
+        from tallytree.release import Release
+        from tallytree.report import FILE, write_report
+
         write_report(Release.load(folder), folder / FILE, title=folder.absolute().name)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        logs.warning(f"The report could not be written ({reason}); the release is whole. `tallytree report` makes it.")
+    except Exception as error:  # noqa: BLE001  (an error here would look like a release that was not made, and be retried)
+        reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+        logs.warning(f"The report could not be written ({reason}). {_WHOLE}")
+    except KeyboardInterrupt:
+        logs.warning(f"The report was not written. {_WHOLE}")
+        raise
+
+
+_WHOLE = "The release is whole, and paid for once; `tallytree report` makes its report."

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from tallytree.explore.server import Explorer
 
 REPLACED = "The release in this folder was replaced. What is shown here is not read from it any more."
+NOT_PRIVATE = (
+    "NOT PRIVATE. The noise of this release came from a fixed seed, so anybody can remove it. It is for tests and "
+    "experiments only."
+)
 WATCH = 2.0
 """Seconds between looks at whether the release was replaced."""
 
@@ -38,7 +42,11 @@ async def show_page(explorer: Explorer, request: Request) -> None:
     with main:
         banner = ui.element("div").props("role=status")
         _watch(explorer, shown, banner)
-        ticks = [int(each) for each in request.query_params.getlist("tick")[:PAGE] if each.isdigit() and len(each) < 6]
+        if not shown.walk.release.statement["private"]:
+            with ui.element("div").classes("warning").props("role=note id=not-private"):
+                ui.label(NOT_PRIVATE)
+        given = request.query_params.getlist("tick")[:PAGE]
+        ticks = [int(each) for each in given if each.isdecimal() and each.isascii() and len(each) < 6]
         try:
             view = await run.io_bound(shown.reading, lambda: read_view(shown, address))
         except ReleaseReplacedError:

@@ -7,7 +7,6 @@ import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -21,6 +20,11 @@ from tallytree.explore.shown import ReleaseReplacedError, Shown, open_release
 
 HOST = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost")
+NOT_FRAMED = (
+    (b"x-frame-options", b"DENY"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+)
 FIRST_PORT, PORTS = 8080, 100
 
 
@@ -44,7 +48,7 @@ def free_port(wanted: int | None) -> int:
 
 
 class OwnOrigin:
-    """ASGI middleware: refuses requests that a page of another site sends from this machine's browser."""
+    """ASGI middleware: refuses what a page of another site sends from this machine's browser, or wants to frame."""
 
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
         self.app = app
@@ -53,14 +57,20 @@ class OwnOrigin:
         """Answer 403, or close the socket, where the Origin is that of another site."""
         headers = dict(scope.get("headers") or [])
         origin = headers.get(b"origin")
-        if origin is not None and urlsplit(origin.decode("latin-1")).netloc.encode() != headers.get(b"host", b""):
+        if origin is not None and origin.partition(b"://")[2] != headers.get(b"host", b""):
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
                 return
             await send({"type": "http.response.start", "status": 403, "headers": []})
             await send({"type": "http.response.body", "body": b"another site"})
             return
-        await self.app(scope, receive, send)
+
+        async def sent(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *NOT_FRAMED]
+            await send(message)
+
+        await self.app(scope, receive, sent)
 
 
 class Explorer:

@@ -7,6 +7,7 @@ apostrophe before them, and the dictionaries say so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,10 +20,10 @@ from tallytree.export.tables import ExportedTable
 from tallytree.release.files import flush
 
 _ESCAPED = (
-    "Labels that begin with =, +, -, @, a tab or a carriage return have an apostrophe before them in these files, so "
+    "Labels that begin with =, +, -, @, a tab or a line break have an apostrophe before them in these files, so "
     "that spreadsheets take them for text; the published labels have none."
 )
-_FORMULA = r"^[=+\-@\t\r]"
+_FORMULA = r"^\s*[=+\-@＝＋－＠]|^[\t\r\n]"
 
 
 def write_csv_files(tables: Sequence[ExportedTable], folder: Path, *, for_spreadsheets: bool) -> None:
@@ -35,6 +36,12 @@ def write_csv_files(tables: Sequence[ExportedTable], folder: Path, *, for_spread
     """
     files = {}
     for table in tables:
+        marked = next((name for name in table.schema.names if re.search(_FORMULA, name)), None)
+        if for_spreadsheets and marked is not None:
+            raise ValueError(
+                f"for_spreadsheets: the column {marked!r} is named like a formula, and a header cannot be marked; "
+                "rename the level, or export to xlsx"
+            )
         path = f"{table.stem}.csv"
         with pyarrow.csv.CSVWriter(folder / path, table.schema) as writer:
             for rows in table.slices():

@@ -122,6 +122,9 @@ def _options(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name(key)} {name(value)}" for key, value in options.items()) or "no options"
 
 
+_OF_TAILS = " (where sizes have none: of the number of groups of a size or more)"
+
+
 def _numbers(release: Release, errors: Sequence[LevelError], boundaries: Mapping[str, Boundaries]) -> Section:
     pictures = number_pictures(release, boundaries)
     shown = errors_picture(release, errors)
@@ -133,7 +136,7 @@ def _numbers(release: Release, errors: Sequence[LevelError], boundaries: Mapping
         for each in errors
     ]  # fmt: skip
     grid = Grid(
-        "Error of the numbers of each level",
+        f"Error of the numbers of each level{_OF_TAILS if release.statement['statistic'] == 'group_sizes' else ''}",
         ("level or table", "rows", "noise of a measurement (std_dev)", "error of a number (std_dev, middle)",
          "nine in ten within"),
         noise,
@@ -227,7 +230,7 @@ def _split(statement: Mapping[str, Any]) -> Grid:
     beside = [
         (title, statement[key])
         for key, title in (("maximum", "the largest size"), ("contributions", "people by number of records"))
-        if isinstance(statement.get(key), Mapping) and "noise" in statement[key]
+        if isinstance(statement.get(key), Mapping) and "noise" in statement[key] and statement["statistic"] != key
     ]
     measured = [(name(each["level"]), each) for each in statement["levels"] if each.get("measured")]
     return Grid(

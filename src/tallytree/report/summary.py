@@ -49,7 +49,9 @@ def _published(release: Release) -> str:
 
 def _how_far_off(release: Release, errors: Sequence[LevelError]) -> str:
     unit = COUNTED.get(release.statement["statistic"], "people")
-    begin = "Every number was changed a little at random, on purpose, to protect people."
+    exact = [each for each in errors if each.most == 0.0]
+    which = f"Every number but those of {listed([name(each.level) for each in exact])}" if exact else "Every number"
+    begin = f"{which} was changed at random, on purpose, to protect people."
     known = [each for each in errors if each.median is not None]
     if known:
         typical = _extremes([(name(each.level), each.reach or 0.0) for each in known])
@@ -59,8 +61,8 @@ def _how_far_off(release: Release, errors: Sequence[LevelError]) -> str:
             else ""
         )
         return (
-            f"{begin} Nine in ten numbers are within {typical} {unit} of the truth.{sizes} So a number in the "
-            "thousands can be relied on; one that is no larger than its error can not."
+            f"{begin} Nine in ten numbers are within {typical} {unit} of the truth.{sizes} So a number ten "
+            "times as large as its error is known to about a tenth; one that is no larger than its error says little."
         )
     noisy = [(name(each.level), off(each.noise)) for each in errors if each.noise]
     if not noisy:
@@ -73,12 +75,12 @@ def _how_far_off(release: Release, errors: Sequence[LevelError]) -> str:
 
 
 def _extremes(levels: Sequence[tuple[str, float]]) -> str:
-    """How far off numbers are, at the first level where that is not 0, and at the last."""
+    """How far off numbers are, at the level where that is least, but not 0, and where it is most."""
     moved = [each for each in levels if each[1] >= 0.5] or list(levels[-1:])
-    first, last = moved[0], moved[-1]
+    first, last = min(moved, key=lambda each: each[1]), max(moved, key=lambda each: each[1])
     if about(first[1]) == about(last[1]):
         return f"{about(first[1])}" if len(moved) > 1 else f"{about(first[1])} (at {first[0]})"
-    return f"{about(first[1])} (at {first[0]}) or {about(last[1])} (at {last[0]})"
+    return f"{about(first[1])} (at {first[0]}) to {about(last[1])} (at {last[0]})"
 
 
 def _protected(statement: Mapping[str, Any]) -> str:
@@ -93,22 +95,35 @@ def _protected(statement: Mapping[str, Any]) -> str:
         hidden = "whether the data hold that person's records at all"
     else:
         hidden = "what that person's records say"
-    begin = f"The privacy of {whom}. From all that is published, nobody can tell with much confidence {hidden}."
+    begin = f"The privacy of {whom}."
     if not rates:
-        return begin
+        return f"{begin} How well a reader can tell {hidden} is bounded; “The guarantee” below says how."
     rate = rates[-1]
+    found = float(rate["true_positive_rate"])
+    verdict = next(text for most, text in _VERDICTS if found <= most).format(hidden)
     return (
-        f"{begin} Somebody who knows everything about everybody else, and accepts to be wrong in "
-        f"{percent(rate['false_positive_rate'])} of the cases, is right about this person in at most "
-        f"{percent(rate['true_positive_rate'])}; guessing blindly would be right in "
-        f"{percent(rate['false_positive_rate'])}."
+        f"{begin} {verdict} Somebody who knows everything about everybody else, and accepts "
+        f"{percent(rate['false_positive_rate'])} of false suspicions, finds it out in at most {percent(found)} of the "
+        f"cases; guessing blindly would find it out in {percent(rate['false_positive_rate'])}."
     )
+
+
+_VERDICTS = (
+    (0.25, "From all that is published, nobody can tell with much confidence {}."),
+    (0.6, "The protection is limited: a reader can learn something about {}."),
+    (1.0, "The protection is weak: a determined reader may well find out {}."),
+)
+"""Up to which share an attacker finds out, with 5 % false suspicions, and how that is said."""
 
 
 def _not_protected(statement: Mapping[str, Any]) -> str:
     facts = [name(fact) for fact in statement["invariants"]]
-    exact = f"Published exactly, without any noise: {listed(facts)}. " if facts else ""
-    return (
-        f"{exact}Further releases about the same people weaken the protection: what each of them gives away adds up. "
-        "Statistics also show what is true of groups, and that can be bad for their members."
-    )
+    sentences = [f"Published exactly, without any noise: {listed(facts)}."] if facts else []
+    if statement["neighboring"] == "change_one":
+        sentences.append("That somebody is in the data is not protected, only what their records say.")
+    if statement["max_contributions"] is not None and not statement["max_contributions_enforced"]:
+        most = plural(statement["max_contributions"], "record")
+        sentences.append(f"It is taken on trust that nobody has more than {most}; whoever has more is protected less.")
+    sentences.append("Further releases about the same people weaken the protection: what each gives away adds up.")
+    sentences.append("Statistics also show what is true of groups, and that can be bad for their members.")
+    return " ".join(sentences)
