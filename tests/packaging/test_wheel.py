@@ -41,6 +41,7 @@ def test_the_wheel_holds_every_module_and_is_typed(wheel):
     expected |= {"tallytree/py.typed", "tallytree/ledger/schema.sql", "tallytree/ledger/schema_1.sql"}
     expected |= {f"tallytree/report/templates/report.{kind}" for kind in ("html", "css")}
     expected |= {"tallytree/release/opendp_deployments_schema.yaml"}
+    expected |= {f"tallytree/explore/{name}" for name in ("icon.svg", "view.css", "view.html")}
     assert packed == expected
     assert {name.split("/")[0] for name in wheel.namelist()} == {
         "tallytree",

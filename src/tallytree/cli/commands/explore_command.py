@@ -35,10 +35,10 @@ def explore(
     ] = None,
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the browser.")] = True,
 ) -> None:
-    """Walk a release in the browser: down the tree, on a map, by name; any selection's total.
+    """Walk a release in the browser; spends nothing.
 
-    Only this machine can reach it, and it has the pages of this release and nothing else. Ctrl-C ends it.
-    Spends nothing.
+    Down the tree, on a map, by name, with intervals, and the total of any selection with its own. Only this machine
+    can reach it, and it has the pages of this release and nothing else. Ctrl-C ends it.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.explore import require_explorer
