@@ -55,7 +55,7 @@ def test_what_is_no_release_is_refused(folder, tmp_path, refusal):
 
 def test_boundaries_that_do_not_match_are_named(folder, tmp_path, refusal):
     pytest.importorskip("geopandas")
-    shape = {"type": "Point", "coordinates": [0, 0]}
+    shape = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
     (tmp_path / "x.geojson").write_text(
         json.dumps({"type": "FeatureCollection", "features": [
             {"type": "Feature", "properties": {"region": "West"}, "geometry": shape}]})
