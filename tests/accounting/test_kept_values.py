@@ -101,6 +101,7 @@ def lower(text):
     return made._text(kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [

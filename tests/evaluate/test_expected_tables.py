@@ -66,6 +66,7 @@ def test_observed_errors_are_as_expected(people):
         assert np.sqrt(squares[name]) == pytest.approx(expected[name], rel=0.4 if name == "all" else 0.15)
 
 
+@pytest.mark.slow
 def test_targets_name_tables(people, tmp_path):
     for name in ("areas", "ages", "sexes"):
         pyarrow.csv.write_csv(getattr(people, name), tmp_path / f"{name}.csv")

@@ -83,6 +83,7 @@ def test_only_the_loopback_address_is_bound(address):
             assert tried.connect_ex((other, urlsplit(address).port)) != 0
 
 
+@pytest.mark.slow
 def test_two_explorers_show_one_folder_at_two_ports(address, folder):
     with explorer(folder) as second:
         assert second != address

@@ -120,6 +120,7 @@ def planned_noise():
 # --- End to end ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("invariants", ["groups", "total", "none"])
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.kind)
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)

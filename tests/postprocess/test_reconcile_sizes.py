@@ -73,6 +73,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", BUDGETS, ids=repr)
 @pytest.mark.parametrize(("mechanism", "invariants"), CASES, ids=repr)
 def test_the_same_mechanism_gives_the_very_same_tables(areas, tmp_path, mechanism, invariants, budget, nothing_private):

@@ -429,6 +429,7 @@ def test_columns_that_are_there_are_replaced(release):
     assert isinstance(twice.level_tables["county"], TableWithErrors)
 
 
+@pytest.mark.slow
 def test_replicates_side_by_side_are_those_one_after_the_other(flows, monkeypatch):
     """Each is a function of its own key, and they are added up in their order: to the same bit."""
     threads = set()
