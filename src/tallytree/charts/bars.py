@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tallytree.charts.basis import NUMBERS, WHOLE, data, values
+from tallytree.charts.basis import NUMBERS, WHOLE, data, described, values
 from tallytree.charts.theme import LIGHT, Scheme, styled
 
 ROW_HEIGHT = 24
@@ -50,7 +50,7 @@ def bars(
     ]
     height = ROW_HEIGHT * max(len(listed), 1)
     made = alt.layer(shown, line, *ends).properties(width=width, height=height)
-    return styled(_described(made, title, description), scheme)
+    return styled(described(made, title, description), scheme)
 
 
 def errors_by_level(
@@ -88,7 +88,7 @@ def errors_by_level(
         tooltip=[alt.Tooltip("level:N"), alt.Tooltip("median:Q", title="middle std_dev", format=",.3~r")],
     )
     made = alt.layer(dot, line).properties(width=width, height=ROW_HEIGHT * max(len(listed), 1))
-    return styled(_described(made, title, description), scheme)
+    return styled(described(made, title, description), scheme)
 
 
 def _labels(name: str, rows: list[dict[str, Any]]) -> str:
@@ -97,8 +97,3 @@ def _labels(name: str, rows: list[dict[str, Any]]) -> str:
 
     # A string of JSON is one of Vega's expressions, with every character beyond ASCII escaped.
     return f"{json.dumps([str(row[name]) for row in rows])}[datum.value]"
-
-
-def _described(chart: Any, title: str, description: str) -> Any:
-    described = chart.properties(title=title) if title else chart
-    return described.properties(description=description) if description else described

@@ -35,6 +35,7 @@ def data(rows: pa.Table | Iterable[Mapping[str, Any]]) -> Any:
     return altair.Data(values=values(rows))
 
 
-def shortened(label: str, length: int = 60) -> str:
-    """A label that fits beside others."""
-    return label if len(label) <= length else label[: length - 1] + "…"
+def described(chart: Any, title: str, description: str) -> Any:
+    """A chart with its title and its text for those who cannot see it; empty ones are left out."""
+    titled = chart.properties(title=title) if title else chart
+    return titled.properties(description=description) if description else titled

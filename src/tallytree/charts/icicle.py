@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree.charts.basis import WHOLE, data, values
+from tallytree.charts.basis import WHOLE, data, described, values
 from tallytree.charts.theme import LIGHT, Scheme, styled
 from tallytree.compute.arrays import FloatArray, IntArray
 
@@ -144,11 +144,7 @@ def icicle(
     )
     captions = _captions(levels, scheme)
     made = alt.layer(box, names, numbers, captions).properties(width=width, height=ROW * depth)
-    if title:
-        made = made.properties(title=title)
-    if description:
-        made = made.properties(description=description)
-    return styled(made, scheme)
+    return styled(described(made, title, description), scheme)
 
 
 def _captions(levels: Mapping[int, str], scheme: Scheme) -> Any:

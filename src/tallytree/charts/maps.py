@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tallytree.boundaries import Boundaries
-from tallytree.charts.basis import WHOLE, data, values
+from tallytree.charts.basis import WHOLE, data, described, values
 from tallytree.charts.matrix import edges_of, step_color, step_names
 from tallytree.charts.theme import LIGHT, Scheme, styled
 
@@ -142,6 +142,4 @@ def _few(rows: Sequence[Mapping[str, Any]]) -> list[float]:
 def _finished(chart: Any, width: int, height: int, title: str, description: str) -> Any:
     """With its size, its texts and the projection of maps, in which the shapes fill the picture."""
     made = chart.project(type="mercator").properties(width=width, height=height)
-    if title:
-        made = made.properties(title=title)
-    return made.properties(description=description) if description else made
+    return described(made, title, description)

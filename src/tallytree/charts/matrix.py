@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tallytree.charts.basis import WHOLE, data, values
+from tallytree.charts.basis import WHOLE, data, described, values
 from tallytree.charts.theme import LIGHT, Scheme, styled
 
 MOST_LABELLED = 12
@@ -72,11 +72,7 @@ def matrix(
         ink = alt.condition(f"datum.value >= {turn}", alt.value(scheme.on_steps), alt.value(scheme.text))
         layers.append(base.mark_text(fontSize=11).encode(alt.Text("value:Q", format=",.3~s"), color=ink))
     made = alt.layer(*layers).properties(width=side * len(across), height=max(min(side, 40), 8) * len(down))
-    if title:
-        made = made.properties(title=title)
-    if description:
-        made = made.properties(description=description)
-    return styled(made, scheme)
+    return styled(described(made, title, description), scheme)
 
 
 def _all_pairs(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tallytree.charts.basis import NUMBERS, WHOLE, data, values
+from tallytree.charts.basis import NUMBERS, WHOLE, data, described, values
 from tallytree.charts.theme import LIGHT, Scheme, styled
 
 MOST_BARS = 60
@@ -69,11 +69,7 @@ def size_distribution(
             base.mark_line(**mark).encode(x, y, tooltip=tips),
         ]
     made = alt.layer(*layers).properties(width=width, height=height)
-    if title:
-        made = made.properties(title=title)
-    if description:
-        made = made.properties(description=description)
-    return styled(made, scheme)
+    return styled(described(made, title, description), scheme)
 
 
 def _size_axis(rows: list[dict[str, Any]], last_label: str, *, as_bars: bool, log: bool) -> Any:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray, NumberArray
 from tallytree.explore.walked_tables import ALL, Place, WalkedTable, WalkedTables
+from tallytree.hierarchy import decoded
 
 MAX_KEPT = 10_000_000
 """Rows."""
@@ -96,9 +97,9 @@ class FoundRows:
             first, stop = np.searchsorted(at, [part.start, part.stop])
             if first < stop:
                 places = pa.array(at[first:stop] - part.start)
-                pieces.append(_plain(self._slice(table, part).take(places)))
+                pieces.append(decoded(self._slice(table, part).take(places)))
         if not pieces:
-            return _plain(source.read(0, 0))
+            return decoded(source.read(0, 0))
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return pa.concat_tables(pieces).take(pa.array(back))
@@ -131,10 +132,3 @@ class FoundRows:
             while len(self._slices) > MAX_SLICES:
                 self._slices.popitem(last=False)
         return read
-
-
-def _plain(table: pa.Table) -> pa.Table:
-    """With strings for dictionaries, so that pieces of several slices go together."""
-    from tallytree.hierarchy import decoded
-
-    return decoded(table)

@@ -14,9 +14,9 @@ from typing import TypeVar
 
 from tallytree.boundaries import Boundaries, boundaries_of
 from tallytree.explore.walk import Walk
-from tallytree.hierarchy import Hierarchy
 from tallytree.release.manifest import MANIFEST
 from tallytree.release.release import Release
+from tallytree.report.reading import hierarchies_by_level
 
 Seen = TypeVar("Seen")
 
@@ -84,9 +84,7 @@ def open_release(folder: str | Path, boundaries: list[str], code: str | None) ->
             f"folder: {str(place)!r} was written by an earlier tallytree without its hierarchies, which are needed "
             "here; release it again, or read its tables by tallytree.Release.load"
         )
-    trees: dict[str, Hierarchy] = {
-        column: side.hierarchy for side in walk.sides for column in (*side.columns, *side.hierarchy.columns)
-    }
+    trees = hierarchies_by_level(walk.shelf.tree)
     return Shown(place, walk, boundaries_of(boundaries, trees, code=code) if boundaries else {}, stamp)
 
 

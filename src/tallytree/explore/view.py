@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tallytree.charts import svg_in_page
@@ -82,7 +82,6 @@ class View:
     found: list[Link]
     hidden: list[tuple[str, str]]
     query: str
-    kinds: dict[str, str] = field(default_factory=dict)
 
 
 def read_view(shown: Shown, address: Address) -> View:

@@ -16,6 +16,7 @@ from tallytree.explore.found_rows import FoundRows
 from tallytree.explore.walked_tables import ALL, Place, Side, WalkedTable, WalkedTables
 from tallytree.release.intervals import LevelErrors, stated_errors, with_intervals
 from tallytree.release.release import Release
+from tallytree.report.reading import largest_size
 
 PAGE = 50
 """Rows of a page."""
@@ -134,10 +135,7 @@ class Walk:
         """With intervals at `alpha`, where the errors are known."""
         if alpha is None or "std_dev" not in rows.column_names:
             return rows
-        return with_intervals(rows, alpha, self._stated(table, rows))
-
-    def _stated(self, table: WalkedTable, rows: pa.Table) -> Any:
-        return stated_errors(self.release.statement, table.level)
+        return with_intervals(rows, alpha, stated_errors(self.release.statement, table.level))
 
     def _summed_page(self, table: WalkedTable, places: tuple[Place, ...], order: str, first: int, length: int) -> Page:
         (side,), (place,) = self.sides, places
@@ -245,10 +243,7 @@ class Walk:
     @property
     def last_size(self) -> int | None:
         """The size that stands for itself and all larger ones; None where the release is not of group sizes."""
-        if self.statistic != "group_sizes":
-            return None
-        found = self.release.statement.get("maximum", {}).get("max_group_size", self.release.spec.get("max_group_size"))
-        return found if isinstance(found, int) else None
+        return largest_size(self.release) if self.statistic == "group_sizes" else None
 
     def search(self, text: str) -> list[tuple[int, Place, tuple[str, ...]]]:
         """Places whose own label contains the text, whatever the case: side, place and path; higher levels first."""

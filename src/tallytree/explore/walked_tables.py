@@ -105,9 +105,9 @@ class WalkedTables:
 
     release: Release
 
-    @cached_property
+    @property
     def tree(self) -> Hierarchy | Product | None:
-        """The public tree, built once: a saved release builds it each time that it is asked."""
+        """The public tree."""
         return self.release.tree
 
     @cached_property

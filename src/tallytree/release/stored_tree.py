@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,15 @@ class StoredTree:
     description: Mapping[str, Any]
 
     def load(self) -> Hierarchy | Product:
-        """Build the tree; its nodes have the numbers that they had when it was written.
+        """The tree, built at the first call; its nodes have the numbers that they had when it was written.
 
         Raises:
             ValueError: the description is not as tallytree writes it, or does not go with the files.
         """
+        return self._built
+
+    @cached_property
+    def _built(self) -> Hierarchy | Product:
         try:
             if self.description["kind"] == "hierarchy":
                 return self._hierarchy(self.description["file"], self.description["levels"])

@@ -15,7 +15,7 @@ from tallytree.hierarchy import RESERVED, Hierarchy, decoded
 from tallytree.product import Product
 from tallytree.release import Release
 from tallytree.release.intervals import TAIL_COLUMNS, stated_errors, with_intervals
-from tallytree.release.level_tables import in_slices
+from tallytree.release.level_tables import in_slices, read_all
 from tallytree.report.wording import name
 
 SMALL = 5_000
@@ -63,7 +63,10 @@ def labels_of(table: pa.Table, columns: Sequence[str] | None = None) -> list[str
 
 def small_table(release: Release, level: str) -> pa.Table:
     """A level with 90 % intervals where its errors are known."""
-    table = decoded(release.level_tables[level].read(0, release.level_tables[level].num_rows))
+    return _with_known_intervals(release, level, decoded(read_all(release.level_tables[level])))
+
+
+def _with_known_intervals(release: Release, level: str, table: pa.Table) -> pa.Table:
     if "std_dev" in table.column_names or TAIL_COLUMNS[1] in table.column_names:
         return with_intervals(table, ALPHA, stated_errors(release.statement, level))
     return table
@@ -89,10 +92,7 @@ def rows_at(release: Release, level: str, labels: Sequence[str]) -> pa.Table:
             found.append(decoded(kept))
     if not found:
         raise ValueError(f"node: {' / '.join(labels)!r} is no node of the level {level!r} with a published number")
-    table = pa.concat_tables(found)
-    if "std_dev" in table.column_names or TAIL_COLUMNS[1] in table.column_names:
-        return with_intervals(table, ALPHA, stated_errors(release.statement, level))
-    return table
+    return _with_known_intervals(release, level, pa.concat_tables(found))
 
 
 def level_errors(release: Release) -> list[LevelError]:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tallytree.cli.failures import errors_in_one_line
+from tallytree.cli.shared_options import BoundariesOption, BoundaryCodeOption
 
 
 def explore(
@@ -17,22 +18,8 @@ def explore(
         int | None,
         typer.Option("--port", metavar="NUMBER", min=1, max=65535, help="If absent: the first free one from 8080 on."),
     ] = None,
-    boundaries: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--boundaries",
-            metavar="LEVEL=FILE",
-            help="The shapes of a level's nodes, GeoJSON or GeoParquet, for a map.",
-        ),
-    ] = None,
-    boundary_code: Annotated[
-        str | None,
-        typer.Option(
-            "--boundary-code",
-            metavar="COLUMN",
-            help="The property of the shapes that has the labels. If absent: the one named like the level.",
-        ),
-    ] = None,
+    boundaries: BoundariesOption = None,
+    boundary_code: BoundaryCodeOption = None,
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the browser.")] = True,
 ) -> None:
     """Walk a release in the browser; spends nothing.
