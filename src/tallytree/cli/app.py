@@ -26,6 +26,7 @@ from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
 from tallytree.cli.commands.registry_command import registry
 from tallytree.cli.commands.release_and_check import check, release
 from tallytree.cli.commands.report_command import report
+from tallytree.cli.commands.reproduce_command import reproduce
 from tallytree.cli.commands.secret_command import secret
 from tallytree.cli.commands.total_command import total
 from tallytree.cli.commands.warm_command import warm
@@ -49,6 +50,7 @@ COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "secret": secret,
     "demo": demo,
     "audit": audit,
+    "reproduce": reproduce,
     "warm": warm,
 }
 """The commands and groups of commands, in the order of the help."""

@@ -1,0 +1,100 @@
+"""`Measured`: one figure with the values of its runs; and the tidy table of many, beside the published ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from scipy.stats import t as student
+
+CONFIDENCE = 0.95
+"""Of the intervals of means."""
+AS_STATED, AS_RUN = "as stated", "as run"
+"""What the paper states, and what its authors' code or published figures show that was run instead."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A quantity of one mechanism on one data set.
+
+    Attributes:
+        data: the data set.
+        mechanism: by the paper's name; see `marks.MARKS`.
+        quantity: what was measured, with its unit in parentheses where it has one.
+        values: one for each run; one alone where it is exact.
+        variant: `AS_STATED` or `AS_RUN`, or what else was varied.
+        epsilon: the privacy loss as the paper counts it; None where it has no part.
+        level: of the hierarchy, 0 is the root; None where it has no part.
+        x: the place on the horizontal axis of figures that have another one, such as a size.
+    """
+
+    data: str
+    mechanism: str
+    quantity: str
+    values: Sequence[float]
+    variant: str = AS_STATED
+    epsilon: float | None = None
+    level: int | None = None
+    x: float | None = None
+
+    @property
+    def key(self) -> Key:
+        """Under which the published figure is found."""
+        return (self.data, self.mechanism, self.quantity, self.epsilon, self.level, self.x)
+
+
+Key = tuple[str, str, str, float | None, int | None, float | None]
+"""Data, mechanism, quantity, epsilon, level, x."""
+
+SCHEMA = pa.schema(
+    [
+        ("experiment", pa.string()),
+        ("data", pa.string()),
+        ("mechanism", pa.string()),
+        ("variant", pa.string()),
+        ("epsilon", pa.float64()),
+        ("level", pa.int64()),
+        ("x", pa.float64()),
+        ("quantity", pa.string()),
+        ("runs", pa.int64()),
+        ("mean", pa.float64()),
+        ("standard_error", pa.float64()),
+        ("lower", pa.float64()),
+        ("upper", pa.float64()),
+        ("published", pa.float64()),
+        ("ratio", pa.float64()),
+        ("ratio_lower", pa.float64()),
+        ("ratio_upper", pa.float64()),
+    ]
+)
+
+
+def tidy(experiment: str, measured: Iterable[Measured], published: Mapping[Key, float]) -> pa.Table:
+    """One row for each figure, in order: its mean over the runs beside what was published.
+
+    Columns: those of `Measured`; `runs`; `mean`; `standard_error`, and `lower` and `upper`, the ends of Student's
+    interval of the mean at confidence 0.95 (null for one run); `published`; `ratio`, which is mean / published, and
+    `ratio_lower`, `ratio_upper`, the interval divided in the same way (null where nothing, or 0, was published).
+    """
+    rows = [{"experiment": experiment, **_summarised(one, published.get(one.key))} for one in measured]
+    return pa.Table.from_pylist(rows, SCHEMA)
+
+
+def _summarised(one: Measured, published: float | None) -> dict[str, Any]:
+    runs = len(one.values)
+    mean = math.fsum(one.values) / runs
+    error = half = None
+    if runs > 1:
+        error = math.sqrt(math.fsum((value - mean) ** 2 for value in one.values) / (runs - 1) / runs)
+        half = error * float(student.ppf((1 + CONFIDENCE) / 2, runs - 1))
+    lower, upper = (None, None) if half is None else (mean - half, mean + half)
+    over = [None if not published or each is None else each / published for each in (mean, lower, upper)]
+    return {
+        "data": one.data, "mechanism": one.mechanism, "variant": one.variant, "epsilon": one.epsilon,
+        "level": one.level, "x": one.x, "quantity": one.quantity, "runs": runs, "mean": mean,
+        "standard_error": error, "lower": lower, "upper": upper, "published": published,
+        "ratio": over[0], "ratio_lower": over[1], "ratio_upper": over[2],
+    }  # fmt: skip

@@ -1,0 +1,68 @@
+"""Experiments that are comparisons: mechanisms on data sets, as `Measured`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from tallytree.budget import Budget
+from tallytree.evaluate import Data, compare
+from tallytree.evaluate.level_metrics import Metric
+from tallytree.reproduce.measured import AS_STATED, Measured
+
+
+def measured(
+    data: Data,
+    mechanisms: Mapping[str, Any],
+    budgets: Mapping[float, Budget],
+    quantities: Mapping[str, Metric],
+    *,
+    neighboring: str,
+    runs: int,
+    seed: int,
+    accounting: str | None = None,
+    variant: str = AS_STATED,
+    levels: Sequence[str] | None = None,
+) -> list[Measured]:
+    """Release data with every mechanism and budget, several times; one figure for each level and quantity.
+
+    Args:
+        data: the data set.
+        mechanisms: by the names of `marks.MARKS`.
+        budgets: by ε as the paper counts it.
+        quantities: what is measured of a level, by name with unit.
+        neighboring, runs, seed, accounting, levels: see `evaluate.compare`.
+        variant: see `Measured`.
+    """
+    found = []
+    for epsilon, budget in budgets.items():
+        results = compare(
+            data,
+            mechanisms,
+            budget,
+            neighboring=neighboring,
+            accounting=accounting,
+            runs=runs,
+            seed=seed,
+            metrics=quantities,
+            levels=levels,
+        ).to_pylist()
+
+        def figure(row: dict[str, Any]) -> tuple[Any, ...]:
+            return list(mechanisms).index(row["mechanism"]), row["depth"], list(quantities).index(row["metric"])
+
+        for (_, depth, _), rows in groupby(sorted(results, key=figure), figure):
+            values = list(rows)
+            found.append(
+                Measured(
+                    data.name,
+                    values[0]["mechanism"],
+                    values[0]["metric"],
+                    [row["value"] for row in values],
+                    variant=variant,
+                    epsilon=epsilon,
+                    level=depth,
+                )
+            )
+    return found

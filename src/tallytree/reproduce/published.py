@@ -1,0 +1,48 @@
+"""What the papers published, as numbers: `published_figures/` has one file for each paper."""
+
+from __future__ import annotations
+
+import csv
+from functools import cache
+from pathlib import Path
+
+from tallytree.reproduce.measured import Key
+
+FOLDER = Path(__file__).parent / "published_figures"
+PAPERS = {
+    "kuo": "Kuo, Chiu, Kifer, Hay and Machanavajjhala: Differentially private hierarchical count-of-counts histograms. "
+    "PVLDB 11(11), 2018",
+    "fioretto": "Fioretto, Van Hentenryck and Zhu: Differential privacy of hierarchical census data. Artificial "
+    "Intelligence 296, 2021",
+    "boninsegna": "Boninsegna and Silvestri: InfTDA. PVLDB, 2025",
+}
+"""The titles, by what their files are called."""
+KEYS = ("data", "mechanism", "epsilon", "level", "x")
+"""Columns that say what a figure is of; a file may lack some. Each other column is a quantity."""
+
+
+@cache
+def published(paper: str) -> dict[Key, float]:
+    """Every published figure of a paper; empty cells are none.
+
+    Args:
+        paper: a key of `PAPERS`.
+    """
+    found: dict[Key, float] = {}
+    with (FOLDER / f"{paper}.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            epsilon, level, x = (row.get(name) or None for name in ("epsilon", "level", "x"))
+            for quantity, value in row.items():
+                if quantity not in KEYS and value:
+                    key = (
+                        row["data"],
+                        row["mechanism"],
+                        quantity,
+                        None if epsilon is None else float(epsilon),
+                        None if level is None else int(level),
+                        None if x is None else float(x),
+                    )
+                    if key in found:
+                        raise ValueError(f"{paper}.csv: {key} has two figures")
+                    found[key] = float(value)
+    return found
