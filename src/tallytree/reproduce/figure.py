@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,9 +15,13 @@ from tallytree.reproduce.marks import colors, shapes
 from tallytree.reproduce.measured import AS_RUN, AS_STATED
 
 PUBLISHED = "published"
-SOURCES = {PUBLISHED: ([5, 4], 0.0), AS_STATED: ([1, 0], 1.0), AS_RUN: ([2, 2], 0.5)}
-"""How lines and points of each source look: the dashes, and how opaque the points' insides are."""
-OTHER = ([6, 2, 1, 2], 0.25)
+SOURCES = {PUBLISHED: ([5, 4], 0.0, 170), AS_STATED: ([1, 0], 1.0, 40), AS_RUN: ([2, 2], 0.5, 70)}
+"""How lines and points of each source look: the dashes, how opaque the points' insides are, and their area.
+
+Published points are large and hollow, so that one of ours at the same place is seen within it.
+"""
+OTHERS = (([6, 2, 1, 2], 0.25, 70), ([1, 3], 0.0, 70), ([8, 3], 0.75, 70), ([3, 1], 0.35, 70))
+"""Of what else was varied, in order."""
 PANEL_WIDTH, PANEL_HEIGHT = 250, 210
 
 
@@ -60,25 +65,27 @@ def drawn(table: pa.Table, plot: Plot, title: str, scheme: Scheme = LIGHT) -> An
     mechanisms = list(dict.fromkeys(row["mechanism"] for row in rows))
     sources = list(dict.fromkeys(row["source"] for row in rows))
     panels = list(dict.fromkeys(row["panel"] for row in rows))
-    looks = [SOURCES.get(source, OTHER) for source in sources]
+    others = iter(OTHERS)
+    looks = [SOURCES.get(source) or next(others) for source in sources]
+    by_source = [alt.Scale(type="ordinal", domain=sources, range=list(each)) for each in zip(*looks, strict=True)]
     color = alt.Color(
         "mechanism:N", title=None, scale=alt.Scale(domain=mechanisms, range=colors(mechanisms, scheme)), sort=None
     )
     shape = alt.Shape("mechanism:N", title=None, scale=alt.Scale(domain=mechanisms, range=shapes(mechanisms)))
-    dash = alt.StrokeDash(
-        "source:N", title=None, scale=alt.Scale(domain=sources, range=[dashes for dashes, _ in looks])
-    )
-    inside = alt.FillOpacity(
-        "source:N", title=None, scale=alt.Scale(domain=sources, range=[opacity for _, opacity in looks])
-    )
+    hollow = f"datum.label == {json.dumps(PUBLISHED)} ? datum.label + ' (hollow)' : datum.label"
+    key = alt.Legend(symbolFillColor="transparent", symbolStrokeColor=scheme.muted, labelExpr=hollow)
+    dash = alt.StrokeDash("source:N", title=None, scale=by_source[0], legend=key)
+    inside = alt.FillOpacity("source:N", title=None, scale=by_source[1], legend=key)
+    area = alt.Size("source:N", title=None, scale=by_source[2], legend=key)
     x, y = _axes(plot)
     base = alt.Chart().encode(x=x, color=color, detail=["mechanism:N", "source:N"])
     lines = base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=dash)
     bars = base.mark_rule(strokeWidth=1.5).transform_filter("isValid(datum.lower)").encode(y="lower:Q", y2="upper:Q")
-    points = base.mark_point(size=55, strokeWidth=1.5, filled=True).encode(
-        y=y, shape=shape, fillOpacity=inside, fill=color, stroke=color
+    points = base.mark_point(strokeWidth=1.5, filled=True, opacity=1).encode(
+        y=y, shape=shape, fillOpacity=inside, size=area, fill=color, stroke=color
     )
-    layered = alt.layer(lines, bars, points, data=data(rows)).properties(width=PANEL_WIDTH, height=PANEL_HEIGHT)
+    drawings = [bars, points] if plot.x == "data" else [lines, bars, points]  # data sets have no order
+    layered = alt.layer(*drawings, data=data(rows)).properties(width=PANEL_WIDTH, height=PANEL_HEIGHT)
     facets = alt.Facet("panel:N", title=None, sort=panels, header=alt.Header(labelFontWeight="bold"))
     shown = layered.facet(facet=facets, columns=min(plot.columns, len(panels)))
     return styled(described(shown.resolve_scale(y="independent"), title, words(table, plot, title)), scheme)

@@ -32,8 +32,12 @@ def measured(
         mechanisms: by the names of `marks.MARKS`.
         budgets: by ε as the paper counts it.
         quantities: what is measured of a level, by name with unit.
-        neighboring, runs, seed, accounting, levels: see `evaluate.compare`.
+        neighboring: see `evaluate.compare`.
+        runs: the number of releases.
+        seed: of the noise.
+        accounting: for budgets with δ.
         variant: see `Measured`.
+        levels: only these.
     """
     found = []
     for epsilon, budget in budgets.items():
