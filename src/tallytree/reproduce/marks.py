@@ -17,7 +17,7 @@ MARKS = {
     "Hc above Hg": ("green", "triangle-right"),
     "Hg above Hc": ("yellow", "triangle-left"),
     # Fioretto et al. 2021
-    "M_H": ("text", "cross"),
+    "M_H": ("text", "square"),
     "M_H^r": ("muted", "square"),
     "M_H^dp": ("orange", "circle"),
     "M_dp^OP": ("text", "triangle-up"),
@@ -27,10 +27,10 @@ MARKS = {
     "M_c^ch": ("green", "diamond"),
     "TopDown": ("pink", "triangle-up"),
     # Boninsegna and Silvestri 2025
-    "InfTDA": ("accent", "circle"),
+    "InfTDA": ("accent", "diamond"),
     "InfTDA, descending": ("pink", "circle"),
-    "TDA, Euclidean": ("orange", "square"),
-    "TDA, black box": ("green", "diamond"),
+    "TDA, Euclidean": ("orange", "diamond"),
+    "TDA, black box": ("green", "circle"),
     "SH": ("yellow", "triangle-up"),
     "VanillaGauss": ("muted", "triangle-down"),
     "Theorem 4": ("text", "cross"),
