@@ -43,11 +43,14 @@ EXTRA_OF = {
 } | dict.fromkeys(("cvxpy", "clarabel", "highspy", "osqp", "scs", "ortools", "pyscipopt"), "papers")
 
 
-def pytest_collection_modifyitems(items):
-    """Put the files in an order in which two processes seldom compile the same kernels at the same time.
+def pytest_collection_modifyitems(config, items):
+    """Make property tests short in `make test`, and order the files so that processes seldom compile the same kernels.
 
     The files come from the beginning and from the end of the list in turn: neighbors in the list use the same kernels.
     """
+    if config.option.markexpr == "not slow":
+        for item in items:
+            try_fewer_examples(item)
     files = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
@@ -57,6 +60,18 @@ def pytest_collection_modifyitems(items):
         items.extend(waiting.popleft())
         if waiting:
             items.extend(waiting.pop())
+
+
+def try_fewer_examples(item):
+    """A quarter of the examples, and 10 at least; `make test-all` tries all of them.
+
+    Hypothesis has no other way to change the settings that a test's decorator has set.
+    """
+    test = getattr(item, "obj", None)
+    given = getattr(test, "_hypothesis_internal_use_settings", None)
+    if given is not None:
+        fewer = settings(given, max_examples=max(10, given.max_examples // 4))
+        getattr(test, "__func__", test)._hypothesis_internal_use_settings = fewer
 
 
 def pytest_runtest_setup(item):

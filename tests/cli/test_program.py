@@ -24,7 +24,7 @@ neighboring: change_one
 """
 COMMANDS = (
     "release", "check", "plan", "contributions", "reconcile", "error", "total", "report", "explore", "export",
-    "registry", "ledger", "limit", "secret", "demo", "audit", "warm",
+    "registry", "ledger", "limit", "secret", "demo", "audit", "reproduce", "warm",
 )  # fmt: skip
 MAIN = "from tallytree.cli import main; main()"
 
@@ -118,7 +118,7 @@ def test_a_completion_script_is_printed(shell):
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        ("tallytree re", "release\nreconcile\nreport\nregistry\n"),
+        ("tallytree re", "release\nreconcile\nreport\nregistry\nreproduce\n"),
         ("tallytree release --le", "--ledger\n"),
         ("tallytree release --out", "--out\n"),
     ],

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tallytree
+from tallytree.reproduce.published import PAPERS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -42,6 +43,7 @@ def test_the_wheel_holds_every_module_and_is_typed(wheel):
     expected |= {f"tallytree/report/templates/report.{kind}" for kind in ("html", "css")}
     expected |= {"tallytree/release/opendp_deployments_schema.yaml"}
     expected |= {f"tallytree/explore/{name}" for name in ("icon.svg", "view.css", "view.html")}
+    expected |= {f"tallytree/reproduce/published_figures/{paper}.csv" for paper in PAPERS}
     assert packed == expected
     assert {name.split("/")[0] for name in wheel.namelist()} == {
         "tallytree",

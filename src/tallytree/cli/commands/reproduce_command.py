@@ -16,7 +16,7 @@ def reproduce(
     context: typer.Context,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="What to measure; --list shows all names.", show_default=False),
+        typer.Argument(metavar="NAME", help="What to measure; --list shows all names.", show_default=False),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List what can be measured, and what each needs.")] = False,
     runs: Annotated[
@@ -55,7 +55,7 @@ def reproduce(
             show_experiments(console, EXPERIMENTS)
             return
         if name is None:
-            raise ValueError("NAME: is missing; tallytree reproduce --list shows all names")
+            raise ValueError("name: none is given; tallytree reproduce --list shows all")
         errors = open_console(stderr=True)
         with errors.status(f"measuring {name}") if logs.show_bar() else nullcontext():
             made = run(name, out or Path("reproduced"), full=full, runs=runs, seed=seed, data=data)
