@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from tallytree.reproduce import kuo
+from tallytree.reproduce import boninsegna, errata, kuo
 from tallytree.reproduce.experiment import Experiment
 from tallytree.validate import text
 
-EXPERIMENTS: tuple[Experiment, ...] = (*kuo.EXPERIMENTS,)
+EXPERIMENTS: tuple[Experiment, ...] = (*kuo.EXPERIMENTS, *boninsegna.EXPERIMENTS, *errata.EXPERIMENTS)
 
 
 def experiment_named(name: str) -> Experiment:

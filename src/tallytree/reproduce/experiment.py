@@ -59,6 +59,7 @@ class Experiment:
         minutes: how long its full size takes on two cores, roughly.
         gibibytes: the most memory that its full size takes, roughly.
         needs: modules of the extra `papers` that it needs in any size.
+        headings: what the published figure and ours are called.
     """
 
     name: str
@@ -69,3 +70,4 @@ class Experiment:
     minutes: float
     gibibytes: float
     needs: tuple[str, ...] = ()
+    headings: tuple[str, str] = ("published", "ours")

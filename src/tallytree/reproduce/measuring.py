@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 from tallytree.budget import Budget
 from tallytree.evaluate import Data, compare
 from tallytree.evaluate.level_metrics import Metric
+from tallytree.mechanism import FOR_COMPARISON
 from tallytree.reproduce.measured import AS_STATED, Measured
 
 
@@ -41,32 +44,26 @@ def measured(
     """
     found = []
     for epsilon, budget in budgets.items():
-        results = compare(
-            data,
-            mechanisms,
-            budget,
-            neighboring=neighboring,
-            accounting=accounting,
-            runs=runs,
-            seed=seed,
-            metrics=quantities,
-            levels=levels,
-        ).to_pylist()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", f".*{re.escape(FOR_COMPARISON)}")  # which is what is done here
+            rows = compare(
+                data,
+                mechanisms,
+                budget,
+                neighboring=neighboring,
+                accounting=accounting,
+                runs=runs,
+                seed=seed,
+                metrics=quantities,
+                levels=levels,
+            ).to_pylist()
 
         def figure(row: dict[str, Any]) -> tuple[Any, ...]:
             return list(mechanisms).index(row["mechanism"]), row["depth"], list(quantities).index(row["metric"])
 
-        for (_, depth, _), rows in groupby(sorted(results, key=figure), figure):
-            values = list(rows)
-            found.append(
-                Measured(
-                    data.name,
-                    values[0]["mechanism"],
-                    values[0]["metric"],
-                    [row["value"] for row in values],
-                    variant=variant,
-                    epsilon=epsilon,
-                    level=depth,
-                )
-            )
+        for _, group in groupby(sorted(rows, key=figure), figure):
+            values = list(group)
+            about = (data.name, values[0]["mechanism"], values[0]["metric"])
+            of_runs = [row["value"] for row in values]
+            found.append(Measured(*about, of_runs, variant, epsilon, values[0]["depth"]))
     return found

@@ -30,7 +30,7 @@ def page(experiment: Experiment, settings: Settings, found: Found, table: pa.Tab
     rows = table.to_pylist()
     wanted = "beside" if any(row["published"] is not None for row in rows) else "without"
     lines += [_about(wanted, rows), ""]
-    lines += _table(rows) if len(rows) <= MOST_ROWS else _summary(rows)
+    lines += _table(rows, experiment.headings) if len(rows) <= MOST_ROWS else _summary(rows)
     return "\n".join([*lines, "", f"All figures: [{name}.csv]({name}.csv).", ""])
 
 
@@ -55,12 +55,19 @@ def _about(published: str, rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def cells_of(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Headings and cells of figures; columns that are the same in all rows are left out."""
+def cells_of(
+    rows: Sequence[dict[str, Any]], names: tuple[str, str] = ("published", "ours")
+) -> tuple[list[str], list[list[str]]]:
+    """Headings and cells of figures; columns that are the same in all rows are left out.
+
+    Args:
+        rows: of the tidy table.
+        names: what the published figure and ours are called.
+    """
     abouts = ("data", "mechanism", "variant", "epsilon", "level", "x", "quantity")
     given = [name for name in abouts if len({row[name] for row in rows}) > 1]
     beside = any(row["published"] is not None for row in rows)
-    headings = [*given, *(["published"] if beside else []), "ours", *(["ratio"] if beside else []), "interval"]
+    headings = [*given, *names[:1] * beside, names[1], *["ratio"] * beside, "interval"]
     cells = []
     for row in rows:
         texts = [row[name] if isinstance(row[name], str) else shown(row[name]) for name in given]
@@ -74,9 +81,9 @@ def cells_of(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]
     return headings, cells
 
 
-def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
+def _table(rows: Sequence[dict[str, Any]], names: tuple[str, str]) -> list[str]:
     """Every figure, as a table of Markdown."""
-    headings, cells = cells_of(rows)
+    headings, cells = cells_of(rows, names)
     return [f"| {' | '.join(line)} |" for line in (headings, ["---"] * len(headings), *cells)]
 
 
@@ -103,8 +110,8 @@ def shown(value: float | None) -> str:
         return ""
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
-    digits = max(0, 3 - math.floor(math.log10(abs(value)))) if value else 0
-    return f"{value:,.{min(digits, 6)}f}"
+    digits = max(0, 3 - math.floor(math.log10(abs(value))))
+    return f"{value:.3g}" if digits > 6 else f"{value:,.{digits}f}"
 
 
 def _ratio(value: float | None) -> str:

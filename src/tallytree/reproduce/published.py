@@ -14,7 +14,9 @@ PAPERS = {
     "PVLDB 11(11), 2018",
     "fioretto": "Fioretto, Van Hentenryck and Zhu: Differential privacy of hierarchical census data. Artificial "
     "Intelligence 296, 2021",
-    "boninsegna": "Boninsegna and Silvestri: InfTDA. PVLDB, 2025",
+    "boninsegna": "Boninsegna and Silvestri: Differentially private release of hierarchical origin/destination data "
+    "with a TopDown approach. 2025",
+    "errata": "Kuo et al. 2018, Fioretto et al. 2021, Boninsegna and Silvestri 2025, and their code",
 }
 """The titles, by what their files are called."""
 KEYS = ("data", "mechanism", "epsilon", "level", "x")

@@ -29,7 +29,7 @@ def show_reproduction(console: Console, made: Reproduction) -> None:
     """The first rows of the table, and where all of it is."""
     from tallytree.reproduce.page import cells_of
 
-    headings, rows = cells_of(made.table.slice(0, MOST_ROWS).to_pylist())
+    headings, rows = cells_of(made.table.slice(0, MOST_ROWS).to_pylist(), made.experiment.headings)
     console.print(fitted_table(console, headings, rows))
     if made.table.num_rows > MOST_ROWS:
         show_line(console, f"{made.table.num_rows - MOST_ROWS} more rows are in the table.")
