@@ -21,7 +21,23 @@ WHITE_PEOPLE = 226_378_365
 WHITE_MAX_SIZE = 10_000
 HAWAIIAN_PEOPLE = 540_383
 HAWAIIAN_MAX_SIZE = 1_000
+TAXI_PICKUPS = 130_962_398
+TAXI_MAX_SIZE = 6_000
 WEST_COAST = ("California", "Oregon", "Washington")
+
+# Of each neighbourhood of Manhattan in 2013: taxis with a pickup there, their pickups, and the standard deviation of a
+# taxi's pickups over their mean. Sums of public records; the first 18 are in the lower half.
+_NEIGHBOURHOODS = (
+    (13432, 7168271, 0.61), (13452, 13998111, 0.41), (13432, 5857536, 0.47), (13437, 6217599, 0.46),
+    (13466, 23538474, 0.37), (13434, 9722059, 0.37), (13438, 6644131, 0.38), (13418, 3937064, 0.42),
+    (13422, 4648179, 0.47), (13439, 10480993, 0.44), (13437, 7168007, 0.42), (13408, 3530382, 0.52),
+    (13392, 2271387, 0.49), (13335, 747174, 0.63), (13428, 5889298, 0.46), (13419, 4176626, 0.52),
+    (13439, 10512339, 0.49), (13307, 527106, 0.91), (4961, 7513, 0.99), (12718, 129276, 1.56),
+    (12953, 137454, 1.03), (13017, 128353, 0.98), (13369, 1453608, 0.93), (13269, 443500, 1.37),
+    (13361, 1018729, 0.73), (13294, 459953, 0.97), (9420, 20474, 0.8), (12975, 128802, 1.13),
+)  # fmt: skip
+_IN_LOWER_HALF = 18
+_OCCASIONAL_TAXIS = 0.02
 
 # Households of 1, 2, … 6 members and of 7 or more, in per cent: those of the Census, less large ones, as the paper's
 # mean without outliers is 2.459.
@@ -130,6 +146,48 @@ def hawaiian(*, seed: int = 2010) -> GroupSizes:
         least_mean=3.05,
         largest=HAWAIIAN_MAX_SIZE,
     )
+
+
+def taxi(*, seed: int = 2013) -> GroupSizes:
+    """Generate the taxis of Manhattan by their pickups in each neighbourhood: 360,872 groups, 130,962,398 pickups.
+
+    A taxi is a group of each neighbourhood where it has a pickup. Distributions:
+
+    * **Neighbourhoods**: 28, of which 18 are in the lower half. Each has the taxis and the pickups of 2013.
+    * **Pickups**: one for every taxi; the others are multinomial, with probability ∝ a weight per taxi. The weight has
+      the neighbourhood's coefficient of variation: gamma where that is below 0.7, log-normal otherwise. 2 % of the
+      taxis have few pickups: log-uniform, from 1 expected pickup to the mean. No weight is above 4,800 pickups.
+
+    Taxis and pickups of each neighbourhood are those of the paper's data. The weights' laws were chosen by their
+    quantiles. Sizes of one taxi in different neighbourhoods are independent here, which they are not in truth.
+
+    Args:
+        seed: of the data. Equal arguments give equal tables.
+
+    Returns:
+        The taxis by neighbourhood and number of pickups, for levels half, neighbourhood (2, 28 nodes); N = 6,000. The
+        root, Manhattan, has no column.
+    """
+    rng = np.random.default_rng(seed)
+    names = [f"{'lower' if i < _IN_LOWER_HALF else 'upper'}-{i:02}" for i in range(len(_NEIGHBOURHOODS))]
+    leaves = pa.table({"half": [name.partition("-")[0] for name in names], "neighbourhood": names})
+    sizes = [_pickups_of_taxis(rng, *each) for each in _NEIGHBOURHOODS]
+    leaf = np.repeat(np.arange(len(sizes)), [len(each) for each in sizes])
+    size = np.concatenate(sizes)
+    return count_rows(leaves, leaf, size, np.ones(len(size), dtype=np.int64), largest=TAXI_MAX_SIZE)
+
+
+def _pickups_of_taxis(rng: np.random.Generator, taxis: int, pickups: int, variation: float) -> npt.NDArray[np.int64]:
+    """The pickups of each taxi of a neighbourhood, ≥ 1: int64 (taxis,)."""
+    mean = pickups / taxis
+    if variation < 0.7:
+        weight = rng.gamma(1 / variation**2, size=taxis) * variation**2
+    else:
+        spread = np.log1p(variation**2)
+        weight = rng.lognormal(-spread / 2, np.sqrt(spread), taxis)
+    occasional = rng.random(taxis) < _OCCASIONAL_TAXIS
+    weight = np.minimum(np.where(occasional, mean ** (rng.random(taxis) - 1), weight), 4_800 / mean)
+    return 1 + rng.multinomial(pickups - taxis, weight / weight.sum())
 
 
 def west_coast(data: GroupSizes) -> GroupSizes:
