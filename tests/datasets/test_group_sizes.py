@@ -116,13 +116,13 @@ def test_the_published_numbers_of_the_states_add_up():
     assert numbers("pacific_islanders").sum() == pytest.approx(540_383, rel=0.001)
 
 
-@pytest.mark.parametrize("name", ["census_like", "housing"])
-def test_consecutive_large_households_keep_one_ratio(name):
+@pytest.mark.parametrize(("name", "first", "ratio"), [("census_like", 7, 0.73), ("housing", 6, 0.4)])
+def test_consecutive_large_households_keep_one_ratio(name, first, ratio):
     """Size 12 has some 7,000 households or more, so its ratio is known to 2 %; shares that vary raise it a little."""
     of_size = histogram(data(name))
-    ratios = of_size[7:13] / of_size[6:12]
+    ratios = of_size[first + 1 : 13] / of_size[first:12]
     assert ratios == pytest.approx(ratios[0], rel=0.05)
-    assert 0.35 < ratios[0] < 0.45
+    assert ratios[0] == pytest.approx(ratio, abs=0.05)
 
 
 def test_household_sizes_have_the_censuss_order():
@@ -131,8 +131,8 @@ def test_household_sizes_have_the_censuss_order():
 
 
 def test_outliers_are_as_many_as_the_papers():
-    """Households end below 40. Above it 48.5 of 50 outliers on 10…1,000 are expected, 2,590 of 2,600 on 1…10,000."""
-    assert 40 <= histogram(data("census_like"))[40:].sum() <= 50
+    """Households end below 80 and 40. Above, 46.5 of 50 outliers on 10…1,000 and 2,590 of 2,600 are expected."""
+    assert 40 <= histogram(data("census_like"))[80:].sum() <= 50
     assert 2_560 <= histogram(data("housing"))[40:].sum() <= 2_600
 
 
@@ -238,6 +238,14 @@ def test_the_tail_of_household_sizes_is_geometric_and_adds_up():
     assert weights[0, 6:].sum() == pytest.approx(0.03)
     assert weights[0, 6:] / weights[0, 5:-1] == pytest.approx(3 / 7)
     assert weights[1, 6:] / weights[1, 5:-1] == pytest.approx(3 / 7 * np.exp(0.1))
+
+
+def test_the_ratio_of_the_tail_can_be_given():
+    (weights,) = household_weights((40, 30, 15, 8, 4, 1, 2), np.zeros(1), largest=1_000, ratio=0.5, last=100)
+    assert len(weights) == 100
+    assert weights[6:].sum() == pytest.approx(0.02)
+    assert weights[6] == pytest.approx(0.01)
+    assert weights[7:30] / weights[6:29] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("name", ["taxi_like", "hawaiian"])

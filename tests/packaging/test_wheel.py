@@ -43,7 +43,7 @@ def test_the_wheel_holds_every_module_and_is_typed(wheel):
     expected |= {f"tallytree/report/templates/report.{kind}" for kind in ("html", "css")}
     expected |= {"tallytree/release/opendp_deployments_schema.yaml"}
     expected |= {f"tallytree/explore/{name}" for name in ("icon.svg", "view.css", "view.html")}
-    expected |= {f"tallytree/reproduce/published_figures/{paper}.csv" for paper in PAPERS}
+    expected |= {f"tallytree/reproduce/published_figures/{paper}.csv" for paper in (*PAPERS, "fioretto_examples")}
     assert packed == expected
     assert {name.split("/")[0] for name in wheel.namelist()} == {
         "tallytree",

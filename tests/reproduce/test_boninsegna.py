@@ -19,10 +19,10 @@ from tallytree.reproduce.boninsegna import (
     leaf_gaussian_bound,
     ratios,
     table_1,
-    theorem_4,
 )
 from tallytree.reproduce.boninsegna_as_run import half_budget, stability_histogram, threshold
 from tallytree.reproduce.boninsegna_data import FALSE_DISCOVERIES, LARGEST, QUANTITIES, synthetic
+from tallytree.reproduce.catalogue import experiment_named
 from tallytree.reproduce.measured import AS_RUN, AS_STATED
 from tallytree.reproduce.published import published
 
@@ -86,7 +86,7 @@ def test_times_leave_the_tabulation_out():
 @pytest.mark.slow
 def test_no_measured_error_is_above_the_bounds():
     """Each bound fails with probability 0.05 at most; the means of three runs lie far below."""
-    found = theorem_4(Settings()).measured
+    found = experiment_named("inftda-theorem4").found(Settings()).measured
     figures = {(one.mechanism, one.level): np.mean(one.values) for one in found}
     for level in range(1, 17):
         assert figures[INFTDA, level] < figures["bound of this tree", level] < figures["Theorem 4", level]

@@ -65,21 +65,26 @@ def count_rows(leaves: pa.Table, leaf: IntArray, size: IntArray, groups: IntArra
     return GroupSizes(rows, leaves, tuple(leaves.column_names), largest)
 
 
-def household_weights(shares: tuple[float, ...], tilt: FloatArray, *, largest: int) -> FloatArray:
+def household_weights(
+    shares: tuple[float, ...], tilt: FloatArray, *, largest: int, ratio: float | None = None, last: int = LAST_HOUSEHOLD
+) -> FloatArray:
     """The probability that a household has 1, 2, … members, with the papers' geometric tail: float (regions, sizes).
 
-    With r = n_7/n_6, sizes 7, 8, 9, … get n_7, n_7·r, n_7·r², …; so that they add up to the share of "7 or more",
-    r/(1 − r) is that share over n_6. A tilt by exp(t·size) keeps every such ratio one number: r·exp(t).
+    Sizes 7, 8, 9, … get n_7, n_7·r, n_7·r², …, which add up to the share of "7 or more". Where r is not given it is
+    n_7/n_6, so that r/(1 − r) is that share over n_6. A tilt by exp(t·size) keeps them equal: they are r·exp(t).
 
     Args:
         shares: of the households with 1, 2, … 6 members, and with 7 or more.
         tilt: t of every region; above 0, larger households.
-        largest: no household is larger; the tail also ends at `LAST_HOUSEHOLD`.
+        largest: no household is larger.
+        ratio: r, in (0, 1).
+        last: the tail ends here.
     """
     n_6, seven_or_more = shares[5], shares[6]
-    ratio = seven_or_more / (n_6 + seven_or_more)
-    sizes = np.arange(1, min(largest, LAST_HOUSEHOLD) + 1)
-    share = np.concatenate([shares[:6], n_6 * ratio ** np.arange(1, max(len(sizes) - 5, 1))])[: len(sizes)]
+    r = seven_or_more / (n_6 + seven_or_more) if ratio is None else ratio
+    first = n_6 * r if ratio is None else seven_or_more * (1 - r)
+    sizes = np.arange(1, min(largest, last) + 1)
+    share = np.concatenate([shares[:6], first * r ** np.arange(max(len(sizes) - 6, 1))])[: len(sizes)]
     weights = share * np.exp(np.outer(tilt, sizes))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True), dtype=np.float64)
 

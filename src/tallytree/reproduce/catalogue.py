@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from tallytree.reproduce import boninsegna, errata, kuo
+from tallytree.reproduce import boninsegna, errata, fioretto, fioretto_examples, kuo
 from tallytree.reproduce.experiment import Experiment
 from tallytree.validate import text
 
-EXPERIMENTS: tuple[Experiment, ...] = (*kuo.EXPERIMENTS, *boninsegna.EXPERIMENTS, *errata.EXPERIMENTS)
+EXPERIMENTS: tuple[Experiment, ...] = (
+    *kuo.EXPERIMENTS,
+    *fioretto_examples.EXPERIMENTS,
+    *fioretto.EXPERIMENTS,
+    *boninsegna.EXPERIMENTS,
+    *errata.EXPERIMENTS,
+)
 
 
 def experiment_named(name: str) -> Experiment:

@@ -9,6 +9,7 @@ children add up instead of averaging out. Such noise protects nobody: the differ
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -66,7 +67,7 @@ class OneNoiseForAll:
         return tails
 
 
-def geometric_noise(cells: int, scale: float, seed: int) -> IntArray:
+def geometric_noise(cells: int, scale: float, seed: int | Sequence[int]) -> IntArray:
     """The difference of two geometric variables in each cell, as the published code draws it: int64 (cells,)."""
     rng, chance = np.random.default_rng(seed), -math.expm1(-1 / scale)
     noise: IntArray = rng.geometric(chance, cells) - rng.geometric(chance, cells)

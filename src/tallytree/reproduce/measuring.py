@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -11,7 +9,6 @@ from typing import Any
 from tallytree.budget import Budget
 from tallytree.evaluate import Data, compare
 from tallytree.evaluate.level_metrics import Metric
-from tallytree.mechanism import FOR_COMPARISON
 from tallytree.reproduce.measured import AS_STATED, Measured
 
 
@@ -44,19 +41,17 @@ def measured(
     """
     found = []
     for epsilon, budget in budgets.items():
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", f".*{re.escape(FOR_COMPARISON)}")  # which is what is done here
-            rows = compare(
-                data,
-                mechanisms,
-                budget,
-                neighboring=neighboring,
-                accounting=accounting,
-                runs=runs,
-                seed=seed,
-                metrics=quantities,
-                levels=levels,
-            ).to_pylist()
+        rows = compare(
+            data,
+            mechanisms,
+            budget,
+            neighboring=neighboring,
+            accounting=accounting,
+            runs=runs,
+            seed=seed,
+            metrics=quantities,
+            levels=levels,
+        ).to_pylist()
 
         def figure(row: dict[str, Any]) -> tuple[Any, ...]:
             return list(mechanisms).index(row["mechanism"]), row["depth"], list(quantities).index(row["metric"])

@@ -1,4 +1,4 @@
-"""What the papers published, as numbers: `published_figures/` has one file for each paper."""
+"""What the papers published, as numbers: files in `published_figures/` whose names begin with the paper's."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def published(paper: str) -> dict[Key, float]:
         paper: a key of `PAPERS`.
     """
     found: dict[Key, float] = {}
-    with (FOLDER / f"{paper}.csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
+    for place in sorted(FOLDER.glob(f"{paper}*.csv")):
+        for row in csv.DictReader(place.read_text(encoding="utf-8").splitlines()):
             epsilon, level, x = (row.get(name) or None for name in ("epsilon", "level", "x"))
             for quantity, value in row.items():
                 if quantity not in KEYS and value:
@@ -45,6 +45,6 @@ def published(paper: str) -> dict[Key, float]:
                         None if x is None else float(x),
                     )
                     if key in found:
-                        raise ValueError(f"{paper}.csv: {key} has two figures")
+                        raise ValueError(f"{place.name}: {key} has two figures")
                     found[key] = float(value)
     return found

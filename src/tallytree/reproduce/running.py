@@ -67,7 +67,7 @@ def reproduce(
     require_packages("reproduce", name, experiment.needs, "papers")
     settings = _checked(full, runs, seed, data)
     folder = Path(out)
-    found = experiment.measure(settings)
+    found = experiment.found(settings)
     table = tidy(name, found.measured, published(experiment.paper))
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{name}.csv"]
