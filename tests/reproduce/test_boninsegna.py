@@ -94,6 +94,7 @@ def test_no_measured_error_is_above_the_bounds():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:mechanism. LeafGaussian")
 @pytest.mark.parametrize("name", ["binary_sparse", "random_sparse"])
 def test_half_of_the_budget_gives_the_published_errors_and_all_of_it_does_not(name):
     """Ratios of 8 or 16 levels with a spread of 10 % each: their median is within 5 %, and that of the other is 0.7."""
