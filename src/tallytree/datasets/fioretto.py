@@ -21,8 +21,8 @@ PICKUPS = 24_489_743
 ZONES = {"Bronx": 43, "Brooklyn": 61, "EWR": 1, "Manhattan": 69, "Queens": 69, "Staten Island": 20}
 
 # Households of 1, 2, … 6 members and of 7 or more, in per cent: near the 2010 Census, with the paper's mean of 2.595
-# where the tail has this ratio. The ratio is that of the households of "7 or more" to those of 6 in the Census (2.26 and
-# 3.09 million); with n_7/n_6 itself, 0.41, the errors of Table 7 do not come out.
+# where the tail has this ratio, that of households of "7 or more" to those of 6 in the Census (2.26 and 3.09 million).
+# With n_7/n_6 itself, 0.41, the errors of Table 7 do not come out.
 _HOUSEHOLD_SHARES = (27.2, 32.9, 16.05, 13.25, 6.35, 2.6, 1.9)
 _TAIL_RATIO = 0.73
 _LAST_HOUSEHOLD = 400

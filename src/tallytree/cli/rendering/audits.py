@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from tallytree.audit import AuditResult
     from tallytree.audit.library import Case
+    from tallytree.replay import Replay
 
 
 def show_audits(console: Console, cases: Sequence[Case], results: Sequence[AuditResult], runs: int) -> None:
@@ -30,6 +31,18 @@ def show_audits(console: Console, cases: Sequence[Case], results: Sequence[Audit
         f"{passed} of {len(cases)} passed. Each lower bound is right with confidence "
         f"{DEFAULT_CONFIDENCE}, from {runs:,} runs; where noise is Gaussian, ε is at δ = 1e-06. "
         "docs/explanation/audit.md says what this shows.",
+    )
+
+
+def show_replay(console: Console, found: Replay) -> None:
+    """What differed, and how many pairs were compared."""
+    for fault in found.faults:
+        show_line(console, fault)
+    verdict = "nothing differs" if found.passed else f"{len(found.faults)} faults"
+    show_line(
+        console,
+        f"{found.pairs} pairs of releases with equal noisy answers: {verdict}. {found.refused} more were refused, both "
+        "releases with the same words. docs/explanation/audit.md says what this shows.",
     )
 
 

@@ -1,0 +1,158 @@
+"""Random small data sets and their neighbors: what one person can change, under each relation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tallytree.hierarchy import Hierarchy
+
+Row = dict[str, object]
+Rows = list[Row]
+LABELS = "abcdefgh"
+ONE = 100
+"""The id of the person who changes."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What neighbors may differ by.
+
+    Attributes:
+        replaced: whether a person's records change (`change_one`); otherwise a person comes or goes.
+        records: m, the most records of a person.
+        named: whether a column names the people, of whom more records than m are then allowed.
+        fixed: whether a person has exactly one record in both data sets, so that the total is public.
+    """
+
+    replaced: bool
+    records: int
+    named: bool
+    fixed: bool
+
+    def number(self, rng: np.random.Generator) -> int:
+        """How many records a person has."""
+        if self.fixed:
+            return 1
+        return int(rng.integers(0, self.records + (3 if self.named else 1)))
+
+
+def random_tree(rng: np.random.Generator, prefix: str, depth: int | None = None) -> Hierarchy:
+    """A tree of one to three levels, with one to three children each; some nodes are only children."""
+    levels = [f"{prefix}{number}" for number in range(int(rng.integers(1, 4)) if depth is None else depth)]
+    paths: list[tuple[str, ...]] = [()]
+    for _ in levels:
+        paths = [(*path, LABELS[child]) for path in paths for child in range(int(rng.integers(1, 4)))]
+    table = pa.table({level: [path[i] for path in paths] for i, level in enumerate(levels)})
+    return Hierarchy.from_table(table, levels=levels)
+
+
+def paths_of(tree: Hierarchy) -> Rows:
+    """The leaves' paths."""
+    rows: Rows = tree.leaf_table().to_pylist()
+    return rows
+
+
+def as_table(rows: Rows, schema: pa.Schema) -> pa.Table:
+    """Rows as a table, in any order: the order of private rows must not matter."""
+    return pa.Table.from_pylist(rows, schema)
+
+
+def neighboring_people(
+    rng: np.random.Generator,
+    places: Sequence[Row],
+    change: Change,
+    outside: Row | None = None,
+    more: Callable[[bool], Row] = lambda one: {},
+) -> tuple[Rows, Rows]:
+    """Records of people, and the same for a neighbor. Each record has the column `id`.
+
+    Args:
+        rng: where the numbers come from.
+        places: what a record can be, without an id.
+        change: what neighbors may differ by.
+        outside: a record outside of the hierarchy, where such records are dropped.
+        more: further columns of a record; its argument is whether the record is of the person who changes.
+    """
+    possible = [*places, *([outside] if outside else [])]
+
+    def records(person: int) -> Rows:
+        number = change.number(rng)
+        return [
+            {**possible[int(rng.integers(len(possible)))], "id": person, **more(person == ONE)} for _ in range(number)
+        ]
+
+    others = [record for person in range(int(rng.integers(0, 8))) for record in records(person)]
+    first, second = records(ONE), records(ONE)
+    if not change.replaced:
+        second = []
+        if rng.random() < 0.5:
+            first, second = second, first
+    return _shuffled(rng, [*others, *first]), _shuffled(rng, [*others, *second])
+
+
+def neighboring_sizes(
+    rng: np.random.Generator, places: Sequence[Row], change: Change, smallest: int, reach: int
+) -> tuple[Rows, Rows]:
+    """Groups as (leaf, size, groups) rows, and the same for a neighbor: sizes move by what a person's records add.
+
+    Args:
+        rng: where the numbers come from.
+        places: the leaves' paths.
+        change: what neighbors may differ by; no group comes or goes.
+        smallest: no size is below it.
+        reach: the most that a record adds to a size.
+    """
+    groups = [(int(rng.integers(len(places))), int(rng.integers(smallest, 7))) for _ in range(int(rng.integers(1, 9)))]
+    moved = list(groups)
+    ways = [1, -1] if change.replaced else [1 if rng.random() < 0.5 else -1]
+    for way in ways:
+        for _ in range(change.records):
+            group = int(rng.integers(len(moved)))
+            place, size = moved[group]
+            moved[group] = (place, max(smallest, size + way * int(rng.integers(1, reach + 1))))
+    return _counted(rng, groups, places), _counted(rng, moved, places)
+
+
+def neighboring_members(
+    rng: np.random.Generator, places: Sequence[Row], change: Change, quantity: int
+) -> tuple[Rows, Rows]:
+    """Entity rows (leaf, group, id, amount) and the same for a neighbor; every group has one leaf.
+
+    Args:
+        rng: where the numbers come from.
+        places: the leaves' paths.
+        change: what neighbors may differ by.
+        quantity: amounts go beyond it, since the release cuts them.
+    """
+    homes = [int(rng.integers(len(places))) for _ in range(5)]
+    memberships: Rows = [{**places[home], "group": f"g{i}"} for i, home in enumerate(homes)]
+
+    def amount(one: bool) -> Row:
+        return {"amount": int(rng.integers(0, quantity + 2))}
+
+    return neighboring_people(rng, memberships, change, more=amount)
+
+
+def public_groups(places: Sequence[Row], rows: Sequence[Rows]) -> pa.Table:
+    """The number of groups of every leaf: all that occur, and one more that nobody is in."""
+    numbers = []
+    for place in places:
+        found = {row["group"] for each in rows for row in each if all(row[key] == place[key] for key in place)}
+        numbers.append({**place, "groups": len(found) + 1})
+    return pa.Table.from_pylist(numbers)
+
+
+def _counted(rng: np.random.Generator, groups: Sequence[tuple[int, int]], places: Sequence[Row]) -> Rows:
+    number: dict[tuple[int, int], int] = {}
+    for group in groups:
+        number[group] = number.get(group, 0) + 1
+    rows: Rows = [{**places[place], "size": size, "groups": each} for (place, size), each in number.items()]
+    return _shuffled(rng, rows)
+
+
+def _shuffled(rng: np.random.Generator, rows: Rows) -> Rows:
+    return [rows[place] for place in rng.permutation(len(rows))]

@@ -1,0 +1,203 @@
+"""Releases of neighboring data sets with equal noisy answers show the same; and what leaks is found."""
+
+import dataclasses
+import itertools
+import logging
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tallytree as tt
+from tallytree.accounting import sensitivity as sensitivities
+from tallytree.accounting.sensitivity import Sensitivity
+from tallytree.pipeline import arguments
+from tallytree.pipeline.planned_counts import PlannedCounts
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.true_counts import TrueCounts
+from tallytree.replay import replay
+from tallytree.replay.answers import Book, forced, moved
+from tallytree.replay.configurations import KEPT_APART, NEW_LEDGER, Pair, random_pair
+from tallytree.replay.replaying import compare_pair
+
+PEOPLE = pa.table({"a": ["x", "x", "y", "y", "y"], "id": [1, 1, 2, 3, 4]})
+AREAS = tt.Hierarchy.from_table(pa.table({"a": ["x", "y"]}), levels=["a"])
+
+
+def pair(**options):
+    """Two data sets, of which the second lacks a person with two records."""
+    given = {"hierarchy": AREAS, "budget": tt.Budget(epsilon=1), "neighboring": "add_remove", "max_contributions": 2}
+    return Pair(tt.release_counts, PEOPLE, PEOPLE.slice(2), given | options)
+
+
+def test_forty_pairs_show_nothing():
+    found = replay(40, seed=11)
+    assert found.faults == ()
+    assert (found.pairs, found.passed) == (40, True)
+
+
+@pytest.mark.slow
+def test_250_pairs_show_nothing():
+    assert replay(250, seed=2024).faults == ()
+
+
+def test_equal_seeds_give_equal_pairs():
+    first, again, other = (str(random_pair(np.random.default_rng(seed))) for seed in (4, 4, 5))
+    assert first == again != other
+
+
+def test_answers_are_forced_whatever_the_data_and_the_noise_that_this_takes_is_known():
+    book, tables, runs = Book(), [], []
+    for private in (PEOPLE, PEOPLE.slice(2)):
+        with forced(book) as run:
+            release = tt.release_counts(
+                private, AREAS, tt.Budget(epsilon=1), neighboring="add_remove", max_contributions=2
+            )
+        tables.append([release.measurements(level).to_pylist() for level in release.levels])
+        runs.append(run)
+        book.first = False
+    assert tables[0] == tables[1]
+    assert {one.address: (one.l1, one.squared) for one in moved(*runs)} == {
+        ("all", "total"): (2, 4),
+        ("a", "counts"): (2, 4),
+    }
+    # Both levels have half of ε, and the two records of the person are all that m = 2 allows.
+    assert sum(one.cost for one in moved(*runs)) == 1
+
+
+def test_a_pair_within_the_stated_sensitivity_passes_and_one_beyond_it_does_not():
+    assert compare_pair(pair()) == ([], False)
+    found, refused = compare_pair(pair(max_contributions=1))
+    assert not refused
+    assert any("moves by 2 in L1" in fault for fault in found)
+    assert any("the loss is 2, where 1 is stated" in fault for fault in found)
+
+
+def test_outside_of_a_replay_nothing_is_forced():
+    made = Measurer.__init__
+    with forced(Book()):
+        assert Measurer.__init__ is not made
+    assert Measurer.__init__ is made
+
+
+def test_a_statement_that_has_a_true_number_is_found(monkeypatch):
+    reconcile = PlannedCounts.reconcile
+
+    def leaking(self, true, *rest, **more):
+        made = reconcile(self, true, *rest, **more)
+        return dataclasses.replace(made, about={**made.about, "records": int(true.total)})
+
+    monkeypatch.setattr(PlannedCounts, "reconcile", leaking)
+    found, _ = compare_pair(pair())
+    assert "statement differs" in found
+    assert "file release.json differs" in found
+
+
+def test_a_halved_sensitivity_is_found(monkeypatch):
+    whole = sensitivities.sensitivity
+
+    def halved(*given, **more):
+        right = whole(*given, **more)
+        return Sensitivity(max(right.l1 // 2, 1), max(right.l2_squared // 4, 1))
+
+    monkeypatch.setattr(sensitivities, "sensitivity", halved)
+    found, _ = compare_pair(pair())
+    assert any("beyond" in fault for fault in found)
+    assert any("the loss is 2, where 1 is stated" in fault for fault in found)
+
+
+def test_a_cell_number_that_two_cells_share_is_found(monkeypatch):
+    cells = TrueCounts.cells
+
+    def shared(self, *given, **more):
+        true, offsets, numbers = cells(self, *given, **more)
+        return true, offsets, numbers // 2
+
+    monkeypatch.setattr(TrueCounts, "cells", shared)
+    found, _ = compare_pair(pair())
+    assert any("so they have the same noise" in fault for fault in found)
+
+
+def test_noise_at_two_scales_is_found(monkeypatch):
+    draw = KeyedNoise.draw
+    seen = itertools.count(2)
+
+    def measured_twice(self, level, nodes, statistic, cells=None):
+        first = measure(self, level, nodes, statistic, cells)
+        if level == "a":
+            plan = self._plan.planned(level, statistic)
+            object.__setattr__(plan, "noise", dataclasses.replace(plan.noise, scale=plan.noise.scale * next(seen)))
+            measure(self, level, nodes, statistic, cells)
+        return first
+
+    measure = Measurer.measure
+    monkeypatch.setattr(Measurer, "measure", measured_twice)
+    found, _ = compare_pair(pair())
+    assert any("noise of two scales" in fault for fault in found)
+    assert KeyedNoise.draw is draw
+
+
+def test_a_log_line_with_the_number_of_records_is_found(monkeypatch):
+    tabulate = PlannedCounts.tabulate
+
+    def talkative(self, *given, **more):
+        true = tabulate(self, *given, **more)
+        logging.getLogger("tallytree.pipeline").debug("read %d records", true.total)
+        return true
+
+    monkeypatch.setattr(PlannedCounts, "tabulate", talkative)
+    assert compare_pair(pair())[0] == ["log differs"]
+
+
+def test_rows_in_an_order_that_follows_from_the_data_are_found(monkeypatch):
+    reconcile = PlannedCounts.reconcile
+
+    def reordered(self, true, *rest, **more):
+        made = reconcile(self, true, *rest, **more)
+        about = {**made.about, "order": sorted(made.tables, key=lambda level: (true.total % 2, level))[:1]}
+        return dataclasses.replace(made, about=about if true.total % 2 else made.about)
+
+    monkeypatch.setattr(PlannedCounts, "reconcile", reordered)
+    second = PEOPLE.slice(1)
+    assert "statement differs" in compare_pair(dataclasses.replace(pair(max_contributions=1), second=second))[0]
+
+
+def test_a_release_that_is_refused_for_one_of_the_data_sets_only_is_found():
+    unknown = pa.table({"a": ["z"], "id": [9]})
+    found, refused = compare_pair(dataclasses.replace(pair(), second=pa.concat_tables([PEOPLE, unknown])))
+    assert refused
+    assert "error differs" in found
+
+
+def test_every_option_of_every_statistic_is_in_some_configuration():
+    rng = np.random.default_rng(1)
+    used = {}
+    for _ in range(700):
+        made = random_pair(rng)
+        for name, value in made.options.items():
+            used.setdefault((made.function.__name__, name), set()).add(repr(value))
+    owners = {
+        "release_counts": arguments.CountsArguments,
+        "release_flows": arguments.FlowsArguments,
+        "release_tables": arguments.TablesArguments,
+        "release_group_sizes": arguments.SizesArguments,
+        "release_contributions": arguments.ContributionsArguments,
+    }
+    missing = [
+        (function, field.name)
+        for function, kind in owners.items()
+        for field in dataclasses.fields(kind)
+        if field.name not in KEPT_APART and not field.name.startswith("_") and (function, field.name) not in used
+    ]
+    # What a release of contributions alone has no use for.
+    assert [each for each in missing if each[0] != "release_contributions"] == []
+    assert {name for _, name in missing} <= {"contributions", "count", "distinct", "mechanism"}
+    assert repr(NEW_LEDGER) in used["release_counts", "ledger"]
+
+
+@pytest.mark.parametrize(("arguments", "error"), [({"pairs": 0}, ValueError), ({"pairs": 1, "seed": -1}, ValueError),
+                                                  ({"pairs": 2.5}, TypeError)])  # fmt: skip
+def test_numbers_that_cannot_be_are_refused(arguments, error):
+    with pytest.raises(error, match=r"^(pairs|seed): .* must be"):
+        replay(**arguments)
