@@ -31,15 +31,15 @@ def pair(**options):
     return Pair(tt.release_counts, PEOPLE, PEOPLE.slice(2), given | options)
 
 
-def test_forty_pairs_show_nothing():
-    found = replay(40, seed=11)
+def test_some_pairs_show_nothing():
+    found = replay(25, seed=11)
     assert found.faults == ()
-    assert (found.pairs, found.passed) == (40, True)
+    assert (found.pairs, found.passed) == (25, True)
 
 
 @pytest.mark.slow
-def test_250_pairs_show_nothing():
-    assert replay(250, seed=2024).faults == ()
+def test_200_pairs_show_nothing():
+    assert replay(200, seed=2024).faults == ()
 
 
 def test_equal_seeds_give_equal_pairs():

@@ -17,7 +17,7 @@ SECTIONS = 362_292
 
 LEVELS = ("region", "province", "municipality", "section_area", "section")
 
-# Region: provinces (107 in all), municipalities and people of 2011, km², and its middle, in degrees east and north.
+# Region: provinces (110 in all), municipalities and people of 2011, km², and its middle, in degrees east and north.
 _REGIONS = np.array(
     [
         (8, 1206, 4_363_916, 25_402, 7.90, 45.05),  # Piemonte
@@ -39,7 +39,7 @@ _REGIONS = np.array(
         (2, 131, 578_036, 9_995, 16.10, 40.50),  # Basilicata
         (5, 409, 1_959_050, 15_080, 16.40, 39.00),  # Calabria
         (9, 390, 5_002_904, 25_711, 14.10, 37.60),  # Sicilia
-        (5, 377, 1_639_362, 24_090, 9.10, 40.10),  # Sardegna
+        (8, 377, 1_639_362, 24_090, 9.10, 40.10),  # Sardegna
     ]
 )
 _KM_PER_DEGREE = np.array([82.0, 111.0])
@@ -101,8 +101,8 @@ class Country:
 def country(*, seed: int, scale: float = 1.0) -> Country:
     """Generate a synthetic Italy.
 
-    * **Regions** have the provinces, municipalities, people and km² of the census of 2011 (of Sardinia's provinces
-      five, which makes 107), and are discs around their true centres.
+    * **Regions** have the provinces, municipalities, people and km² of the census of 2011, and are discs around their
+      true centres.
     * **Provinces** lie uniformly in their region's disc; each has one municipality, the others are drawn uniformly.
       **Municipalities** are normal around the province's centre (σ = 0.4 times the root of its km²).
     * **People**: log-normal (σ = 1.2) per municipality, scaled to the region's; the first municipality of a province,
