@@ -135,9 +135,8 @@ def _between_municipalities(made: Country, rng: np.random.Generator, trips: int)
     near, far = attraction * relative**_NEAR_PEOPLE, _FAR_SHARE * attraction * relative**_FAR_PEOPLE
     leaving = rng.multinomial(trips, made.people / made.people.sum())
     staying = rng.binomial(leaving, np.clip(0.12 * np.log10(made.people), 0, 0.75))
-    twos = np.minimum(
-        rng.binomial(leaving - staying, _PARTIES_OF_TWO / (1 + _PARTIES_OF_TWO)), (leaving - staying) // 2
-    )
+    away = leaving - staying
+    twos = np.minimum(rng.binomial(away, _PARTIES_OF_TWO / (1 + _PARTIES_OF_TWO)), away // 2)
     for start in range(0, n, _ORIGINS_AT_ONCE):
         here = np.arange(start, min(start + _ORIGINS_AT_ONCE, n))
         distance = np.hypot(*(made.place[here, None, axis] - made.place[None, :, axis] for axis in (0, 1)))
