@@ -127,7 +127,9 @@ def test_a_measured_root_is_never_negative(measurer):
 
 
 def test_an_unknown_projection_is_refused():
-    with pytest.raises(ValueError, match='projection: \'manhattan\' is not known; choose "chebyshev" or "euclidean"'):
+    with pytest.raises(
+        ValueError, match='projection: \'manhattan\' is not known; choose "chebyshev", "chebyshev-descending"'
+    ):
         tt.counts.TopDown(projection="manhattan")
 
 
@@ -196,3 +198,20 @@ def test_a_missing_extra_is_named_before_anything_is_spent(monkeypatch, projecti
     says = rf"projection: '{projection}' needs {package}, which is not installed: pip install \"tallytree\[papers\]\""
     with pytest.raises(ModuleNotFoundError, match=says):
         tt.counts.TopDown(projection=projection)
+
+
+def test_in_descending_order_fewer_true_cells_and_more_false_ones_stay():
+    """20 families of 40 cells, a quarter with one to four records: 200 true cells, noise of standard deviation 3."""
+    rng = np.random.default_rng(5)
+    cells = np.where(rng.random(800) < 0.25, rng.integers(1, 5, 800), 0)
+    areas = pa.table({"a": np.repeat(np.arange(20), 40).astype(str), "b": np.arange(800).astype(str)})
+    tree = tt.Hierarchy.from_table(areas, ["a", "b"])
+    records = areas.take(np.repeat(np.arange(800), cells))
+    kept = {}
+    for projection in ("chebyshev", "chebyshev-descending"):
+        release = tt.release_counts(
+            records, tree, tt.Budget(rho=0.1), neighboring="change_one", mechanism=tt.counts.TopDown(projection), seed=1
+        )
+        positive = release.table("b")["count"].to_numpy() > 0
+        kept[projection] = ((positive & (cells > 0)).sum(), (positive & (cells == 0)).sum())
+    assert all(more > less for more, less in zip(kept["chebyshev-descending"], kept["chebyshev"], strict=True))

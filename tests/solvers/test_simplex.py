@@ -17,14 +17,15 @@ totals = st.one_of(st.just(0), st.integers(0, 80))
 weights = st.one_of(st.sampled_from([0.1, 0.2, 0.3, 1.0, 2.0, 3.0, 1e-9, 1e9]), st.floats(1e-3, 1e3))
 
 
-def int_opt(y, total):
-    """IntOpt as printed: whole passes in ascending order, raising the allowed distance after each."""
+def int_opt(y, total, descending=False):
+    """IntOpt as printed: whole passes in ascending order (or its reverse), raising the allowed distance after each."""
     n, d = len(y), total - sum(y)
     shift = -(-d // n)
     x = [value + max(shift, -value) for value in y]
     t = max(abs(a - b) for a, b in zip(x, y, strict=True))
+    order = sorted(range(n), key=lambda i: y[i])
     while True:
-        for i in sorted(range(n), key=lambda i: y[i]):
+        for i in reversed(order) if descending else order:
             x[i] -= min(sum(x) - total, x[i] - min(x[i], max(0, y[i] - t)))
         excess = sum(x) - total
         if excess == 0:
@@ -79,6 +80,25 @@ def test_a_lighter_value_moves_further():
 @given(families_of_values, totals)
 def test_chebyshev_is_int_opt_entry_by_entry(y, total):
     assert simplex.chebyshev(y, total).tolist() == int_opt(y, total)
+
+
+@many
+@given(families_of_values, totals)
+def test_in_descending_order_it_is_int_opt_with_the_reversed_permutation(y, total):
+    found = simplex.chebyshev(y, total, order="descending")
+    assert found.tolist() == int_opt(y, total, descending=True)
+    assert np.abs(found - y).max() == np.abs(simplex.chebyshev(y, total) - y).max()
+
+
+def test_in_descending_order_large_values_are_lowered_first():
+    # As above: nothing moves at the start except −1 to 0, t = 1, and 4 must go: from 7, 4, 3 and 2, in this order.
+    assert simplex.chebyshev([7, 3, -1, 4, 2], 12, order="descending").tolist() == [6, 2, 0, 3, 1]
+    assert simplex.chebyshev([7, 3, -1, 4, 2], 15, order="descending").tolist() == [6, 3, 0, 4, 2]
+
+
+def test_an_unknown_order_is_refused():
+    with pytest.raises(ValueError, match=r'^order: \'up\' is not known; choose "ascending" or "descending"$'):
+        simplex.chebyshev([1], 1, order="up")
 
 
 @pytest.mark.slow

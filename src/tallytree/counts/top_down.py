@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -20,12 +21,16 @@ from tallytree.solvers.simplex import chebyshev_families, euclidean_families
 from tallytree.solvers.thresholds import survivors
 from tallytree.validate import require_packages, text
 
-Projection = Literal["chebyshev", "euclidean", "cvxpy-l2", "cvxpy-linf"]
+Projection = Literal["chebyshev", "chebyshev-descending", "euclidean", "cvxpy-l2", "cvxpy-linf"]
 
 FamilyProjection = Callable[[IntArray, IntArray, IntArray], IntArray]
 """From noisy values, offsets of the families and their totals to the counts of all children."""
 
-_PROJECTIONS: dict[str, FamilyProjection] = {"chebyshev": chebyshev_families, "euclidean": euclidean_families}
+_PROJECTIONS: dict[str, FamilyProjection] = {
+    "chebyshev": chebyshev_families,
+    "chebyshev-descending": partial(chebyshev_families, order="descending"),
+    "euclidean": euclidean_families,
+}
 """The projections of the product; the others are the papers' solvers, imported where one of them is chosen."""
 
 
@@ -39,10 +44,11 @@ class TopDown(CountsMechanism):
 
     Args:
         projection: `"chebyshev"` minimises the largest change (IntOpt: Boninsegna and Silvestri 2025, Algorithms 1-4);
-            `"euclidean"` minimises the sum of squared changes. Both find the exact integer optimum. For comparison, the
-            paper's black boxes (section 5) solve one CVXPY problem per family, and need
-            `pip install "tallytree[papers]"`: `"cvxpy-linf"` (TDA_inf: some solution whose largest change is least, by
-            HiGHS) and `"cvxpy-l2"` (TDA_2: the real optimum by Clarabel, rounded).
+            `"chebyshev-descending"` finds another of its optima, which lowers large values first: fewer nodes with
+            records become 0, and more without records do not (section 4.2). `"euclidean"` minimises the sum of squared
+            changes. All find the exact integer optimum. For comparison, the paper's black boxes (section 5) solve one
+            CVXPY problem per family, and need `pip install "tallytree[papers]"`: `"cvxpy-linf"` (TDA_inf: some solution
+            whose largest change is least, by HiGHS) and `"cvxpy-l2"` (TDA_2: the real optimum by Clarabel, rounded).
         sparsity: κ. Of every family, the children whose noisy value is above κ standard deviations of the noise are
             kept, and in any case the child with the largest one. While the sum of those kept is below the parent's
             count by more than κ standard deviations, the next largest positive child is kept too. 0 keeps all children.
@@ -61,8 +67,8 @@ class TopDown(CountsMechanism):
         """Check the options."""
         if text(self.projection, "projection", "the name of a projection") not in get_args(Projection):
             raise ValueError(
-                f'projection: {self.projection!r} is not known; choose "chebyshev" or "euclidean" (or "cvxpy-l2" or '
-                '"cvxpy-linf", to compare with)'
+                f'projection: {self.projection!r} is not known; choose "chebyshev", "chebyshev-descending" or '
+                '"euclidean" (or "cvxpy-l2" or "cvxpy-linf", to compare with)'
             )
         if self.projection not in _PROJECTIONS:
             from tallytree.solvers.papers.packages import PROJECTION_PACKAGES

@@ -14,7 +14,8 @@ to a count. Hence, with M_j the largest noise at level j, no node of level l has
 
     S_l = (|Z| of the root, where it is measured) + 2·Σ_{j ≤ l, measured} M_j.
 
-It holds for the Chebyshev projections only: `TopDown()` and `TopDown(projection="cvxpy-linf")`.
+It holds for the Chebyshev projections only: `TopDown()`, and `TopDown(projection=…)` with `"chebyshev-descending"` or
+`"cvxpy-linf"`.
 """
 
 from __future__ import annotations

@@ -81,16 +81,34 @@ class Pair:
 
 
 COUNT_MECHANISMS = (
-    None, counts.LeastSquares(), counts.LeastSquares(sparsity=2.0), counts.LeastSquares(sparsity="auto"),
-    counts.TopDown(), counts.TopDown(projection="euclidean"), counts.TopDown(sparsity=1.0), counts.LeafGaussian(),
+    None,
+    counts.LeastSquares(),
+    counts.LeastSquares(sparsity=2.0),
+    counts.LeastSquares(sparsity="auto"),
+    counts.TopDown(),
+    counts.TopDown(projection="euclidean"),
+    counts.TopDown(projection="chebyshev-descending"),
+    counts.TopDown(sparsity=1.0),
+    counts.LeafGaussian(),
     counts.StabilityHistogram(),
-)  # fmt: skip
+)
 SIZE_MECHANISMS = (
-    None, sizes.Joint(), sizes.Matching(), sizes.Matching("sorted", norm=2), sizes.Matching("naive"),
-    sizes.Matching(merge="average"), sizes.Matching(carry="rounded"), sizes.Independent(), sizes.BottomUp(),
-    sizes.MeanConsistency(), sizes.HistogramProjection(), sizes.HistogramProjection(solver="cost_table", delta=40),
-    sizes.CumulativeProjection(), sizes.Chain(), sizes.CensusTopDown(),
-)  # fmt: skip
+    None,
+    sizes.Joint(),
+    sizes.Matching(),
+    sizes.Matching("sorted", norm=2),
+    sizes.Matching("naive"),
+    sizes.Matching(merge="average"),
+    sizes.Matching(carry="rounded"),
+    sizes.Independent(),
+    sizes.BottomUp(),
+    sizes.MeanConsistency(),
+    sizes.HistogramProjection(),
+    sizes.HistogramProjection(solver="cost_table", delta=40),
+    sizes.CumulativeProjection(),
+    sizes.Chain(),
+    sizes.CensusTopDown(),
+)
 TABLE_BUDGETS = (0.5, 1.0, 2.0)
 DELTA = 1e-6
 

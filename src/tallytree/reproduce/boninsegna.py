@@ -6,6 +6,7 @@ bars of the paper's figures are the least and the greatest value of five runs; o
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -74,7 +75,17 @@ def figure_5(settings: Settings) -> Found:
     """False discoveries and false negatives on the sparse data sets."""
     sparse = ("binary_sparse", "random_sparse")
     wanted = tuple(name for name in QUANTITIES if name.endswith("(%)"))
-    return _synthetic(settings, sparse if settings.full else sparse[1:], wanted)
+    names = sparse if settings.full else sparse[1:]
+    found = _synthetic(settings, names, wanted)
+    quantities = {name: QUANTITIES[name] for name in wanted}
+    halved = {epsilon: half_budget(epsilon) for epsilon in _epsilons(settings)}
+    descending = {"InfTDA, descending": TopDown(projection="chebyshev-descending")}
+    runs = settings.n_runs(small=2, full=10)
+    more: list[Measured] = []
+    for name in names:
+        more += _measured(name, synthetic(name), descending, halved, runs, settings.seed, quantities, AS_RUN)
+    note = "InfTDA in descending order (section 4.2) has fewer false negatives, and more false discoveries."
+    return dataclasses.replace(found, measured=[*found.measured, *more], notes=[*found.notes, note])
 
 
 def figure_6(settings: Settings) -> Found:

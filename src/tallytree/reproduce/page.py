@@ -115,7 +115,9 @@ def shown(value: float | None) -> str:
 
 
 def _ratio(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}" if value < 100 else f"{value:,.0f}"
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}" if value >= 0.1 or value <= 0 else f"{value:.2g}"
 
 
 def _interval(lower: float | None, upper: float | None, write: Callable[[float], str]) -> str:

@@ -7,6 +7,7 @@ Wolfe & Crowder 1974), carried over to integers (Euclidean).
 from __future__ import annotations
 
 import operator
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,32 +17,37 @@ from tallytree.solvers.checks import check_families, check_integers
 from tallytree.solvers.simplex_kernels import MAX_FAMILY_SUM, chebyshev_kernel, euclidean_kernel, first_refused_family
 from tallytree.solvers.simplex_weighted import weighted_kernel
 
+Order = Literal["ascending", "descending"]
 MAX_WEIGHT_RATIO = 2.0**900
 """Weights of one problem differ by at most this factor, so that scaling them to at most 1 loses no bit."""
 
 
-def chebyshev(noisy: npt.ArrayLike, total: int) -> IntArray:
+def chebyshev(noisy: npt.ArrayLike, total: int, *, order: Order = "ascending") -> IntArray:
     """Minimise max|x − noisy| over integers x >= 0 with Σx = total, as IntOpt does.
 
     Of the many optimal solutions this is IntOpt's: start from x = max(0, noisy + ⌈(total − Σnoisy)/n⌉) and lower the
-    entries with the smallest noisy values first (stable), so that small false positives become 0.
+    entries with the smallest noisy values first (stable), so that small false positives become 0. In descending order
+    the entries with the largest are lowered first (the reverse of the stable order): fewer true values become 0.
 
     Args:
         noisy: (n,) integers.
         total: the sum to reach, >= 0.
+        order: `"ascending"`, or `"descending"` (section 4.2, "Reducing False Positives").
 
     Returns:
         (n,) int64. O(n log n).
 
     Raises:
         TypeError: for anything but integers.
-        ValueError: for a negative total, a positive total of no entries, or Σ|noisy| + total > 2^60.
+        ValueError: for a negative total, a positive total of no entries, Σ|noisy| + total > 2^60, or an unknown order.
 
     Example:
         >>> chebyshev([5, 1, -2], 3).tolist()
         [3, 0, 0]
+        >>> chebyshev([5, 1, -2], 3, order="descending").tolist()
+        [2, 1, 0]
     """
-    return chebyshev_families(*_one_family(noisy, total))
+    return chebyshev_families(*_one_family(noisy, total), order=order)
 
 
 def euclidean(noisy: npt.ArrayLike, total: int, weights: npt.ArrayLike | None = None) -> IntArray:
@@ -88,13 +94,16 @@ def euclidean(noisy: npt.ArrayLike, total: int, weights: npt.ArrayLike | None = 
     return weighted_kernel(values, int(totals[0]), np.ldexp(exact, -np.frexp(exact.max())[1]))
 
 
-def chebyshev_families(noisy: npt.ArrayLike, offsets: npt.ArrayLike, totals: npt.ArrayLike) -> IntArray:
+def chebyshev_families(
+    noisy: npt.ArrayLike, offsets: npt.ArrayLike, totals: npt.ArrayLike, *, order: Order = "ascending"
+) -> IntArray:
     """Solve `chebyshev` for every family of children at once.
 
     Args:
         noisy: (children,) integers, family after family.
         offsets: (families + 1,) family i is `noisy[offsets[i]:offsets[i + 1]]`.
         totals: (families,) the sum of each family, >= 0.
+        order: see `chebyshev`.
 
     Returns:
         (children,) int64.
@@ -107,7 +116,9 @@ def chebyshev_families(noisy: npt.ArrayLike, offsets: npt.ArrayLike, totals: npt
         >>> chebyshev_families([5, 1, -2, 7], [0, 3, 4], [3, 6]).tolist()
         [3, 0, 0, 6]
     """
-    return chebyshev_kernel(*_families(noisy, offsets, totals))
+    if order not in get_args(Order):
+        raise ValueError(f'order: {order!r} is not known; choose "ascending" or "descending"')
+    return chebyshev_kernel(*_families(noisy, offsets, totals), order == "descending")
 
 
 def euclidean_families(noisy: npt.ArrayLike, offsets: npt.ArrayLike, totals: npt.ArrayLike) -> IntArray:

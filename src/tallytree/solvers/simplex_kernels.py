@@ -75,12 +75,26 @@ def _cut(y: IntArray, order: IntArray, level: int, spare: int, x: IntArray) -> N
 
 
 @kernel
-def _chebyshev(y: IntArray, total: int, order: IntArray, x: IntArray) -> None:
+def _cut_from_below(y: IntArray, order: IntArray, level: int, spare: int, x: IntArray) -> None:
+    """As `_cut`, but one more for each of the `spare` smallest entries that are at least `level`."""
+    n = len(y)
+    left = spare
+    for j in range(n):
+        i = order[j]
+        x[i] = max(0, y[i] - level)
+        if y[i] >= level and left > 0:
+            x[i] += 1
+            left -= 1
+
+
+@kernel
+def _chebyshev(y: IntArray, total: int, order: IntArray, descending: bool, x: IntArray) -> None:
     """IntOpt without its repeated passes.
 
     The first pass stays within distance t of y and is enough iff Σ max(0, y − t) <= total. If not, every pass leaves
     x = max(0, y − t) with the sum still too large, until t is one short of the least possible `level`; the last pass
-    then takes one from positive entries in ascending order, which leaves one extra on the `spare` largest.
+    then takes one from positive entries in ascending order, which leaves one extra on the `spare` largest, or in
+    descending order, which leaves it on the smallest.
     """
     n = len(y)
     missing = total
@@ -98,10 +112,13 @@ def _chebyshev(y: IntArray, total: int, order: IntArray, x: IntArray) -> None:
     _sort(y, order)
     level, spare = _level(y, order, total)
     if level > distance:
-        _cut(y, order, level, spare, x)
+        if descending:
+            _cut_from_below(y, order, level, spare, x)
+        else:
+            _cut(y, order, level, spare, x)
         return
     for j in range(n):
-        i = order[j]
+        i = order[n - 1 - j] if descending else order[j]
         lowered = min(excess, x[i] - max(0, y[i] - distance))
         x[i] -= lowered
         excess -= lowered
@@ -118,14 +135,14 @@ def _longest(offsets: IntArray) -> int:
 
 
 @kernel
-def chebyshev_kernel(noisy: IntArray, offsets: IntArray, totals: IntArray) -> IntArray:
+def chebyshev_kernel(noisy: IntArray, offsets: IntArray, totals: IntArray, descending: bool) -> IntArray:
     """The solution of `simplex.chebyshev` for each family."""
     x = np.empty(len(noisy), np.int64)
     order = np.empty(_longest(offsets), np.int64)
     for family in range(len(totals)):
         a, b = offsets[family], offsets[family + 1]
         if a < b:
-            _chebyshev(noisy[a:b], totals[family], order, x[a:b])
+            _chebyshev(noisy[a:b], totals[family], order, descending, x[a:b])
     return x
 
 
