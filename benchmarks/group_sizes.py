@@ -1,25 +1,24 @@
 """The mechanisms of Fioretto, Van Hentenryck and Zhu 2021 at the size of their data, as Markdown tables.
 
-    python benchmarks/group_sizes.py [--runs 10] [--patience 300] [--reference ../shared/reference]
+    python benchmarks/group_sizes.py [--patience 300] [--only speed|full]
 
 1. Speed: the exact projection against the paper's cost tables (numba) and against its convex relaxation through cvxpy
    with the fastest open solver, in one process, on census-like data with as many sizes N as the peer finishes within
    the patience (1,000 at most). Needs `tallytree[papers]`.
 2. Full size: post-processing time and peak memory of each mechanism, each in a process of its own.
-3. Accuracy: L1 errors per level beside the paper's Table 7, and constraint violations.
+
+Errors beside the paper's are an experiment: `tallytree reproduce fioretto-table7`.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ from common import Timed, peak_gibibytes
 import tallytree as tt
 from tallytree.datasets import fioretto
 from tallytree.datasets.group_sizes import GroupSizes
-from tallytree.evaluate.metrics import constraint_violations, l1_error
 from tallytree.pipeline import SizesArguments, plan_group_sizes
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
@@ -40,7 +38,6 @@ from tallytree.solvers import tree
 from tallytree.solvers.papers import cost_table
 from tallytree.solvers.papers.relaxed_programs import tree_relaxed
 
-HERE = Path(__file__).resolve().parent
 EPSILONS = (0.1, 0.5, 1.0)
 MECHANISMS = {
     "M_H^dp": HistogramProjection(),
@@ -54,10 +51,8 @@ MECHANISMS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--patience", type=float, default=300, help="seconds for the slower peer")
-    parser.add_argument("--reference", type=Path, default=HERE.parents[1] / "shared" / "reference")
-    parser.add_argument("--only", choices=["speed", "full", "accuracy"])
+    parser.add_argument("--only", choices=["speed", "full"])
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
@@ -67,8 +62,6 @@ def main() -> None:
         speed(arguments.patience)
     if arguments.only in (None, "full"):
         full_size()
-    if arguments.only in (None, "accuracy"):
-        accuracy(arguments.runs, arguments.reference)
 
 
 # --- Speed ---
@@ -192,79 +185,6 @@ def prepared(data: GroupSizes, mechanism: Any, epsilon: float) -> tuple[Any, Mea
     found = planned.tabulate()
     measurer = Measurer(found.true, planned.plan, KeyedNoise(bytes(range(32))))
     return mechanism, measurer, found.domain, planned
-
-
-# --- Accuracy ---
-
-
-def accuracy(runs: int, reference: Path) -> None:
-    published = read_reference(reference / "fioretto_table7.csv")
-    data_sets = {"census_2010": fioretto.census_like(), "taxi_2014": fioretto.taxi_like()}
-    data_sets["taxi_2014, a vector of pickups"] = fioretto.pickups_by_taxi()
-    for name, data in data_sets.items():
-        print(
-            f"\n### {name}: mean L1 error per level over {runs} runs: at epsilon / at epsilon per level / the paper's\n"
-        )
-        print("| epsilon | mechanism | level 1 | level 2 | level 3 | violations | true epsilon |")
-        print("| --- | --- | --- | --- | --- | --- | --- |")
-        hierarchy = tt.Hierarchy.from_table(data.leaves, levels=data.levels)
-        for epsilon in EPSILONS:
-            for label, mechanism in MECHANISMS.items():
-                errors, violations, spent = errors_of(data, hierarchy, mechanism, epsilon, runs)
-                theirs = [published.get((epsilon, label, name.split(",")[0], level)) for level in (1, 2, 3)]
-                tripled = [""] * 3
-                if None not in theirs:
-                    tripled, more, _ = errors_of(data, hierarchy, mechanism, 3 * epsilon, runs)
-                    violations += more
-                cells = [" / ".join(_shown(x) for x in row) for row in zip(errors, tripled, theirs, strict=True)]
-                print(f"| {epsilon} | {label} | {' | '.join(cells)} | {violations} | {spent:,.4g} |", flush=True)
-
-
-def _shown(figure: Any) -> str:
-    return f"{figure:,.0f}" if isinstance(figure, float) else "–"
-
-
-def errors_of(
-    data: GroupSizes, hierarchy: tt.Hierarchy, mechanism: Any, epsilon: float, runs: int
-) -> tuple[list[float], int, float]:
-    """The mean L1 error of each level, the violations in all runs, and the epsilon that a run truly spends."""
-    errors = np.zeros((runs, len(hierarchy.levels)))
-    violations = 0
-    for run in range(runs):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            release = tt.release_group_sizes(
-                data.rows,
-                hierarchy,
-                tt.Budget(epsilon=epsilon),
-                neighboring="add_remove",
-                size="size",
-                groups="groups",
-                invariants="total",
-                max_group_size=data.largest,
-                mechanism=mechanism,
-            )
-        tables = [release.table(level) for level in release.levels]
-        for depth, table in enumerate(tables):
-            errors[run, depth] = l1_error(table, true_table(data, hierarchy, depth))
-        violations += sum(constraint_violations(*pair) for pair in pairwise(tables))
-        spent = release.statement["spent"]["epsilon"]
-    return [float(error) for error in errors.mean(axis=0)], violations, spent
-
-
-def true_table(data: GroupSizes, hierarchy: tt.Hierarchy, depth: int) -> Any:
-    columns = [*hierarchy.path_columns(depth), "size"]
-    return data.rows.group_by(columns).aggregate([("groups", "sum")]).rename_columns([*columns, "groups"])
-
-
-def read_reference(path: Path) -> dict[tuple[float, str, str, int], float]:
-    if not path.exists():
-        return {}
-    with path.open() as file:
-        return {
-            (float(row["epsilon"]), row["mechanism"], row["dataset"], int(row["level"])): float(row["l1_error"])
-            for row in csv.DictReader(file)
-        }
 
 
 if __name__ == "__main__":

@@ -1,15 +1,10 @@
-"""Tables 3 and 4 of Kuo et al. 2018, ours beside theirs, as Markdown; and the time and memory of their largest data.
+"""Time and memory of group sizes on the largest data of Kuo et al. 2018, as Markdown.
 
-    python benchmarks/kuo.py [--runs 10] [--only table3|table4|memory|speed] [--names housing white hawaiian taxi]
+    python benchmarks/kuo.py [--runs 10] [--only memory|speed] [--names housing white hawaiian taxi]
 
-Mean earth mover's distance per node with its standard error, epsilon = 1 in all (split evenly over the levels),
-add_remove. K is 100,000 for census data, as in the paper, and 20,000 for taxi. Only taxi is the paper's own data;
-the others are generated to look like it (docs/reference/datasets.md), `housing` for the paper's "synthetic".
+ε = 1 in all (split evenly over the levels), add_remove; K is 100,000 for census data and 20,000 for taxi. Errors beside
+the paper's are an experiment: `tallytree reproduce kuo-table3` and `kuo-table4`.
 
-* table3: the root alone, each estimator. The isotonic regression of sorted sizes is in L2, that of tail counts in L1.
-* table4: three levels (country, state, county; Manhattan, half, neighbourhood): bottom-up and matching. The paper
-  says that its experiments with three levels have the West Coast as root (`--west-coast`); its figures are those of
-  the country.
 * memory: housing, 240.9 million groups, each mechanism in a process of its own.
 * speed: matching on three levels, without the measuring.
 """
@@ -17,23 +12,19 @@ the others are generated to look like it (docs/reference/datasets.md), `housing`
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from common import SHARED, Data, generated, mean_and_error, peak_gibibytes, root_alone, taxi
+from common import SHARED, Data, generated, peak_gibibytes, root_alone, taxi
 
 from tallytree.datasets import kuo
-from tallytree.sizes import BottomUp, Matching
+from tallytree.sizes import Matching
 
 NAMES = ("housing", "white", "hawaiian", "taxi")
-ESTIMATORS = {"naive": Matching("naive"), "cumulative": Matching("cumulative"), "sorted": Matching("sorted", norm=2)}
-PUBLISHED_NAMES = {"housing": "synthetic"}
 LARGEST = {"taxi": 20_000}
 MAX_CENSUS = 100_000
 
@@ -41,56 +32,20 @@ MAX_CENSUS = 100_000
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--only", choices=["table3", "table4", "memory", "speed"])
+    parser.add_argument("--only", choices=["memory", "speed"])
     parser.add_argument("--names", nargs="*", choices=NAMES, default=list(NAMES), help="the data sets")
     parser.add_argument("--largest", type=int, help="K for all of them")
-    parser.add_argument("--west-coast", action="store_true", help="three states only, in table4 and speed")
-    parser.add_argument("--shared", type=Path, default=SHARED, help="has data/ and reference/")
+    parser.add_argument("--west-coast", action="store_true", help="three states only, in speed")
+    parser.add_argument("--shared", type=Path, default=SHARED, help="has data/")
     parser.add_argument("--one", choices=FULL_SIZE, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
         print(json.dumps(one_at_full_size(arguments.one)))
         return
-    if arguments.only in (None, "table3"):
-        table3(arguments)
-    if arguments.only in (None, "table4"):
-        table4(arguments)
     if arguments.only in (None, "memory"):
         memory()
     if arguments.only in (None, "speed"):
         speed(arguments)
-
-
-def table3(arguments: argparse.Namespace) -> None:
-    published = read_reference(arguments.shared / "reference" / "kuo_table3_root_epsilon1.csv")
-    print(f"\n### Table 3: one node, epsilon = 1, {arguments.runs} runs\n")
-    print("| data | K | estimator | tallytree | published |\n| --- | --- | --- | --- | --- |")
-    for name in arguments.names:
-        data = root_alone(rows_of(name, arguments), largest_of(name, arguments))
-        for label, mechanism in ESTIMATORS.items():
-            found = mean_and_error([data.run(mechanism, 1.0, seed)[0][0] for seed in range(1, arguments.runs + 1)])
-            theirs = published[label, PUBLISHED_NAMES.get(name, name)]
-            print(f"| {name} | {data.largest:,} | {label} | {found} | {theirs:,.1f} |", flush=True)
-
-
-def table4(arguments: argparse.Namespace) -> None:
-    published = read_reference(arguments.shared / "reference" / "kuo_table4_epsilon1.csv")
-    mechanisms = {
-        "BottomUp": BottomUp(),
-        "Matching-cumulative": Matching(),
-        "Matching-cumulative, rounded": Matching(carry="rounded"),
-    }
-    print(f"\n### Table 4: three levels, epsilon = 1, {arguments.runs} runs; ours / published\n")
-    print("| data | K | mechanism | level 0 | level 1 | level 2 |\n| --- | --- | --- | --- | --- | --- |")
-    for name in arguments.names:
-        data = three_levels(name, arguments)
-        for label, mechanism in mechanisms.items():
-            runs = [data.run(mechanism, 1.0, seed)[0] for seed in range(1, arguments.runs + 1)]
-            cells = []
-            for level, errors in enumerate(np.transpose(runs)):
-                theirs = published[label.split(",")[0], PUBLISHED_NAMES.get(name, name), str(level)]
-                cells.append(f"{mean_and_error(errors)} / {theirs:,.1f}")
-            print(f"| {name} | {data.largest:,} | {label} | {' | '.join(cells)} |", flush=True)
 
 
 # --- Time and memory ---
@@ -143,12 +98,6 @@ def speed(arguments: argparse.Namespace) -> None:
 # --- Data ---
 
 
-def rows_of(name: str, arguments: argparse.Namespace) -> Any:
-    if name == "taxi":
-        return taxi(arguments.shared / "data", largest_of(name, arguments)).rows
-    return getattr(kuo, name)().rows
-
-
 def three_levels(name: str, arguments: argparse.Namespace) -> Data:
     largest = largest_of(name, arguments)
     if name == "taxi":
@@ -159,13 +108,6 @@ def three_levels(name: str, arguments: argparse.Namespace) -> Data:
 
 def largest_of(name: str, arguments: argparse.Namespace) -> int:
     return arguments.largest or LARGEST.get(name, MAX_CENSUS)
-
-
-def read_reference(path: Path) -> dict[tuple[str, ...], float]:
-    """The last column by all others."""
-    with path.open() as file:
-        rows = list(csv.reader(file))[1:]
-    return {tuple(row[:-1]): float(row[-1]) for row in rows}
 
 
 if __name__ == "__main__":

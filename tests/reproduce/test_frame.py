@@ -102,7 +102,7 @@ def test_a_figure_shows_what_was_published_once_and_leaves_out_what_a_logarithm_
     points = drawn(table, Plot("level", "level", ERROR), "t").to_dict()["data"]["values"]
     assert [point["source"] for point in points if point["mechanism"] == "Hc"].count(PUBLISHED) == 2
     assert [point["source"] for point in points if point["mechanism"] == "Hg"] == [PUBLISHED]
-    linear = drawn(table, Plot("level", "level", ERROR, log_y=False), "t").to_dict()["data"]["values"]
+    linear = drawn(table, Plot("level", "level", ERROR, y_scale="linear"), "t").to_dict()["data"]["values"]
     assert len(linear) == len(points) + 1
 
 

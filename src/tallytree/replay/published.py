@@ -19,6 +19,8 @@ from tallytree.release import Release
 
 SECONDS = re.compile(r"\d+(\.\d+)?(e-?\d+)?( ?s\b| seconds)|\d+(\.\d+)? [MG]B")
 """Times and memory in log lines, which are outside the guarantee."""
+ABOUT_THE_MACHINE = re.compile(r"^(removed .*, which a run that was killed had left|what was computed of .*)\n", re.M)
+"""Log lines about what other processes have left on the machine."""
 
 
 def shown_by(make: Callable[[], Release]) -> dict[str, bytes]:
@@ -37,7 +39,7 @@ def shown_by(make: Callable[[], Release]) -> dict[str, bytes]:
             notes = "\n".join(getattr(error, "__notes__", ()))
             shown["error"] = f"{type(error).__name__}: {error}\n{notes}".encode()
     shown["warnings"] = "\n".join(str(each.message) for each in caught).encode()
-    shown["log"] = SECONDS.sub("…", log.getvalue()).encode()
+    shown["log"] = SECONDS.sub("…", ABOUT_THE_MACHINE.sub("", log.getvalue())).encode()
     return shown
 
 

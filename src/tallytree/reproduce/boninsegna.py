@@ -61,7 +61,7 @@ def figure_3(settings: Settings) -> Found:
     name, data = commutes(settings)
     found = _both_readings(name, data.data, _epsilons(settings), runs, settings.seed, QUANTITIES)
     found += _times(name, data.data, _epsilons(settings), settings)
-    plot = Plot("level", "level of the destination tree (0 is the root)", panels=("quantity", "epsilon"), log_y=False,
+    plot = Plot("level", "level of the destination tree (0 is the root)", panels=("quantity", "epsilon"), y_scale="symlog", columns=2,
                 quantities=(LARGEST, FALSE_DISCOVERIES))  # fmt: skip
     return Found(found, plot, [data.note, HALF, NO_BLACK_BOX])
 
@@ -155,7 +155,9 @@ def _synthetic(settings: Settings, names: Sequence[str], wanted: Iterable[str]) 
         found += _both_readings(name, trips, _epsilons(settings), runs, settings.seed, quantities)
     panels = ("data", "epsilon", "quantity") if len(quantities) > 1 else ("data", "epsilon")
     title = "" if len(quantities) > 1 else next(iter(quantities))
-    plot = Plot("level", "level (0 is the root)", title, panels=panels, log_y=len(quantities) == 1)
+    plot = Plot(
+        "level", "level (0 is the root)", title, panels=panels, y_scale="log" if len(quantities) == 1 else "linear"
+    )
     return Found(found, plot, ["The data sets are the paper's own.", HALF, NO_BLACK_BOX])
 
 

@@ -34,7 +34,8 @@ class Plot:
         x_title: the title of that axis, with its unit.
         y_title: of the vertical axis, with its unit; empty: the quantity, panel by panel.
         log_x: whether the horizontal axis is logarithmic.
-        log_y: whether the vertical axis is; what is not above 0 is then left out.
+        y_scale: of the vertical axis. On a logarithmic one, what is not above 0 is left out; `"symlog"` is linear
+            near 0 and logarithmic beyond.
         panels: columns whose values get a panel each.
         columns: how many panels are in a row.
         quantities: only these; empty: all.
@@ -44,7 +45,7 @@ class Plot:
     x_title: str
     y_title: str = ""
     log_x: bool = False
-    log_y: bool = True
+    y_scale: Literal["log", "linear", "symlog"] = "log"
     panels: tuple[str, ...] = ("data",)
     columns: int = 3
     quantities: tuple[str, ...] = ()
@@ -104,7 +105,7 @@ def _axes(plot: Plot) -> tuple[Any, Any]:
     scale = alt.Undefined if steps else alt.Scale(type="log" if plot.log_x else "linear", zero=False)
     turned = alt.Axis(labelAngle=0) if steps else alt.Axis(format=NUMBERS, tickCount=6)
     x = alt.X(f"place:{'O' if steps else 'Q'}", title=plot.x_title, axis=turned, scale=scale, sort=None)
-    upward = alt.Scale(type="log", nice=False) if plot.log_y else alt.Scale(zero=True)
+    upward = alt.Scale(zero=True) if plot.y_scale == "linear" else alt.Scale(type=plot.y_scale, nice=False)
     y = alt.Y("value:Q", title=plot.y_title or None, scale=upward, axis=alt.Axis(format=NUMBERS, tickCount=5))
     return x, y
 
@@ -126,13 +127,13 @@ def _points(table: pa.Table, plot: Plot) -> Iterator[dict[str, Any]]:
             yield {**shared, "source": PUBLISHED, "value": row["published"], "lower": None, "upper": None}
         if _visible(row["mean"], plot):
             lower, upper = row["lower"], row["upper"]
-            if plot.log_y and lower is not None and lower <= 0:
-                lower = row["mean"]
+            if lower is not None and lower <= 0:  # no quantity is below 0, which few runs do not show
+                lower = row["mean"] if plot.y_scale == "log" else 0.0
             yield {**shared, "source": row["variant"], "value": row["mean"], "lower": lower, "upper": upper}
 
 
 def _visible(value: float, plot: Plot) -> bool:
-    return value > 0 or not plot.log_y
+    return value > 0 or plot.y_scale != "log"
 
 
 def _named(column: str, value: Any) -> str:
