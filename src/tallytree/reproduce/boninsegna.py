@@ -61,8 +61,10 @@ def figure_3(settings: Settings) -> Found:
     name, data = commutes(settings)
     found = _both_readings(name, data.data, _epsilons(settings), runs, settings.seed, QUANTITIES)
     found += _times(name, data.data, _epsilons(settings), settings)
-    plot = Plot("level", "level of the destination tree (0 is the root)", panels=("quantity", "epsilon"), y_scale="symlog", columns=2,
-                quantities=(LARGEST, FALSE_DISCOVERIES))  # fmt: skip
+    plot = Plot(
+        "level", "level of the destination tree (0 is the root)", panels=("quantity", "epsilon"), y_scale="symlog",
+        columns=2, quantities=(LARGEST, FALSE_DISCOVERIES),
+    )  # fmt: skip
     return Found(found, plot, [data.note, HALF, NO_BLACK_BOX])
 
 
