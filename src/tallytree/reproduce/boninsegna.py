@@ -229,7 +229,7 @@ def ratios(found: Iterable[Measured], published: Mapping[Any, float]) -> list[fl
 OWN = "generated, the paper's own"
 EXPERIMENTS = (
     Experiment("inftda-table1", "boninsegna", "users and pairs of the synthetic data sets", OWN, table_1, 1, 1),
-    Experiment("inftda-figure3", "boninsegna", "Italy: errors, false discoveries, times", "Italy", figure_3, 20, 6),
+    Experiment("inftda-figure3", "boninsegna", "Italy: errors, false discoveries, times", "Italy", figure_3, 8, 6),
     Experiment("inftda-figure4", "boninsegna", "largest errors by level", OWN, figure_4, 20, 3),
     Experiment("inftda-figure5", "boninsegna", "false discoveries on sparse data", OWN, figure_5, 3, 1),
     Experiment("inftda-figure6", "boninsegna", "times of a release", OWN, figure_6, 5, 3),

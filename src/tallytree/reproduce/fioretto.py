@@ -244,9 +244,9 @@ def _epsilons(settings: Settings) -> tuple[float, ...]:
 
 BOTH = "census and taxi"
 EXPERIMENTS = (
-    Experiment("fioretto-table7", "fioretto", "errors by level", BOTH, table_7, 180, 6, SOLVERS),
+    Experiment("fioretto-table7", "fioretto", "errors by level", BOTH, table_7, 100, 6, SOLVERS),
     Experiment("fioretto-figure7", "fioretto", "time by the number of sizes", "taxi, truncated", figure_7, 240, 4,
                ALL_SOLVERS),
     Experiment("fioretto-figure8", "fioretto", "time by ε", BOTH, figure_8, 30, 6, SOLVERS),
-    Experiment("fioretto-figure9", "fioretto", "errors of all levels together", BOTH, figure_9, 180, 6),
+    Experiment("fioretto-figure9", "fioretto", "errors of all levels together", BOTH, figure_9, 100, 6),
 )  # fmt: skip
