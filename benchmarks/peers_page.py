@@ -310,7 +310,8 @@ def better(task: Task, rows: Mapping[tuple[str, str], Mapping[str, Any]]) -> lis
         best = min(ours, key=lambda one: one["error"])
         doubt = 2 * (row["standard_error"] ** 2 + best["standard_error"] ** 2) ** 0.5
         if not task.error.startswith("standard deviation") and row["error"] < 0.999 * best["error"] - doubt:
-            said.append(f"has {row['error'] / best['error']:.3f} of our error")
+            what = "cost, in fractions where ours are integers" if "cost" in task.error else "error"
+            said.append(f"has {row['error'] / best['error']:.3f} of our {what}")
         if said:
             found.append(f"{task.title}: {name} {' and '.join(said)}.")
     return found
