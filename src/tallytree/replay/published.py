@@ -10,6 +10,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from tallytree.release import Release
 
 SECONDS = re.compile(r"\d+(\.\d+)?(e-?\d+)?( ?s\b| seconds)|\d+(\.\d+)? [MG]B")
 """Times and memory in log lines, which are outside the guarantee."""
+TEXTS = ("error", "ledger", "log", "warnings")
+"""What is shown as lines of text."""
 ABOUT_THE_MACHINE = re.compile(r"^(removed .*, which a run that was killed had left|what was computed of .*)\n", re.M)
 """Log lines about what other processes have left on the machine."""
 
@@ -44,8 +47,18 @@ def shown_by(make: Callable[[], Release]) -> dict[str, bytes]:
 
 
 def differences(first: Mapping[str, bytes], second: Mapping[str, bytes]) -> list[str]:
-    """Where two releases show something else."""
-    return sorted(place for place in {*first, *second} if first.get(place) != second.get(place))
+    """Where two releases show something else; of texts with the first lines that differ. The data are made up."""
+    found = []
+    for place in sorted({*first, *second}):
+        one, other = first.get(place, b""), second.get(place, b"")
+        if one != other:
+            found.append(f"{place} differs{_first_difference(one, other) if place in TEXTS else ''}")
+    return found
+
+
+def _first_difference(one: bytes, other: bytes) -> str:
+    lines = zip_longest(one.decode().splitlines(), other.decode().splitlines(), fillvalue="")
+    return next((f": {mine!r} and {theirs!r}" for mine, theirs in lines if mine != theirs), "")
 
 
 def refused(shown: Mapping[str, bytes]) -> bool:

@@ -84,7 +84,7 @@ def compare_pair(pair: Pair) -> tuple[list[str], bool]:
         first, one = _shown(pair, pair.first, book, Path(place) / "1", statements)
         book.first = False
         second, other = _shown(pair, pair.second, book, Path(place) / "2", statements)
-    found = [f"{name} differs" for name in differences(first, second)]
+    found = differences(first, second)
     if refused(first) or refused(second):
         return found, True
     return [*found, *one.faults, *other.faults, *_beyond(statements[0], moved(one, other))], False
