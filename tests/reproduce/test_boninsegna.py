@@ -18,6 +18,7 @@ from tallytree.reproduce.boninsegna import (
     figure_6,
     leaf_gaussian_bound,
     ratios,
+    stability_bound,
     table_1,
 )
 from tallytree.reproduce.boninsegna_as_run import half_budget, stability_histogram, threshold
@@ -61,6 +62,11 @@ def test_proposition_1_is_a_union_bound_over_sums_of_leaves():
     assert leaf_gaussian_bound(2, 3, 3, 3.0, 0.1) == pytest.approx(3 * math.sqrt(2 * math.log(160)))
 
 
+def test_the_second_part_counts_the_leaves_below_a_node():
+    # Two leaves below a node of level 2 of 3, ε = 0.5, threshold 30, 100 leaves, β = 0.1: 2·(30 + 4·ln 1,000), by hand.
+    assert stability_bound(2, 3, 2, 0.5, 30, 100, 0.1) == pytest.approx(2 * (30 + 4 * math.log(1_000)))
+
+
 def test_table_1_is_that_of_the_paper_but_for_its_misprint():
     found = table_1(Settings()).measured
     figures = published("boninsegna")
@@ -91,6 +97,7 @@ def test_no_measured_error_is_above_the_bounds():
     for level in range(1, 17):
         assert figures[INFTDA, level] < figures["bound of this tree", level] < figures["Theorem 4", level]
         assert figures[GAUSS, level] < figures["Proposition 1", level]
+        assert figures[SH, level] < figures["Proposition 1, SH", level]
 
 
 @pytest.mark.slow

@@ -3,11 +3,13 @@
 import dataclasses
 import json
 import math
+import re
 
 import pyarrow as pa
 import pyarrow.csv
 import pytest
 
+from tallytree.charts.drawing import svg
 from tallytree.charts.theme import DARK, LIGHT
 from tallytree.reproduce import EXPERIMENTS, Experiment, Found, Settings, reproduce, running
 from tallytree.reproduce.catalogue import experiment_named
@@ -112,6 +114,15 @@ def test_an_interval_below_0_ends_at_the_mean_where_the_axis_is_logarithmic():
     (point,) = drawn(table, Plot("level", "level", ERROR), "t").to_dict()["data"]["values"]
     assert point["lower"] == 5
     assert point["upper"] > 5
+
+
+@charts
+def test_levels_are_in_order_whichever_row_is_first():
+    table = tidy("name", [Measured("d", "Hc", ERROR, [500 + level], level=level) for level in (2, 0, 1)], {})
+    drawing = svg(drawn(table, Plot("level", "level", ERROR), "t"))
+    places = [float(x) for x in re.findall(r"<text[^>]*translate\(([\d.]+),[^>]*>[012]</text>", drawing)]
+    labels = re.findall(r"<text[^>]*>([012])</text>", drawing)
+    assert [label for _, label in sorted(zip(places, labels, strict=True))] == ["0", "1", "2"]
 
 
 @charts

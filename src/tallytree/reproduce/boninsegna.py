@@ -105,18 +105,23 @@ def theorem_4(settings: Settings) -> Found:
     name, epsilon = "binary_complete", 1.0
     trips = synthetic(name)
     budget = Budget(epsilon=epsilon, delta=DELTA)
-    mechanisms = {INFTDA: TopDown(), GAUSS: LeafGaussian()}
+    mechanisms = {INFTDA: TopDown(), GAUSS: LeafGaussian(), SH: StabilityHistogram()}
     compared = _measured(
         name, trips, mechanisms, {epsilon: budget}, runs, settings.seed, {LARGEST: QUANTITIES[LARGEST]}
     )
     depth = 2 * len(trips.flows.levels)
     rho = (math.sqrt(-math.log(DELTA) + epsilon) - math.sqrt(-math.log(DELTA))) ** 2
     tight = top_down_error_bound(trips.tree, budget, neighboring="change_one", beta=BETA, accounting="paper")
+    published = trips.compared(name).release(
+        mechanism=StabilityHistogram(), budget=budget, neighboring="change_one", accounting=None, seed=settings.seed
+    )
+    threshold = published.statement["levels"][-1]["threshold"]
     bounds = []
     for level in range(1, depth + 1):
         values = {
             "Theorem 4": theorem_4_bound(2, level, math.sqrt(depth / rho), BETA),
             "Proposition 1": leaf_gaussian_bound(2, depth, level, math.sqrt(1 / rho), BETA),
+            "Proposition 1, SH": stability_bound(2, depth, level, epsilon, threshold, trips.flows.n_pairs, BETA),
             "bound of this tree": tight[trips.tree.levels[level]],
         }
         bounds += [
@@ -124,8 +129,8 @@ def theorem_4(settings: Settings) -> Found:
         ]
     notes = [
         f"The bounds hold with probability {1 - BETA:g} for each level. Theorem 4 bounds InfTDA. Proposition 1 bounds "
-        "the sums of leaves that the Gaussian mechanism measured. The bound of this tree has the proof of Theorem 4, "
-        "with the laws of the discrete noise in place of tail bounds.",
+        "the sums of leaves that the Gaussian mechanism, or SH, measured. The bound of this tree has the proof of "
+        "Theorem 4, with the laws of the discrete noise in place of tail bounds.",
         "At the root InfTDA publishes the total exactly.",
     ]
     return Found([*compared, *bounds], Plot("level", "level", LARGEST, panels=("epsilon",), columns=1), notes)
@@ -146,6 +151,27 @@ def leaf_gaussian_bound(branching: int, depth: int, level: int, sigma: float, be
     """
     below = float(branching) ** (depth - level)
     return sigma * math.sqrt(2 * below * (math.log(2 / beta) + level * math.log(branching)))
+
+
+def stability_bound(
+    branching: int, depth: int, level: int, epsilon: float, threshold: int, cells: int, beta: float
+) -> float:
+    """Proposition 1, second part, with its constants: a bound on the error of sums of a stability histogram's leaves.
+
+    No noise of n leaves is above M = (2/ε)·ln(n/β) in magnitude, with probability 1 − β. A leaf that is published is
+    off by its noise, one that is not has less than t + M records. So a node of level l is off by at most
+    b^(T−l)·(t + M).
+
+    Args:
+        branching: b, the children of every node.
+        depth: T, the depth of the leaves.
+        level: l.
+        epsilon: the noise has scale 2/ε, for a sensitivity of 2.
+        threshold: t, the least noisy count that is published.
+        cells: n, the leaves that have records.
+        beta: the probability that the bound fails.
+    """
+    return float(branching) ** (depth - level) * (threshold + 2 / epsilon * math.log(cells / beta))
 
 
 def _synthetic(settings: Settings, names: Sequence[str], wanted: Iterable[str]) -> Found:

@@ -103,8 +103,9 @@ def _axes(plot: Plot) -> tuple[Any, Any]:
 
     steps = plot.x in ("level", "data")
     scale = alt.Undefined if steps else alt.Scale(type="log" if plot.log_x else "linear", zero=False)
+    order = None if plot.x == "data" else "ascending"  # rows of a level may begin below the root
     turned = alt.Axis(labelAngle=0) if steps else alt.Axis(format=NUMBERS, tickCount=6)
-    x = alt.X(f"place:{'O' if steps else 'Q'}", title=plot.x_title, axis=turned, scale=scale, sort=None)
+    x = alt.X(f"place:{'O' if steps else 'Q'}", title=plot.x_title, axis=turned, scale=scale, sort=order)
     upward = alt.Scale(zero=True) if plot.y_scale == "linear" else alt.Scale(type=plot.y_scale, nice=False)
     y = alt.Y("value:Q", title=plot.y_title or None, scale=upward, axis=alt.Axis(format=NUMBERS, tickCount=5))
     return x, y

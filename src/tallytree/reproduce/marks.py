@@ -35,6 +35,7 @@ MARKS = {
     "VanillaGauss": ("muted", "triangle-down"),
     "Theorem 4": ("text", "cross"),
     "Proposition 1": ("text", "stroke"),
+    "Proposition 1, SH": ("yellow", "stroke"),
     "bound of this tree": ("pink", "cross"),
     # ours
     "LeastSquares": ("pink", "square"),
