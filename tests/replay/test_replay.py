@@ -3,6 +3,10 @@
 import dataclasses
 import itertools
 import logging
+import secrets
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -74,11 +78,46 @@ def test_a_pair_within_the_stated_sensitivity_passes_and_one_beyond_it_does_not(
     assert any("the loss is 2, where 1 is stated" in fault for fault in found)
 
 
-def test_outside_of_a_replay_nothing_is_forced():
-    made = Measurer.__init__
+def test_after_a_replay_nothing_is_forced():
+    before = Measurer.__init__, secrets.token_bytes, secrets.token_hex
+    with suppress(ZeroDivisionError), forced(Book()):
+        assert Measurer.__init__ is not before[0]
+        assert secrets.token_bytes(32) == secrets.token_bytes(32)
+        raise ZeroDivisionError
+    assert (Measurer.__init__, secrets.token_bytes, secrets.token_hex) == before
+
+
+def test_a_release_of_another_thread_keeps_its_own_noise_and_key():
+    def released():
+        many = pa.concat_tables([PEOPLE] * 1_000)  # so that no noise of scale 200 makes a count 0
+        release = tt.release_counts(many, AREAS, tt.Budget(epsilon=0.01), neighboring="add_remove")
+        return release.statement["release"]["id"], release.measurements("a")["value"].to_pylist()
+
+    with forced(Book()) as run, ThreadPoolExecutor(1) as elsewhere:
+        keys = {elsewhere.submit(secrets.token_bytes, 32).result() for _ in range(3)}
+        first, second = (elsewhere.submit(released).result() for _ in range(2))
+        here = released()
+    assert len(keys) == 3
+    assert first[0] != second[0]
+    assert first[1] != second[1]  # two cells, equal by chance once in 10^5
+    assert here[0] not in (first[0], second[0])
+    assert set(run.true) == {("all", "total"), ("a", "counts")}  # of the release that was made here
+
+
+def test_one_thread_at_a_time_forces_answers():
+    order = []
+
+    def other():
+        with forced(Book()):
+            order.append("other")
+
     with forced(Book()):
-        assert Measurer.__init__ is not made
-    assert Measurer.__init__ is made
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join(0.2)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "other"]
 
 
 def test_a_statement_that_has_a_true_number_is_found(monkeypatch):

@@ -11,6 +11,7 @@ No code of a release knows of it.
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ Address = tuple[str | int, ...]
 KEY = bytes(range(32))
 """What both runs draw from the operating system: release keys, by which the records that count are chosen, and ids."""
 BELOW_ANY_THRESHOLD = 10**12
+_ONE_AT_A_TIME = threading.Lock()
 
 
 @dataclass
@@ -66,18 +68,32 @@ class Book:
 
 @contextmanager
 def forced(book: Book) -> Iterator[Run]:
-    """Runs within get the answers of the book, or write them if they are the first; all have the same release key."""
-    made = Measurer.__init__
+    """Runs within get the answers of the book, or write them if they are the first; all have the same release key.
+
+    Only this thread is concerned: a release that another thread makes at the same time has its own key and noise. One
+    thread at a time can force answers, so that what is put in place is taken away in the reverse order.
+    """
+    book.run, owner = Run(), threading.get_ident()
+    made, drawn, named = Measurer.__init__, secrets.token_bytes, secrets.token_hex
 
     def wrapped(measurer: Measurer, statistics: Any, plan: Any, source: Any, *rest: Any, **more: Any) -> None:
+        if threading.get_ident() != owner:
+            made(measurer, statistics, plan, source, *rest, **more)
+            return
         seen = _SeenStatistics(statistics, book.run)
         made(measurer, seen, plan, _ForcedNoise(source, seen, book), *rest, **more)
 
-    book.run = Run()
+    def token_bytes(size: int | None = None) -> bytes:
+        return KEY[:size] if threading.get_ident() == owner else drawn(size)
+
+    def token_hex(size: int | None = None) -> str:
+        return KEY[:size].hex() if threading.get_ident() == owner else named(size)
+
     with (
+        _ONE_AT_A_TIME,
         mock.patch.object(Measurer, "__init__", wrapped),
-        mock.patch.object(secrets, "token_bytes", lambda size: KEY[:size]),
-        mock.patch.object(secrets, "token_hex", lambda size: KEY[:size].hex()),
+        mock.patch.object(secrets, "token_bytes", token_bytes),
+        mock.patch.object(secrets, "token_hex", token_hex),
     ):
         yield book.run
 

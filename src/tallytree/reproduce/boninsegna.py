@@ -31,7 +31,7 @@ from tallytree.reproduce.boninsegna_data import (
 from tallytree.reproduce.experiment import Experiment, Found, Settings
 from tallytree.reproduce.figure import Plot
 from tallytree.reproduce.marks import EXACT
-from tallytree.reproduce.measured import AS_RUN, Measured
+from tallytree.reproduce.measured import AS_RUN, AS_STATED, Measured
 from tallytree.reproduce.measuring import measured
 
 INFTDA, EUCLIDEAN, BLACK_BOX, SH, GAUSS = "InfTDA", "TDA, Euclidean", "TDA, black box", "SH", "VanillaGauss"
@@ -213,15 +213,14 @@ def _measured(
     runs: int,
     seed: int,
     quantities: Mapping[str, Any],
-    variant: str | None = None,
+    variant: str = AS_STATED,
 ) -> list[Measured]:
-    more = {} if variant is None else {"variant": variant}
     found = []
     for label, mechanism in mechanisms.items():
-        converted = None if variant or label == SH else "paper"  # ρ needs no conversion, and SH has none
+        converted = None if variant == AS_RUN or label == SH else "paper"  # ρ needs no conversion, and SH has none
         found += measured(
             trips.compared(name), {label: mechanism}, budgets, quantities, neighboring="change_one", runs=runs,
-            seed=seed, accounting=converted, **more,
+            seed=seed, accounting=converted, variant=variant,
         )  # fmt: skip
     return found
 

@@ -7,7 +7,7 @@ figures whose horizontal axis is the budget of each level.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -20,8 +20,9 @@ from tallytree.reproduce.experiment import Experiment, Found, Settings
 from tallytree.reproduce.figure import Plot
 from tallytree.reproduce.kuo_as_run import clipped_naive_error, errors_with_one_noise
 from tallytree.reproduce.kuo_data import Groups
-from tallytree.reproduce.measured import AS_RUN, Measured
+from tallytree.reproduce.measured import AS_RUN, AS_STATED, Measured
 from tallytree.reproduce.measuring import measured
+from tallytree.reproduce.real_data import Chosen
 from tallytree.sizes import BottomUp, Matching
 from tallytree.sizes.mechanism import SizesMechanism
 
@@ -39,6 +40,11 @@ PER_LEVEL = (0.01, 0.05, 0.1, 0.5, 1.0)
 """ε of each level, of the figures of the talk."""
 SMALL_K = 20_000
 """Four times the largest size of the taxis."""
+BY_BUDGET = Plot("epsilon", "ε of each level", DISTANCE, log_x=True, panels=("data", "level"))
+CLIPPED = (
+    '"Clipped": negative numbers become 0 and nothing is shifted, which is not the program that the paper states. It '
+    "explains the kind of the published figures and not their digits, which depend on a solver."
+)
 ONE_NOISE = (
     'Rows "as run" have the noise of the published code: one vector for all nodes. It protects nobody '
     "(`tallytree reproduce errata`)."
@@ -48,94 +54,69 @@ ONE_NOISE = (
 def table_3(settings: Settings) -> Found:
     """The root alone, by each estimator, and the naive one clipped without the projection's shift."""
     runs = settings.n_runs(small=3, full=10)
-    found: list[Measured] = []
-    notes: list[str] = []
-    for name in sets.names(settings, ("hawaiian", "taxi")):
-        data = sets.at_root(name, settings)
+
+    def measure(name: str, data: Groups) -> Iterator[Measured]:
         estimators = {"Naive": NAIVE, "Hc": CUMULATIVE, "Hg": SORTED}
-        found += _compared(name, data.data, estimators, {1.0: 1.0}, runs, settings.seed)
+        yield from _compared(name, data, estimators, {1.0: 1.0}, runs, settings.seed)
         for largest in (sets.MAX_GROUP_SIZE, *((SMALL_K,) if name == "taxi" else ())):
-            root = dataclasses.replace(data.data, largest=largest)
+            root = dataclasses.replace(data, largest=largest)
             errors = [clipped_naive_error(root, 1.0, settings.seed + run) for run in range(runs)]
-            found.append(Measured(name, "Naive", DISTANCE, errors, f"clipped, K = {largest:,}", 1.0, 0))
-        notes.append(f"{name}: {data.note}")
-    notes.append(
-        '"Clipped": negative numbers become 0 and nothing is shifted, which is not the program that the paper states. '
-        "It explains the kind of the published figures and not their digits, which depend on a solver."
-    )
-    return Found(found, Plot("data", "data set", DISTANCE, panels=("epsilon",), columns=1), notes)
+            yield Measured(name, "Naive", DISTANCE, errors, f"clipped, K = {largest:,}", 1.0, 0)
+
+    plot = Plot("data", "data set", DISTANCE, panels=("epsilon",), columns=1)
+    return _on_each(settings, ("hawaiian", "taxi"), sets.at_root, measure, plot, CLIPPED)
 
 
 def table_4(settings: Settings) -> Found:
     """Three levels: bottom-up and matching, with independent noise and with one noise vector for all nodes."""
     runs = settings.n_runs(small=3, full=10)
-    found: list[Measured] = []
-    notes: list[str] = []
-    for name in sets.names(settings, ("taxi",)):
-        data = sets.at_levels(name, settings)
+
+    def measure(name: str, data: Groups) -> Iterator[Measured]:
         mechanisms = {"bottom-up": BottomUp(), "Hc matched": Matching()}
-        found += _compared(name, data.data, mechanisms, {1.0: 1.0}, runs, settings.seed)
+        yield from _compared(name, data, mechanisms, {1.0: 1.0}, runs, settings.seed)
         theirs = {"bottom-up": BottomUp(), "Hc matched": Matching(carry="rounded")}
         for label, mechanism in theirs.items():
-            by_run = [errors_with_one_noise(data.data, mechanism, 1.0, settings.seed + run) for run in range(runs)]
-            found += [
-                Measured(name, label, DISTANCE, [run[level] for run in by_run], AS_RUN, 1.0, level)
-                for level in range(len(data.data.hierarchy.levels))
-            ]
-        notes.append(f"{name}: {data.note}")
-    return Found(found, Plot("level", "level (0 is the root)", DISTANCE), [*notes, ONE_NOISE])
+            by_run = [errors_with_one_noise(data, mechanism, 1.0, settings.seed + run) for run in range(runs)]
+            for level, errors in enumerate(zip(*by_run, strict=True)):
+                yield Measured(name, label, DISTANCE, errors, AS_RUN, 1.0, level)
+
+    plot = Plot("level", "level (0 is the root)", DISTANCE)
+    return _on_each(settings, ("taxi",), sets.at_levels, measure, plot, ONE_NOISE)
 
 
 def error_by_size(settings: Settings) -> Found:
     """Figure 1: where in the sizes the errors of Hc and Hg lie, at the root."""
     runs = settings.n_runs(small=3, full=10)
-    found: list[Measured] = []
-    notes: list[str] = []
-    for name in sets.names(settings, ("hawaiian", "taxi")):
-        data = sets.at_root(name, settings)
-        bounds = _decades(data.data.rows)
-        parts = {f"{low}": _within(low, high) for low, high in pairwise(bounds)}
+
+    def measure(name: str, data: Groups) -> Iterator[Measured]:
+        parts = {f"{low}": _within(low, high) for low, high in pairwise(_decades(data.rows))}
         estimators = {"Hc": CUMULATIVE, "Hg": SORTED}
-        budgets = {1.0: Budget(epsilon=1)}
-        compared = measured(
-            data.data.compared(name),
-            estimators,
-            budgets,
-            parts,
-            neighboring="add_remove",
-            runs=runs,
-            seed=settings.seed,
-        )
-        found += [
-            Measured(name, one.mechanism, DISTANCE, one.values, epsilon=1.0, x=float(one.quantity)) for one in compared
-        ]
-        notes.append(f"{name}: {data.note}")
-    notes.append("Each point is the part of the error at the sizes from its own to the next point's.")
-    return Found(found, Plot("x", "group size (members)", DISTANCE, log_x=True), notes)
+        for one in _compared(name, data, estimators, {1.0: 1.0}, runs, settings.seed, quantities=parts):
+            yield Measured(name, one.mechanism, DISTANCE, one.values, epsilon=1.0, x=float(one.quantity))
+
+    note = "Each point is the part of the error at the sizes from its own to the next point's."
+    plot = Plot("x", "group size (members)", DISTANCE, log_x=True)
+    return _on_each(settings, ("hawaiian", "taxi"), sets.at_root, measure, plot, note)
 
 
 def merging(settings: Settings) -> Found:
     """The talk's figure: nation and states, sizes merged by a weighted or by a plain average."""
     runs = settings.n_runs(small=2, full=10)
-    found: list[Measured] = []
-    notes: list[str] = []
-    for name in sets.names(settings, ("hawaiian",)):
-        data = sets.at_levels(name, settings)
-        two = sets.two_levels(data.data)
+
+    def measure(name: str, data: Groups) -> Iterator[Measured]:
+        two = sets.two_levels(data)
         for variant, mechanisms in MERGED.items():
-            found += _compared(name, two, mechanisms, _each(settings, 2), runs, settings.seed, variant)
-        notes.append(f"{name}: {data.note}")
-    return Found(found, _by_budget(("data", "level")), notes)
+            yield from _compared(name, two, mechanisms, _each(settings, 2), runs, settings.seed, variant)
+
+    return _on_each(settings, ("hawaiian",), sets.at_levels, measure, BY_BUDGET)
 
 
 def mixes(settings: Settings) -> Found:
     """The talk's choice at each level: Hc or Hg at the root, Hc or Hg below."""
     runs = settings.n_runs(small=2, full=10)
-    found: list[Measured] = []
-    notes: list[str] = []
-    for name in sets.names(settings, ("hawaiian",)):
-        data = sets.at_levels(name, settings)
-        two = sets.two_levels(data.data)
+
+    def measure(name: str, data: Groups) -> Iterator[Measured]:
+        two = sets.two_levels(data)
         root, below = two.hierarchy.levels
         mechanisms = {
             "Hc matched": Matching({root: "cumulative", below: "cumulative"}),
@@ -143,22 +124,37 @@ def mixes(settings: Settings) -> Found:
             "Hg above Hc": Matching({root: "sorted", below: "cumulative"}),
             "Hg matched": Matching({root: "sorted", below: "sorted"}),
         }
-        found += _compared(name, two, mechanisms, _each(settings, 2), runs, settings.seed)
-        notes.append(f"{name}: {data.note}")
-    return Found(found, _by_budget(("data", "level")), notes)
+        yield from _compared(name, two, mechanisms, _each(settings, 2), runs, settings.seed)
+
+    return _on_each(settings, ("hawaiian",), sets.at_levels, measure, BY_BUDGET)
 
 
 def three_levels(settings: Settings) -> Found:
     """The talk's last figure: three levels, Hc or Hg at all of them."""
     runs = settings.n_runs(small=2, full=10)
-    found: list[Measured] = []
-    notes: list[str] = []
-    for name in sets.names(settings, ("taxi",)):
-        data = sets.at_levels(name, settings)
+
+    def measure(name: str, data: Groups) -> Iterator[Measured]:
         mechanisms = {"Hc matched": CUMULATIVE, "Hg matched": SORTED}
-        found += _compared(name, data.data, mechanisms, _each(settings, 3), runs, settings.seed)
-        notes.append(f"{name}: {data.note}")
-    return Found(found, _by_budget(("data", "level")), notes)
+        yield from _compared(name, data, mechanisms, _each(settings, 3), runs, settings.seed)
+
+    return _on_each(settings, ("taxi",), sets.at_levels, measure, BY_BUDGET)
+
+
+def _on_each(
+    settings: Settings,
+    small: Sequence[str],
+    load: Callable[[str, Settings], Chosen[Groups]],
+    measure: Callable[[str, Groups], Iterator[Measured]],
+    plot: Plot,
+    *notes: str,
+) -> Found:
+    """Measure each data set, all four or the small size's, with a note on where it is from."""
+    found, origins = [], []
+    for name in sets.names(settings, small):
+        data = load(name, settings)
+        found += list(measure(name, data.data))
+        origins.append(f"{name}: {data.note}")
+    return Found(found, plot, [*origins, *notes])
 
 
 def _compared(
@@ -168,23 +164,20 @@ def _compared(
     epsilons: Mapping[float, float],
     runs: int,
     seed: int,
-    variant: str | None = None,
+    variant: str = AS_STATED,
+    quantities: Mapping[str, Metric] | None = None,
 ) -> list[Measured]:
     """Mechanisms on a data set; `epsilons` has, by ε as the figure counts it, ε in all."""
     budgets = {shown: Budget(epsilon=spent) for shown, spent in epsilons.items()}
-    more = {} if variant is None else {"variant": variant}
     return measured(
-        data.compared(name), mechanisms, budgets, EMD, neighboring="add_remove", runs=runs, seed=seed, **more
-    )
+        data.compared(name), mechanisms, budgets, quantities or EMD, neighboring="add_remove", runs=runs, seed=seed,
+        variant=variant,
+    )  # fmt: skip
 
 
 def _each(settings: Settings, levels: int) -> dict[float, float]:
     """ε of each level, and in all."""
     return {each: levels * each for each in (PER_LEVEL if settings.full else PER_LEVEL[2::2])}
-
-
-def _by_budget(panels: tuple[str, ...]) -> Plot:
-    return Plot("epsilon", "ε of each level", DISTANCE, log_x=True, panels=panels)
 
 
 def _decades(rows: pa.Table) -> list[int]:
