@@ -89,7 +89,7 @@ def test_trips_thin_out_with_distance():
     everywhere = np.linalg.norm(data.place[:, None] - data.place[None, :], axis=2)
     rates = [
         pairs[(away >= low) & (away < high), 2].sum() / ((everywhere >= low) & (everywhere < high)).sum()
-        for low, high in ((0.01, 15), (15, 30), (30, 60), (60, 1_200))
+        for low, high in ((0.01, 30), (30, 60), (60, 1_200))
     ]
     assert all(near > far for near, far in pairwise(rates))
     assert rates[0] > 5 * rates[-1]
