@@ -1,6 +1,7 @@
 """Fioretto et al. 2021: the worked example, and what the published figures show was run."""
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from tallytree.solvers.papers import cost_table
 NOISE = Noise("discrete_laplace", Fraction(2))
 
 
+@cache
 def found_by(name):
     return experiment_named(f"fioretto-{name}").found(Settings()).measured
 
