@@ -14,6 +14,7 @@ import pytest
 
 import tallytree as tt
 from tallytree.accounting import sensitivity as sensitivities
+from tallytree.accounting import stability
 from tallytree.accounting.sensitivity import Sensitivity
 from tallytree.pipeline import arguments
 from tallytree.pipeline.planned_counts import PlannedCounts
@@ -21,9 +22,10 @@ from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.replay import replay
-from tallytree.replay.answers import Book, forced, moved
+from tallytree.replay.answers import Book, forced
 from tallytree.replay.configurations import KEPT_APART, NEW_LEDGER, Pair, random_pair
 from tallytree.replay.replaying import compare_pair
+from tallytree.replay.stated import moved
 
 PEOPLE = pa.table({"a": ["x", "x", "y", "y", "y"], "id": [1, 1, 2, 3, 4]})
 AREAS = tt.Hierarchy.from_table(pa.table({"a": ["x", "y"]}), levels=["a"])
@@ -175,6 +177,50 @@ def test_noise_at_two_scales_is_found(monkeypatch):
     found, _ = compare_pair(pair())
     assert any("noise of two scales" in fault for fault in found)
     assert KeyedNoise.draw is draw
+
+
+def test_noise_of_a_scale_that_follows_from_the_data_is_found(monkeypatch):
+    measure = Measurer.measure
+
+    def wider(self, level, nodes, statistic, cells=None):
+        plan = self._plan.planned(level, statistic)
+        if level == "a" and self._statistics.total == PEOPLE.num_rows:  # more noise, which costs less than is stated
+            object.__setattr__(plan, "noise", dataclasses.replace(plan.noise, scale=plan.noise.scale * 2))
+        return measure(self, level, nodes, statistic, cells)
+
+    monkeypatch.setattr(Measurer, "measure", wider)
+    found, _ = compare_pair(pair())
+    assert any("where Noise(distribution='discrete_laplace', scale=Fraction(4, 1)) is stated" in each for each in found)
+
+
+def test_a_threshold_below_that_of_the_statement_is_found(monkeypatch):
+    measure = Measurer.measure_stable
+
+    class Lower:
+        def __init__(self, plan):
+            self.plan = plan
+
+        def planned_stable(self, level):
+            stated = self.plan.planned_stable(level)
+            return dataclasses.replace(stated, threshold=stated.threshold - 1)
+
+    def lower(self, level):
+        self._plan = Lower(self._plan)
+        return measure(self, level)
+
+    above_a_threshold = pair(budget=tt.Budget(epsilon=1, delta=1e-6), mechanism=tt.counts.StabilityHistogram())
+    assert compare_pair(above_a_threshold) == ([], False)
+    monkeypatch.setattr(Measurer, "measure_stable", lower)
+    assert "table a differs" in compare_pair(above_a_threshold)[0]
+
+
+@pytest.mark.parametrize(("lower_by", "faults"), [(0, 0), (2, 1)])
+def test_a_threshold_that_is_too_low_for_delta_is_found(monkeypatch, lower_by, faults):
+    enough = stability.suffices
+    monkeypatch.setattr(stability, "suffices", lambda threshold, *rest: enough(threshold + lower_by, *rest))
+    found, _ = compare_pair(pair(budget=tt.Budget(epsilon=1, delta=1e-6), mechanism=tt.counts.StabilityHistogram()))
+    assert len(found) == faults
+    assert all("is shown with a probability of 1." in fault for fault in found)
 
 
 def test_a_log_line_with_the_number_of_records_is_found(monkeypatch):

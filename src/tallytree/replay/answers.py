@@ -14,21 +14,21 @@ import secrets
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
+from tallytree.bands import ForcedCut
 from tallytree.compute.arrays import IntArray
 from tallytree.measurements import Noise, Statistic
+from tallytree.pipeline.planned import Planned
 from tallytree.private.measurer import Measurer
 
 Address = tuple[str | int, ...]
 KEY = bytes(range(32))
 """What both runs draw from the operating system: release keys, by which the records that count are chosen, and ids."""
-BELOW_ANY_THRESHOLD = 10**12
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -38,14 +38,18 @@ class Run:
 
     Attributes:
         true: by address and cell, the true value.
+        places: by address and the number of a cell, its node and its place there.
         noise: by address, the noise that was asked for.
         present: by level, the nodes that have records, where counts above a threshold are published.
+        threshold: by address, the least noisy count that is published, where there is one.
         faults: what no measurement may do, in words.
     """
 
     true: dict[Address, dict[int, int]] = field(default_factory=dict)
+    places: dict[Address, dict[int, tuple[int, int]]] = field(default_factory=dict)
     noise: dict[Address, Noise] = field(default_factory=dict)
     present: dict[str, set[int]] = field(default_factory=dict)
+    threshold: dict[Address, int] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
 
@@ -55,15 +59,17 @@ class Book:
 
     Attributes:
         answers: by address and cell, true value plus noise.
-        present: by level, the nodes that have records in both data sets; others are answered below any threshold.
+        present: by level, the nodes that have records in both data sets; others are answered just below the threshold.
         run: the run that goes on.
         first: whether it is the first one, which makes the answers.
+        cut: where the run that goes on cuts the tree, if it has `memory`; as deep as the tree allows.
     """
 
     answers: dict[Address, dict[int, int]] = field(default_factory=dict)
     present: dict[str, set[int]] = field(default_factory=dict)
     run: Run = field(default_factory=Run)
     first: bool = True
+    cut: ForcedCut | None = None
 
 
 @contextmanager
@@ -74,14 +80,19 @@ def forced(book: Book) -> Iterator[Run]:
     thread at a time can force answers, so that what is put in place is taken away in the reverse order.
     """
     book.run, owner = Run(), threading.get_ident()
-    made, drawn, named = Measurer.__init__, secrets.token_bytes, secrets.token_hex
+    made, ran, drawn, named = Measurer.__init__, Planned.run, secrets.token_bytes, secrets.token_hex
 
     def wrapped(measurer: Measurer, statistics: Any, plan: Any, source: Any, *rest: Any, **more: Any) -> None:
         if threading.get_ident() != owner:
             made(measurer, statistics, plan, source, *rest, **more)
             return
         seen = _SeenStatistics(statistics, book.run)
-        made(measurer, seen, plan, _ForcedNoise(source, seen, book), *rest, **more)
+        made(measurer, seen, plan, _ForcedNoise(source, seen, plan, book), *rest, **more)
+
+    def cut_run(planned: Planned[Any, Any], *, forced: ForcedCut | None = None) -> Any:
+        if threading.get_ident() == owner and book.cut is not None:
+            forced = replace(book.cut, depth=min(book.cut.depth, max(len(planned.tree.levels) - 2, 0)))
+        return ran(planned, forced=forced)
 
     def token_bytes(size: int | None = None) -> bytes:
         return KEY[:size] if threading.get_ident() == owner else drawn(size)
@@ -92,6 +103,7 @@ def forced(book: Book) -> Iterator[Run]:
     with (
         _ONE_AT_A_TIME,
         mock.patch.object(Measurer, "__init__", wrapped),
+        mock.patch.object(Planned, "run", cut_run),
         mock.patch.object(secrets, "token_bytes", token_bytes),
         mock.patch.object(secrets, "token_hex", token_hex),
     ):
@@ -103,7 +115,6 @@ class _SeenStatistics:
 
     def __init__(self, statistics: Any, run: Run) -> None:
         self._statistics, self._run = statistics, run
-        self._of_number: dict[tuple[str, Statistic], dict[int, tuple[int, int]]] = {}
         self.last: IntArray = np.zeros(0, dtype=np.int64)
 
     def __getattr__(self, name: str) -> Any:
@@ -118,7 +129,7 @@ class _SeenStatistics:
         self.last = true
         node = np.repeat(nodes, np.diff(offsets))
         cell = np.arange(len(true)) - np.repeat(offsets[:-1], np.diff(offsets)) + (part[0] if part else 0)
-        known = self._of_number.setdefault((level, statistic), {})
+        known = self._run.places.setdefault((level, statistic), {})
         for number, place in zip(numbers.tolist(), zip(node.tolist(), cell.tolist(), strict=True), strict=True):
             if known.setdefault(number, place) != place:
                 self._run.faults.append(f"two cells of {level!r} have the number {number}, so they have the same noise")
@@ -135,8 +146,8 @@ class _SeenStatistics:
 class _ForcedNoise:
     """Noise that makes the answers those of the book; in the first run it is the release's own."""
 
-    def __init__(self, source: Any, seen: _SeenStatistics, book: Book) -> None:
-        self._source, self._seen, self._book = source, seen, book
+    def __init__(self, source: Any, seen: _SeenStatistics, plan: Any, book: Book) -> None:
+        self._source, self._seen, self._plan, self._book = source, seen, plan, book
 
     def draw(self, noise: Noise, address: Address, cells: IntArray) -> IntArray:
         """Noise for `cells` below `address`."""
@@ -159,7 +170,11 @@ class _ForcedNoise:
         return np.array([self._answer(address, known, cell) for cell in cells.tolist()], dtype=np.int64) - true
 
     def _note(self, address: Address, cells: IntArray, true: IntArray) -> None:
-        self._book.run.true.setdefault(address, {}).update(zip(cells.tolist(), true.tolist(), strict=True))
+        """Parts of a tree may measure a cell again, which must have the same value: it gets the same noise."""
+        known = self._book.run.true.setdefault(address, {})
+        for cell, value in zip(cells.tolist(), true.tolist(), strict=True):
+            if known.setdefault(cell, value) != value:
+                self._book.run.faults.append(f"cell {cell} below {address} has two true values and the same noise")
 
     def _answer(self, address: Address, known: Mapping[int, int], cell: int) -> int:
         if cell not in known:
@@ -168,51 +183,17 @@ class _ForcedNoise:
         return known[cell]
 
     def _stable(self, noise: Noise, address: Address, cells: IntArray, true: IntArray) -> IntArray:
-        """Nodes that only one data set has are left out, which the δ of the threshold pays for."""
+        """Nodes that only one data set has miss the threshold by 1; that they can pass it is what δ pays for."""
+        threshold = self._plan.planned_stable(address[0]).threshold
+        self._book.run.threshold[address] = threshold
         known, both = self._book.answers.setdefault(address, {}), self._book.present.get(str(address[0]), set())
         drawn = np.asarray(self._source.draw(noise, address, cells), dtype=np.int64) if self._book.first else None
         answers = []
         for place, (cell, value) in enumerate(zip(cells.tolist(), true.tolist(), strict=True)):
             if cell not in both:
-                answers.append(-BELOW_ANY_THRESHOLD)
+                answers.append(threshold - 1)
             else:
                 if drawn is not None:
                     known[cell] = value + int(drawn[place])
                 answers.append(self._answer(address, known, cell))
         return np.array(answers, dtype=np.int64) - true
-
-
-@dataclass(frozen=True)
-class Moved:
-    """How far the true values of one measured statistic of a level are apart.
-
-    Attributes:
-        address: level and statistic.
-        l1: Σ|difference|.
-        squared: Σ difference².
-        noise: of every cell.
-    """
-
-    address: Address
-    l1: int
-    squared: int
-    noise: Noise
-
-    @property
-    def cost(self) -> Fraction:
-        """ε of Laplace noise, ρ of Gaussian noise."""
-        if self.noise.distribution == "discrete_laplace":
-            return self.l1 / self.noise.scale
-        return self.squared / (2 * self.noise.scale**2)
-
-
-def moved(first: Run, second: Run) -> list[Moved]:
-    """The differences between two runs, for everything that was measured in both."""
-    found = []
-    for address, noise in first.noise.items():
-        if address[-1] == "stable_counts":
-            continue  # which cells are compared is private; see `accounting.stability`
-        one, other = first.true[address], second.true.get(address, {})
-        differences = [one.get(cell, 0) - other.get(cell, 0) for cell in {*one, *other}]
-        found.append(Moved(address, sum(map(abs, differences)), sum(each * each for each in differences), noise))
-    return found

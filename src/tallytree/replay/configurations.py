@@ -19,6 +19,7 @@ from tallytree.api import (
     release_group_sizes,
     release_tables,
 )
+from tallytree.bands import ForcedCut
 from tallytree.budget import Budget
 from tallytree.contributions import Contributions
 from tallytree.engines import Local
@@ -58,12 +59,14 @@ class Pair:
         first: the private table.
         second: that of a neighbor.
         options: all other arguments, which are the same for both.
+        cuts: where the tree is cut in a run with `memory`: it may follow from the data, so it must not be seen.
     """
 
     function: Callable[..., Release]
     first: pa.Table
     second: pa.Table
     options: Mapping[str, Any]
+    cuts: tuple[ForcedCut | None, ForcedCut | None] = (None, None)
 
     def release(self, private: pa.Table, folder: Path) -> Release:
         """Make the release of one of the data sets, with its ledger and secret in a folder of its own."""
@@ -75,9 +78,10 @@ class Pair:
         return self.function(private, **options)
 
     def __str__(self) -> str:
-        """The function and the options that are not the tree."""
+        """The function, the options that are not the tree, and the cuts."""
         shown = {name: value for name, value in self.options.items() if not isinstance(value, Hierarchy | pa.Table)}
-        return f"{self.function.__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+        given = ", ".join(f"{name}={value!r}" for name, value in shown.items())
+        return f"{self.function.__name__}({given}){'' if self.cuts == (None, None) else f' cut at {self.cuts}'}"
 
 
 COUNT_MECHANISMS = (
@@ -116,7 +120,14 @@ DELTA = 1e-6
 def random_pair(rng: np.random.Generator) -> Pair:
     """A statistic, its options, and two neighboring data sets."""
     makers = (_counts, _counts, _flows, _tables, _group_rows, _entity_rows, _entity_rows, _contributions)
-    return makers[int(rng.integers(len(makers)))](rng)
+    pair = makers[int(rng.integers(len(makers)))](rng)
+    if "memory" in pair.options and rng.random() < 0.8:
+        return dataclasses.replace(pair, cuts=(_cut(rng), _cut(rng)))
+    return pair
+
+
+def _cut(rng: np.random.Generator) -> ForcedCut:
+    return ForcedCut(int(rng.integers(0, 4)), int(rng.integers(1, 5)), int(rng.integers(1, 6)))
 
 
 def _counts(rng: np.random.Generator) -> Pair:
@@ -257,7 +268,7 @@ def _terms(rng: np.random.Generator, named: bool | None = None) -> dict[str, Any
     }
     if options["budget"].delta is not None:
         options["accounting"] = _one_of(rng, (None, "zcdp", "paper", "zcdp", "paper"))
-    if rng.random() < 0.1:
+    if rng.random() < 0.25:
         options["memory"] = "2GB"
     if rng.random() < 0.5 if named is None else named:
         options["person"] = "id"

@@ -6,7 +6,6 @@ import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,10 @@ import pyarrow as pa
 
 from tallytree.ledger import Ledger
 from tallytree.release import Release
-from tallytree.replay.answers import Book, Moved, Run, forced, moved
+from tallytree.replay.answers import Book, Run, forced
 from tallytree.replay.configurations import NEW_LEDGER, Pair, random_pair
 from tallytree.replay.published import differences, refused, shown_by
+from tallytree.replay.stated import contradictions
 from tallytree.validate import integer
 
 DEFAULT_PAIRS = 500
@@ -51,8 +51,8 @@ def replay(pairs: int = DEFAULT_PAIRS, *, seed: int = 0, begin: Callable[[int], 
 
     Random small data sets are released through the public functions, with random options of every statistic. The noise
     of the second release is chosen so that its noisy answers are those of the first. What is shown must then be equal:
-    tables, measurements, statement, all files, warnings, log lines and the ledger's entry. And the noise that this took
-    must lie within the stated sensitivities, and cost no more than the stated budget.
+    tables, measurements, statement, all files, warnings, log lines and the ledger's entry. The noise must have the
+    stated scales. What it took must lie within the stated sensitivities, and cost no more than the stated budget.
 
     Args:
         pairs: how many pairs to compare, ≥ 1.
@@ -81,13 +81,14 @@ def compare_pair(pair: Pair) -> tuple[list[str], bool]:
     with tempfile.TemporaryDirectory() as place:
         book.present = _present_in_both(pair, Path(place))
         statements: list[dict[str, Any]] = []
+        book.cut = pair.cuts[0]
         first, one = _shown(pair, pair.first, book, Path(place) / "1", statements)
-        book.first = False
+        book.first, book.cut = False, pair.cuts[1]
         second, other = _shown(pair, pair.second, book, Path(place) / "2", statements)
     found = differences(first, second)
     if refused(first) or refused(second):
         return found, True
-    return [*found, *one.faults, *other.faults, *_beyond(statements[0], moved(one, other))], False
+    return [*found, *one.faults, *other.faults, *contradictions(statements[0], one, other)], False
 
 
 def _shown(
@@ -127,20 +128,3 @@ def _present_in_both(pair: Pair, place: Path) -> dict[str, set[int]]:
             shown_by(partial(pair.release, private, folder))
         runs.append(run.present)
     return {level: nodes & runs[1].get(level, set()) for level, nodes in runs[0].items()}
-
-
-def _beyond(statement: dict[str, Any], differences: list[Moved]) -> list[str]:
-    """Where the data sets are further apart than is stated: in a level, or in all that is spent."""
-    beside = ("largest_size", "contributions")
-    stated = {entry["level"]: entry.get("sensitivity") for entry in statement.get("levels", ()) if entry["measured"]}
-    found = []
-    for one in differences:
-        most = None if one.address[-1] in beside else stated.get(str(one.address[0]))
-        if most is not None and (one.l1 > most["l1"] or one.squared > most["l2"] ** 2 * (1 + 1e-9)):
-            found.append(f"{one.address} moves by {one.l1} in L1 and {one.squared} in L2², beyond {most}")
-    spent, laplace = statement["spent"], {each.noise.distribution for each in differences} == {"discrete_laplace"}
-    limit = spent["epsilon"] if laplace else spent.get("rho")
-    cost = sum((each.cost for each in differences), Fraction(0))
-    if limit is not None and cost > limit * (1 + 1e-9):
-        found.append(f"the loss is {float(cost):.6g}, where {limit:.6g} is stated")
-    return found
