@@ -16,16 +16,17 @@ import tallytree as tt
 from tallytree.accounting import sensitivity as sensitivities
 from tallytree.accounting import stability
 from tallytree.accounting.sensitivity import Sensitivity
+from tallytree.measurements import BESIDE_THE_LEVELS
 from tallytree.pipeline import arguments
 from tallytree.pipeline.planned_counts import PlannedCounts
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.private.tabulate.true_counts import TrueCounts
-from tallytree.replay import replay
+from tallytree.replay import replay, replaying
 from tallytree.replay.answers import Book, forced
 from tallytree.replay.configurations import KEPT_APART, NEW_LEDGER, Pair, random_pair
 from tallytree.replay.replaying import compare_pair
-from tallytree.replay.stated import moved
+from tallytree.replay.stated import KEYS, contradictions, moved
 
 PEOPLE = pa.table({"a": ["x", "x", "y", "y", "y"], "id": [1, 1, 2, 3, 4]})
 AREAS = tt.Hierarchy.from_table(pa.table({"a": ["x", "y"]}), levels=["a"])
@@ -44,8 +45,31 @@ def test_some_pairs_show_nothing():
 
 
 @pytest.mark.slow
-def test_200_pairs_show_nothing():
+def test_200_pairs_show_nothing_and_reach_the_stated_sensitivities(monkeypatch):
+    reached = set()
+
+    def noting(statement, *runs):
+        stated = {each["level"]: each.get("sensitivity") for each in statement["levels"]}
+        for one in moved(*runs):
+            level, statistic = one.address
+            beside = statistic in BESIDE_THE_LEVELS
+            most = statement[KEYS[statistic]]["sensitivity"] if beside else stated[level]
+            if one.l1 == most["l1"]:
+                reached.add(statistic)
+        return contradictions(statement, *runs)
+
+    monkeypatch.setattr(replaying, "contradictions", noting)
     assert replay(200, seed=2024).faults == ()
+    # So a smaller sensitivity would be found.
+    assert reached >= {
+        "counts",
+        "distinct_counts",
+        "histogram",
+        "tail_counts",
+        "total",
+        "contributions",
+        "largest_size",
+    }
 
 
 def test_equal_seeds_give_equal_pairs():

@@ -113,8 +113,10 @@ SIZE_MECHANISMS = (
     sizes.Chain(),
     sizes.CensusTopDown(),
 )
-TABLE_BUDGETS = (0.5, 1.0, 2.0)
+EPSILONS = (0.5, 1.0, 2.0)
 DELTA = 1e-6
+ABOVE_A_THRESHOLD = (Budget(epsilon=1, delta=DELTA), Budget(epsilon=2, delta=0.05))
+"""With the second, even a count of 3 may be published."""
 
 
 def random_pair(rng: np.random.Generator) -> Pair:
@@ -139,7 +141,7 @@ def _counts(rng: np.random.Generator) -> Pair:
     else:
         tree = random_tree(rng, "a")
         places = paths_of(tree)
-    options = _terms(rng) | {"hierarchy": tree, "mechanism": _one_of(rng, COUNT_MECHANISMS)}
+    options = _with_mechanism(rng, _terms(rng) | {"hierarchy": tree})
     return _of_records(rng, release_counts, places, options)
 
 
@@ -149,9 +151,17 @@ def _flows(rng: np.random.Generator) -> Pair:
     options = _terms(rng) | {
         "origins": sides[0], "destinations": sides[1], "origin": list(sides[0].columns),
         "destination": list(sides[1].columns), "tree": _one_of(rng, ("destination", "origin")),
-        "mechanism": _one_of(rng, COUNT_MECHANISMS),
     }  # fmt: skip
-    return _of_records(rng, release_flows, places, options)
+    return _of_records(rng, release_flows, places, _with_mechanism(rng, options))
+
+
+def _with_mechanism(rng: np.random.Generator, options: dict[str, Any]) -> dict[str, Any]:
+    """The options with a mechanism of counts; one that goes with few of them gets, in most cases, those."""
+    mechanism = _one_of(rng, COUNT_MECHANISMS)
+    if isinstance(mechanism, counts.StabilityHistogram) and rng.random() < 0.9:
+        options = {name: value for name, value in options.items() if name not in ("accounting", "memory")}
+        options |= {"budget": _one_of(rng, ABOVE_A_THRESHOLD), "budget_split": None}
+    return options | {"mechanism": mechanism}
 
 
 def _tables(rng: np.random.Generator) -> Pair:
@@ -249,7 +259,7 @@ def _of_records(
 
     first, second = neighboring_people(rng, places, _change(options), outside, more)
     if "person" in options and function is not release_contributions:
-        options["distinct"] = bool(rng.random() < 0.4)
+        options["distinct"] = bool(rng.random() < 0.6)
     schema = _schema(columns, id=pa.int64(), n=pa.int64())
     return Pair(function, as_table(first, schema), as_table(second, schema), options)
 
@@ -287,7 +297,7 @@ def _change(options: Mapping[str, Any]) -> Change:
 
 
 def _budget(rng: np.random.Generator) -> Budget:
-    epsilon = _one_of(rng, TABLE_BUDGETS)
+    epsilon = _one_of(rng, EPSILONS)
     kinds = (Budget(epsilon=epsilon), Budget(epsilon=epsilon, delta=DELTA), Budget(rho=epsilon / 10))
     return kinds[int(rng.integers(3))]
 

@@ -80,10 +80,8 @@ def neighboring_people(
     possible = [*places, *([outside] if outside else [])]
 
     def records(person: int) -> Rows:
-        number = change.number(rng)
-        return [
-            {**possible[int(rng.integers(len(possible)))], "id": person, **more(person == ONE)} for _ in range(number)
-        ]
+        chosen = _chosen_places(rng, len(possible), change, extreme=person == ONE)
+        return [{**possible[place], "id": person, **more(person == ONE)} for place in chosen]
 
     others = [record for person in range(int(rng.integers(0, 8))) for record in records(person)]
     first, second = records(ONE), records(ONE)
@@ -99,6 +97,8 @@ def neighboring_sizes(
 ) -> tuple[Rows, Rows]:
     """Groups as (leaf, size, groups) rows, and the same for a neighbor: sizes move by what a person's records add.
 
+    Two in three pairs differ as much as any: m records of one group, the largest, or of m equal groups.
+
     Args:
         rng: where the numbers come from.
         places: the leaves' paths.
@@ -107,13 +107,21 @@ def neighboring_sizes(
         reach: the most that a record adds to a size.
     """
     groups = [(int(rng.integers(len(places))), int(rng.integers(smallest, 7))) for _ in range(int(rng.integers(1, 9)))]
-    moved = list(groups)
+    kind, m = rng.choice(["any groups", "the largest groups", "equal groups"]), change.records
+    if kind == "equal groups":
+        groups = [(int(rng.integers(len(places))), smallest + reach)] * (2 * m) + groups[:2]
+    moved, largest_first = list(groups), sorted(range(len(groups)), key=lambda group: -groups[group][1])
     ways = [1, -1] if change.replaced else [1 if rng.random() < 0.5 else -1]
-    for way in ways:
-        for _ in range(change.records):
-            group = int(rng.integers(len(moved)))
+    for number, way in enumerate(ways):
+        for i in range(m):
+            if kind == "equal groups":
+                group, by = number * m + i, reach
+            elif kind == "the largest groups":
+                group, by = largest_first[min(number, len(groups) - 1)], reach
+            else:
+                group, by = int(rng.integers(len(moved))), int(rng.integers(1, reach + 1))
             place, size = moved[group]
-            moved[group] = (place, max(smallest, size + way * int(rng.integers(1, reach + 1))))
+            moved[group] = (place, max(smallest, size + way * by))
     return _counted(rng, groups, places), _counted(rng, moved, places)
 
 
@@ -131,8 +139,10 @@ def neighboring_members(
     homes = [int(rng.integers(len(places))) for _ in range(5)]
     memberships: Rows = [{**places[home], "group": f"g{i}"} for i, home in enumerate(homes)]
 
+    most = rng.random() < 0.5
+
     def amount(one: bool) -> Row:
-        return {"amount": int(rng.integers(0, quantity + 2))}
+        return {"amount": quantity if one and most else int(rng.integers(0, quantity + 2))}
 
     return neighboring_people(rng, memberships, change, more=amount)
 
@@ -144,6 +154,16 @@ def public_groups(places: Sequence[Row], rows: Sequence[Rows]) -> pa.Table:
         found = {row["group"] for each in rows for row in each if all(row[key] == place[key] for key in place)}
         numbers.append({**place, "groups": len(found) + 1})
     return pa.Table.from_pylist(numbers)
+
+
+def _chosen_places(rng: np.random.Generator, places: int, change: Change, *, extreme: bool) -> list[int]:
+    """Where the records of a person are; the one who changes has, in two of three pairs, m in one place, or in m."""
+    kind = rng.choice(["any", "one place", "many places"]) if extreme else "any"
+    if kind == "any":
+        return [int(rng.integers(places)) for _ in range(change.number(rng))]
+    if kind == "one place":
+        return [int(rng.integers(places))] * change.records
+    return [int(place) for place in rng.permutation(places)[: change.records]]
 
 
 def _counted(rng: np.random.Generator, groups: Sequence[tuple[int, int]], places: Sequence[Row]) -> Rows:

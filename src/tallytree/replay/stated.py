@@ -61,7 +61,10 @@ def contradictions(statement: Mapping[str, Any], first: Run, second: Run) -> lis
     found = [f"{address} is measured of one of the data sets only" for address in {*first.noise} ^ {*second.noise}]
     for one in differences:
         beside = one.address[-1] in BESIDE_THE_LEVELS
-        stated = statement[KEYS[str(one.address[-1])]] if beside else measured[one.address]
+        stated = statement.get(KEYS[str(one.address[-1])]) if beside else measured.get(one.address)
+        if stated is None:
+            found.append(f"cells below {one.address} get noise, which the statement does not have")
+            continue
         found += _of_noise(one.address, stated, first, second)
         most = stated["sensitivity"]
         if one.l1 > most["l1"] or one.squared > most["l2"] ** 2 * ROUNDING:
