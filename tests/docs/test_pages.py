@@ -27,21 +27,27 @@ budget: {epsilon: 0.5}
 neighboring: add_remove
 mechanism: {name: TopDown}
 """
+SIZES = """\
+statistic: group_sizes
+records: people.parquet
+hierarchy: {path: areas.parquet, levels: [state, county]}
+group: household
+max_group_size: 9
+budget: {epsilon: 0.5}
+neighboring: add_remove
+"""
 ELSEWHERE = {
     "how-to/evaluate.md": "tests/evaluate/test_documentation.py",
     "how-to/trees.md": "tests/datasets/test_health.py",
     "reference/datasets.md": "tests/evaluate/test_documentation.py",
 }
 """Pages whose blocks other tests run."""
-NOT_RUN = {
-    "how-to/spark.md": "no test runs its blocks yet; tests/private/engines/test_support.py compares its table",
-    "reference/spec.md": "tests/spec/test_documentation.py checks YAML, keys and a message, not the other two blocks",
-}
-"""Pages with blocks that no test runs, and why."""
+OWN_PROCESS = "how-to/spark.md"
+"""Its Python is run by a process of its own: a Spark session lasts as long as its process."""
 PAGES = sorted(
     name
     for page in DOCS.rglob("*.md")
-    if (name := page.relative_to(DOCS).as_posix()) not in {*ELSEWHERE, *NOT_RUN} and not name.startswith("gallery/")
+    if (name := page.relative_to(DOCS).as_posix()) not in ELSEWHERE and not name.startswith("gallery/")
     for found in [BLOCK.findall(page.read_text(encoding="utf-8"))]
     if {kind for kind, _ in found} & {"console", "sh", "python", "yaml"}
 )
@@ -49,13 +55,18 @@ PAGES = sorted(
 
 @pytest.fixture
 def workbench(tmp_path):
-    """What the pages take for granted: tables people, areas and last_year (.parquet), shapes, the spec counts.yaml."""
+    """What pages take for granted: tables people, areas, last_year (.parquet), shapes, specs counts, sizes, joint."""
     areas = {"state": ["A", "A", "B"], "county": ["x", "y", "x"]}
-    people = {name: values * 100 for name, values in areas.items()} | {"person": [i % 150 for i in range(300)]}
+    people = {name: values * 100 for name, values in areas.items()} | {
+        "person": [i % 150 for i in range(300)],
+        "household": [f"h{i // 6}-{i % 3}" for i in range(300)],
+    }
     pq.write_table(pa.table(areas), tmp_path / "areas.parquet")
     pq.write_table(pa.table(people), tmp_path / "people.parquet")
     pq.write_table(pa.table(areas | {"count": [90, 100, 110]}), tmp_path / "last_year.parquet")
     (tmp_path / "counts.yaml").write_text(SPEC)
+    (tmp_path / "sizes.yaml").write_text(SIZES)
+    (tmp_path / "joint.yaml").write_text(SIZES + "mechanism: {name: Joint}\n")
     squares = [[[[i, 0], [i + 1, 0], [i + 1, 1], [i, 1], [i, 0]]] for i in range(3)]
     shapes = [
         {
@@ -77,23 +88,30 @@ def commands(text):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # a page may show what warns
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.needs("pyspark") if page == OWN_PROCESS else ()) for page in PAGES]
+)
 def test_the_blocks_of_a_page_run(workbench, page, monkeypatch):
     monkeypatch.chdir(workbench)
     scripts = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
-    names = {}
-    for kind, text in BLOCK.findall((DOCS / page).read_text(encoding="utf-8")):
-        if kind == "python":
+
+    def run(*command):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+
+    names, blocks = {}, BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
+    if page == OWN_PROCESS:
+        run(sys.executable, "-c", "".join(text for kind, text in blocks if kind == "python"))
+    for kind, text in blocks:
+        if kind == "python" and page != OWN_PROCESS:
             exec(compile(text, page, "exec"), names)  # noqa: S102 (the page's own code)
         elif kind == "yaml":
             assert yaml.safe_load(text) is not None
             if named := re.match(r"# (\S+\.yaml)\n", text):
                 (workbench / named[1]).write_text(text, encoding="utf-8")
         for program in [text] if kind == "sh" else commands(text) if kind == "console" else []:
-            command = ["bash", "-euc", program]
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, (program, done.stdout, done.stderr)
+            run("bash", "-euc", program)
 
 
 def test_blocks_name_their_language():
@@ -110,4 +128,4 @@ def test_pages_that_others_run_exist_and_so_do_their_tests():
     for page, test in ELSEWHERE.items():
         assert (DOCS / page).is_file(), page
         assert (DOCS.parent / test).is_file(), test
-    assert all((DOCS / page).is_file() for page in NOT_RUN)
+    assert OWN_PROCESS in PAGES
