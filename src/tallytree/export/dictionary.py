@@ -91,6 +91,12 @@ def _texts(unit: str, alpha: float | None) -> dict[str, tuple[str, str, str]]:
         "records_from": ("key", "records of a person", "The least number of records of the people in the row."),
         "records_to": ("key", "records of a person", "The largest number of records; the last row has more, too."),
         "std_dev": ("error", unit, "The standard deviation of the number's error, which is that of the noise."),
+        "unbiased": (
+            "error",
+            unit,
+            "The estimate from the noisy tables before numbers below 0 were raised and all were rounded. Its error is "
+            "0 on average, and it may be negative. Intervals are around it.",
+        ),
         "ci_lower": ("error", unit, f"The lower end of an interval for the true number.{missed} {COVERS}"),
         "ci_upper": ("error", unit, f"The upper end of an interval for the true number.{missed} {COVERS}"),
         "tail_count": ("value", unit, "The published number of groups of this size or more."),

@@ -13,9 +13,10 @@ from tallytree.postprocess.areas import Areas, read_areas
 from tallytree.postprocess.published_tables import exact_level_of, layout_of
 from tallytree.postprocess.published_values import published_level, tree_of
 from tallytree.postprocess.recorded_measurements import recorded_noise
+from tallytree.postprocess.unbiased_tables import unbiased_table
 from tallytree.product import Attribute, Product
 from tallytree.release import Release
-from tallytree.release.intervals import LevelErrors, checked_alpha, interval
+from tallytree.release.intervals import LevelErrors, checked_alpha, interval, unbiased_interval
 from tallytree.solvers.marginal_sums import sum_variances
 from tallytree.tables import TableLayout
 from tallytree.tables.expected import precisions_of
@@ -64,7 +65,13 @@ def total_of_tables(
         public_totals_level=exact_level_of(release.statement, layout),
     )
     std_dev = np.sqrt(variances)
-    lower, upper = interval(count, std_dev, level_alpha, LevelErrors())
+    unbiased = unbiased_table(release, layout, depth)
+    if unbiased is None:
+        lower, upper = interval(count, std_dev, level_alpha, LevelErrors())
+    else:
+        middles = np.add.reduceat(np.append(unbiased[:, cells].sum(axis=1)[members], 0.0), offsets[:-1])
+        middles *= np.diff(offsets) > 0
+        lower, upper = unbiased_interval(count, middles, std_dev, level_alpha)
     names = {} if areas is None or by is None else {by: areas.names}
     return pa.table(names | {"count": count, "std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
 

@@ -20,6 +20,9 @@ from tallytree.validate import safe_text
 ERROR_COLUMNS = ("std_dev", "ci_lower", "ci_upper")
 """What a published table says of the error of its numbers."""
 
+UNBIASED = "unbiased"
+"""What a table of `release_tables` has beside each number: the estimate before x ≥ 0 and rounding."""
+
 TAIL_COLUMNS = ("tail_count", "tail_std_dev")
 """What a table of group sizes says of the number of groups of a row's size or more, where its error is known."""
 
@@ -83,7 +86,11 @@ def with_intervals(table: pa.Table, alpha: float, errors: LevelErrors) -> pa.Tab
             "StabilityHistogram, those of the leaves can be)"
         )
     name = "count" if "count" in table.column_names else "groups"
-    lower, upper = interval(table.column(name).to_numpy(), table.column("std_dev").to_numpy(), alpha, errors)
+    numbers, std_dev = (table.column(column).to_numpy() for column in (name, "std_dev"))
+    if UNBIASED in table.column_names:
+        lower, upper = unbiased_interval(numbers, table.column(UNBIASED).to_numpy(), std_dev, alpha)
+    else:
+        lower, upper = interval(numbers, std_dev, alpha, errors)
     kept = table.select([column for column in table.column_names if column not in ERROR_COLUMNS[1:]])
     return kept.append_column("ci_lower", pa.array(lower)).append_column("ci_upper", pa.array(upper))
 
@@ -127,6 +134,26 @@ def interval(
         upper = number + far
         upper -= (far > 0) & (1.0 - _fractions(upper) >= share)
     return np.maximum(lower, 0), np.maximum(upper, 0)
+
+
+def unbiased_interval(
+    released: NumberArray, unbiased: FloatArray, std_dev: FloatArray, alpha: float
+) -> tuple[IntArray, IntArray]:
+    """Lower and upper ends of intervals for true numbers, from an unbiased estimate of each: two int64 (n,).
+
+    What was published is not the middle of its interval. x ≥ 0 and the sums move numbers, those near 0 above all, by
+    more than their noise at times. The unbiased estimate errs by the noise alone, whatever the true numbers are, so its
+    interval misses each of them with probability alpha. It is extended to the published number, which costs nothing.
+
+    Args:
+        released: (n,) published integers.
+        unbiased: float64 (n,), the estimate before x ≥ 0 and rounding.
+        std_dev: float64 (n,), of its error.
+        alpha: the interval is to miss the true number with this probability.
+    """
+    lower, upper = interval(np.rint(unbiased).astype(np.int64), std_dev, alpha, LevelErrors())
+    number = released.astype(np.int64, copy=False)
+    return np.minimum(lower, np.maximum(number, 0)), np.maximum(upper, number)
 
 
 def _reach(std_dev: FloatArray, tail: float, replicates: int | None) -> tuple[IntArray, FloatArray]:

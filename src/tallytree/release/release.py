@@ -42,7 +42,7 @@ from tallytree.release.files import (
     write_parquet,
     write_text,
 )
-from tallytree.release.intervals import stated_errors, with_intervals
+from tallytree.release.intervals import UNBIASED, stated_errors, with_intervals
 from tallytree.release.leftovers import how_to_put_back, warn_of_leftovers
 from tallytree.release.level_tables import ROWS_AT_ONCE, FileTable, LevelTable, NodeTable, read_all
 from tallytree.release.manifest import (
@@ -107,7 +107,12 @@ class Release:
         return self._tree.load() if isinstance(self._tree, StoredTree) else self._tree
 
     def table(
-        self, *level: str, alpha: float | None = None, dictionaries: bool = False, dense: bool = False
+        self,
+        *level: str,
+        alpha: float | None = None,
+        dictionaries: bool = False,
+        dense: bool = False,
+        unbiased: bool = False,
     ) -> pa.Table:
         """The published numbers of a level, or of a table, with their errors where these are known.
 
@@ -129,6 +134,10 @@ class Release:
                 are made many times as fast as strings, and need 4 bytes a cell.
             dense: list all cells, also those that are 0 and have no row; of group sizes every size up to K of every
                 node. The errors of cells without a row are null.
+            unbiased: of `release_tables`, also the column `unbiased` (float64): the least-squares estimate, before
+                numbers below 0 were raised and all were rounded. Its error is 0 on average, and `std_dev` is that of
+                its error, so it is what means over many cells are made of. It may be negative, and intervals are
+                around it.
 
         Raises:
             ValueError: an unknown level; `dense` for more than 10^8 cells, or for a release without its tree; with
@@ -144,7 +153,9 @@ class Release:
         else:
             table = read_all(published)
         table = table.unify_dictionaries() if dictionaries else decoded(table)
-        return table if alpha is None or dense else with_intervals(table, alpha, stated_errors(self.statement, name))
+        if alpha is not None and not dense:
+            table = with_intervals(table, alpha, stated_errors(self.statement, name))
+        return table if unbiased or UNBIASED not in table.column_names else table.drop_columns([UNBIASED])
 
     def to_pandas(
         self, *level: str, alpha: float | None = None, dictionaries: bool = False, dense: bool = False

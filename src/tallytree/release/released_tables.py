@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.hierarchy import Hierarchy, Tree
-from tallytree.release.intervals import TAIL_COLUMNS
+from tallytree.release.intervals import TAIL_COLUMNS, UNBIASED
 from tallytree.release.level_tables import LevelTable, NodeTable
 from tallytree.sizes import SizesDomain
 from tallytree.sizes.released_sizes import (
@@ -43,10 +43,12 @@ def published_tables(layout: TableLayout, fitted: FittedTables) -> dict[str, Lev
 
 def _published_table(layout: TableLayout, depth: int, fitted: FittedTables) -> LevelTable:
     counts = layout.summed(fitted.leaves, depth)
-    std_dev = np.broadcast_to(fitted.std_devs[layout.levels[depth]], counts.shape).ravel()
+    name = layout.levels[depth]
+    std_dev, unbiased = np.broadcast_to(fitted.std_devs[name], counts.shape).ravel(), fitted.unbiased[name].ravel()
     counts = counts.ravel()
     cells = np.arange(len(counts), dtype=np.int64) if layout.lists_zeros(depth) else np.flatnonzero(counts)
-    return NodeTable(layout, depth, cells, pa.table({"count": counts[cells], "std_dev": std_dev[cells]}))
+    columns = {"count": counts[cells], "std_dev": std_dev[cells], UNBIASED: unbiased[cells]}
+    return NodeTable(layout, depth, cells, pa.table(columns))
 
 
 def size_tables(hierarchy: Hierarchy, levels: Sequence[ReleasedSizes]) -> dict[str, LevelTable]:

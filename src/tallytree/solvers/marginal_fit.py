@@ -1,67 +1,62 @@
 """One table of non-negative integers for every area of a tree, from noisy marginals of every level.
 
-**Up.** Each area v has A_v = Σ_S λ_S P_S and h_v = Σ_T u_T m_T Q_Tᵀ diag(1/n_g) y_T of its own measurements
-(`marginals`). With the estimates z_c of its children and their precisions π_c, by component,
+1. The least-squares estimate of all tables (`marginal_linear`): unbiased, not yet non-negative.
+2. From the root down, the tables of every family are made non-negative, the coarse ones first (`marginal_coarse`).
+3. The detail of every area is raked to these tables (`marginal_raking`).
+4. From the root down, the detail is rounded, with all tables in view (`marginal_rounding`). The children's integers add
+   up to their parent's in every detail cell.
 
-    q_S = 1/Σ_c(1/π_cS),   π_vS = λ_vS + q_S,   z_v = Σ_S π_vS⁻¹ P_S (h_v + q_S Σ_c z_c)
-
-is the least-squares estimate from all that is measured at v and below. This is the recursion of Hay et al. (2010), one
-for each component.
-
-**Down.** The root is made non-negative in the norm Π_v = Σ_S π_vS P_S, and rounded. Then, with the integers of a parent
-fixed, its children are the nearest non-negative tables to their z_c in the norms Π_c that add up to the parent
-(`marginal_families`), and are rounded with all their marginals in view (`marginal_rounding`). So no unit is ever moved
-across a family, and clipping at 0 in thousands of leaves does not add up to anything.
-
-A joint non-negative fit of all levels would have a smaller distance and larger errors: it lets the leaves' clipping
-raise the levels above. Source: ours.
+So each coarse number is decided by its unbiased estimate, and what x ≥ 0 costs is paid by the finest tables. A joint
+non-negative fit has a smaller distance and larger errors: hundreds of cells that are 0 or unknown move the totals.
+Source: ours; `docs/decisions/0051-coarse-to-fine.md` has what else was tried.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from tallytree.compute.arrays import BoolArray, FloatArray, IntArray, chunks
-from tallytree.compute.kernels import kernel
 from tallytree.compute.threads import side_by_side
 from tallytree.solvers.checks import MAX_EXACT, MAX_SUM, check_offsets
-from tallytree.solvers.marginal_families import MAX_ITERATIONS, TOLERANCE, solve_family
-from tallytree.solvers.marginal_kernels import Pyramid, apply_rows, pyramid_of, spread, sum_children, weigh
-from tallytree.solvers.marginal_kernels import lift as lift_row
-from tallytree.solvers.marginal_kernels import lower as lower_row
-from tallytree.solvers.marginal_rounding import SWEEPS, keep_totals, round_family, round_root
+from tallytree.solvers.marginal_coarse import nonnegative_families, nonnegative_tables
+from tallytree.solvers.marginal_detail import FittedDetail, rake_tree
+from tallytree.solvers.marginal_lattice import Lattice
+from tallytree.solvers.marginal_linear import Level, Measured, downward, tables, upward
+from tallytree.solvers.marginal_rounding import SWEEPS, round_families, round_root
+from tallytree.solvers.marginal_variance import Table, expected_std_devs
 from tallytree.solvers.marginals import Detail, Marginal
 
 logger = logging.getLogger(__name__)
 
 CELLS_AT_ONCE = 2**21
-"""Detail cells of the areas that a thread works on at once. One family is never divided."""
-UNMEASURED = 1e-9
-"""The precision of what is not measured, as a part of the largest one, on the way up."""
-UNMEASURED_DOWN = 1e-8
-"""The same on the way down, as a part of the area's least precision of what is measured. What is not measured is
-guessed from the parent, and such a guess may be off by millions: it must not move what is measured."""
+"""Cells of the areas that a thread works on at once. One family is never divided."""
+LEAST_DEVIATION = 0.5
+"""Sums need not be met more exactly than integers can meet them."""
+LEAST_WEIGHT = 0.002
+"""What a deviation of the least accurate table costs in rounding, beside one of the most accurate."""
 VARIANCES = (1e-50, 1e50)
 """Between these, no product of precisions and values leaves the range of doubles."""
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """One marginal of every area of a level, measured with noise.
+class Fitted:
+    """What is made of noisy marginals.
 
     Attributes:
-        marginal: the level of each attribute.
-        values: (areas of the level, cells of the marginal), integers of any width.
-        variance: of the noise of each value, 1e-50 … 1e50.
+        leaves: (leaf areas, detail cells) integers ≥ 0: int32 where they fit, int64 otherwise.
+        estimates: of the wanted tables, the least-squares estimates before x ≥ 0: float64 (areas, cells).
+        misses: of each known table, by how much the real detail misses the table that step 2 decided: the root of the
+            mean square, in standard deviations of its cells. 0 where all tables have a common solution.
     """
 
-    marginal: Marginal
-    values: IntArray
-    variance: float
+    leaves: IntArray
+    estimates: dict[Table, FloatArray]
+    misses: dict[Table, float]
 
 
 def fit(
@@ -70,8 +65,11 @@ def fit(
     measured: Sequence[Sequence[Measured]],
     *,
     totals: tuple[int, IntArray] | None = None,
+    impossible: BoolArray | None = None,
+    wanted: Sequence[Iterable[Marginal]] | None = None,
     threads: int | None = None,
-) -> IntArray:
+    progress: Callable[[str], None] | None = None,
+) -> Fitted:
     """Estimate the detail cells of all leaf areas.
 
     Args:
@@ -80,20 +78,23 @@ def fit(
             families[l][i + 1] − 1 of the next level, one at least. Level 0 has one area, the root.
         measured: for every level of areas, what was measured of each of its areas; may be nothing.
         totals: a level, and int64 (areas of it,): the exact total of each of its areas, which is kept.
+        impossible: bool (detail cells,), those that are 0 in every area; None where there are none.
+        wanted: per level of areas, the marginals whose least-squares estimates are returned.
         threads: how many; None takes one per processor. The result does not depend on it.
+        progress: is told what begins.
 
     Returns:
-        (leaf areas, detail cells) integers ≥ 0: int32 where they fit, int64 otherwise. What a marginal, or an area of a
-        higher level, has is their sum. What is measured neither in an area nor below it follows its parent's share.
+        The integers, and what is known of their errors. What a marginal, or an area of a higher level, has is their
+        sum. What is measured neither in an area nor below it follows its parent's share.
 
     Raises:
         ValueError: for levels that do not fit together, values or totals that are too large to add up, or a variance
             outside 1e-50 … 1e50.
     """
     exact = _check(detail, families, measured, totals)
-    problem = _Problem(detail, families, measured, exact, threads)
-    estimates = problem.up()
-    return problem.down(estimates)
+    zero = np.zeros(detail.cells, dtype=np.bool_) if impossible is None else impossible
+    problem = _Problem(detail, families, measured, exact, zero, threads, progress or (lambda stage: None))
+    return problem.solved(wanted or [()] * len(measured))
 
 
 def _check(
@@ -139,225 +140,217 @@ def _check(
 
 
 @dataclass(frozen=True, eq=False)
-class _Estimates:
-    """Of one level, on the way up: what its areas and all below them say."""
-
-    precision: FloatArray
-    """π: (areas, components), or (1, components) where all areas have the same."""
-    known: BoolArray
-    """(components,) what is measured here or below."""
-    h: FloatArray | None
-    """(areas, cells) Π z; None for the last level, where it follows from what was measured."""
-
-
 class _Problem:
-    """What all steps need."""
+    """What all steps need; see `fit`. `exact` has the totals of every level that has exact ones."""
 
-    def __init__(
-        self,
-        detail: Detail,
-        families: Sequence[IntArray],
-        measured: Sequence[Sequence[Measured]],
-        exact: list[IntArray],
-        threads: int | None,
-    ) -> None:
-        self.detail, self.families, self.measured = detail, families, measured
-        self.exact, self.threads = exact, threads
-        self.pyramid: Pyramid = pyramid_of(detail)
-        self.areas = [1, *(int(family[-1]) for family in families)]
+    detail: Detail
+    families: Sequence[IntArray]
+    measured: Sequence[Sequence[Measured]]
+    exact: list[IntArray]
+    zero: BoolArray
+    threads: int | None
+    progress: Callable[[str], None]
 
-    def _chunks(self, level: int) -> list[slice]:
-        """Slices of the areas of a level whose children have a limited number of cells."""
-        lengths = np.diff(self.families[level]) * self.detail.cells
-        return list(chunks(lengths, CELLS_AT_ONCE))
-
-    def _own(self, level: int, areas: slice) -> FloatArray:
-        """What the measurements of some areas alone give to h."""
-        h = np.zeros((areas.stop - areas.start, self.detail.cells))
-        for each in self.measured[level]:
-            values = np.ascontiguousarray(each.values[areas], dtype=np.int64)
-            spread(values, self.detail.cell_of(each.marginal), self._weight(each), h)
-        return h
-
-    def _weight(self, each: Measured) -> FloatArray:
-        sizes = self.detail.group_sizes(each.marginal)
-        return self.detail.mean_group(each.marginal) / each.variance / sizes
-
-    def up(self) -> list[_Estimates]:
-        """The estimates of all levels, root first."""
-        own = [
-            np.sum([self.detail.eigenvalues({each.marginal: 1 / each.variance}) for each in level], axis=0)
-            + np.zeros(len(self.detail.components))
-            for level in self.measured
-        ]
-        floor = UNMEASURED * (max(float(values.max()) for values in own) or 1.0)
-        last = len(self.families)
-        found = [_Estimates(np.maximum(own[last], floor)[None, :], own[last] > 0, None)]
-        for level in range(last - 1, -1, -1):
-            below, counts = found[0], np.diff(self.families[level])
-            if len(below.precision) == 1:
-                pooled = below.precision / counts[:, None]
-            else:
-                pooled = 1 / np.add.reduceat(1 / below.precision, self.families[level][:-1])
-            h = self._sums(level, below)
-            apply_rows(self.pyramid, pooled, h)
-            h += self._own(level, slice(0, self.areas[level]))
-            precision = np.maximum(own[level] + pooled, floor)
-            found.insert(0, _Estimates(precision, below.known | (own[level] > 0), h))
-        return found
-
-    def _sums(self, level: int, below: _Estimates) -> FloatArray:
-        """Σ_c z_c of the children of every area of a level."""
-        family = self.families[level]
-        sums = np.empty((self.areas[level], self.detail.cells))
-
-        def work(areas: slice) -> None:
-            children = slice(int(family[areas.start]), int(family[areas.stop]))
-            if below.h is None:
-                sums[areas] = 0.0
-                for each in self.measured[level + 1]:
-                    values = np.ascontiguousarray(each.values[children], dtype=np.int64)
-                    added = np.empty((areas.stop - areas.start, values.shape[1]), dtype=np.int64)
-                    sum_children(family[areas.start : areas.stop + 1], values, added)
-                    spread(added, self.detail.cell_of(each.marginal), self._weight(each), sums[areas])
-                apply_rows(self.pyramid, 1 / below.precision, sums[areas])
-            else:
-                z = below.h[children].copy()
-                uniform = len(below.precision) == 1
-                apply_rows(self.pyramid, 1 / (below.precision if uniform else below.precision[children]), z)
-                np.add.reduceat(z, family[areas.start : areas.stop] - family[areas.start], out=sums[areas])
-
-        for _ in side_by_side(work, self._chunks(level), threads=self.threads):
-            pass
-        return sums
-
-    def _down_precision(self, estimates: _Estimates, areas: slice) -> FloatArray:
-        """π of some areas, with what is not measured raised to a level that does not slow the solver down."""
-        precision = estimates.precision if len(estimates.precision) == 1 else estimates.precision[areas]
-        if not estimates.known.all():
-            least = precision[:, estimates.known].min(axis=1, keepdims=True, initial=np.inf)
-            raised = np.where(np.isinf(least), 1.0, UNMEASURED_DOWN * least)
-            precision = np.where(estimates.known, precision, raised)
-        return precision
-
-    def down(self, estimates: list[_Estimates]) -> IntArray:
-        """The integers of the last level."""
-        values = self._root(estimates[0])
-        narrow = int(values.max(initial=0)) < 2**31
-        for level in range(len(self.families)):
-            leaves = level == len(self.families) - 1
-            shape = (self.areas[level + 1], self.detail.cells)
-            values = self._families(
-                level, estimates[level + 1], values, np.empty(shape, np.int32 if leaves and narrow else np.int64)
-            )
-        return values.astype(np.int32) if narrow and values.dtype != np.int32 else values
-
-    def _root(self, root: _Estimates) -> IntArray:
-        whole = slice(0, 1)
-        h = self._own(0, whole) if root.h is None else root.h
-        fixed = bool(self.exact)
-        totals = self.exact[0] if fixed else np.zeros(1, np.int64)
-        values = np.empty(self.detail.cells, np.int64)
-        fit_root(self.pyramid, h, self._down_precision(root, whole), totals, fixed, values)
-        return values[None, :]
-
-    def _families(self, level: int, estimates: _Estimates, parents: IntArray, out: IntArray) -> IntArray:
-        """Write the integers of the children of a level."""
-        family = self.families[level]
-        fixed = level + 1 < len(self.exact)
-
-        def work(areas: slice) -> int:
-            children = slice(int(family[areas.start]), int(family[areas.stop]))
-            h = self._own(level + 1, children) if estimates.h is None else estimates.h[children]
-            totals = self.exact[level + 1][children] if fixed else np.zeros(0, np.int64)
-            values = np.empty((children.stop - children.start, self.detail.cells), np.int64)
-            precision = self._down_precision(estimates, children)
-            begins = family[areas.start : areas.stop + 1] - family[areas.start]
-            most = fit_families(
-                self.pyramid, begins, parents[areas], h, precision, estimates.known, totals, fixed, values
-            )
-            out[children] = values
-            return int(most)
-
-        iterations = list(side_by_side(work, self._chunks(level), threads=self.threads))
-        if max(iterations) >= MAX_ITERATIONS:
-            logger.info("level %d: the estimate is valid, but a family's is not the nearest", level + 1)
-        return out
-
-
-@kernel
-def fit_root(
-    pyramid: Pyramid, h: FloatArray, precision: FloatArray, totals: IntArray, fixed: bool, values: IntArray
-) -> None:
-    """Write the integers of the root: see `solve_family` and `round_root`."""
-    column = np.zeros(h.shape[1])
-    x, _, _ = solve_family(
-        pyramid, column, h, precision, totals.astype(np.float64), fixed, False, TOLERANCE, MAX_ITERATIONS
-    )
-    round_root(pyramid, x[0], totals[0] if fixed else -1, SWEEPS, values)
-
-
-@kernel
-def _follow_parent(
-    pyramid: Pyramid, column: FloatArray, precision: FloatArray, known: BoolArray, totals: FloatArray, h: FloatArray
-) -> None:
-    """Let what is not measured of a family's children be, before x ≥ 0, the parent's times the child's share.
-
-    The shares are those of the children's estimated totals, or of `totals` where these are known.
-    """
-    m, n = h.shape
-    size = np.empty(m)
-    for c in range(m):
-        size[c] = max(h[c].sum() / precision[c if len(precision) > 1 else 0, 0], 0.0) if known[0] else 1.0
-        if len(totals) > 0:
-            size[c] = totals[c]
-    whole = size.sum()
-    factors, weights = np.zeros(len(known)), np.empty(len(known))
-    row = np.empty(len(pyramid.inverse_size))
-    for c in range(m):
-        if c == 0 or len(precision) > 1:
-            for s in range(len(known)):
-                factors[s] = 0.0 if known[s] else precision[c if len(precision) > 1 else 0, s]
-            weigh(pyramid, factors, weights)
-        share = size[c] / whole if whole > 0 else 1.0 / m
-        for j in range(n):
-            row[j] = share * column[j]
-        lift_row(pyramid, row)
-        lower_row(pyramid, weights, row, row)
-        for j in range(n):
-            h[c, j] += row[j]
-
-
-@kernel
-def fit_families(
-    pyramid: Pyramid,
-    begins: IntArray,
-    parents: IntArray,
-    h: FloatArray,
-    precision: FloatArray,
-    known: BoolArray,
-    totals: IntArray,
-    fixed: bool,
-    values: IntArray,
-) -> int:
-    """Write the integers of the children begins[i] … begins[i + 1] − 1 of every parent; return the most iterations."""
-    most = 0
-    everything = known.all()
-    for i in range(len(parents)):
-        first, end = begins[i], begins[i + 1]
-        if end - first == 1:
-            values[first] = parents[i]
-            continue
-        column = parents[i].astype(np.float64)
-        own = precision[first:end] if len(precision) > 1 else precision
-        sums = totals[first:end].astype(np.float64)
-        if not everything:
-            _follow_parent(pyramid, column, own, known, sums, h[first:end])
-        x, iterations, _ = solve_family(
-            pyramid, column, h[first:end], own, sums, fixed, True, TOLERANCE, MAX_ITERATIONS
+    def solved(self, wanted: Sequence[Iterable[Marginal]]) -> Fitted:
+        self.progress("combining the noisy tables")
+        levels = upward(
+            self.detail,
+            self.families,
+            self.measured,
+            [self._chunks(depth, self.detail.cells) for depth in range(len(self.families))],
         )
-        most = max(most, iterations)
-        round_family(pyramid, parents[i], x, SWEEPS, values[first:end])
-        if fixed:
-            keep_totals(pyramid, totals[first:end], x, values[first:end])
-    return most
+        lattices = [level.lattice for level in levels]
+        deviations = self._deviations(lattices)
+        estimates: dict[Table, FloatArray] = {}
+        targets = self._tables(levels, deviations, wanted, estimates)
+        self.progress("fitting the detail")
+        found = rake_tree(lattices, self.families, targets, deviations, self.zero, self.threads)
+        misses = {
+            (depth, marginal): float(found.misses[depth][k])
+            for depth, lattice in enumerate(lattices)
+            for k, marginal in enumerate(lattice.known)
+        }
+        self.progress("rounding")
+        return Fitted(self._rounded(lattices, deviations, found), estimates, misses)
+
+    def _chunks(self, depth: int, width: int) -> list[slice]:
+        """Slices of the areas of a level whose children have a limited number of cells."""
+        return list(chunks(np.diff(self.families[depth]) * width, CELLS_AT_ONCE))
+
+    def _deviations(self, lattices: Sequence[Lattice]) -> list[FloatArray]:
+        """Per level, the standard deviation of a cell of each known table, LEAST_DEVIATION at least: (K,)."""
+        areas = [1, *(int(family[-1]) for family in self.families)]
+        precisions = [{each.marginal: 1 / each.variance for each in level} for level in self.measured]
+        places = [(depth, marginal) for depth, lattice in enumerate(lattices) for marginal in lattice.known]
+        exact = len(self.exact) - 1 if self.exact else None
+        found = expected_std_devs(self.detail, areas, precisions, places, public_totals_level=exact)
+        return [
+            np.clip([found[depth, marginal] for marginal in lattice.known], LEAST_DEVIATION, 1e30)
+            for depth, lattice in enumerate(lattices)
+        ]
+
+    def _tables(
+        self,
+        levels: Sequence[Level],
+        deviations: Sequence[FloatArray],
+        wanted: Sequence[Iterable[Marginal]],
+        estimates: dict[Table, FloatArray],
+    ) -> list[FloatArray]:
+        """The non-negative tables of every level, (areas, P); the wanted least-squares estimates are added."""
+        root, whole = levels[0], slice(0, 1)
+        components = root.components(whole).copy()
+        if self.exact:
+            components[:, 0] = self.exact[0] / self.detail.cells
+        targets = [tables(root.lattice, components)]
+        for marginal in wanted[0]:
+            estimates[0, marginal] = targets[0][:, root.lattice.places[marginal]].copy()
+        nothing = np.zeros(targets[0].shape[1])
+        limits = np.stack([deviations[0], deviations[0]])
+        zero = root.lattice.holds_all(self.zero)
+        nonnegative_tables(
+            root.lattice.rows, targets[0], root.inverse(whole), nothing, False, bool(self.exact), zero, limits
+        )
+        for depth, family in enumerate(self.families):
+            below, last = levels[depth + 1], depth == len(self.families) - 1
+            areas, width = int(family[-1]), int(below.lattice.rows.begin[-1])
+            found = {marginal: np.empty((areas, self.detail.size(marginal))) for marginal in wanted[depth + 1]}
+            marginals, cells = levels[depth].lattice.embedded(below.lattice)
+            work = _Children(
+                levels[depth].lattice,
+                below,
+                family,
+                components,
+                targets[depth][:, cells],
+                np.stack([deviations[depth + 1], deviations[depth][marginals]]),
+                below.lattice.holds_all(self.zero),
+                self.exact[depth + 1] if depth + 1 < len(self.exact) else None,
+                np.empty((0 if last else areas, width)),
+                np.empty((areas, width)),
+                found,
+            )
+            for _ in side_by_side(work, self._chunks(depth, width), threads=self.threads):
+                pass
+            components = work.components
+            targets.append(work.targets)
+            estimates |= {(depth + 1, marginal): values for marginal, values in found.items()}
+            self.progress(f"level {depth + 1}: {areas:,} areas")
+        return targets
+
+    def _rounded(self, lattices: Sequence[Lattice], deviations: Sequence[FloatArray], real: FittedDetail) -> IntArray:
+        """The integers of the leaf areas, from the root down."""
+        root = np.empty(self.detail.cells, dtype=np.int64)
+        total = int(self.exact[0][0]) if self.exact else -1
+        round_root(*_counted(lattices[0], deviations[0]), real.detail[0][0], total, SWEEPS, root)
+        values: IntArray = root[None, :]
+        if int(root.max(initial=0)) < 2**31:
+            values = cast(IntArray, values.astype(np.int32))
+        for depth, family in enumerate(self.families):
+            lattice = lattices[depth + 1]
+            shared = self.detail.cell_of(lattice.finest)
+            order = np.argsort(shared, kind="stable")
+            work = _Rounded(
+                *_counted(lattice, deviations[depth + 1]),
+                family,
+                np.searchsorted(shared[order], np.arange(lattice.detail.cells + 1)),
+                order,
+                values,
+                real.detail[depth + 1],
+                self.exact[depth + 1] if depth + 1 < len(self.exact) else np.zeros(0, dtype=np.int64),
+                np.empty((int(family[-1]), self.detail.cells), dtype=values.dtype),
+            )
+            for _ in side_by_side(work, self._chunks(depth, self.detail.cells), threads=self.threads):
+                pass
+            values = work.values
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class _Children:
+    """The tables of the children of one level; called with a slice of the areas above, it fills in what is theirs.
+
+    Attributes:
+        lattice: of the areas above.
+        below: the children's level.
+        family: (areas + 1,) where the children of each area begin.
+        above: (areas, P of their lattice) the areas' estimates, as components.
+        parents: (areas, P) the areas' non-negative tables, of the marginals that the children know.
+        limits: (2, K) see `nonnegative_tables`.
+        zero: (P,) the cells that are 0.
+        totals: the children's exact totals; None where they are not known.
+        components: (children, P) gets their estimates, as components; without rows at the last level.
+        targets: (children, P) gets their non-negative tables.
+        estimates: by marginal, get the estimates that are wanted.
+    """
+
+    lattice: Lattice
+    below: Level
+    family: IntArray
+    above: FloatArray
+    parents: FloatArray
+    limits: FloatArray
+    zero: BoolArray
+    totals: IntArray | None
+    components: FloatArray
+    targets: FloatArray
+    estimates: dict[Marginal, FloatArray]
+
+    def __call__(self, part: slice) -> None:
+        own = self.below.lattice
+        family = self.family[part.start : part.stop + 1]
+        children = slice(int(family[0]), int(family[-1]))
+        exact = None if self.totals is None else self.totals[children]
+        x = downward(self.below, self.above[part], family, self.lattice, exact)
+        if len(self.components):
+            self.components[children] = x
+        x = tables(own, x)
+        for marginal, values in self.estimates.items():
+            values[children] = x[:, own.places[marginal]]
+        spread = self.below.inverse(children)
+        nonnegative_families(
+            own.rows, family - family[0], x, spread, self.parents[part], exact is not None, self.zero, self.limits
+        )
+        self.targets[children] = x
+
+
+@dataclass(frozen=True, eq=False)
+class _Rounded:
+    """The integers of the children of one level; called with a slice of the areas above; see `round_families`."""
+
+    place: IntArray
+    weight: FloatArray
+    family: IntArray
+    starts: IntArray
+    order: IntArray
+    parents: IntArray
+    x: FloatArray
+    totals: IntArray
+    values: IntArray
+
+    def __call__(self, part: slice) -> None:
+        family = self.family[part.start : part.stop + 1]
+        children = slice(int(family[0]), int(family[-1]))
+        round_families(
+            self.place,
+            self.weight,
+            family - family[0],
+            self.starts,
+            self.order,
+            self.parents[part],
+            self.x[children],
+            self.totals[children],
+            np.empty((children.stop - children.start, self.x.shape[1]), dtype=np.int64),
+            self.values[children],
+        )
+
+
+def _counted(lattice: Lattice, deviations: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Where each cell of a level's detail is counted, and what a deviation there costs: see `round_family`.
+
+    A marginal costs the more, the more accurate it is. The detail itself, where nothing measured it, costs little.
+    """
+    place = lattice.rows.place
+    weight = np.maximum(deviations.min() / deviations, LEAST_WEIGHT)
+    if lattice.finest in lattice.places:
+        return place, weight
+    own = int(lattice.rows.begin[-1]) + np.arange(place.shape[1])
+    return np.concatenate([place, own[None, :]]), np.append(weight, LEAST_WEIGHT)

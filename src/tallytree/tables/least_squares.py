@@ -1,4 +1,4 @@
-"""`LeastSquares`: fit the detail of every area to all noisy tables at once."""
+"""`LeastSquares`: the table of integers that is near the least-squares estimate of every table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from tallytree.compute.arrays import IntArray
 from tallytree.measurements import Measures, Statistic
-from tallytree.solvers.marginal_fit import Measured, fit
+from tallytree.solvers.marginal_fit import fit
+from tallytree.solvers.marginal_linear import Measured
 from tallytree.tables.expected import MIN_VARIANCE, table_std_devs
 from tallytree.tables.mechanism import FittedTables, Layout, PublicTotals, TablesMechanism
 
@@ -22,13 +23,12 @@ CELLS_AT_ONCE = 2**22
 class LeastSquares(TablesMechanism):
     """Release the table of integers that fits all noisy tables.
 
-    The detail of all areas is estimated by weighted least squares over all noisy tables, at once (`solvers.marginals`).
-    From the root down, the estimates of a family of areas are then moved to the nearest non-negative ones that add up
-    to their parent's, in the norm of the estimate's own covariance: moved cell by cell, thousands of zeros would add up
-    to a bias of the totals. In the end the numbers are rounded so that all sums stay close. See
-    `docs/explanation/tables.md`.
+    The unbiased estimate of every table is weighted least squares over all noisy tables (`solvers.marginal_linear`).
+    From the root down, and from coarse tables to fine ones, the estimates are made non-negative, each table with the
+    coarser ones fixed: so counts near 0 move the finest tables only, and no total. The detail of every area is then
+    raked to these tables and rounded. See `docs/explanation/tables.md`.
 
-    `std_dev` is that of the least-squares estimate without the constraint x ≥ 0. Near zero the error is smaller.
+    `std_dev` is that of the unbiased estimate, which is published beside each number and has the interval around it.
     """
 
     def reconcile(
@@ -46,8 +46,15 @@ class LeastSquares(TablesMechanism):
                 values, variances[name] = _measured(layout, depth, measured[name], measurer)
                 taken[layout.area_level(depth)].append(Measured(layout.marginal(depth), values, variances[name]))
         exact = None if totals is None else (totals.area_level, totals.totals)
-        leaves = fit(layout.detail, layout.families, taken, totals=exact)
-        return FittedTables(leaves, table_std_devs(layout, variances, None if totals is None else totals.area_level))
+        places = [(layout.area_level(depth), layout.marginal(depth)) for depth in range(len(layout.levels))]
+        wanted = [[marginal for at, marginal in places if at == level] for level in range(len(taken))]
+        fitted = fit(layout.detail, layout.families, taken, totals=exact, wanted=wanted)
+        return FittedTables(
+            fitted.leaves,
+            table_std_devs(layout, variances, None if totals is None else totals.area_level),
+            {name: fitted.estimates[place] for name, place in zip(layout.levels, places, strict=True)},
+            {name: fitted.misses[place] for name, place in zip(layout.levels, places, strict=True)},
+        )
 
 
 def _measured(layout: Layout, depth: int, statistic: Statistic, measurer: Measures) -> tuple[IntArray, float]:

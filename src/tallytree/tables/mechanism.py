@@ -61,10 +61,15 @@ class FittedTables:
     Attributes:
         leaves: (finest areas, detail cells), integers ≥ 0: every published table is a sum of them.
         std_devs: of all tables, by name: (areas, 1), or (areas, cells of an area).
+        unbiased: of all tables, by name: the estimates before x ≥ 0 and rounding, float64 (areas, cells of an area).
+        misses: of the tables that the numbers could not all be near to at once, by name: by how much the numbers miss
+            what was decided for the table, as the root of the mean square in standard deviations.
     """
 
     leaves: IntArray
     std_devs: Mapping[str, FloatArray]
+    unbiased: Mapping[str, FloatArray]
+    misses: Mapping[str, float]
 
 
 class TablesMechanism(Mechanism):
