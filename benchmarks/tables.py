@@ -31,7 +31,8 @@ from common import mean_and_error, peak_gibibytes
 import tallytree as tt
 from tallytree.accounting.conversions import rho_from_epsilon
 from tallytree.datasets.residents import LEVELS, Residents, residents
-from tallytree.solvers.marginal_fit import Measured, fit
+from tallytree.solvers.marginal_fit import fit
+from tallytree.solvers.marginal_linear import Measured
 from tallytree.solvers.marginals import Detail
 
 DELTA = Fraction(1, 10**8)
@@ -125,7 +126,7 @@ def timed(action: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def ours(case: Case, measured: list[list[Measured]]) -> list[Level]:
-    return up(fit(DETAIL, case.families, measured, threads=1), case.families)
+    return up(fit(DETAIL, case.families, measured, threads=1).leaves, case.families)
 
 
 def chain(case: Case, epsilon: float, seed: int) -> list[Level]:

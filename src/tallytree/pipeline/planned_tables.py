@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,10 @@ from tallytree.release.released_tables import published_tables
 from tallytree.release.statement import TOTAL_IS_PUBLIC, TOTALS_ARE_PUBLIC, privacy_statement
 from tallytree.tables import PublicTotals, TableLayout, TablesMechanism
 
+logger = logging.getLogger(__name__)
+
+UNMET = 0.5
+"""A table whose numbers are farther than this from what was decided for it, in standard deviations, is named."""
 _AREAS_NOT_PROTECTED = (
     "What is protected is the content of a record within its area at the level {!r}: which of these areas it lies in "
     "is not, since the totals of these areas are published exactly."
@@ -168,7 +173,10 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         measurer = Measurer(true, self.plan, source, on_measure)
         totals = self.exact_totals(true.total if self.terms.total_is_public else None)
         made = self.mechanism.reconcile(self.layout, self.statistics, totals, measurer)
-        about = {"constraint_violations": 0, "negative_numbers": int((made.leaves < 0).sum())}
+        unmet = {name: round(miss, 2) for name, miss in made.misses.items() if miss > UNMET}
+        if unmet:
+            logger.warning("tables that contradict others within their noise: %s", ", ".join(unmet))
+        about = {"constraint_violations": 0, "negative_numbers": int((made.leaves < 0).sum()), "unmet": unmet}
         return Reconciled(published_tables(self.layout, made), measurer.taken, about, people.facts, people.table)
 
     def exact_totals(self, total: int | None) -> PublicTotals | None:

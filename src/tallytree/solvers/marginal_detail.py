@@ -25,7 +25,7 @@ LOOK_EVERY, SLOW = 10, 0.95
 """After so many rounds, a stage ends if the worst miss is not below this part of what it was before them."""
 PATTERN = 0.01
 """What is added to each cell of a detail that starts from its own table, as a part of a record."""
-EXTRAS = (1,)
+EXTRAS = (1, 0)
 """Last come stages with the totals of the leaf areas, and so many levels finer tables for each level above them."""
 CELLS_AT_ONCE = 2**20
 

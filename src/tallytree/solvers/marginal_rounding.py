@@ -234,9 +234,10 @@ def round_root(place: IntArray, weight: FloatArray, x: FloatArray, total: int, s
     terms = weight.sum()
     for j in range(n):
         values[j] = int(np.floor(x[j]))
-        _add(place, deviation, j, values[j] - x[j])
-    for _ in range(sweeps + 1):
+    for sweep in range(sweeps + 1):
         for j in range(n):
+            if sweep == 0:  # a cell counts from when it is first chosen: an error is handed on to the next cells
+                _add(place, deviation, j, values[j] - x[j])
             if x[j] == 0.0:
                 continue
             if 2.0 * _cost(place, weight, deviation, j) + terms < 0.0:
