@@ -19,7 +19,8 @@ KINDS = ("counts", "flows", "sizes", "tables", "people")
 
 def tables_of(release):
     found = {
-        ".".join(name) if len(name) > 1 else (name or ("all",))[0]: release.table(*name) for name in release.tables
+        ".".join(name) if len(name) > 1 else (name or ("all",))[0]: release.table(*name, unbiased=True)
+        for name in release.tables
     }
     return found | ({} if release.contributions is None else {"contributions": release.contributions})
 
