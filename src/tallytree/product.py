@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tallytree.compute.arrays import IntArray, concatenate_ranges
 from tallytree.hierarchy import ROOT, Hierarchy, check_level_names, decoded, describe_levels
+from tallytree.impossible import read_impossible
 from tallytree.markup import html_table
 from tallytree.validate import safe_text, text
 
@@ -35,11 +37,17 @@ class Product:
             `columns` an attribute has the level names of its hierarchy. Where one of these is also a column of another
             attribute, or `"all"`, the name of the root, all columns of that attribute are named
             `"<attribute>_<level>"`. Capitals do not count.
+        impossible: combinations that no record can have, such as ages under 15 with an employment: a public table, or
+            a list of tables, whose columns are levels of two or more attributes, not of the first one. Their cells are
+            published as 0, and get no noise. A record in one is treated as one outside the hierarchies
+            (`on_unknown`). For tables only, so without an `order`. Name only what is impossible by definition. What no
+            record happens to have is private.
 
     Raises:
         ValueError: an order that names an attribute too often, too rarely or that does not exist; column names that
-            repeat; more cells than 64-bit numbers can address.
-        TypeError: something that is not a `Hierarchy`.
+            repeat; more cells than 64-bit numbers can address; impossible combinations that the hierarchies do not
+            have, or beside an order.
+        TypeError: something that is not a `Hierarchy`, or no table.
 
     Example:
         >>> import pyarrow as pa, tallytree as tt
@@ -58,6 +66,7 @@ class Product:
         hierarchies: Mapping[str, Hierarchy],
         order: Sequence[str] | None = None,
         columns: Mapping[str, Sequence[str]] | None = None,
+        impossible: Any = None,
     ) -> None:
         if not isinstance(hierarchies, Mapping):
             raise TypeError(
@@ -88,6 +97,9 @@ class Product:
         self.levels = (ROOT, *names)  # of the root alone without an order
         if self.size(len(order)) >= MAX_PRODUCT_CELLS:
             raise ValueError(f"hierarchies: {self.size(len(order))} cells are more than 64 bits number; drop a level")
+        if self.ordered and impossible is not None:
+            raise ValueError("impossible: it goes with tables; leave it out, or leave the order out")
+        self.impossible = read_impossible(impossible, self.attributes)
 
     def __repr__(self) -> str:
         """The levels with their numbers of nodes; without an order, those of each attribute."""
@@ -97,7 +109,8 @@ class Product:
             f"{side.name}: {', '.join(f'{column} {side.size(i)}' for i, column in enumerate(side.columns, 1))}"
             for side in self.attributes
         ]
-        return f"Product({'; '.join(sides)})"
+        impossible = [f"impossible: {sum(each.table.num_rows for each in self.impossible)}"] if self.impossible else []
+        return f"Product({'; '.join([*sides, *impossible])})"
 
     def _repr_html_(self) -> str:
         """The levels of every attribute as a table, for notebooks."""

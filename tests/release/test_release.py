@@ -56,7 +56,7 @@ def test_the_folder_has_the_documented_layout(release, tmp_path):
         + ["hierarchies/hierarchy.parquet"]
     )
     manifest = json.loads((tmp_path / "out/release.json").read_text(encoding="utf-8"))
-    assert manifest["format_version"] == 2
+    assert manifest["format_version"] == 3
     assert manifest["files"]["tables/county.parquet"]["rows"] == 20
 
 
@@ -161,7 +161,7 @@ def test_what_is_not_a_whole_release_is_not_loaded(release, tmp_path):
         tt.Release.load(missing)
     future = shutil.copytree(folder, tmp_path / "future")
     (future / "release.json").write_text(json.dumps(manifest | {"format_version": 99}))
-    with pytest.raises(ValueError, match="format version 99; this tallytree reads 1 and 2"):
+    with pytest.raises(ValueError, match="format version 99; this tallytree reads 1 to 3"):
         tt.Release.load(future)
 
 

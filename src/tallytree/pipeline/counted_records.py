@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tallytree.contributions import Contributions
+from tallytree.impossible import Impossible
 from tallytree.pipeline.arguments import RecordOptions
 from tallytree.pipeline.person_bound import contribution_bound
 from tallytree.private.engines import CountRecords, Engine
@@ -28,6 +29,7 @@ def counted_records(
     keys: Sequence[LeafKey],
     argument: str,
     asked: Contributions | None,
+    impossible: Sequence[Impossible] = (),
 ) -> LeafCounts:
     """The records of every combination of leaves, of every person no more than count; and people by their number.
 
@@ -38,13 +40,14 @@ def counted_records(
         keys: its columns for each hierarchy.
         argument: its name in messages.
         asked: whether people are counted by their number of records.
+        impossible: combinations of leaves that no record can have; see `Product`.
 
     Raises:
         ValueError: too many records, besides what the engine refuses. It is raised before the ledger records the
             release: mechanisms would fail once it is paid for.
     """
     bound = contribution_bound(given, asked, distinct=given.distinct)
-    found = engine.tabulate(records, _request(given, keys, argument, bound=bound))
+    found = engine.tabulate(records, _request(given, keys, argument, bound=bound, impossible=tuple(impossible)))
     if int(found.counts.sum()) > MAX_RECORDS:
         raise ValueError(f"{argument}: counts add up to more than 2^58; use a coarser unit")
     return found

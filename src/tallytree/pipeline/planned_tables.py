@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tallytree.contributions import Contributions
 from tallytree.hierarchy import nodes_per_level
+from tallytree.measurements import Measurement
 from tallytree.pipeline.arguments import TablesArguments
 from tallytree.pipeline.counted_records import check_schema, counted_records
 from tallytree.pipeline.measured_contributions import published_contributions, true_contributions
@@ -39,10 +42,20 @@ _AREAS_NOT_PROTECTED = (
     "What is protected is the content of a record within its area at the level {!r}: which of these areas it lies in "
     "is not, since the totals of these areas are published exactly."
 )
+_IMPOSSIBLE = "0 in every area, since no record can have it: {}"
+_SHOWN = 20
+"""Combinations that a statement lists; release.json has all."""
 _AGREE = (
     "Every published table is a sum of the cells of one table of integers, so all of them agree, and every coarser "
     "table follows from them."
 )
+
+
+def _listed(table: pa.Table) -> str:
+    """The rows of a table, such as `age=00-14, work=employed; age=…`."""
+    shown = [", ".join(f"{name}={value}" for name, value in row.items()) for row in table.slice(0, _SHOWN).to_pylist()]
+    more = table.num_rows - len(shown)
+    return "; ".join([*shown, *([f"and {more:,} more"] if more else [])])
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -125,6 +138,7 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
             invariants.append(TOTALS_ARE_PUBLIC.format(self.totals_level))
         elif self.terms.total_is_public:
             invariants.append(TOTAL_IS_PUBLIC)
+        invariants += [_IMPOSSIBLE.format(_listed(each.table)) for each in self.layout.product.impossible]
         notes = [each for each in (self.mechanism.caution, _AGREE) if each is not None]
         if self.totals_level is not None:
             notes.append(_AREAS_NOT_PROTECTED.format(self.totals_level))
@@ -158,7 +172,9 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
     def tabulate_with(self, asked: Contributions | None) -> TrueTables:
         """The true tables, and people by their number of records as they are asked for."""
         given = self.arguments
-        found = counted_records(self.engine, given, given.records, self.keys, "records", asked)
+        found = counted_records(
+            self.engine, given, given.records, self.keys, "records", asked, self.layout.product.impossible
+        )
         people = true_contributions(found.people, self.layout, asked, given.max_contributions)
         return TrueTables(self.layout, found, self.statistics, people, self.totals)
 
@@ -177,7 +193,17 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         if unmet:
             logger.warning("tables that contradict others within their noise: %s", ", ".join(unmet))
         about = {"constraint_violations": 0, "negative_numbers": int((made.leaves < 0).sum()), "unmet": unmet}
-        return Reconciled(published_tables(self.layout, made), measurer.taken, about, people.facts, people.table)
+        taken = tuple(map(self._without_impossible, measurer.taken))
+        return Reconciled(published_tables(self.layout, made), taken, about, people.facts, people.table)
+
+    def _without_impossible(self, measurement: Measurement) -> Measurement:
+        """A measurement of whole areas with 0 in the cells that are impossible: the noise drawn there is not used."""
+        zero = self.layout.impossible_cells(self.layout.levels.index(measurement.level))
+        if zero is None:
+            return measurement
+        values = measurement.values.reshape(-1, len(zero)).copy()
+        values[:, zero] = 0
+        return dataclasses.replace(measurement, values=values.ravel())
 
     def exact_totals(self, total: int | None) -> PublicTotals | None:
         """What is published exactly: totals of areas that were given, else the number of records where it is public.

@@ -50,9 +50,13 @@ def _from_measurements(release: Release, layout: TableLayout, depth: int) -> Flo
             shape = (layout.areas(place), -1)
             measured[layout.area_level(place)].append(Measured(layout.marginal(place), values.reshape(shape), variance))
     totals = _exact_totals(release, layout)
-    return linear_estimate(
+    found = linear_estimate(
         layout.detail, layout.families, measured, layout.area_level(depth), layout.marginal(depth), totals
     )
+    zero = layout.impossible_cells(depth)
+    if zero is not None:
+        found[:, zero] = 0.0
+    return found
 
 
 def _exact_totals(release: Release, layout: TableLayout) -> list[IntArray]:

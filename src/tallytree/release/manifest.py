@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 MANIFEST = "release.json"
 REPORT = "report.html"
 """The report on the other files; not one of those that the manifest names."""
@@ -80,9 +80,9 @@ def read_manifest(place: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         raise ValueError(f"folder: {str(place)!r} is not a complete release; it has no readable {MANIFEST}") from None
     version = manifest.get("format_version") if isinstance(manifest, dict) else None
-    if type(version) is not int or version not in (1, FORMAT_VERSION):
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise ValueError(
-            f"folder: {str(place)!r} has format version {version!r}; this tallytree reads 1 and {FORMAT_VERSION}"
+            f"folder: {str(place)!r} has format version {version!r}; this tallytree reads 1 to {FORMAT_VERSION}"
         )
     missing = _missing_from(manifest)
     if missing:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tallytree.hierarchy import Hierarchy
+from tallytree.impossible import described_table
 from tallytree.product import Product
 from tallytree.release.manifest import NOT_ITS_TREE, file_stem
 
@@ -47,6 +48,7 @@ class StoredTree:
                 {name: read[side["file"]] for name, side in sides.items()},
                 order=self.description["order"] or None,
                 columns={name: side["columns"] for name, side in sides.items()},
+                impossible=[described_table(each) for each in self.description.get("impossible", [])] or None,
             )
         except (KeyError, TypeError, ValueError):
             pass
@@ -75,4 +77,7 @@ def described_tree(tree: Hierarchy | Product) -> tuple[dict[str, Any], dict[str,
         files[file] = attribute.hierarchy
         levels, columns = list(attribute.hierarchy.columns), list(attribute.columns)
         sides.append({"name": attribute.name, "file": file, "levels": levels, "columns": columns})
-    return {"kind": "product", "order": list(tree.order), "attributes": sides}, files
+    described: dict[str, Any] = {"kind": "product", "order": list(tree.order), "attributes": sides}
+    if tree.impossible:
+        described["impossible"] = [each.described() for each in tree.impossible]
+    return described, files

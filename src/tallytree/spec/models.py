@@ -374,8 +374,14 @@ class Spec(Section):
         """The product whose mapping is at a key."""
         here = (*at, "attributes")
         hierarchies = {name: self._build_hierarchy(tree, (*here, name)) for name, tree in wanted.attributes.items()}
-        with naming_lines(self._document, hierarchies=here, order=(*at, "order"), columns=(*at, "columns")):
-            return Product(hierarchies, order=wanted.order, columns=wanted.columns)
+        order, columns, impossible = ((*at, name) for name in ("order", "columns", "impossible"))
+        with naming_lines(self._document, hierarchies=here, order=order, columns=columns, impossible=impossible):
+            given = [wanted.impossible] if isinstance(wanted.impossible, str) else wanted.impossible
+            tables = None if given is None else [relative_to(each, self._path) for each in given]
+            for table in tables or ():
+                for key in self.private_tables:
+                    refuse_private(table, "impossible", self.table(key), key)
+            return Product(hierarchies, order=wanted.order, columns=wanted.columns, impossible=tables)
 
     def _build_mechanism(self, wanted: MechanismSpec) -> Any:
         known = known_mechanisms(*self.mechanisms)

@@ -45,6 +45,13 @@ class ProductSpec(Section):
     columns: dict[str, Texts] = Field(
         {}, description="name the private table's columns by attribute, top first: columns: {sex: [patient_sex]}"
     )
+    impossible: str | Texts | None = Field(
+        None,
+        description=(
+            "name a public table, or several, of combinations that no record can have: impossible: no_such_cells.csv; "
+            "its columns are levels of two or more attributes"
+        ),
+    )
 
 
 TREES: tuple[type[Section], ...] = (HierarchySpec, ProductSpec)

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
-from tallytree.compute.arrays import IntArray
+from tallytree.compute.arrays import BoolArray, IntArray
 from tallytree.hierarchy import ROOT, Hierarchy, decoded
 from tallytree.product import Attribute, Product, crossed_paths
 from tallytree.solvers.marginals import Detail, Marginal
@@ -174,7 +174,7 @@ class TableLayout:
         areas_at: how many columns of the areas are refined at a further level that is needed.
 
     Raises:
-        ValueError: too many combinations of attributes, or too many cells.
+        ValueError: too many combinations of attributes, or too many cells; all combinations are impossible.
     """
 
     def __init__(self, product: Product, tables: Sequence[Table], asked: int, areas_at: int = 0) -> None:
@@ -197,6 +197,8 @@ class TableLayout:
                 f"tables: their areas by all their attributes are {self.areas_per_level[-1] * cells:,} cells, more "
                 f"than {MAX_CELLS:,}; name coarser levels"
             )
+        if self.impossible is not None and self.impossible.all():
+            raise ValueError("impossible: it leaves no combination of the attributes; list fewer")
 
     def __repr__(self) -> str:
         """The tables with their numbers of cells."""
@@ -229,6 +231,28 @@ class TableLayout:
     def detail(self) -> Detail:
         """The detail cells of an area: the attributes at the finest levels that a table names."""
         return Detail(tuple(side.groups() for side in self._sides[1:]))
+
+    @cached_property
+    def impossible(self) -> BoolArray | None:
+        """The detail cells that are 0 in every area, bool (cells,): those that a table of `Product.impossible` covers.
+
+        None where there are none.
+        """
+        detail = np.zeros(self.detail.sizes, dtype=np.bool_)
+        for each in self.product.impossible:
+            sides = [self._sides[side] for side in each.sides]
+            groups = [_ancestors(side.attribute, len(side.attribute.columns), side.refined[-1]) for side in sides]
+            axes = tuple(axis for axis in range(detail.ndim) if axis + 1 not in each.sides)
+            detail |= np.expand_dims(each.covers(groups), axes)
+        return detail.ravel() if detail.any() else None
+
+    def impossible_cells(self, depth: int) -> BoolArray | None:
+        """The cells of a table that are 0 in every area: bool (cells of an area,); None where there are none."""
+        if self.impossible is None:
+            return None
+        marginal = self.marginal(depth)
+        possible = np.bincount(self.detail.cell_of(marginal), ~self.impossible, self.detail.size(marginal))
+        return np.asarray(possible == 0) if (possible == 0).any() else None
 
     @property
     def finest_refined(self) -> tuple[int, ...]:

@@ -29,6 +29,8 @@ class LeastSquares(TablesMechanism):
     raked to these tables and rounded. See `docs/explanation/tables.md`.
 
     `std_dev` is that of the unbiased estimate, which is published beside each number and has the interval around it.
+    Cells that are impossible are 0 and known exactly. What they tell of others is not in `std_dev`, which is then an
+    upper bound.
     """
 
     def reconcile(
@@ -48,11 +50,18 @@ class LeastSquares(TablesMechanism):
         exact = None if totals is None else (totals.area_level, totals.totals)
         places = [(layout.area_level(depth), layout.marginal(depth)) for depth in range(len(layout.levels))]
         wanted = [[marginal for at, marginal in places if at == level] for level in range(len(taken))]
-        fitted = fit(layout.detail, layout.families, taken, totals=exact, wanted=wanted)
+        fitted = fit(layout.detail, layout.families, taken, totals=exact, wanted=wanted, impossible=layout.impossible)
+        std_devs = table_std_devs(layout, variances, None if totals is None else totals.area_level)
+        unbiased = {name: fitted.estimates[place] for name, place in zip(layout.levels, places, strict=True)}
+        for depth, name in enumerate(layout.levels):
+            zero = layout.impossible_cells(depth)
+            if zero is not None:
+                std_devs[name] = np.where(zero, 0.0, std_devs[name])
+                unbiased[name][:, zero] = 0.0
         return FittedTables(
             fitted.leaves,
-            table_std_devs(layout, variances, None if totals is None else totals.area_level),
-            {name: fitted.estimates[place] for name, place in zip(layout.levels, places, strict=True)},
+            std_devs,
+            unbiased,
             {name: fitted.misses[place] for name, place in zip(layout.levels, places, strict=True)},
         )
 
@@ -69,4 +78,8 @@ def _measured(layout: Layout, depth: int, statistic: Statistic, measurer: Measur
         values = measurement.values
         fits = len(values) == 0 or max(abs(int(values.min())), abs(int(values.max()))) < 2**31
         parts.append(values.astype(np.int32) if fits else values)
-    return cast(IntArray, np.concatenate(parts).reshape(areas, width)), variance
+    found = np.concatenate(parts).reshape(areas, width)
+    zero = layout.impossible_cells(depth)
+    if zero is not None:
+        found[:, zero] = 0
+    return cast(IntArray, found), variance

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree.compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree.measurements import Measures, Statistic
 from tallytree.mechanism import Mechanism
 from tallytree.solvers.marginals import Detail, Marginal
@@ -39,6 +39,13 @@ class Layout(Protocol):
 
     def width(self, depth: int) -> int:
         """How many cells a table has in an area."""
+
+    @property
+    def impossible(self) -> BoolArray | None:
+        """The detail cells that are 0 in every area, bool (cells,); None where there are none."""
+
+    def impossible_cells(self, depth: int) -> BoolArray | None:
+        """The cells of a table that are 0 in every area, bool (cells of an area,); None where there are none."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from tallytree.impossible import Impossible
 from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
 from tallytree.private.tabulate.records import LeafKey, Records, Wanted
@@ -91,6 +92,7 @@ class CountRecords(_Request):
         argument: the table's name in messages.
         person: the column with the person's id, for a check without a bound.
         bound: the most records of one person that count, and whose they are; None: all count.
+        impossible: combinations of leaves that no record can have: a record that has one is outside the hierarchy.
 
     Raises:
         ValueError: `on_unknown` is another word. When it is counted: a missing column; a null key; a null id of a
@@ -107,6 +109,7 @@ class CountRecords(_Request):
     argument: str = "records"
     person: str | None = None
     bound: ContributionBound | None = None
+    impossible: tuple[Impossible, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "keys", tuple(self.keys))
@@ -121,7 +124,7 @@ class CountRecords(_Request):
         """Count the records."""
         from tallytree.private.tabulate import statements
 
-        return statements.count_records(db, records, self.keys, self.drop_unknown, self.bound)
+        return statements.count_records(db, records, self.keys, self.drop_unknown, self.bound, self.impossible)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from math import prod
 from typing import Any
 
 from tallytree.compute.arrays import IntArray
+from tallytree.impossible import Impossible
 from tallytree.private.tabulate.contribution_bound import Cells, ContributionBound, count_people, keep_bounded
 from tallytree.private.tabulate.key_types import hint_on_types
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
@@ -49,17 +50,23 @@ class _Statistic:
 
 
 def count_records(
-    db: Session, records: Records, keys: Sequence[LeafKey], drop_unknown: bool, bound: ContributionBound | None = None
+    db: Session,
+    records: Records,
+    keys: Sequence[LeafKey],
+    drop_unknown: bool,
+    bound: ContributionBound | None = None,
+    impossible: Sequence[Impossible] = (),
 ) -> LeafCounts:
     """Records per combination of leaves; where a column of numbers follows the keys', its sum.
 
-    With a bound, of every person only the records that count; those outside the hierarchy are left out before.
+    With a bound, of every person only the records that count; those outside the hierarchy, or with a combination of
+    leaves that is impossible, are left out before.
     """
     numbers = _numbers(records)
     leaves = [f"leaf{i}" for i in range(len(keys))]
     counted = _Statistic(each="v0" if numbers else "1", by=() if bound is None else ("g",))
     few = bound is None and prod(key.hierarchy.n_leaves for key in keys) <= FEW_CELLS
-    _tabulate(db, records, keys, counted, drop_unknown, paths_first=few)
+    _tabulate(db, records, keys, counted, drop_unknown, paths_first=few, impossible=impossible)
     people, amounts = None, "matched"
     if bound is not None:
         cells = Cells.of_records(leaves)
@@ -186,12 +193,15 @@ def _tabulate(
     drop_unknown: bool,
     *,
     paths_first: bool = False,
+    impossible: Sequence[Impossible] = (),
 ) -> None:
     """The one pass over the records: `matched` has each distinct (leaves, `statistic.by`) and its amount.
 
-    Leaf numbers are NULL outside the hierarchy.
+    Leaf numbers are NULL outside the hierarchy, and the first one is where their combination is impossible.
     """
-    placed, parameters = _placed(db, records, keys, statistic, drop_unknown, paths_first=paths_first)
+    placed, parameters = _placed(
+        db, records, keys, statistic, drop_unknown, paths_first=paths_first, impossible=impossible
+    )
     by = _listed([*(f"leaf{i}" for i in range(len(keys))), *statistic.by, "fault"])
     total = "exact_sum(amount)" if paths_first else _total(statistic.each)
     grouped = f"SELECT {by}, {_FIRST_STRAY}, {total} AS amount FROM ({placed}) AS placed GROUP BY {by}"
@@ -207,6 +217,7 @@ def _placed(
     drop_unknown: bool,
     *,
     paths_first: bool = False,
+    impossible: Sequence[Impossible] = (),
 ) -> tuple[str, dict[str, Any]]:
     """A query that yields records (or, paths first, groups of them) with their leaf numbers; and its parameters."""
     source, parameters = db.source(records)
@@ -229,8 +240,16 @@ def _placed(
         joins.append(f"LEFT JOIN leaves{i} ON {same_path(i, of_path, are_integers)}")
         leaves.append(f"leaves{i}.leaf")
         first = of_path.stop
+    refused = []
+    for i, each in enumerate(impossible):
+        db.register(f"impossible{i}", each.leaves)
+        same = [f"impossible{i}.leaf{side} = {leaves[side]}" for side in each.sides]
+        joins.append(f"LEFT JOIN impossible{i} ON {' AND '.join(same)}")
+        refused.append(f"impossible{i}.leaf{each.sides[0]} IS NOT NULL")
+    if refused:
+        leaves[0] = f"CASE WHEN {' OR '.join(refused)} THEN NULL ELSE {leaves[0]} END"
     numbers = [f"fault{i}" for i in range(len(faults))]
-    first_fault = _first_fault([*(f"{name} IS NULL" for name in [*path, *ids]), *numbers], leaves)
+    first_fault = _first_fault([*(f"{name} IS NULL" for name in [*path, *ids]), *numbers], leaves, refused)
     kept = [*(f"{leaf} AS leaf{i}" for i, leaf in enumerate(leaves)), *ids, "size" if size else "", "amount"]
     return (
         f"SELECT {_listed(kept)}, {first_fault} AS fault, {_stray(path, leaves, drop_unknown)} AS stray "
@@ -239,11 +258,16 @@ def _placed(
     )
 
 
-def _first_fault(faults: Sequence[str], leaves: Sequence[str]) -> str:
-    """The number, from 1, of the first wanted column that is at fault; one more outside the hierarchy; 0 otherwise."""
+def _first_fault(faults: Sequence[str], leaves: Sequence[str], refused: Sequence[str]) -> str:
+    """The number, from 1, of the first wanted column that is at fault; 0 for a record without a fault.
+
+    One more where a combination is impossible, and two more outside the hierarchy.
+    """
     outside = " OR ".join(f"{leaf} IS NULL" for leaf in leaves)
     numbered = " ".join(f"WHEN {fault} THEN {number}" for number, fault in enumerate(faults, 1))
-    return f"CASE {numbered} WHEN {outside} THEN {len(faults) + 1} ELSE 0 END"
+    if refused:
+        numbered += f" WHEN {' OR '.join(refused)} THEN {len(faults) + 1}"
+    return f"CASE {numbered} WHEN {outside} THEN {len(faults) + 2} ELSE 0 END"
 
 
 def _stray(path: Sequence[str], leaves: Sequence[str], drop_unknown: bool) -> str:
@@ -281,6 +305,11 @@ def _refuse_faults(db: Session, records: Records, keys: Sequence[LeafKey], drop_
         raise ValueError(f"{records.argument}: column {column.name!r} {named(column)}{_FAULTS[column.use]}")
     if drop_unknown:
         return
+    if first_fault == len(records.wanted) + 1:
+        raise ValueError(
+            f"{records.argument}: a record has a combination of attributes that is listed as impossible; correct the "
+            "record or the list, or leave such records out with on_unknown='drop'"
+        )
     first = 1
     for i, (columns, unknown) in enumerate(zip(records.keys, found, strict=True)):
         places = range(first, first + len(columns))

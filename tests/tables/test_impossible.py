@@ -1,0 +1,194 @@
+"""Combinations that no record can have: 0 without noise, refused or left out of all tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tallytree as tt
+from tallytree.spec import load_spec
+
+AREAS = pd.DataFrame({"state": list("AABB"), "county": list("abcd")})
+AGES = pd.DataFrame({"band": ["0-14", "0-14", "15+", "15+"], "age": ["5", "10", "30", "60"]})
+WORK = ["none", "employed", "seeks"]
+CHILDREN_WORK = pd.DataFrame({"band": ["0-14", "0-14"], "work": ["employed", "seeks"]})
+TABLES = [("county", "age", "work"), ("band", "work"), ("work",), ()]
+LARGE = tt.Budget(rho=10**7)
+
+
+def product(impossible=CHILDREN_WORK):
+    return tt.Product(
+        {
+            "area": tt.Hierarchy.from_table(AREAS, ["state", "county"]),
+            "age": tt.Hierarchy.from_table(AGES, ["band", "age"]),
+            "work": tt.Hierarchy.from_values("work", WORK),
+        },
+        impossible=impossible,
+    )
+
+
+def people(n=3000):
+    rng = np.random.default_rng(3)
+    return pd.concat(
+        [
+            AREAS.iloc[rng.integers(0, 4, n)].reset_index(drop=True),
+            AGES.iloc[rng.integers(0, 4, n)].reset_index(drop=True),
+            pd.Series(rng.choice(WORK, n), name="work"),
+        ],
+        axis=1,
+    )
+
+
+def possible(records):
+    return records[(records["band"] != "0-14") | (records["work"] == "none")]
+
+
+def released(records, tree, budget=LARGE, **options):
+    return tt.release_tables(
+        records, tree, budget, neighboring="add_remove", tables=TABLES, seed=1, budget_split="even", **options
+    )
+
+
+@pytest.mark.parametrize("budget", [LARGE, tt.Budget(rho=0.01)])
+def test_impossible_cells_are_0_without_noise_in_tables_and_measurements(budget):
+    release = released(possible(people()), product(), budget)
+    for table, expected in ((TABLES[0], 4 * 2 * 2), (TABLES[1], 2)):
+        rows = release.table(*table, alpha=0.1, unbiased=True).to_pandas()
+        zero = (rows["band"] == "0-14") & (rows["work"] != "none")
+        assert zero.sum() == expected
+        numbers = ["count", "std_dev", "unbiased", "ci_lower", "ci_upper"]
+        assert (rows.loc[zero, numbers] == 0).all().all()
+        assert (rows.loc[~zero, "std_dev"] > 0).all()
+        measured = release.measurements(".".join(table)).to_pandas()
+        assert (measured.loc[zero.to_numpy(), "value"] == 0).all()
+    assert release.table().to_pandas()["count"][0] == release.table(*TABLES[0]).to_pandas()["count"].sum()
+
+
+def test_intervals_hold_where_cells_are_impossible():
+    records = possible(people())
+    true = records.groupby(["county", "age", "work"]).size()
+    held = []
+    for seed in range(12):
+        release = tt.release_tables(
+            records, product(), tt.Budget(rho=0.02), neighboring="add_remove", tables=TABLES, seed=seed
+        )
+        rows = release.table(*TABLES[0], alpha=0.1).to_pandas().set_index(["county", "age", "work"])
+        wanted = true.reindex(rows.index, fill_value=0)
+        noisy = rows["std_dev"] > 0
+        held.extend((rows["ci_lower"] <= wanted)[noisy] & (wanted <= rows["ci_upper"])[noisy])
+    assert len(held) == 12 * 32
+    assert np.mean(held) > 0.87 - 2 * np.sqrt(0.09 / len(held))
+
+
+def test_a_record_that_is_impossible_is_refused_without_a_word_of_it():
+    with pytest.raises(ValueError, match=r"listed as impossible.*on_unknown='drop'") as refused:
+        released(people(), product())
+    assert not any(word in str(refused.value) for word in ("0-14", "employed", "seeks"))
+
+
+def test_records_that_are_impossible_are_left_out_of_all_tables():
+    records = people()
+    release = released(records, product(), on_unknown="drop")
+    assert release.table().to_pandas()["count"][0] == len(possible(records))
+    rows = release.table("work").to_pandas().set_index("work")["count"]
+    assert rows.to_dict() == possible(records)["work"].value_counts().to_dict()
+
+
+def test_of_a_person_the_records_that_are_impossible_do_not_count():
+    records = people(600)
+    records["person"] = np.arange(len(records))
+    again = records.copy()
+    again[["band", "age", "work"]] = ["0-14", "5", "seeks"]  # a second record of everybody, which cannot be
+    release = released(
+        pd.concat([records, again]), product(), on_unknown="drop", person="person", max_contributions=1, distinct=True
+    )
+    assert release.table().to_pandas()["count"][0] == len(possible(records))
+
+
+@pytest.mark.needs("pyspark")
+def test_spark_leaves_out_the_same_records(spark):
+    records = people(400)
+    release = released(records, product(), on_unknown="drop", engine=tt.engines.Spark(session=spark))
+    own = possible(records).groupby(["band", "work"]).size()
+    rows = release.table("band", "work").to_pandas().set_index(["band", "work"])["count"]
+    assert rows[rows > 0].to_dict() == own.to_dict()
+
+
+def test_rules_of_several_tables_hold_together_and_come_back_with_the_release(tmp_path):
+    tree = product([CHILDREN_WORK, pd.DataFrame({"age": ["60"], "work": ["seeks"]})])
+    records = possible(people())
+    records = records[(records["age"] != "60") | (records["work"] != "seeks")]
+    release = released(records, tree)
+    release.save(tmp_path / "out")
+    loaded = tt.Release.load(tmp_path / "out")
+    assert repr(loaded.tree) == repr(tree)
+    for one, other in zip(loaded.tree.impossible, tree.impossible, strict=True):
+        assert one.leaves.equals(other.leaves)
+    rows = loaded.table("county", "age", "work").to_pandas()
+    assert (rows[(rows["age"] == "60") & (rows["work"] == "seeks")]["std_dev"] == 0).all()
+    (seeking,) = loaded.total(where={"work": ["seeks"]}).to_pylist()
+    assert seeking["count"] == (records["work"] == "seeks").sum()
+    stated = [each for each in loaded.statement["invariants"] if "no record can have it" in each]
+    assert len(stated) == 2
+    assert "band=0-14, work=employed; band=0-14, work=seeks" in stated[0]
+
+
+def test_a_coarser_cell_is_impossible_only_where_all_of_it_is():
+    tree = product(pd.DataFrame({"age": ["5"], "work": ["seeks"]}))
+    records = people()
+    records = records[(records["age"] != "5") | (records["work"] != "seeks")]
+    rows = released(records, tree).table("band", "work").to_pandas()
+    assert (rows["std_dev"] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"band": ["0-14"], "job": ["seeks"]}, "1 of its 2 columns are no levels.*band, age, work"),
+        ({"state": ["A"], "work": ["seeks"]}, r"names the areas \(area\).*band, age, work"),
+        ({"work": ["seeks"]}, "levels of one attribute"),
+        ({"band": ["0-14"], "age": ["5"]}, "levels of one attribute"),
+        ({"band": ["16+"], "work": ["seeks"]}, "row 1 names a combination of band that.*'age' does not have"),
+        ({"band": ["0-14"], "age": ["60"], "work": ["none"]}, "row 1 names a combination of band, age"),
+        ({"band": ["0-14"] * 2, "work": ["seeks", None]}, "column 'work' has null"),
+    ],
+)
+def test_tables_that_cannot_be_impossible_are_refused(table, message):
+    with pytest.raises(ValueError, match=f"impossible: .*{message}"):
+        product(pd.DataFrame(table))
+
+
+def test_an_empty_table_an_order_and_impossible_everything_are_refused():
+    with pytest.raises(ValueError, match="impossible: the table has no rows"):
+        product(CHILDREN_WORK[:0])
+    with pytest.raises(ValueError, match="impossible: it goes with tables"):
+        tt.Product({"age": tt.Hierarchy.from_values("age", ["1", "2"])}, order=["age"], impossible=CHILDREN_WORK)
+    with pytest.raises(TypeError, match="impossible"):
+        product(7)
+    everything = pd.DataFrame([(band, work) for band in ("0-14", "15+") for work in WORK], columns=["band", "work"])
+    with pytest.raises(ValueError, match="impossible: it leaves no combination"):
+        released(people(), product(everything))
+
+
+def test_a_spec_names_impossible_combinations(tmp_path):
+    for name, frame in (("areas", AREAS), ("ages", AGES), ("none", CHILDREN_WORK), ("people", possible(people()))):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    pd.DataFrame({"work": WORK}).to_csv(tmp_path / "work.csv", index=False)
+    (tmp_path / "spec.yaml").write_text(
+        """
+        statistic: tables
+        records: people.csv
+        hierarchy:
+          attributes:
+            area: {path: areas.csv, levels: [state, county]}
+            age: {path: ages.csv, levels: [band, age]}
+            work: {path: work.csv, levels: [work]}
+          impossible: none.csv
+        tables: [[band, work], []]
+        neighboring: add_remove
+        budget: {rho: 1}
+        seed: 1
+        """,
+        encoding="utf-8",
+    )
+    rows = load_spec(tmp_path / "spec.yaml").release(tmp_path / "out").table("band", "work").to_pandas()
+    assert (rows["std_dev"] == 0).sum() == 2
