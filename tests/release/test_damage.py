@@ -221,7 +221,7 @@ def test_json_that_readers_differ_on_is_refused(folder, edit):
         lambda statement: statement.pop("private"),
     ],
 )
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_seeded_release_that_is_said_to_be_private_is_refused(areas, tmp_path, change, version):
     folder = seeded(areas, tmp_path / "out")
     rewrite(folder, lambda manifest: [manifest.update(format_version=version), change(manifest["statement"])])
@@ -234,7 +234,7 @@ def test_a_seeded_release_that_is_said_to_be_private_is_refused(areas, tmp_path,
 @pytest.mark.parametrize(
     "name", ["../other.parquet", "/etc/hostname", "tables/*.parquet", "tables/../x", "report.html"]
 )
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_only_the_files_of_a_release_are_named(folder, name, version):
     facts = {"rows": 1, "sha256": "0" * 64}
     rewrite(folder, lambda manifest: [manifest.update(format_version=version), manifest["files"].update({name: facts})])
@@ -297,7 +297,7 @@ def test_a_folder_behind_a_link_is_loaded(folder, tmp_path):
     assert tt.Release.load(tmp_path / "latest").levels == ("all", "state", "county")
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("name", ["tables/county.parquet", "measurements/county.parquet"])
 def test_rows_are_those_of_the_files(folder, version, name):
     def change(manifest):
