@@ -1,21 +1,23 @@
 """What releases state, held against real data: errors, bias, and how often 90 % intervals hold, by size of the number.
 
-    python benchmarks/real_data.py [--sets military …] [--epsilons 0.1 1 10] [--shares auto even uneven] [--runs 5]
-    python benchmarks/real_data.py --page      # docs/reference/real-data.md from benchmarks/real_data.json
+    python benchmarks/real_data.py [--sets military …] [--epsilons 0.1 1 10] [--options auto …] [--runs 5]
+    python benchmarks/real_data_page.py      # docs/reference/real-data.md from benchmarks/real_data.json
 
 The metrics are those that the Census Bureau publishes for its disclosure avoidance: mean absolute error, mean error,
-root mean square error, by size of the true number. Beside them: that error over what unconstrained least squares errs
-on the same noise, over what the release states, and the coverage of its intervals with its standard error over runs.
-Every table of a release is looked at, the ones that were only measured too. Results are added to real_data.json.
+root mean square error, by size of the true number. Beside them: that error over what the release states, over what
+unconstrained least squares errs on the same noise (tables), and the coverage of its intervals with its standard error
+over runs. Every table of a release is looked at, the ones that were only measured too. Results are added to
+real_data.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +29,29 @@ import tallytree as tt
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "real_data.json"
-PAGE = HERE.parent / "docs" / "reference" / "real-data.md"
 CLASSES = ((0, 0), (1, 5), (6, 20), (21, 50), (51, 200), (201, math.inf))
 JUDGED = 100
 """A class of fewer cells times runs is not judged; nor is the ratio of a table with fewer than five times as many."""
+Row = dict[str, Any]
+Errors = dict[str, np.ndarray]
 ALPHA, LEAST_COVERAGE, MOST_RATIO = 0.1, 0.87, 1.1
 
 
-def measured_tables(name: str, design: str, epsilon: float, shares: str, runs: int) -> Iterator[dict[str, Any]]:
-    """A row for each table of a design, and one for each class of true numbers in it."""
-    data = real_sets.TABLES[name]()
+def measured_tables(name: str, epsilon: float, option: str, runs: int) -> Iterator[Row]:
+    """A row for each table of a case, and one for each class of true numbers in it.
+
+    Args:
+        name: of the data and the design, such as `military, two`.
+        epsilon: the budget, with δ = 1e-8.
+        option: shares of the budget: `auto`, `even`, or `uneven` (1 and 100 by turns).
+        runs: how many releases.
+    """
+    data_name, design = name.split(", ")
+    data = real_sets.TABLES[data_name]()
     tables = data.designs[design]
     count = "count" if "count" in data.records else None
-    split: Any = {"auto": "auto", "even": "even"}.get(shares)
-    if split is None:
-        split = {table: 100 if i % 2 else 1 for i, table in enumerate(tables)}
-    found: dict[str, list[dict[str, np.ndarray]]] = {}
+    split: Any = {table: 100 if i % 2 else 1 for i, table in enumerate(tables)} if option == "uneven" else option
+    found: dict[str, list[Errors]] = {}
     for run in range(runs):
         release = tt.release_tables(
             data.records, data.product, tt.Budget(epsilon=epsilon, delta=1e-8), neighboring="add_remove",
@@ -50,16 +59,101 @@ def measured_tables(name: str, design: str, epsilon: float, shares: str, runs: i
         )  # fmt: skip
         for about in release.statement["levels"]:
             found.setdefault(about["level"], []).append(_errors(release, tuple(about["table"]), data.records, count))
-    about_case = {"data": name, "design": design, "epsilon": epsilon, "shares": shares, "runs": runs}
+    yield from _rows({"statistic": "tables", "data": name, "epsilon": epsilon, "option": option, "runs": runs}, found)
+
+
+def measured_counts(name: str, epsilon: float, option: str, runs: int) -> Iterator[Row]:
+    """As `measured_tables`, for counts by area: option is `default` (`TopDown`) or `LeastSquares`."""
+    records, levels = real_sets.COUNTS[name]()
+    tree = tt.Hierarchy.from_table(records[levels].drop_duplicates(), levels=levels)
+    count = "count" if "count" in records else None
+    found: dict[str, list[Errors]] = {}
+    for run in range(runs):
+        release = tt.release_counts(
+            records, tree, tt.Budget(epsilon=epsilon, delta=1e-8), neighboring="add_remove", count=count, seed=run,
+            mechanism=None if option == "default" else getattr(tt.counts, option)(),
+        )  # fmt: skip
+        for level in release.levels:
+            found.setdefault(level, []).append(_listed_errors(release, level, records, levels, count, tree.size))
+    yield from _rows({"statistic": "counts", "data": name, "epsilon": epsilon, "option": option, "runs": runs}, found)
+
+
+def measured_flows(name: str, epsilon: float, option: str, runs: int) -> Iterator[Row]:
+    """As `measured_tables`, for flows between airports.
+
+    Option is `default` (`TopDown`), `LeastSquares` (κ = 0) or `auto` (`LeastSquares(sparsity="auto")`).
+    """
+    trips = real_sets.FLOWS[name]()
+    airports = pd.DataFrame({"airport": sorted({*trips["origin"], *trips["destination"]})})
+    tree = tt.Hierarchy.from_table(airports, levels=["airport"])
+    mechanism = {
+        "default": None,
+        "LeastSquares": tt.counts.LeastSquares(),
+        "auto": tt.counts.LeastSquares(sparsity="auto"),
+    }[option]
+    found: dict[str, list[Errors]] = {}
+    for run in range(runs):
+        release = tt.release_flows(
+            trips, origins=tree, destinations=tree, origin=["origin"], destination=["destination"],
+            budget=tt.Budget(epsilon=epsilon, delta=1e-8), neighboring="add_remove", count="count", seed=run,
+            mechanism=mechanism,
+        )  # fmt: skip
+        named = trips.set_axis(["origin_airport", "destination_airport", "count"], axis=1)
+        for level in release.levels:
+            paths = list(named.columns[:2])
+            found.setdefault(level, []).append(
+                _listed_errors(release, level, named, paths, "count", lambda depth: release.tree.size(depth))
+            )
+    yield from _rows({"statistic": "flows", "data": name, "epsilon": epsilon, "option": option, "runs": runs}, found)
+
+
+def measured_sizes(name: str, epsilon: float, option: str, runs: int) -> Iterator[Row]:
+    """As `measured_tables`, for groups of at least each listed size: option is `default` (`Joint`) or `Matching`."""
+    groups, levels = real_sets.SIZES[name]()
+    tree = tt.Hierarchy.from_table(groups[levels].drop_duplicates(), levels=levels)
+    found: dict[str, list[Errors]] = {}
+    for run in range(runs):
+        release = tt.release_group_sizes(
+            groups, tree, tt.Budget(epsilon=epsilon), neighboring="add_remove", size="size", groups="groups",
+            max_group_size=real_sets.LARGEST_SIZE, seed=run,
+            mechanism=None if option == "default" else getattr(tt.sizes, option)(),
+        )  # fmt: skip
+        for level in release.levels:
+            found.setdefault(level, []).append(_tail_errors(release, level, groups, levels))
+    yield from _rows(
+        {"statistic": "group sizes", "data": name, "epsilon": epsilon, "option": option, "runs": runs}, found
+    )
+
+
+MEASURED = {
+    "tables": (measured_tables, ("auto", "even", "uneven")),
+    "counts": (measured_counts, ("default", "LeastSquares")),
+    "flows": (measured_flows, ("default", "LeastSquares", "auto")),
+    "group sizes": (measured_sizes, ("default", "Matching")),
+}
+"""By statistic, what measures a case, and the options."""
+
+
+def cases() -> dict[str, list[str]]:
+    """By statistic, the names of all data."""
+    return {
+        "tables": [f"{name}, {design}" for name, own in real_sets.DESIGNS.items() for design in own],
+        "counts": list(real_sets.COUNTS),
+        "flows": list(real_sets.FLOWS),
+        "group sizes": list(real_sets.SIZES),
+    }
+
+
+def _rows(about: Row, found: Mapping[str, list[Errors]]) -> Iterator[Row]:
     for table, errors in found.items():
-        yield about_case | {"table": table, "class": "all"} | _metrics(errors)
+        yield about | {"table": table, "class": "all"} | _metrics(errors)
         for low, high in CLASSES:
             part = [{k: v[(e["true"] >= low) & (e["true"] <= high)] for k, v in e.items()} for e in errors]
             if sum(len(e["true"]) for e in part) >= JUDGED:
-                yield about_case | {"table": table, "class": _shown(low, high)} | _metrics(part)
+                yield about | {"table": table, "class": shown(low, high)} | _metrics(part)
 
 
-def _errors(release: tt.Release, table: tuple[str, ...], records: pd.DataFrame, count: str | None) -> dict[str, Any]:
+def _errors(release: tt.Release, table: tuple[str, ...], records: pd.DataFrame, count: str | None) -> Errors:
     """True numbers, errors of the published and of the unbiased ones, and whether intervals hold, cell by cell."""
     shown = release.table(*table, alpha=ALPHA, unbiased=True).to_pandas()
     paths = [column for column in shown.columns if column in records.columns and column != "count"]
@@ -80,171 +174,138 @@ def _errors(release: tt.Release, table: tuple[str, ...], records: pd.DataFrame, 
     }
 
 
-def _metrics(runs: Sequence[dict[str, np.ndarray]]) -> dict[str, Any]:
+def _listed_errors(
+    release: tt.Release, level: str, records: pd.DataFrame, levels: Sequence[str], count: str | None, size: Any
+) -> Errors:
+    """As `_errors`, of a level of a tree; cells that neither side lists are 0 on both."""
+    known = level in release.statement.get("errors", {}) or "std_dev" in release.table(level).column_names
+    shown_rows = release.table(level, alpha=ALPHA if known else None).to_pandas()
+    paths = [column for column in levels if column in shown_rows.columns]
+    counts = records[count] if count else pd.Series(1, index=records.index)
+    if paths:
+        keyed = records[paths].astype(str).assign(true=counts.to_numpy()).groupby(paths)["true"].sum().reset_index()
+        both = shown_rows.merge(keyed, on=paths, how="outer")
+    else:
+        both = shown_rows.assign(true=counts.sum())
+    true = both["true"].fillna(0).to_numpy().astype(np.int64)
+    error = both["count"].fillna(0).to_numpy() - true
+    unlisted = np.zeros(max(size(release.levels.index(level)) - len(both), 0), dtype=np.int64)
+    found = {"true": np.concatenate([true, unlisted]), "error": np.concatenate([error, unlisted])}
+    if not known or len(unlisted) or both["count"].isna().any():
+        return found
+    return found | {
+        "stated": both["std_dev"].to_numpy(),
+        "held": ((both["ci_lower"] <= true) & (true <= both["ci_upper"])).to_numpy(),
+        "width": (both["ci_upper"] - both["ci_lower"]).to_numpy(),
+    }
+
+
+def _tail_errors(release: tt.Release, level: str, groups: pd.DataFrame, levels: Sequence[str]) -> Errors:
+    """As `_errors`, of the number of groups of at least each size that is listed."""
+    known = "tail_std_dev" in release.table(level).column_names
+    rows = release.table(level, alpha=ALPHA if known else None).to_pandas()
+    paths = [column for column in levels if column in rows.columns]
+    node = rows[paths].agg("/".join, axis=1) if paths else pd.Series("", index=rows.index)
+    own = groups[paths].astype(str).agg("/".join, axis=1) if paths else pd.Series("", index=groups.index)
+    true = np.zeros(len(rows), dtype=np.int64)
+    for name, part in groups.groupby(own.to_numpy()):
+        here = np.flatnonzero((node == name).to_numpy())
+        order = np.argsort(part["size"].to_numpy())
+        sizes, number = part["size"].to_numpy()[order], part["groups"].to_numpy()[order]
+        above = np.append(np.cumsum(number[::-1])[::-1], 0)
+        true[here] = above[np.searchsorted(sizes, rows["size"].to_numpy()[here])]
+    published = rows.groupby(node.to_numpy())["groups"].transform(lambda each: each[::-1].cumsum()[::-1])
+    found = {"true": true, "error": published.to_numpy() - true}
+    if not known:
+        return found
+    return found | {
+        "stated": rows["tail_std_dev"].to_numpy(),
+        "held": ((rows["tail_ci_lower"] <= true) & (true <= rows["tail_ci_upper"])).to_numpy(),
+        "width": (rows["tail_ci_upper"] - rows["tail_ci_lower"]).to_numpy(),
+    }
+
+
+def _metrics(runs: Sequence[Errors]) -> Row:
     """The figures of a table, or of a class of its cells, with standard errors over runs."""
-    pooled = {key: np.concatenate([run[key] for run in runs]) for key in runs[0]}
+    common = [key for key in runs[0] if all(key in run for run in runs)]
+    pooled = {key: np.concatenate([run[key] for run in runs]) for key in common}
     rmse = math.sqrt((pooled["error"] ** 2).mean())
-    least_squares = math.sqrt((pooled["unbiased"] ** 2).mean())
-    ratios = [math.sqrt((run["error"] ** 2).mean() / max((run["unbiased"] ** 2).mean(), 1e-9)) for run in runs]
-    held = [run["held"].mean() for run in runs if len(run["held"])]
-    return {
+    found = {
         "cells": len(pooled["true"]) // len(runs),
         "mae": round(float(np.abs(pooled["error"]).mean()), 2),
         "bias": round(float(pooled["error"].mean()), 2),
         "rmse": round(rmse, 2),
-        "stated": round(math.sqrt((pooled["stated"] ** 2).mean()), 2),
-        "ratio": round(rmse / max(least_squares, 1e-9), 3),
-        "ratio_error": round(_standard_error(ratios), 3),
-        "coverage": round(float(pooled["held"].mean()), 4),
-        "coverage_error": round(_standard_error(held), 4),
-        "width": round(float(pooled["width"].mean() / (3.29 * pooled["stated"].mean())), 2),
+        "relative": round(float(np.abs(pooled["error"]).sum() / max(pooled["true"].sum(), 1)), 4),
     }
+    if "held" in pooled:
+        held = [run["held"].mean() for run in runs if len(run["held"])]
+        stated = math.sqrt((pooled["stated"] ** 2).mean())
+        found |= {
+            "stated": round(stated, 2),
+            "coverage": round(float(pooled["held"].mean()), 4),
+            "coverage_error": round(_standard_error(held), 4),
+            "width": round(float(pooled["width"].mean() / max(3.29 * pooled["stated"].mean(), 1e-9)), 2),
+        }
+    if "unbiased" in pooled:
+        squares = np.array([[(run[key] ** 2).sum() for key in ("error", "unbiased")] for run in runs])
+        without = squares.sum(axis=0) - squares  # a jackknife: the ratio without each of the runs
+        ratios = np.sqrt(without[:, 0] / np.maximum(without[:, 1], 1e-9))
+        spread = math.sqrt((len(runs) - 1) / len(runs) * ((ratios - ratios.mean()) ** 2).sum())
+        ratio = math.sqrt(squares[:, 0].sum() / max(squares[:, 1].sum(), 1e-9))
+        found |= {"ratio": round(ratio, 3), "ratio_error": round(spread, 3) if len(runs) > 1 else math.inf}
+    return found
 
 
 def _standard_error(values: Sequence[float]) -> float:
     return float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.inf
 
 
-def _shown(low: float, high: float) -> str:
+def shown(low: float, high: float) -> str:
+    """A class of true numbers."""
     return "0" if high == 0 else f"> {low - 1:g}" if high == math.inf else f"{low:g}-{high:g}"
 
 
-def fails(row: dict[str, Any]) -> list[str]:
+def fails(row: Row) -> list[str]:
     """What of a row is false: intervals that hold too rarely, or a table that errs too much."""
     found = []
     judged = row["cells"] * row["runs"]
-    if judged >= JUDGED and row["coverage"] < LEAST_COVERAGE - 2 * row["coverage_error"]:
+    if judged >= JUDGED and row.get("coverage", 1) < LEAST_COVERAGE - 2 * row.get("coverage_error", 0):
         found.append("coverage")
-    slack = 0 if judged >= 5 * JUDGED else 2 * row["ratio_error"]
-    if row["class"] == "all" and row["ratio"] - slack > MOST_RATIO:
+    slack = 0 if judged >= 5 * JUDGED else 2 * row.get("ratio_error", 0)
+    if row["class"] == "all" and row.get("ratio", 1) - slack > MOST_RATIO:
         found.append("error")
     return found
 
 
-def page(rows: Sequence[dict[str, Any]]) -> str:
-    """docs/reference/real-data.md."""
-    whole = [row for row in rows if row["class"] == "all"]
-    classes = [row for row in rows if row["class"] != "all"]
-    large = [row for row in whole if row["cells"] * row["runs"] >= 5 * JUDGED]
-    text = [
-        "# Real data",
-        "",
-        "What releases of tables state, held against data that nobody here generated (`residents` is made up, for",
-        "comparison). The packages install by name; `benchmarks/real_sets.py` says how. Metrics are those that the Census",
-        "Bureau publishes: mean absolute error, mean error (bias), root mean square error (RMSE), by size of the true",
-        "number. LS is least squares without constraints on the same noise. Budgets are (ε, δ = 1e-8). Shares are",
-        "`auto`, `even`, or 100 : 1 by turns (`uneven`).",
-        "",
-        "```sh",
-        "python benchmarks/real_data.py          # measures; an hour",
-        "python benchmarks/real_data.py --page   # writes this page from benchmarks/real_data.json",
-        "```",
-        "",
-        f"{len(whole):,} tables of {len({_case(row) for row in whole})} cases were looked at, and {len(classes):,} classes",
-        f"of {JUDGED} cells times runs or more. An interval of 90 % is judged to hold if it covers at least 87 % of the",
-        "cells of a class, less two standard errors; a table to be as accurate as least squares if its RMSE is at most",
-        "1.1 times that of LS, where it has 500 cells times runs, and less two standard errors where it has fewer.",
-        "",
-        f"* Classes whose intervals do not hold: **{sum('coverage' in fails(row) for row in rows)}** of {len(rows):,}.",
-        f"* Tables that err more: **{sum('error' in fails(row) for row in whole)}** of {len(whole):,}. The largest ratio",
-        f"  of a table with 500 cells or more is {max(row['ratio'] for row in large):.2f}, the mean"
-        f" {np.mean([row['ratio'] for row in large]):.2f}.",
-        f"* Coverage over all classes is {np.mean([row['coverage'] for row in classes]):.3f} on average;"
-        f" {sum(row['coverage'] > 0.93 for row in classes)} classes have more than 93 %,",
-        "  mostly cells whose true number is 0: an interval that is cut at 0 cannot miss them from below.",
-        "",
-        "## Worst first: error beside least squares",
-        "",
-        *_grid(sorted(large, key=lambda row: -row["ratio"])[:15]),
-        "",
-        "## Worst first: coverage of a class",
-        "",
-        *_grid(sorted(classes, key=lambda row: row["coverage"] + 2 * row["coverage_error"])[:15]),
-        "",
-        "## By size of the true number, ε = 1",
-        "",
-        "All tables of all cases together. Bias is what rounding and x ≥ 0 do; intervals cover it.",
-        "",
-        "| true number | classes | coverage, mean | coverage, least | bias, mean of absolute | bias ÷ stated, largest |",
-        "| --- | --- | --- | --- | --- | --- |",
-        *_by_size([row for row in classes if row["epsilon"] == 1]),
-        "",
-        "## Every case",
-        "",
-        "| data | design | ε | shares | tables | RMSE ÷ LS, worst | mean | coverage, least | mean |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-        *_cases(whole),
-        "",
-    ]
-    return "\n".join(text)
-
-
-def _case(row: dict[str, Any]) -> tuple[Any, ...]:
-    return row["data"], row["design"], row["epsilon"], row["shares"]
-
-
-def _grid(rows: Sequence[dict[str, Any]]) -> list[str]:
-    head = "| data | design | ε | shares | table | true number | cells | MAE | bias | RMSE ÷ stated | RMSE ÷ LS | coverage |"
-    lines = [head, "|" + " --- |" * 12]
-    for row in rows:
-        coverage = f"{row['coverage']:.3f} ± {row['coverage_error']:.3f}"
-        lines.append(
-            f"| {row['data']} | {row['design']} | {row['epsilon']:g} | {row['shares']} | {row['table']} | {row['class']} | "
-            f"{row['cells']:,} | {row['mae']:,} | {row['bias']:+,} | {row['rmse'] / max(row['stated'], 1e-9):.2f} | "
-            f"{row['ratio']:.2f} | {coverage} |"
-        )
-    return lines
-
-
-def _by_size(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    for low, high in CLASSES:
-        own = [row for row in rows if row["class"] == _shown(low, high)]
-        if own:
-            covered, bias = [row["coverage"] for row in own], [abs(row["bias"]) for row in own]
-            relative = max(abs(row["bias"]) / max(row["stated"], 1e-9) for row in own)
-            yield (
-                f"| {_shown(low, high)} | {len(own)} | {np.mean(covered):.3f} | {min(covered):.3f} | {np.mean(bias):.2f} | "
-                f"{relative:.2f} |"
-            )
-
-
-def _cases(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    for case in sorted({_case(row) for row in rows}, key=lambda case: tuple(map(str, case))):
-        own = [row for row in rows if _case(row) == case]
-        ratios, covered = [row["ratio"] for row in own], [row["coverage"] for row in own if row["cells"] * row["runs"] >= JUDGED]
-        yield (
-            f"| {case[0]} | {case[1]} | {case[2]:g} | {case[3]} | {len(own)} | {max(ratios):.2f} | {np.mean(ratios):.2f} | "
-            + (f"{min(covered):.3f} | {np.mean(covered):.3f} |" if covered else "- | - |")
-        )
+def case_of(row: Row) -> tuple[Any, ...]:
+    """The case that a row is of."""
+    return row["statistic"], row["data"], row["epsilon"], row["option"]
 
 
 def main() -> None:
-    """Measure, or write the page."""
+    """Measure, and add the figures to the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", nargs="+", default=list(real_sets.TABLES), choices=list(real_sets.TABLES))
+    parser.add_argument("--statistics", nargs="+", default=list(MEASURED), choices=list(MEASURED))
+    parser.add_argument("--data", nargs="+", help="names of data; all that are there by default")
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 1.0, 10.0])
-    parser.add_argument("--shares", nargs="+", default=["auto", "even", "uneven"])
+    parser.add_argument("--options", nargs="+", help="by default, all of a statistic")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--page", action="store_true", help="write the page and measure nothing")
     given = parser.parse_args()
     rows = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else []
-    if not given.page:
-        for name in given.sets:
+    for statistic in given.statistics:
+        measure, options = MEASURED[statistic]
+        chosen = [name for name in cases()[statistic] if given.data is None or name in given.data]
+        wanted = [option for option in options if given.options is None or option in given.options]
+        for name, epsilon, option in itertools.product(chosen, given.epsilons, wanted):
             try:
-                designs = list(real_sets.TABLES[name]().designs)
-            except real_sets.NotThere as error:
+                new = list(measure(name, epsilon, option, given.runs))
+            except real_sets.NotThereError as error:
                 print(f"left out: {error}", file=sys.stderr)
-                continue
-            for design in designs:
-                for epsilon in given.epsilons:
-                    for shares in given.shares:
-                        new = list(measured_tables(name, design, epsilon, shares, given.runs))
-                        rows = [row for row in rows if _case(row) != _case(new[0])] + new
-                        RESULTS.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n", encoding="utf-8")
-                        worst = max((row for row in new if row["class"] == "all"), key=lambda row: row["ratio"])
-                        failed = [(row["table"], row["class"], fails(row)) for row in new if fails(row)]
-                        print(name, design, epsilon, shares, "worst", worst["table"], worst["ratio"], failed, flush=True)
-    PAGE.write_text(page(rows), encoding="utf-8")
+                break
+            rows = [row for row in rows if case_of(row) != case_of(new[0])] + new
+            RESULTS.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n", encoding="utf-8")
+            failed = [(row["table"], row["class"], *fails(row)) for row in new if fails(row)]
+            print(statistic, name, epsilon, option, failed or "holds", flush=True)
 
 
 if __name__ == "__main__":

