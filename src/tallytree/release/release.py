@@ -258,6 +258,40 @@ class Release:
         options: dict[str, Any] = {"by": by, "where": where, "alpha": alpha, "replicates": replicates}
         return total_of(self, areas, **options, hierarchy=hierarchy, seed=seed, progress=progress)
 
+    def scaled(
+        self, *level: str, spread: float | None = None, like: Any = None, alpha: float = 0.1
+    ) -> pa.Table:
+        """Estimates of all records, where a contribution bound left some out: each count over 1 less the share left out.
+
+        The release measured the share (`contributions=`) for all areas together. By how much an area's own share
+        differs is not in the release, so it has to be stated, or taken from public records. The interval holds the
+        noise of the count, the uncertainty of the measured share, and that difference. Only what was published is read,
+        and nothing is spent. `docs/how-to/contributions.md` says how well it works.
+
+        Args:
+            level: the name of a level, or of a table, as in `table`.
+            spread: an assumption: the standard deviation, between the areas of the level, of the number of records left
+                out for each one that counts, relative to that of all areas. 0.5 says that most areas have between 0 and
+                2 times as many left out as all areas have.
+            like: *public* records, such as those of an earlier period, with the columns of the release's records (the
+                hierarchy, `person`, `count`): the spread is computed from them. The result is not protected against
+                them, so they must not be the private records.
+            alpha: intervals are to miss the true number of all records with this probability.
+
+        Returns:
+            The path columns; `estimate`, `ci_lower` and `ci_upper` (int64): of all records. The metadata of the schema
+            says, as JSON under `tallytree`, which share and spread were used. Estimates of areas add up to those of the
+            areas above; their intervals do not.
+
+        Raises:
+            ValueError: no measured share, or one that may be nearly all; errors of the counts that are not known; group
+                sizes; both or neither of `spread` and `like`; a value out of range; public records that cannot be used.
+            TypeError: an argument of the wrong kind.
+        """
+        from tallytree.postprocess.all_records import scaled  # a floor above, as for `total`
+
+        return scaled(self, self._name(level), spread=spread, like=like, alpha=alpha)
+
     def with_tables(self, tables: Mapping[str, LevelTable], statement: Mapping[str, Any]) -> Release:
         """The same noisy measurements under other tables; for `reconcile_group_sizes` and `replicate_errors`."""
         return replace(self, statement=statement, _tables=tables)
