@@ -27,8 +27,8 @@ from tallytree.private.noise.noise_source import NoiseSource
 from tallytree.private.tabulate.records import LeafKey
 from tallytree.private.tabulate.true_tables import TrueTables
 from tallytree.product import Product
-from tallytree.release.released_tables import published_tables
 from tallytree.release.counted_unit import ONCE_IN_A_CELL
+from tallytree.release.released_tables import published_tables
 from tallytree.release.statement import TOTAL_IS_PUBLIC, TOTALS_ARE_PUBLIC, privacy_statement
 from tallytree.tables import PublicTotals, TableLayout, TablesMechanism
 

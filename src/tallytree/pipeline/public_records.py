@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.pipeline.planned_counts import leaf_keys
 from tallytree.private.engines import CountRecords, Local
 from tallytree.private.tabulate.contribution_bound import KEY_BYTES, ContributionBound
-from tallytree.private.tabulate.leaf_statistics import LeafCounts
 from tallytree.product import Product
+
+LeafNumbers = tuple[tuple[IntArray, ...], IntArray]
+"""Leaves per hierarchy, and the number of records of each combination."""
 
 _ALL = 10**6
 """More records than a person has, as far as `max_contributions` goes."""
@@ -17,7 +20,7 @@ _ALL = 10**6
 
 def bounded_and_all(
     table: Any, tree: Hierarchy | Product, *, person: str, most: int, count: str | None, distinct: bool, argument: str
-) -> tuple[LeafCounts, LeafCounts]:
+) -> tuple[LeafNumbers, LeafNumbers]:
     """The records of every combination of leaves: those that a bound keeps, and all.
 
     The records are public, so the key that chooses which are kept is a constant. Records outside the hierarchy are left
@@ -36,8 +39,9 @@ def bounded_and_all(
         ValueError, TypeError: a missing column, or values that cannot be used; see `CountRecords`.
     """
 
-    def counted(bound: int) -> LeafCounts:
+    def counted(bound: int) -> LeafNumbers:
         kept = ContributionBound(person, bound, bytes(KEY_BYTES), distinct=distinct)
-        return Local().tabulate(table, CountRecords(leaf_keys(tree), count, "drop", argument, bound=kept))
+        found = Local().tabulate(table, CountRecords(leaf_keys(tree), count, "drop", argument, bound=kept))
+        return found.parts, found.counts
 
     return counted(most), counted(_ALL)

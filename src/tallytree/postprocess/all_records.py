@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -41,7 +41,7 @@ from tallytree.accounting.left_out import Estimated, left_out
 from tallytree.compute.arrays import FloatArray, IntArray, sum_by_key
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Noise
-from tallytree.pipeline.public_records import bounded_and_all
+from tallytree.pipeline.public_records import LeafNumbers, bounded_and_all
 from tallytree.postprocess.published_tables import layout_of
 from tallytree.postprocess.published_values import tree_of
 from tallytree.release import Release
@@ -52,8 +52,6 @@ from tallytree.validate import safe_text
 
 STATISTICS = ("counts", "flows", "tables")
 """What can be scaled."""
-
-_ASSUMPTION = "the assumption that the share left out differs between areas by a relative standard deviation"
 
 
 @dataclass(frozen=True)
@@ -79,8 +77,10 @@ class Spread:
         return self.relative * -float(stdtrit(self.degrees, alpha / 2))
 
 
-def scaled(release: Release, level: str, *, spread: float | None, like: Any, alpha: float) -> pa.Table:
-    """`Release.scaled` of a level's own name; it documents the arguments."""
+def scaled_levels(
+    release: Release, levels: Sequence[str], *, spread: float | None, like: Any, alpha: float
+) -> dict[str, pa.Table]:
+    """`Release.scaled` of some levels, by their own names; it documents the arguments."""
     miss = checked_alpha(alpha)
     _refuse_what_has_no_share(release)
     if (spread is None) == (like is None):
@@ -88,22 +88,20 @@ def scaled(release: Release, level: str, *, spread: float | None, like: Any, alp
             "spread: give either spread, the relative standard deviation of the share left out between areas, such as "
             "spread=0.5, or like, public records of an earlier period; the release does not say how the share differs"
         )
-    table = release.table(level, alpha=miss)
+    tables = {level: release.table(level, alpha=miss) for level in levels}
+    stated = None if spread is None else Spread(_checked_spread(spread))
     share = _share(release, miss)
-    depth, tree = _tree_at(release, level)
-    if tree.size(depth) == 1:
-        found = Spread(0.0)
-    elif like is None:
-        found = Spread(_checked_spread(spread))
-    else:
-        found = _spread_of_records(release, tree, depth, like)
-    count, lower, upper = (table.column(name).to_numpy() for name in ("count", "ci_lower", "ci_upper"))
-    estimate, low, high = _all_records(count, lower, upper, share, found.reach(miss))
-    paths = table.select([*tree.path_columns(depth)])
-    made = paths if paths.num_columns else pa.table({})
-    for name, column in (("estimate", estimate), ("ci_lower", low), ("ci_upper", high)):
-        made = made.append_column(name, pa.array(column))
-    return made.replace_schema_metadata({METADATA_KEY: json.dumps(_said(release, share, found, like, miss)).encode()})
+    public = None if like is None else _public_records(release, like)
+    made = {}
+    for level, table in tables.items():
+        depth, tree = _tree_at(release, level)
+        found = Spread(0.0) if tree.size(depth) == 1 else stated or _spread_of_records(tree, depth, *(public or ()))
+        ends = _all_records(table, share, found.reach(miss))
+        columns = {name: table.column(name) for name in tree.path_columns(depth)}
+        columns |= dict(zip(("estimate", "ci_lower", "ci_upper"), ends, strict=True))
+        said = json.dumps(_said(release, share, found, miss), ensure_ascii=False)
+        made[level] = pa.table(columns).replace_schema_metadata({METADATA_KEY: said.encode()})
+    return made
 
 
 def described_estimate(table: pa.Table) -> Mapping[str, Any]:
@@ -112,17 +110,15 @@ def described_estimate(table: pa.Table) -> Mapping[str, Any]:
     return said
 
 
-def _all_records(
-    count: IntArray, lower: IntArray, upper: IntArray, share: Estimated, reach: float
-) -> tuple[IntArray, IntArray, IntArray]:
+def _all_records(table: pa.Table, share: Estimated, reach: float) -> tuple[IntArray, IntArray, IntArray]:
     """Estimates of all records, and the ends of their intervals; see the module's docstring.
 
     Args:
-        count: int64 (n,), published.
-        lower, upper: int64 (n,), ends of the intervals of the counts.
+        table: published counts with their intervals, (n,) rows.
         share: that is left out, of all areas.
         reach: q · spread.
     """
+    count, lower, upper = (table.column(name).to_numpy() for name in ("count", "ci_lower", "ci_upper"))
     odds, least, most = (each / (1 - each) for each in (share.estimate, share.ci_lower, share.ci_upper))
     up = math.hypot(most - odds, reach * odds)
     down = min(odds, math.hypot(odds - least, reach * odds))
@@ -203,28 +199,26 @@ def _checked_spread(spread: Any) -> float:
     return float(spread)
 
 
-def _spread_of_records(release: Release, tree: Any, depth: int, like: Any) -> Spread:
-    """The spread between the areas of a level in public records.
-
-    Raises:
-        ValueError: the private table itself, by its name; records of which the bound leaves nothing out, or of fewer
-            than two areas; what `bounded_and_all` refuses.
-    """
+def _public_records(release: Release, like: Any) -> tuple[LeafNumbers, LeafNumbers]:
+    """The public records that the bound keeps, and all of them; see `bounded_and_all`."""
     _refuse_the_private_table(release, like)
     spec = release.spec
-    public = tree_of(release, None)
-    kept, every = bounded_and_all(
+    return bounded_and_all(
         like,
-        public,
+        tree_of(release, None),
         person=spec["person"],
         most=release.statement["max_contributions"],
         count=spec.get("count"),
         distinct=bool(spec.get("distinct")),
         argument="like",
     )
-    nodes, counted = sum_by_key(_nodes_at(tree, depth, kept.parts), kept.counts)
-    all_nodes, records = sum_by_key(_nodes_at(tree, depth, every.parts), every.counts)
-    # Areas of which the bound keeps nothing have no ratio; their people are counted elsewhere.
+
+
+def _spread_of_records(tree: Any, depth: int, kept: LeafNumbers, every: LeafNumbers) -> Spread:
+    """The spread between the areas of a level in public records; see `spread_between`."""
+    nodes, counted = sum_by_key(_nodes_at(tree, depth, kept[0]), kept[1])
+    all_nodes, records = sum_by_key(_nodes_at(tree, depth, every[0]), every[1])
+    # An area of which the bound keeps nothing has no ratio.
     places = np.searchsorted(all_nodes, nodes)
     return spread_between(counted.astype(np.float64), records[places].astype(np.float64))
 
@@ -239,10 +233,12 @@ def spread_between(kept: FloatArray, records: FloatArray) -> Spread:
     Raises:
         ValueError: nothing is left out, or there are fewer than two areas.
     """
-    if len(kept) < 2 or records.sum() <= kept.sum():
+    over = int(records.sum() - kept.sum())
+    if len(kept) < 2 or over <= 0:
         raise ValueError(
-            f"like: it has records of {len(kept)} areas, and the bound leaves {int(records.sum() - kept.sum())} of them "
-            "out, which shows no spread between areas; give records of the same hierarchy and people, or a spread"
+            f"like: it has records of {len(kept)} areas, and the bound leaves {over} of them out, which "
+            "shows no spread between areas; give public records of several areas and of all of people's records, or a "
+            "spread"
         )
     ratio = (records - kept) / kept / ((records.sum() - kept.sum()) / kept.sum())
     areas = float(kept.sum() ** 2 / (kept @ kept))
@@ -282,16 +278,15 @@ def _refuse_the_private_table(release: Release, like: Any) -> None:
         )
 
 
-def _said(release: Release, share: Estimated, spread: Spread, like: Any, alpha: float) -> dict[str, Any]:
+def _said(release: Release, share: Estimated, spread: Spread, alpha: float) -> dict[str, Any]:
     """What the table says of itself."""
     noun = counted_noun(release.statement)
-    basis = "one area" if spread.relative == 0 else "stated" if like is None else "public records"
-    why = {
-        "one area": "the share is that of all of them",
-        "stated": f"{_ASSUMPTION} of {spread.relative:.3g}",
-        "public records": f"a relative standard deviation of the share between areas of {spread.relative:.3g}, from "
-        "public records",
-    }[basis]
+    basis = "stated" if spread.degrees is None else "public records"
+    if spread.relative == 0:
+        why = "no difference of the share between areas"
+    else:
+        of = "as is assumed" if basis == "stated" else "as in public records"
+        why = f"a relative standard deviation of the share between areas of {spread.relative:.3g}, {of}"
     return {
         "unit": f"all {noun}",
         "share_left_out": {"estimate": share.estimate, "ci_lower": share.ci_lower, "ci_upper": share.ci_upper},

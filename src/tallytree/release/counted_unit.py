@@ -13,36 +13,47 @@ ONCE_IN_A_LEAF = "Every person counts at most once in a leaf."
 ONCE_IN_A_CELL = "Every person counts at most once in a combination of leaves."
 """The notes of a statement where people are counted, and not their records."""
 
-NOUNS = {"counts": "records", "tables": "records", "flows": "trips", "group_sizes": "groups", "contributions": "people"}
-"""What the numbers of a statistic count."""
+_NOUNS = {
+    "counts": "records",
+    "tables": "records",
+    "flows": "trips",
+    "group_sizes": "groups",
+    "contributions": "people",
+}
 
 
 def counted_noun(statement: Mapping[str, Any]) -> str:
-    """What is counted, in the plural and without the bound: records, trips, groups, people."""
+    """What is counted, in the plural and without the bound: records, trips, leaves of people, groups, people."""
     if {ONCE_IN_A_LEAF, ONCE_IN_A_CELL} & {*statement.get("notes", ())}:
         return "leaves of people"
-    return NOUNS.get(str(statement.get("statistic")), "records")
+    return _NOUNS.get(str(statement.get("statistic")), "records")
+
+
+def is_bounded(statement: Mapping[str, Any]) -> bool:
+    """Whether numbers are of bounded records: a contribution bound is enforced."""
+    return bool(statement.get("max_contributions_enforced")) and statement.get("statistic") != "contributions"
+
+
+def at_most(noun: str, bound: int) -> str:
+    """What counts under a bound: "trips, at most 5 a person"."""
+    return f"{noun}, at most {bound:,} a person"
 
 
 def counted_unit(statement: Mapping[str, Any]) -> str:
-    """What is counted, with the bound where one is enforced: "trips, at most 5 a person"."""
+    """What a number of a release counts, with the bound where one is enforced: "trips, at most 5 a person"."""
     noun = counted_noun(statement)
-    if not statement.get("max_contributions_enforced"):
+    if not is_bounded(statement):
         return noun
-    of = "memberships, " if statement.get("statistic") == "group_sizes" else ""
-    return f"{noun}, {of}at most {statement['max_contributions']:,} a person"
+    bound = statement["max_contributions"]
+    return f"groups of {at_most('memberships', bound)}" if noun == "groups" else at_most(noun, bound)
 
 
 def bound_sentence(statement: Mapping[str, Any]) -> str:
-    """That an enforced bound leaves records out, and how many, where that was measured; empty without a bound."""
-    if not statement.get("max_contributions_enforced"):
+    """What is counted, and what the bound leaves out, with its interval where that was measured; else empty."""
+    if not is_bounded(statement):
         return ""
     contributions = statement.get("contributions", {})
     if "summary" in contributions:
         return str(contributions["summary"])
     known = "is estimated" if contributions else "is not known; the option contributions estimates it"
-    what = "memberships" if statement["statistic"] == "group_sizes" else counted_noun(statement)
-    return (
-        f"Counts are of bounded {what}: of every person at most {statement['max_contributions']:,} count, and the "
-        f"others are left out. How many these are {known}."
-    )
+    return f"Counts are of {counted_unit(statement)}. How many more there are, which the bound leaves out, {known}."
