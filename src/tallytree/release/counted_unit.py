@@ -56,4 +56,4 @@ def bound_sentence(statement: Mapping[str, Any]) -> str:
     if "summary" in contributions:
         return str(contributions["summary"])
     known = "is estimated" if contributions else "is not known; the option contributions estimates it"
-    return f"Counts are of {counted_unit(statement)}. How many more there are, which the bound leaves out, {known}."
+    return f"Counts are of {counted_unit(statement)}. How many others the bound leaves out {known}."
