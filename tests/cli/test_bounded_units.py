@@ -98,7 +98,7 @@ def test_every_statistic_has_its_unit(statistic, notes, unit):
 
 
 def test_exports_name_it(folder, output, release):
-    output("export", "out", "--format", "csv", "--out", "csv")
+    output("export", "out", "--to", "csv", "--out", "csv")
     text = (folder / "csv/datapackage.json").read_text("utf-8")
     assert f"Unit: {UNIT}." in text
     assert bound_sentence(release.statement) in text
