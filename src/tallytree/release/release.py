@@ -289,7 +289,7 @@ class Release:
         Returns:
             The path columns; `estimate`, `ci_lower` and `ci_upper` (int64): of all records. The metadata of the schema
             says, as JSON under `tallytree`, which share and spread were used. Estimates of areas add up to those of the
-            areas above; their intervals do not.
+            areas above, up to rounding; their intervals do not.
 
         Raises:
             ValueError: no measured share, or one that may be nearly all; errors of the counts that are not known; group
