@@ -105,7 +105,7 @@ def test_the_statement_says_what_the_bound_leaves_out(areas):
     assert facts["records_left_out"]["ci_lower"] <= 19 <= facts["records_left_out"]["ci_upper"]
     assert facts["share_left_out"]["ci_lower"] <= 19 / 25 <= facts["share_left_out"]["ci_upper"]
     assert facts["share_left_out"]["estimate"] == 19 / 25
-    assert facts["summary"].startswith("Counts are of bounded records: of every person at most 2 count. The bound")
+    assert facts["summary"].startswith("Counts are of records, at most 2 a person. The bound leaves out")
     assert facts["summary"].endswith("counts are short by about so much.")
     assert any("estimated under contributions" in note for note in statement["notes"])
     without = released(areas, contributions=None).statement
@@ -264,7 +264,12 @@ def test_the_tables_files_say_what_is_left_out_of_them(areas, tmp_path):
         assert facts["max_contributions"] == 2
         assert facts["share_left_out"] == release.statement["contributions"]["share_left_out"]
     released(areas, contributions=None).save(tmp_path / "without")
-    assert said(tmp_path / "without", "all") is None
+    assert said(tmp_path / "without", "all") == {
+        "max_contributions": 2,
+        "unit": "records, at most 2 a person",
+        "summary": "Counts are of records, at most 2 a person. How many others the bound leaves out is not known; the "
+        "option contributions estimates it.",
+    }
     # Where errors are added, and where the folder is copied.
     with_errors = tt.replicate_errors(tmp_path / "out", 10, seed=1)
     replace_release(with_errors, tmp_path / "out")

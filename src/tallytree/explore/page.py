@@ -14,6 +14,7 @@ from tallytree.explore.address import Address
 from tallytree.explore.shown import ReleaseReplacedError, Shown
 from tallytree.explore.view import as_text, chosen_rows, read_view
 from tallytree.explore.walk import PAGE
+from tallytree.release.counted_unit import counted_unit
 
 if TYPE_CHECKING:
     from fastapi import Request
@@ -104,14 +105,14 @@ def _show_total(shown: Shown, address: Address, ticks: list[int]) -> None:
         said = ui.label(f"Adding up {len(ticks)} rows …")
 
     def summed() -> str:
-        chosen = chosen_rows(shown, address, ticks)
+        chosen, unit = chosen_rows(shown, address, ticks), counted_unit(shown.walk.release.statement)
         rows = shown.walk.total(address.table, chosen, address.alpha).to_pylist()
         if "size" in (rows[0] if rows else {}):
             groups = sum(row["groups"] for row in rows)
             members = sum(row["groups"] * row["size"] for row in rows)
-            return f"Total of {len(chosen)} rows: {as_text(groups)} groups with {as_text(members)} members."
+            return f"Total of {len(chosen)} rows: {as_text(groups)} {unit} with {as_text(members)} members."
         row = rows[0]
-        text = f"Total of {len(chosen)} rows: {as_text(row['count'])}"
+        text = f"Total of {len(chosen)} rows: {as_text(row['count'])} {unit}"
         if row.get("ci_lower") is None:
             return f"{text}. Its error is not known."
         sure = f"{100 - 100 * address.alpha:g} %"

@@ -13,6 +13,7 @@ from tallytree.charts import bars, choropleth, size_distribution
 from tallytree.explore.address import Address
 from tallytree.explore.walk import Page, Walk
 from tallytree.explore.walked_tables import Place
+from tallytree.release.counted_unit import counted_unit
 
 HERE = "http://explorer.invalid/"
 """Stands for this server in the links of a drawing: vl-convert completes a link without a server by vega.github.io."""
@@ -35,7 +36,7 @@ def page_picture(walk: Walk, address: Address, page: Page, *, width: int = 420) 
         }
         for label, row in zip(_bar_labels(walk, address, page)[:MOST_BARS], rows.to_pylist(), strict=True)
     ]
-    return bars(listed, unit=name, width=width)
+    return bars(listed, unit=counted_unit(walk.release.statement), width=width)
 
 
 def number_column(rows: pa.Table) -> str:
@@ -112,9 +113,8 @@ def map_picture(walk: Walk, address: Address, boundaries: Mapping[str, Boundarie
         f"{HERE}{address.into(walk, (Place(address.table.named[0], node),)).query(walk)}"
         for node in range(len(numbers))
     ]
-    return choropleth(
-        boundaries[level], numbers.tolist(), unit=number_column(everything.rows), width=width, links=links
-    )
+    unit = counted_unit(walk.release.statement)
+    return choropleth(boundaries[level], numbers.tolist(), unit=unit, width=width, links=links)
 
 
 MOST_AREAS = 5000

@@ -22,6 +22,7 @@ from tallytree.explore.pictures import (
 from tallytree.explore.shown import Shown
 from tallytree.explore.walk import ORDERS, PAGE, Page, Walk
 from tallytree.explore.walked_tables import ALL, Place, WalkedTable
+from tallytree.release.counted_unit import bound_sentence, counted_unit, is_bounded
 
 NEIGHBOURS = 20
 """Siblings, and partners of flows, that are shown."""
@@ -66,6 +67,7 @@ class View:
 
     title: str
     headline: str
+    bound: str
     crumbs: list[tuple[str, list[Link]]]
     tables: list[Link]
     alphas: list[Link]
@@ -93,6 +95,7 @@ def read_view(shown: Shown, address: Address) -> View:
     return View(
         title=place_name(walk, address.places) if walk.sides else "People by their number of records",
         headline=_headline(walk, address),
+        bound=bound_sentence(walk.release.statement),
         crumbs=_crumbs(walk, address),
         tables=_tables(walk, address),
         alphas=_choices(walk, address, "alpha", ALPHAS, lambda alpha: f"{100 - 100 * alpha:g} %"),
@@ -137,8 +140,7 @@ def _headline(walk: Walk, address: Address) -> str:
         return ""
     row = rows.to_pylist()[0]
     name = number_column(rows)
-    unit = {"flows": "trips"}.get(walk.statistic, "records") if name == "count" else name
-    text = f"{as_text(row[name])} {unit}"
+    text = f"{as_text(row[name])} {counted_unit(walk.release.statement)}"
     if "members" in row:
         text += f" with {as_text(row['members'])} members"
     if row.get("ci_lower") is not None and row["ci_lower"] < row["ci_upper"]:
@@ -196,7 +198,8 @@ def _caption(walk: Walk, address: Address, page: Page) -> str:
     which = f"rows {page.first + 1:,} to {last:,} of {page.total:,}" if page.total else "no rows"
     sparse = walk.sides and not walk.shelf.lists_all and walk.statistic != "group_sizes"
     rest = "; cells that are not listed are 0" if sparse else ""
-    return f"{address.table.title}: {which}{rest}"
+    unit = f"; numbers of {counted_unit(walk.release.statement)}" if is_bounded(walk.release.statement) else ""
+    return f"{address.table.title}: {which}{rest}{unit}"
 
 
 def _pages(walk: Walk, address: Address, page: Page) -> list[Link]:

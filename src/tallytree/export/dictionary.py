@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tallytree.release.counted_unit import bound_sentence, counted_unit
 from tallytree.release.intervals import COVERS
 
 NO_LICENCE = "The licence of the data is for the publisher to state."
@@ -60,7 +61,7 @@ def described_columns(schema: pa.Schema, statement: Mapping[str, Any], alpha: fl
         statement: of the release.
         alpha: of its intervals, where they were computed for the export.
     """
-    unit = "people" if "people" in schema.names else _unit(statement)
+    unit = "people" if "people" in schema.names else counted_unit(statement)
     errors = statement.get("errors")
     alpha = (errors or {}).get("alpha") if alpha is None else alpha
     texts = _texts(unit, alpha)
@@ -74,11 +75,6 @@ def described_columns(schema: pa.Schema, statement: Mapping[str, Any], alpha: fl
         role, of, meaning = texts[field.name]
         made.append(Column(field.name, kind, role, of, meaning))
     return tuple(made)
-
-
-def _unit(statement: Mapping[str, Any]) -> str:
-    named = {"flows": "trips", "group_sizes": "groups", "contributions": "people"}
-    return named.get(statement["statistic"], "records")
 
 
 def _texts(unit: str, alpha: float | None) -> dict[str, tuple[str, str, str]]:
@@ -143,9 +139,9 @@ def about(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Published exactly, and not protected", f"{invariants}."),
         ("Error", _ERROR),
     ]
-    left_out = (statement.get("contributions") or {}).get("summary")
-    if left_out:
-        facts.append(("Bound on contributions", str(left_out)))
+    bound = bound_sentence(statement)
+    if bound:
+        facts.append(("Bound on contributions", bound))
     risk = (statement.get("risk") or {}).get("summary")
     if risk:
         facts.append(("Risk", str(risk)))

@@ -34,6 +34,7 @@ from tallytree.private.tabulate.records import LeafKey
 from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.product import Product
 from tallytree.release.contributions_table import description
+from tallytree.release.counted_unit import ONCE_IN_A_LEAF
 from tallytree.release.released_tables import count_tables
 from tallytree.release.statement import TOTAL_IS_PUBLIC, privacy_statement
 
@@ -121,7 +122,7 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
         if self.arguments.count is not None:
             notes.append(f"Each row stands for as many records as its column {self.arguments.count!r} says.")
         if self.arguments.distinct:
-            notes.append("Every person counts at most once in a leaf.")
+            notes.append(ONCE_IN_A_LEAF)
         statement = privacy_statement(
             statistic=self.statistic,
             levels=nodes_per_level(self.tree),

@@ -30,6 +30,7 @@ from tallytree.private.noise.noise_source import NoiseSource
 from tallytree.private.tabulate.records import LeafKey
 from tallytree.private.tabulate.true_tables import TrueTables
 from tallytree.product import Product
+from tallytree.release.counted_unit import ONCE_IN_A_CELL
 from tallytree.release.released_tables import published_tables
 from tallytree.release.statement import TOTAL_IS_PUBLIC, TOTALS_ARE_PUBLIC, privacy_statement
 from tallytree.tables import PublicTotals, TableLayout, TablesMechanism
@@ -145,7 +146,7 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         if self.arguments.count is not None:
             notes.append(f"Each row stands for as many records as its column {self.arguments.count!r} says.")
         if self.arguments.distinct:
-            notes.append("Every person counts at most once in a combination of leaves.")
+            notes.append(ONCE_IN_A_CELL)
         statement = privacy_statement(
             statistic="tables",
             levels=nodes_per_level(self.layout),

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tallytree.accounting.left_out import ALPHA, Estimated, LeftOut
 from tallytree.compute.arrays import IntArray
+from tallytree.release.counted_unit import at_most, bound_sentence, counted_unit, is_bounded
 from tallytree.release.files import sha256, write_csv, write_parquet
 from tallytree.release.level_tables import FileTable, LevelTable
 
@@ -24,7 +25,7 @@ COVERS = (
     "records; not errors in the records, nor records that are missing or outside the hierarchy."
 )
 METADATA_KEY = b"tallytree"
-"""Under which the Parquet files of tables say, in JSON, what a contribution bound leaves out of their numbers."""
+"""Under which the Parquet files of tables say, in JSON, what their numbers count under a contribution bound."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +100,7 @@ def left_out_facts(found: LeftOut, bound: int, noun: str, *, applied: bool) -> d
     records, share = found.records, found.share
     begin, end = f"A bound of {bound:,} leaves out", ""
     if applied:
-        begin = f"Counts are of bounded {noun}: of every person at most {bound:,} count. The bound leaves out"
+        begin = f"Counts are of {at_most(noun, bound)}. The bound leaves out"
         end = "; counts are short by about so much"
     return {
         "records_left_out": {"estimate": round(records.estimate), **_ends(records)},
@@ -123,19 +124,24 @@ def _ends(of: Estimated) -> dict[str, float]:
 
 
 def described(table: LevelTable, statement: Mapping[str, Any]) -> LevelTable:
-    """The table as it is written: its file says what the bound leaves out, where that was estimated."""
+    """The table as it is written: its file says what its numbers count, where a contribution bound is enforced."""
     metadata = {} if isinstance(table, FileTable) else description(statement)
     return DescribedTable(table, metadata) if metadata else table
 
 
 def description(statement: Mapping[str, Any]) -> dict[bytes, bytes]:
-    """What the file of a table says about the bound in the metadata of its schema; nothing where it was not asked."""
-    facts = statement.get("contributions")
-    if not isinstance(facts, Mapping) or "summary" not in facts:
+    """What the file of a table says about the bound in the metadata of its schema; nothing without an enforced one."""
+    if not is_bounded(statement):
         return {}
-    said = {key: facts[key] for key in ("summary", "records_left_out", "share_left_out", "alpha", "covers")}
-    text = json.dumps({"max_contributions": statement["max_contributions"], **said}, ensure_ascii=False)
-    return {METADATA_KEY: text.encode()}
+    facts = statement.get("contributions", {})
+    measured = ("records_left_out", "share_left_out", "alpha", "covers")
+    said = {
+        "max_contributions": statement["max_contributions"],
+        "unit": counted_unit(statement),
+        "summary": bound_sentence(statement),
+        **{key: facts[key] for key in measured if key in facts},
+    }
+    return {METADATA_KEY: json.dumps(said, ensure_ascii=False).encode()}
 
 
 def write_contributions(table: LevelTable | None, folder: Path, *, csv: bool) -> dict[str, dict[str, Any]]:

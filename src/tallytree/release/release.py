@@ -30,7 +30,14 @@ from tallytree.hierarchy import Hierarchy, decoded
 from tallytree.markup import html_table
 from tallytree.product import Product
 from tallytree.release.contents import check_files
-from tallytree.release.contributions_table import PlainTable, described, stored_contributions, write_contributions
+from tallytree.release.contributions_table import (
+    PlainTable,
+    described,
+    description,
+    stored_contributions,
+    write_contributions,
+)
+from tallytree.release.counted_unit import bound_sentence, counted_unit
 from tallytree.release.dense import dense_table
 from tallytree.release.files import (
     building_folder,
@@ -85,7 +92,7 @@ class Release:
         return f"Release({rows})"
 
     def _repr_html_(self) -> str:
-        """The levels with their rows, and the guarantee, for notebooks."""
+        """The levels with their rows, what is counted, and the guarantee, for notebooks."""
         about = {each["level"]: each for each in self.statement["levels"]}
         rows = [
             (level, about.get(level, {}).get("nodes"), table.num_rows, bool(about.get(level, {}).get("measured")))
@@ -93,8 +100,9 @@ class Release:
         ]
         headings = ("level", "nodes", "published rows", "measured")
         exact = f"Published exactly: {'; '.join(map(str, self.statement['invariants'])) or 'nothing'}."
-        remark = f"{self.statement['guarantee']} {exact}"
-        return html_table(f"Release of {self.statement['statistic']}", headings, rows, remark)
+        remark = " ".join(each for each in (bound_sentence(self.statement), self.statement["guarantee"], exact) if each)
+        what = f"Release of {self.statement['statistic']}: {counted_unit(self.statement)}"
+        return html_table(what, headings, rows, remark)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -245,7 +253,8 @@ class Release:
         Returns:
             The column `by`, if it is given; `count` (or `size` and `groups`, a row for each size with groups);
             `std_dev`, `ci_lower` and `ci_upper`. The error columns are absent with `StabilityHistogram`: nothing
-            published shows what its sums miss.
+            published shows what its sums miss. With an enforced contribution bound the metadata of the schema say what
+            is counted, as JSON under `tallytree`.
 
         Raises:
             ValueError: no rows, missing or unknown columns, unknown nodes, nulls above a label, rows that overlap; an
@@ -256,7 +265,41 @@ class Release:
         from tallytree.postprocess.totals import total_of  # a floor above: see docs/decisions/0026-totals.md
 
         options: dict[str, Any] = {"by": by, "where": where, "alpha": alpha, "replicates": replicates}
-        return total_of(self, areas, **options, hierarchy=hierarchy, seed=seed, progress=progress)
+        made = total_of(self, areas, **options, hierarchy=hierarchy, seed=seed, progress=progress)
+        return made.replace_schema_metadata(description(self.statement) or None)
+
+    def scaled(self, *level: str, spread: float | None = None, like: Any = None, alpha: float = 0.1) -> pa.Table:
+        """Estimates of all records, where a contribution bound left some out: count ÷ (1 − share left out).
+
+        The release measured the share (`contributions=`) for all areas together. By how much an area's own share
+        differs is not in the release, so it has to be stated, or taken from public records. The interval holds the
+        noise of the count, the uncertainty of the measured share, and that difference. Only what was published is read,
+        and nothing is spent. `docs/how-to/contributions.md` says how well it works.
+
+        Args:
+            level: the name of a level, or of a table, as in `table`.
+            spread: an assumption: the standard deviation, between the areas of the level, of the number of records left
+                out for each one that counts, relative to that of all areas. 0.5 says that most areas have between 0 and
+                2 times as many left out as all areas have.
+            like: *public* records, such as those of an earlier period, with the columns of the release's records (the
+                hierarchy, `person`, `count`): the spread is computed from them. The result is not protected against
+                them, so they must not be the private records.
+            alpha: intervals are to miss the true number of all records with this probability.
+
+        Returns:
+            The path columns; `estimate`, `ci_lower` and `ci_upper` (int64): of all records. The metadata of the schema
+            says, as JSON under `tallytree`, which share and spread were used. Estimates of areas add up to those of the
+            areas above, up to rounding; their intervals do not.
+
+        Raises:
+            ValueError: no measured share, or one that may be nearly all; errors of the counts that are not known; group
+                sizes; both or neither of `spread` and `like`; a value out of range; public records that cannot be used.
+            TypeError: an argument of the wrong kind.
+        """
+        from tallytree.postprocess.all_records import scaled_levels  # a floor above, as for `total`
+
+        name = self._name(level)
+        return scaled_levels(self, [name], spread=spread, like=like, alpha=alpha)[name]
 
     def with_tables(self, tables: Mapping[str, LevelTable], statement: Mapping[str, Any]) -> Release:
         """The same noisy measurements under other tables; for `reconcile_group_sizes` and `replicate_errors`."""

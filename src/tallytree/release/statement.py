@@ -12,6 +12,7 @@ from typing import Any
 from tallytree.accounting import LevelPlan, Plan, StableLevel
 from tallytree.accounting.amounts import float_up, shown_up
 from tallytree.budget import Budget
+from tallytree.release.counted_unit import counted_unit
 from tallytree.terms import Terms
 
 TOTAL_IS_PUBLIC = "the total number of records"
@@ -65,7 +66,7 @@ def privacy_statement(
     unit = _unit(statistic, terms, max_quantity)
     first = {"maximum": plan.maximum, "contributions": plan.contributions}
     beside = {key: _measured(each, private=private) for key, each in first.items() if each is not None}
-    return {
+    statement = {
         "private": private,
         "guarantee": _guarantee(plan, terms, unit) if private else _NOT_PRIVATE,
         "statistic": statistic,
@@ -98,6 +99,7 @@ def privacy_statement(
         ],
         "software": _software(terms, plan, tabulated_by),
     }
+    return {**statement, "counted": counted_unit(statement)}
 
 
 _NOT_PRIVATE = (

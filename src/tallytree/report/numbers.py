@@ -57,7 +57,7 @@ def number_pictures(release: Release, boundaries: Mapping[str, Boundaries]) -> l
     level = _first_with_several(release)
     if level is not None:
         table = small_table(release, level)
-        found.append(bars_picture(table, "count", "records", f"Records by {name(level)}"))
+        found.append(bars_picture(table, "count", unit_of(release), f"Records by {name(level)}"))
     return found
 
 
@@ -113,7 +113,7 @@ def _flows(release: Release, boundaries: Mapping[str, Boundaries]) -> list[Pictu
         ]
     if pairs:
         unit = unit_of(release)
-        title = "The largest flows" if unit == "trips" else "The largest numbers"
+        title = "The largest flows" if release.statement["statistic"] == "flows" else "The largest numbers"
         found.append(bars_picture(_ways(release, pairs[-1]), "count", unit, f"{title}, at {name(pairs[-1])}"))
     return [each for each in found if each is not None]
 
@@ -151,11 +151,11 @@ def _tables(release: Release, boundaries: Mapping[str, Boundaries]) -> list[Pict
                 areas, len(areas.levels) - len(areas.columns) + len(groups[0]) - 1,
                 [table.column(column) for column in groups[0]], table.num_rows,
             )  # fmt: skip
-            found.append(map_picture(shapes, table, nodes, "count", "records"))
+            found.append(map_picture(shapes, table, nodes, "count", unit_of(release)))
         if len(groups) == 2 and all(len({*labels_of(table, side)}) <= MOST_SIDE for side in groups):
             found.append(matrix_picture(release, table, groups[0], groups[1], title))
         else:
-            found.append(bars_picture(_cells(table, groups), "count", "records", title))
+            found.append(bars_picture(_cells(table, groups), "count", unit_of(release), title))
     return found
 
 
@@ -203,5 +203,6 @@ def _flow_map(release: Release, shapes: Boundaries) -> Picture | None:
             shapes,
             [{"origin": int(nodes[0][row]), "destination": int(nodes[1][row]), "value": float(counts[row])}
              for row in largest],
+            unit_of(release),
         )  # fmt: skip
     return None

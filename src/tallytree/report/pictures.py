@@ -16,6 +16,7 @@ from tallytree.charts.sizes import tails
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
 from tallytree.release import Release
+from tallytree.release.counted_unit import counted_unit
 from tallytree.report.reading import (
     LevelError,
     is_small,
@@ -26,7 +27,7 @@ from tallytree.report.reading import (
     rows_at,
     small_table,
 )
-from tallytree.report.wording import COUNTED, about, name, off, plural, rounded, whole
+from tallytree.report.wording import about, name, off, plural, rounded, whole
 
 WIDE, NARROW = 620, 230
 """Widths of charts in pixels: for a screen or paper, and for a phone. Labels beside them need further 100."""
@@ -76,7 +77,7 @@ def value_of(release: Release) -> str:
 
 def unit_of(release: Release) -> str:
     """What the numbers count."""
-    return COUNTED.get(release.statement["statistic"], "people")
+    return counted_unit(release.statement)
 
 
 # The tree
@@ -419,7 +420,7 @@ def map_picture(boundaries: Boundaries, table: pa.Table, nodes: Any, value: str,
     )
 
 
-def flow_map_picture(boundaries: Boundaries, flows: Sequence[Mapping[str, Any]]) -> Picture:
+def flow_map_picture(boundaries: Boundaries, flows: Sequence[Mapping[str, Any]], unit: str) -> Picture:
     """The largest flows between areas on a map."""
     labels = [name(label) for label in boundaries.frame["label"].tolist()]
     between = sorted(
@@ -428,18 +429,18 @@ def flow_map_picture(boundaries: Boundaries, flows: Sequence[Mapping[str, Any]])
     title = f"Map: the largest flows between areas of the level {name(boundaries.level)}"
     grid = Grid(
         title,
-        ("from", "to", "trips"),
+        ("from", "to", unit),
         [(labels[row["origin"]], labels[row["destination"]], whole(row["value"])) for row in between],
     )
     first = between[0] if between else None
     words = title + (
         f". The largest goes from {labels[first['origin']]} to {labels[first['destination']]}, "
-        f"{whole(first['value'])} trips." if first else ". There is none."
+        f"{whole(first['value'])} {unit}." if first else ". There is none."
     )  # fmt: skip
     return Picture(
         title,
         words,
-        lambda width: charts.flow_map(boundaries, flows, unit="trips", width=width, height=width, description=words),
+        lambda width: charts.flow_map(boundaries, flows, unit=unit, width=width, height=width, description=words),
         grid,
         480,
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from tallytree.boundaries import Boundaries
 from tallytree.release import Release
+from tallytree.release.counted_unit import bound_sentence, counted_unit, is_bounded
 from tallytree.report.checks import Check
 from tallytree.report.numbers import number_pictures, people_picture
 from tallytree.report.pictures import Grid, Picture, errors_picture
@@ -128,7 +129,8 @@ _OF_TAILS = " (where sizes have none: of the number of groups of a size or more)
 def _numbers(release: Release, errors: Sequence[LevelError], boundaries: Mapping[str, Boundaries]) -> Section:
     pictures = number_pictures(release, boundaries)
     shown = errors_picture(release, errors)
-    paragraphs = [_what_intervals_are(release)]
+    bound = name_long(bound_sentence(release.statement))
+    paragraphs = [*([bound] if bound else []), _what_intervals_are(release)]
     noise = [
         (name(each.level), f"{each.rows:,}", rounded(each.noise) if each.noise else "not measured",
          rounded(each.median) if each.median is not None else "not computed",
@@ -149,12 +151,15 @@ def _numbers(release: Release, errors: Sequence[LevelError], boundaries: Mapping
 
 def _what_intervals_are(release: Release) -> str:
     errors = release.statement.get("errors")
+    true = (
+        f"the true number of {counted_unit(release.statement)}," if is_bounded(release.statement) else "the true number"
+    )
     covers = "They cover the privacy noise only: not errors in the records, nor records that are missing."
     if errors:
-        return f"Ends of intervals hold the true number nine times in ten. {covers}"
+        return f"Ends of intervals hold {true} nine times in ten. {covers}"
     return (
         "Where an error is shown, it is known from the method itself; elsewhere the command “tallytree error DIR” "
-        f"computes it from the published files. Ends of intervals hold the true number nine times in ten. {covers}"
+        f"computes it from the published files. Ends of intervals hold {true} nine times in ten. {covers}"
     )
 
 
@@ -266,13 +271,9 @@ def _bound(release: Release) -> Section:
     pictures = [] if people is None else [people_picture(people)]
     if bound is None:
         return Section("bound", title, paragraphs=["Nothing was cut: this release bounds nothing."], pictures=pictures)
+    if is_bounded(statement):
+        return Section("bound", title, paragraphs=[name_long(bound_sentence(statement))], pictures=pictures)
     records = plural(int(bound), "record")
-    if statement.get("max_contributions_enforced"):
-        words = f"At most {records} of each person were counted; the others were left out."
-        words = words.replace("1 record of each person were", "1 record of each person was")
-        known = found.get("summary")
-        cut = name_long(known) if known else "How many records that left out was not measured, so it is not known."
-        return Section("bound", title, paragraphs=[words, cut], pictures=pictures)
     words = (
         f"The guarantee assumes that nobody has more than {records}. This was not enforced: nothing was cut, and a "
         "person with more records is protected less."

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tallytree.release import Release
+from tallytree.release.counted_unit import bound_sentence, counted_noun, counted_unit, is_bounded
 from tallytree.report.reading import LevelError
-from tallytree.report.wording import COUNTED, about, listed, name, off, percent, plural, what_is_counted
+from tallytree.report.wording import about, listed, name, off, percent, plural, what_is_counted
 
 
 def summary(release: Release, errors: Sequence[LevelError]) -> list[tuple[str, str]]:
@@ -44,11 +45,14 @@ def _published(release: Release) -> str:
         else "The numbers agree with each other: the parts of every area add up to it."
     )
     counted = f"{plural(numbers, 'number')} in {plural(len(release.levels), kind)}"
-    return f"This release publishes {what}: {counted}.{down} {agree}"
+    bound = name(bound_sentence(statement), 5_000)
+    return " ".join(each for each in (f"This release publishes {what}: {counted}.{down} {agree}", bound) if each)
 
 
 def _how_far_off(release: Release, errors: Sequence[LevelError]) -> str:
-    unit = COUNTED.get(release.statement["statistic"], "people")
+    noun, bounded = counted_noun(release.statement), ""
+    if is_bounded(release.statement):
+        bounded = f", which here is the number of {counted_unit(release.statement)}"
     exact = [each for each in errors if each.most == 0.0]
     which = f"Every number but those of {listed([name(each.level) for each in exact])}" if exact else "Every number"
     begin = f"{which} was changed at random, on purpose, to protect people."
@@ -61,14 +65,14 @@ def _how_far_off(release: Release, errors: Sequence[LevelError]) -> str:
             else ""
         )
         return (
-            f"{begin} Nine in ten numbers are within {typical} {unit} of the truth.{sizes} So a number ten "
+            f"{begin} Nine in ten numbers are within {typical} {noun} of the truth{bounded}.{sizes} So a number ten "
             "times as large as its error is known to about a tenth; one that is no larger than its error says little."
         )
     noisy = [(name(each.level), off(each.noise)) for each in errors if each.noise]
     if not noisy:
         return f"{begin} How far off they are is not stated in this release."
     return (
-        f"{begin} The noise that was added to the measurements is within {_extremes(noisy)} {unit} nine times in ten; "
+        f"{begin} The noise that was added to the measurements is within {_extremes(noisy)} {noun} nine times in ten; "
         "the published numbers are mostly nearer to the truth. Their own errors were not computed: the command "
         "“tallytree error” adds them."
     )

@@ -13,9 +13,6 @@ NINE_IN_TEN = 1.645
 _TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Unicode's characters that set the direction of text."""
 
-COUNTED = {"counts": "records", "flows": "trips", "tables": "records", "group_sizes": "groups"}
-"""What the numbers of a statistic count."""
-
 
 def whole(number: float) -> str:
     """A published number, with all of its digits; a fraction with two decimals."""

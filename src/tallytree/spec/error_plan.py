@@ -32,6 +32,7 @@ from tallytree.markup import html_table
 from tallytree.mechanism import Mechanism
 from tallytree.pipeline import Planned
 from tallytree.pipeline.shared_arguments import SharedArguments
+from tallytree.release.counted_unit import bound_sentence
 from tallytree.release.risk_statement import risk_statement
 from tallytree.sources.same_tables import same_table
 from tallytree.spec.budget_changes import plain_mapping, with_budget
@@ -197,6 +198,8 @@ class _Release:
             planned = own if budget == self.budget else self.planned(budget)
             rows += _rows(planned, self._errors(planned))
             risks += [{**amounts_of(budget), **vars(rate)} for rate in attack_rates(planned.plan)]
+        bound = bound_sentence(own.statement())
+        notes += [bound] if bound else []
         for planned, errors in ((own, None), *self._others(own, names, notes)):
             rows += [] if errors is None else _rows(planned, errors)
             if isinstance(planned.plan, StabilityPlan):

@@ -9,7 +9,7 @@ import typer
 
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.rendering.statements import published_rows, show_levels, show_terms
+from tallytree.cli.rendering.statements import published_rows, show_bound, show_levels, show_terms
 from tallytree.cli.rendering.terminal import open_console, show_line
 from tallytree.cli.shared_options import CsvOption, OutFolder, ReportOption, SetOption, SpecFile
 from tallytree.cli.written_report import report_beside
@@ -66,6 +66,32 @@ def show_errors(
     ] = None,
     csv: CsvOption = False,
     report: ReportOption = True,
+    all_records: Annotated[
+        bool,
+        typer.Option(
+            "--all-records",
+            help="Estimate all records, also those that the contribution bound left out, with intervals; DIR stays as "
+            "it is, and --out gets a file for each level. Needs --spread or --like.",
+        ),
+    ] = False,
+    spread: Annotated[
+        float | None,
+        typer.Option(
+            "--spread",
+            metavar="NUMBER",
+            help="With --all-records, an assumption: the standard deviation between areas of the share left out, "
+            "relative to that of all areas, such as 0.5.",
+        ),
+    ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            "--like",
+            metavar="TABLE",
+            help="With --all-records: PUBLIC records of an earlier period (Parquet, CSV) with people's ids, that show "
+            "how the share differs between areas.",
+        ),
+    ] = None,
 ) -> None:
     """Add the error of every number to a release; spends nothing.
 
@@ -74,6 +100,17 @@ def show_errors(
     with fresh noise.
     """
     with errors_in_one_line(debug=context.obj):
+        if all_records:
+            for name, given in (("replicates", replicates), ("seed", seed)):
+                if given is not None:
+                    raise ValueError(
+                        f"{name}: {given} has no use with --all-records, which draws nothing; leave it out"
+                    )
+            _estimate_all_records(folder, out, alpha, spread, like, csv=csv)
+            return
+        for name, unused in (("spread", spread), ("like", like)):
+            if unused is not None:
+                raise ValueError(f"{name}: it is about estimates of all records; add --all-records")
         from tallytree.cli.rendering.level_errors import show_errors_of_levels
         from tallytree.postprocess.fitted_errors import METHOD, fitted_errors, has_fitted_errors
         from tallytree.postprocess.replicate_errors import DEFAULT_REPLICATES, replicate_errors
@@ -95,7 +132,35 @@ def show_errors(
         report_beside(folder if out is None else out, wanted=report)
         console = open_console()
         show_errors_of_levels(console, made)
+        show_bound(console, made.statement)
         if made.statement["errors"]["method"] == METHOD:
             show_line(console, "These errors are those of the release's own fit; --replicates 50 estimates others.")
         show_line(console, made.statement["errors"]["covers"])
         show_line(console, f"Nothing was spent. Release: {folder if out is None else out}")
+
+
+def _estimate_all_records(
+    folder: Path, out: Path | None, alpha: float, spread: float | None, like: str | None, *, csv: bool
+) -> None:
+    """Show estimates of all records by level, and write them to a new folder where `out` is given."""
+    from tallytree.cli.rendering.level_errors import show_all_records
+    from tallytree.postprocess.all_records import scaled_levels
+    from tallytree.release import Release, refuse_existing, require_writable
+    from tallytree.release.files import building_folder, write_table_file
+    from tallytree.release.manifest import table_stem
+
+    if out is not None:
+        require_writable(refuse_existing(out))
+    release = Release.load(folder)
+    made = scaled_levels(release, release.levels, spread=spread, like=like, alpha=alpha)
+    if out is not None:
+        with building_folder(out) as building:
+            for level, table in made.items():
+                for suffix in ("parquet", *(("csv",) if csv else ())):
+                    write_table_file(table, building / f"{table_stem(level, release.statement['statistic'])}.{suffix}")
+            building.chmod(0o755)
+            building.rename(out)
+    console = open_console()
+    show_all_records(console, made)
+    written = "" if out is None else f" Estimates: {out}"
+    show_line(console, f"Nothing was spent, and {folder} is as it was.{written}")

@@ -81,6 +81,7 @@ def total(
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.cli.rendering.level_totals import show_totals
+        from tallytree.cli.rendering.statements import show_bound
         from tallytree.cli.rendering.terminal import open_console, show_line
         from tallytree.release import Release
         from tallytree.release.files import checked_table_file, write_table_file
@@ -102,6 +103,7 @@ def total(
             show_totals(console, made)
         else:
             write_table_file(made, target)
+        show_bound(console, release.statement)
         if "std_dev" in made.column_names:
             show_line(console, COVERS)
         else:

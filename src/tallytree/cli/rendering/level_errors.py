@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tallytree.cli.rendering.terminal import fitted_table, printable
+from tallytree.cli.rendering.terminal import fitted_table, printable, show_line
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from rich.console import Console
 
     from tallytree.release import Release
@@ -36,3 +38,24 @@ def show_errors_of_levels(console: Console, release: Release) -> None:
             ]
         )
     console.print(fitted_table(console, headings, rows))
+
+
+def show_all_records(console: Console, made: Mapping[str, pa.Table]) -> None:
+    """Show estimates of all records by level: rows, the spread that was used, the largest estimate, and widths."""
+    from tallytree.postprocess.all_records import described_estimate
+
+    rows = []
+    for level, table in made.items():
+        estimate, lower, upper = (table.column(name).to_numpy() for name in ("estimate", "ci_lower", "ci_upper"))
+        largest = int(np.argmax(estimate)) if len(estimate) else None
+        shown = "" if largest is None else f"{estimate[largest]:,} ({lower[largest]:,} to {upper[largest]:,})"
+        width = f"{np.median(upper - lower):,.0f}" if len(estimate) else ""
+        rows.append(
+            [printable(level), f"{len(estimate):,}", f"{described_estimate(table)['spread']:.3g}", shown, width]
+        )
+    console.print(fitted_table(console, ["level", "rows", "spread", "largest, with interval", "median width"], rows))
+    finest = described_estimate([*made.values()][-1])
+    show_line(console, finest["summary"])
+    share = finest["share_left_out"]
+    ends = f"{100 * share['ci_lower']:.1f} % to {100 * share['ci_upper']:.1f} %"
+    show_line(console, f"Share left out, of all areas: {100 * share['estimate']:.1f} % (interval {ends}).")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallytree.cli import logs
 from tallytree.cli.rendering.terminal import fitted_table, printable, show_line
+from tallytree.release.counted_unit import bound_sentence
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,8 +36,14 @@ def show_levels(console: Console, statement: Mapping[str, Any], published: Mappi
         show_line(console, _largest_size(statement["maximum"]))
     if "contributions" in statement:
         show_line(console, _people_by_records(statement["contributions"]))
-    if statement["max_contributions_enforced"]:
-        show_line(console, _bounded_records(statement))
+    show_bound(console, statement)
+
+
+def show_bound(console: Console, statement: Mapping[str, Any]) -> None:
+    """Show what the numbers count and what the contribution bound leaves out; nothing without an enforced bound."""
+    said = bound_sentence(statement)
+    if said:
+        show_line(console, said)
 
 
 def _largest_size(maximum: Mapping[str, Any]) -> str:
@@ -55,18 +62,6 @@ def _people_by_records(contributions: Mapping[str, Any]) -> str:
     return (
         f"People by their number of records: measured first (share {share}, sensitivity {norm}, scale {scale}, std dev "
         f"{std_dev}), up to {contributions['at_most']:,} records."
-    )
-
-
-def _bounded_records(statement: Mapping[str, Any]) -> str:
-    """That records over the bound are not counted, and about how many these are, where that is known."""
-    contributions = statement.get("contributions", {})
-    if "summary" in contributions:
-        return str(contributions["summary"])
-    known = "is estimated" if contributions else "is not known; the option contributions estimates it"
-    return (
-        f"Counts are of bounded records: of every person at most {statement['max_contributions']:,} count, and the "
-        f"others are left out. How many these are {known}."
     )
 
 

@@ -1,0 +1,59 @@
+"""What a number of a release counts, in words: the unit that stands beside it wherever it is shown.
+
+With an enforced contribution bound a count is not of all records. So its unit names the bound, and a sentence says what
+is left out, where that was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+ONCE_IN_A_LEAF = "Every person counts at most once in a leaf."
+ONCE_IN_A_CELL = "Every person counts at most once in a combination of leaves."
+"""The notes of a statement where people are counted, and not their records."""
+
+_NOUNS = {
+    "counts": "records",
+    "tables": "records",
+    "flows": "trips",
+    "group_sizes": "groups",
+    "contributions": "people",
+}
+
+
+def counted_noun(statement: Mapping[str, Any]) -> str:
+    """What is counted, in the plural and without the bound: records, trips, leaves of people, groups, people."""
+    if {ONCE_IN_A_LEAF, ONCE_IN_A_CELL} & {*statement.get("notes", ())}:
+        return "leaves of people"
+    return _NOUNS.get(str(statement.get("statistic")), "records")
+
+
+def is_bounded(statement: Mapping[str, Any]) -> bool:
+    """Whether numbers are of bounded records: a contribution bound is enforced."""
+    return bool(statement.get("max_contributions_enforced")) and statement.get("statistic") != "contributions"
+
+
+def at_most(noun: str, bound: int) -> str:
+    """What counts under a bound: "trips, at most 5 a person"."""
+    return f"{noun}, at most {bound:,} a person"
+
+
+def counted_unit(statement: Mapping[str, Any]) -> str:
+    """What a number of a release counts, with the bound where one is enforced: "trips, at most 5 a person"."""
+    noun = counted_noun(statement)
+    if not is_bounded(statement):
+        return noun
+    bound = statement["max_contributions"]
+    return f"groups of {at_most('memberships', bound)}" if noun == "groups" else at_most(noun, bound)
+
+
+def bound_sentence(statement: Mapping[str, Any]) -> str:
+    """What is counted, and what the bound leaves out, with its interval where that was measured; else empty."""
+    if not is_bounded(statement):
+        return ""
+    contributions = statement.get("contributions", {})
+    if "summary" in contributions:
+        return str(contributions["summary"])
+    known = "is estimated" if contributions else "is not known; the option contributions estimates it"
+    return f"Counts are of {counted_unit(statement)}. How many others the bound leaves out {known}."
