@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tallytree.release import LevelTable, Release
-from tallytree.release.intervals import COVERS, LevelErrors, checked_alpha, with_intervals
+from tallytree.release.intervals import COVERS, LevelErrors, checked_alpha, stated_errors, with_intervals
 from tallytree.release.statement import TABLES_MADE_BY, versions
 
 METHOD = "fit"
@@ -22,6 +22,7 @@ class _WithIntervals:
 
     table: LevelTable
     alpha: float
+    errors: LevelErrors
 
     @property
     def num_rows(self) -> int:
@@ -30,7 +31,7 @@ class _WithIntervals:
 
     def read(self, start: int, stop: int) -> pa.Table:
         """Rows `start` … `stop` − 1."""
-        return with_intervals(self.table.read(start, stop), self.alpha, LevelErrors())
+        return with_intervals(self.table.read(start, stop), self.alpha, self.errors)
 
     def slices(self) -> Iterator[slice]:
         """Those of the table."""
@@ -79,5 +80,8 @@ def fitted_errors(release: Release, *, alpha: float = 0.1) -> Release:
         "levels": levels,
         "software": versions(TABLES_MADE_BY),
     }
-    tables = {level: _WithIntervals(table, level_alpha) for level, table in release.level_tables.items()}
+    tables = {
+        level: _WithIntervals(table, level_alpha, stated_errors(release.statement, level))
+        for level, table in release.level_tables.items()
+    }
     return release.with_tables(tables, {**release.statement, "errors": entry})

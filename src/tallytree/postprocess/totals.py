@@ -34,7 +34,7 @@ from tallytree.postprocess.table_totals import total_of_tables
 from tallytree.product import Product
 from tallytree.progress import step_progress
 from tallytree.release import Release
-from tallytree.release.intervals import LevelErrors, checked_alpha, interval
+from tallytree.release.intervals import LevelErrors, checked_alpha, interval, stated_rounding
 from tallytree.stages import stage
 from tallytree.validate import integer
 
@@ -105,6 +105,7 @@ def total_of(
     errors = LevelErrors()
     if variances is not None:
         std_dev = np.sqrt(variances)[sums.rows]
+        errors = LevelErrors(rounding=stated_rounding(release.statement, None))
     else:
         stated = (release.statement.get("errors") or {}).get("replicates")
         rounds = rounds or stated or DEFAULT_REPLICATES

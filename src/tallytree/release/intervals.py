@@ -31,6 +31,9 @@ COVERS = (
     "records that are missing."
 )
 
+ROUNDING = (0.1, 0.25)
+"""What rounding adds to the variance of a count by `LeastSquares`: of a leaf, and of a node above."""
+
 MIN_ALPHA = 1e-12
 """With ten replicates the interval then reaches 43 standard deviations."""
 
@@ -45,21 +48,32 @@ class LevelErrors:
     Attributes:
         replicates: how many replicates the standard deviations were estimated from; None where they are known.
         upward_std_dev: upper ends use at least this standard deviation; one for all numbers, or float64 (n,).
+        rounding: the variance that rounding to integers that add up has in addition, where standard deviations leave it
+            out.
     """
 
     replicates: int | None = None
     upward_std_dev: float | FloatArray = 0.0
+    rounding: float = 0.0
 
 
 def stated_errors(statement: Mapping[str, Any], level: str) -> LevelErrors:
     """What a statement says of the errors of a level; errors that are not stated count as none."""
     errors = statement.get("errors")
-    if errors is None:
-        return LevelErrors()
+    if errors is None or errors["replicates"] is None:
+        return LevelErrors(rounding=stated_rounding(statement, level))
     of_level = next(each for each in errors["levels"] if each["level"] == level)
     if of_level["upward_std_dev"] is None:
         return LevelErrors()
     return LevelErrors(errors["replicates"], of_level["upward_std_dev"])
+
+
+def stated_rounding(statement: Mapping[str, Any], level: str | None) -> float:
+    """The variance that rounding adds to the stated one of a level's counts, or of a sum of several (None)."""
+    if statement.get("statistic") not in ("counts", "flows") or statement["mechanism"]["name"] != "LeastSquares":
+        return 0.0
+    leaves = level == statement["levels"][-1]["level"]
+    return ROUNDING[0 if leaves else 1]
 
 
 def with_intervals(table: pa.Table, alpha: float, errors: LevelErrors) -> pa.Table:
@@ -120,6 +134,8 @@ def interval(
         errors: of the level.
     """
     tail = checked_alpha(alpha) / 2
+    if errors.rounding:
+        std_dev = np.where(std_dev > 0, np.sqrt(std_dev**2 + errors.rounding), 0.0)
     upward = np.maximum(std_dev, errors.upward_std_dev)
     if np.issubdtype(released.dtype, np.floating):
         reach = quantile(alpha, errors.replicates)
