@@ -47,6 +47,7 @@ class _RunDisplay:
         self._task = bars.add_task(_TITLES["start"], total=None, read="")
         self._stages: list[str] = []
         self._compiling: list[str] = []
+        self._step = ""
         self._begun: dict[str, None] = {}
         self._percent: Callable[[], float] | None = None
         self._reading = threading.Lock()
@@ -65,6 +66,12 @@ class _RunDisplay:
     def end(self, stage: str) -> None:
         """See `stages.Observer`."""
         self._stages.pop()
+        self._step = ""
+        self._show()
+
+    def step(self, text: str) -> None:
+        """See `stages.Observer`."""
+        self._step = text
         self._show()
 
     def reading(self, percent: Callable[[], float] | None) -> None:
@@ -97,6 +104,8 @@ class _RunDisplay:
         title = _TITLES.get(stage, stage)
         if stage == "measure" and self._begun:
             title = f"{title} {next(reversed(self._begun))}"
+        if self._step:
+            title = f"{title}: {self._step}"
         if self._compiling:
             title = f"compiling {self._compiling[0]} (only the first time)"
         self._bars.update(self._task, description=title)

@@ -31,6 +31,9 @@ class Observer(Protocol):
     def end(self, stage: str) -> None:
         """It is over, and what it is a part of goes on."""
 
+    def step(self, text: str) -> None:
+        """The stage goes on with something else."""
+
     def reading(self, percent: Callable[[], float] | None) -> None:
         """Records are read from now on, and `percent` tells how far; None: they are read."""
 
@@ -112,6 +115,18 @@ def part(name: str) -> Iterator[None]:
         own.parts[name] = own.parts.get(name, 0.0) + time.monotonic() - start
         if observer is not None:
             observer.end(name)
+
+
+def step(text: str) -> None:
+    """The current stage goes on with something else: a line of the log at once, and told to whoever shows progress.
+
+    Args:
+        text: what is done now, from public facts, such as `level 2: 600 areas`.
+    """
+    logger.info("%s", text)
+    observer = _observer.get()
+    if observer is not None:
+        observer.step(text)
 
 
 def observed() -> bool:

@@ -233,7 +233,7 @@ class _Problem:
             components = work.components
             targets.append(work.targets)
             estimates |= {(depth + 1, marginal): values for marginal, values in found.items()}
-            self.progress(f"level {depth + 1}: {areas:,} areas")
+            self.progress(f"decided the tables of level {depth + 1}: {areas:,} areas")
         return targets
 
     def _rounded(self, lattices: Sequence[Lattice], deviations: Sequence[FloatArray], real: FittedDetail) -> IntArray:
@@ -261,6 +261,7 @@ class _Problem:
             for _ in side_by_side(work, self._chunks(depth, self.detail.cells), threads=self.threads):
                 pass
             values = work.values
+            self.progress(f"rounded level {depth + 1}: {int(family[-1]):,} areas")
         return values
 
 

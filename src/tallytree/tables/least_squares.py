@@ -8,6 +8,7 @@ from typing import cast
 
 import numpy as np
 
+from tallytree import stages
 from tallytree.compute.arrays import IntArray
 from tallytree.measurements import Measures, Statistic
 from tallytree.solvers.marginal_fit import fit
@@ -50,7 +51,15 @@ class LeastSquares(TablesMechanism):
         exact = None if totals is None else (totals.area_level, totals.totals)
         places = [(layout.area_level(depth), layout.marginal(depth)) for depth in range(len(layout.levels))]
         wanted = [[marginal for at, marginal in places if at == level] for level in range(len(taken))]
-        fitted = fit(layout.detail, layout.families, taken, totals=exact, wanted=wanted, impossible=layout.impossible)
+        fitted = fit(
+            layout.detail,
+            layout.families,
+            taken,
+            totals=exact,
+            wanted=wanted,
+            impossible=layout.impossible,
+            progress=stages.step,
+        )
         std_devs = table_std_devs(layout, variances, None if totals is None else totals.area_level)
         unbiased = {name: fitted.estimates[place] for name, place in zip(layout.levels, places, strict=True)}
         for depth, name in enumerate(layout.levels):
