@@ -63,7 +63,7 @@ def measured_tables(name: str, epsilon: float, option: str, runs: int) -> Iterat
 
 
 def measured_counts(name: str, epsilon: float, option: str, runs: int) -> Iterator[Row]:
-    """As `measured_tables`, for counts by area: option is `default` (`TopDown`) or `LeastSquares`."""
+    """As `measured_tables`, for counts by area: option is `default` (`LeastSquares`)."""
     records, levels = real_sets.COUNTS[name]()
     tree = tt.Hierarchy.from_table(records[levels].drop_duplicates(), levels=levels)
     count = "count" if "count" in records else None
@@ -71,7 +71,6 @@ def measured_counts(name: str, epsilon: float, option: str, runs: int) -> Iterat
     for run in range(runs):
         release = tt.release_counts(
             records, tree, tt.Budget(epsilon=epsilon, delta=1e-8), neighboring="add_remove", count=count, seed=run,
-            mechanism=None if option == "default" else getattr(tt.counts, option)(),
         )  # fmt: skip
         for level in release.levels:
             found.setdefault(level, []).append(_listed_errors(release, level, records, levels, count, tree.size))
@@ -81,29 +80,29 @@ def measured_counts(name: str, epsilon: float, option: str, runs: int) -> Iterat
 def measured_flows(name: str, epsilon: float, option: str, runs: int) -> Iterator[Row]:
     """As `measured_tables`, for flows between airports.
 
-    Option is `default` (`TopDown`), `LeastSquares` (κ = 0) or `auto` (`LeastSquares(sparsity="auto")`).
+    Option is `default` (`LeastSquares`, κ = 0), `auto` (`LeastSquares(sparsity="auto")`) or `remainder`
+    (`unlisted="remainder"`).
     """
     trips = real_sets.FLOWS[name]()
     airports = pd.DataFrame({"airport": sorted({*trips["origin"], *trips["destination"]})})
     tree = tt.Hierarchy.from_table(airports, levels=["airport"])
-    mechanism = {
-        "default": None,
-        "LeastSquares": tt.counts.LeastSquares(),
-        "auto": tt.counts.LeastSquares(sparsity="auto"),
+    options: dict[str, Any] = {
+        "default": {},
+        "auto": {"mechanism": tt.counts.LeastSquares(sparsity="auto")},
+        "remainder": {"unlisted": "remainder"},
     }[option]
+    size = tt.Product({"origin": tree, "destination": tree}, order=["destination", "origin"]).size
     found: dict[str, list[Errors]] = {}
     for run in range(runs):
         release = tt.release_flows(
             trips, origins=tree, destinations=tree, origin=["origin"], destination=["destination"],
             budget=tt.Budget(epsilon=epsilon, delta=1e-8), neighboring="add_remove", count="count", seed=run,
-            mechanism=mechanism,
+            **options,
         )  # fmt: skip
         named = trips.set_axis(["origin_airport", "destination_airport", "count"], axis=1)
         for level in release.levels:
             paths = list(named.columns[:2])
-            found.setdefault(level, []).append(
-                _listed_errors(release, level, named, paths, "count", lambda depth: release.tree.size(depth))
-            )
+            found.setdefault(level, []).append(_listed_errors(release, level, named, paths, "count", size))
     yield from _rows({"statistic": "flows", "data": name, "epsilon": epsilon, "option": option, "runs": runs}, found)
 
 
@@ -127,8 +126,8 @@ def measured_sizes(name: str, epsilon: float, option: str, runs: int) -> Iterato
 
 MEASURED = {
     "tables": (measured_tables, ("auto", "even", "uneven")),
-    "counts": (measured_counts, ("default", "LeastSquares")),
-    "flows": (measured_flows, ("default", "LeastSquares", "auto")),
+    "counts": (measured_counts, ("default",)),
+    "flows": (measured_flows, ("default", "auto", "remainder")),
     "group sizes": (measured_sizes, ("default", "Matching")),
 }
 """By statistic, what measures a case, and the options."""
@@ -181,6 +180,7 @@ def _listed_errors(
     known = level in release.statement.get("errors", {}) or "std_dev" in release.table(level).column_names
     shown_rows = release.table(level, alpha=ALPHA if known else None).to_pandas()
     paths = [column for column in levels if column in shown_rows.columns]
+    shown_rows = shown_rows.dropna(subset=paths)  # rows that say how much is not listed
     counts = records[count] if count else pd.Series(1, index=records.index)
     if paths:
         keyed = records[paths].astype(str).assign(true=counts.to_numpy()).groupby(paths)["true"].sum().reset_index()

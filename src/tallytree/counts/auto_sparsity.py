@@ -78,7 +78,7 @@ def sparsity_of(levels: Sequence[MeasuredLevel], sizes: Sequence[int]) -> Sparsi
 
 def likely(levels: Sequence[MeasuredLevel], sizes: Sequence[int], sparsity: Sparsity) -> list[BoolArray]:
     """Per level, which nodes are kept: those that are probably not 0, and of every kept node its likeliest child."""
-    tree = _forest(levels)
+    tree = forest(levels)
     prior = prior_of(sparsity.occupancy, sizes, float(levels[0].counts[0]))
     per_level = [len(level.nodes) for level in levels]
     found = posterior(tree, np.repeat(prior.given_parent, per_level), np.repeat(prior.mean, per_level))
@@ -108,7 +108,7 @@ class _Sample:
         measured = sum(len(level.nodes) + len(level.left_out.noisy) for level in levels)
         step = -(-measured // SAMPLE)
         if step == 1:
-            return cls(0, _forest(levels), np.array([len(level.nodes) for level in levels]), None)
+            return cls(0, forest(levels), np.array([len(level.nodes) for level in levels]), None)
         enough = [len(level.nodes) >= FEWEST_SUBTREES * step for level in levels[1:-1]]
         cut = 1 + enough.index(True) if any(enough) else len(levels) - 1
         found, above = [], np.arange(len(levels[cut].nodes)) % step == 0
@@ -118,7 +118,7 @@ class _Sample:
             above = these
         others = levels[cut].left_out.noisy[::step]
         alone = None if not len(others) else _single_nodes(others, levels[cut].variance)
-        return cls(cut, _forest(found), np.array([len(level.nodes) for level in found]), alone)
+        return cls(cut, forest(found), np.array([len(level.nodes) for level in found]), alone)
 
     def evidence(self, prior: LevelPrior) -> float:
         """The log-likelihood of the sampled measurements, but for a constant."""
@@ -138,7 +138,7 @@ def _of_mixture(evidence: FloatArray, marginal: float) -> float:
         return float(np.logaddexp(np.log1p(-marginal), np.log(marginal) + evidence).sum())
 
 
-def _forest(levels: Sequence[MeasuredLevel]) -> MeasuredTree:
+def forest(levels: Sequence[MeasuredLevel]) -> MeasuredTree:
     """All nodes of the levels, the first level's as roots, and what was left out below them."""
     per_level = [len(level.nodes) for level in levels]
     starts = np.concatenate([[0], np.cumsum(per_level)])

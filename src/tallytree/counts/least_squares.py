@@ -73,6 +73,8 @@ class LeastSquares(CountsMechanism):
     """
 
     corrects_upward: ClassVar[bool] = True
+    lists_remainders: ClassVar[bool] = False
+    """Whether the nodes that are listed are chosen at the end, see `counts.unlisted`."""
 
     sparsity: float | Literal["auto"] = 0.0
     largest_fit: int = 2**25
@@ -89,7 +91,7 @@ class LeastSquares(CountsMechanism):
 
     def expected_variances(self, tree: Tree, noise: Mapping[str, Noise]) -> list[ExpectedVariances | None] | None:
         """See `CountsMechanism.expected_variances`; none with a `sparsity`."""
-        return None if self.sparsity else [*fitted_variances(tree, noise, upward=True)]
+        return None if self._whole else [*fitted_variances(tree, noise, upward=True)]
 
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
         """Measure, and compute the counts of every level, root first; with `std_dev` where all levels were fitted."""
@@ -114,7 +116,12 @@ class LeastSquares(CountsMechanism):
         """See `tallytree.counts.in_bands`: those of the nodes that are fitted at once."""
         nodes = sum(tree.size(depth) for depth in range(len(tree.levels)) if not tree.only_children(depth))
         # The leaves of a sparse fit are chosen from all levels at once, fitted or not.
-        return NODE_BYTES * (nodes if self.sparsity else min(nodes, self.largest_fit))
+        return NODE_BYTES * (nodes if self._whole else min(nodes, self.largest_fit))
+
+    @property
+    def _whole(self) -> bool:
+        """Whether nodes are chosen from all levels at once."""
+        return self.sparsity != 0 or self.lists_remainders
 
     def why_whole(self) -> str:
         """See `tallytree.counts.in_bands`."""
@@ -132,8 +139,9 @@ class LeastSquares(CountsMechanism):
         dropped = False
         facts: Mapping[str, Any] = {"sparsity": NOTHING_MEASURED} if self.sparsity == AUTO else {}
         for depth in measured:
-            room = None if most is None or self.sparsity else most - sum(len(level.nodes) for level in levels)
-            level = _measured_level(tree, depth, levels[-1], measurer, room, with_left_out=self.sparsity == AUTO)
+            room = None if most is None or self._whole else most - sum(len(level.nodes) for level in levels)
+            with_left_out = self.sparsity == AUTO or self.lists_remainders
+            level = _measured_level(tree, depth, levels[-1], measurer, room, with_left_out=with_left_out)
             if level is None:
                 return Begun(_counts_above(tree, depth, levels), measured_below=True)
             levels.append(level)
@@ -145,7 +153,13 @@ class LeastSquares(CountsMechanism):
                 levels = _fitted(levels)
         # What was dropped was chosen by the same noise, which the variances of the fit do not take into account.
         std_dev = not dropped and self.sparsity in (0, AUTO) and self._fits(levels)
-        return Begun(_released(tree, levels, with_std_dev=std_dev), dense=True, facts=facts)
+        return self._finished(tree, levels, facts, with_std_dev=std_dev)
+
+    def _finished(
+        self, tree: Tree, levels: Sequence[MeasuredLevel], facts: Mapping[str, Any], *, with_std_dev: bool
+    ) -> Begun:
+        """All levels as they are published."""
+        return Begun(_released(tree, levels, with_std_dev=with_std_dev), dense=True, facts=facts)
 
     def _sparse(
         self, tree: Tree, levels: Sequence[MeasuredLevel]

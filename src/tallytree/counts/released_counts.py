@@ -15,6 +15,9 @@ NODES_AT_ONCE = 4_000_000
 """Parents of nodes are looked up in chunks of this many nodes, which bounds the memory of a step."""
 
 
+_NONE = np.empty(0, dtype=np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class ReleasedCounts:
     """Released counts of one level.
@@ -24,11 +27,14 @@ class ReleasedCounts:
         counts: int64 (n,).
         std_dev: float64 (n,), the standard deviation of the error of each count; None where the mechanism does not
             know it.
+        unlisted: nodes of this level, with what is left of their counts beside those of their listed children; None
+            where a node that is not listed is 0.
     """
 
     nodes: IntArray
     counts: IntArray
     std_dev: FloatArray | None = None
+    unlisted: ReleasedCounts | None = None
 
 
 def dense_level(tree: Tree, depth: int, released: ReleasedCounts) -> ReleasedCounts:
@@ -69,8 +75,9 @@ def count_violations(tree: Tree, levels: Sequence[ReleasedCounts], *, first: int
     violations = 0
     for place, (above, below) in enumerate(pairwise(levels), 1):
         summed = _sums_of_children(tree, first + place, below)
-        nodes = np.concatenate([above.nodes, summed.nodes])
-        _, rest = sum_by_key(nodes, np.concatenate([above.counts, -summed.counts]))
+        left = above.unlisted or ReleasedCounts(_NONE, _NONE)
+        nodes = np.concatenate([above.nodes, summed.nodes, left.nodes])
+        _, rest = sum_by_key(nodes, np.concatenate([above.counts, -summed.counts, -left.counts]))
         violations += int(np.count_nonzero(rest))
     return violations
 

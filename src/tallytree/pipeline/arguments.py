@@ -22,6 +22,7 @@ from tallytree.tables import TablesMechanism
 from tallytree.terms import Doc, Invariants
 from tallytree.validate import column, flag, integer
 
+Unlisted: TypeAlias = Literal["zero", "remainder"]
 TableArgument: TypeAlias = Annotated[Any, "table"]
 """Any table: see `tallytree.sources.locate.locate`."""
 
@@ -159,6 +160,15 @@ class CountsOptions(RecordOptions):
     """The options that counts and flows share."""
 
     mechanism: Annotated[CountsMechanism | None, COUNTS_MECHANISM] = None
+    unlisted: Annotated[
+        Unlisted,
+        Doc(
+            'of flows and other products, what a cell is that is not listed. `"zero"`: its count is 0. `"remainder"`: '
+            "cells are listed where that lowers the expected error, and each table has rows, null in the finer "
+            "columns, with how much of a coarser cell is not listed. For sparse data (`docs/explanation/counts.md`).",
+            hint="zero or remainder",
+        ),
+    ] = "zero"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from tallytree.accounting import Plan, plan_stability
 from tallytree.accounting.scales import next_float, representable
@@ -13,9 +13,10 @@ from tallytree.budget import BudgetSplit, shares
 from tallytree.counts import CountsMechanism, LeastSquares
 from tallytree.counts.auto_split import auto_split
 from tallytree.counts.mechanism import in_place_of_counts
+from tallytree.counts.unlisted import Remainders
 from tallytree.hierarchy import Hierarchy, check_level_names, nodes_per_level
 from tallytree.measurements import Statistic
-from tallytree.pipeline.arguments import CountsArguments, CountsOptions, FlowsArguments, RecordOptions
+from tallytree.pipeline.arguments import CountsArguments, CountsOptions, FlowsArguments, RecordOptions, Unlisted
 from tallytree.pipeline.counts_in_bands import check_memory
 from tallytree.pipeline.person_bound import shares_beside
 from tallytree.pipeline.planned_counts import PlannedCounts, leaf_keys
@@ -55,7 +56,7 @@ def plan_counts(
             "hierarchy: a Product without an order has no levels; give Product(…, order=[…]), or release tables of it "
             "with tallytree.release_tables"
         )
-    mechanism = CountsMechanism.chosen(arguments.mechanism, LeastSquares())
+    mechanism = _with_unlisted(CountsMechanism.chosen(arguments.mechanism, LeastSquares()), arguments)
     asked = mechanism.statistics(tree, total_is_public=arguments.total_is_public)
     check_person(arguments, leaf_keys(tree))
     check_memory(mechanism, tree, arguments.memory, arguments.noise)
@@ -79,6 +80,30 @@ def plan_counts(
         statistic=statistic,
     )
     return planned.seal()
+
+
+def _with_unlisted(mechanism: CountsMechanism, arguments: CountsArguments) -> CountsMechanism:
+    """The mechanism with the option `unlisted`, where it is not the default.
+
+    Raises:
+        ValueError: it does not go with the mechanism, the hierarchy or the memory.
+    """
+    choice(arguments.unlisted, "unlisted", get_args(Unlisted))
+    if arguments.unlisted == "zero":
+        return mechanism
+    if not isinstance(mechanism, LeastSquares):
+        raise ValueError(
+            f"unlisted: 'remainder' is of LeastSquares, and the mechanism is {type(mechanism).__name__}; leave one of "
+            "the two out"
+        )
+    if not isinstance(arguments.hierarchy, Product):
+        raise ValueError(
+            "unlisted: 'remainder' goes with flows and other products; all nodes of a Hierarchy are listed, so leave "
+            "it out"
+        )
+    if arguments.memory is not None:
+        raise ValueError("unlisted: 'remainder' works on all nodes at once; leave memory out")
+    return Remainders(mechanism.sparsity, mechanism.largest_fit)
 
 
 def plan_flows(arguments: FlowsArguments) -> PlannedCounts:

@@ -36,6 +36,7 @@ from tallytree.product import Product
 from tallytree.release.contributions_table import description
 from tallytree.release.counted_unit import ONCE_IN_A_LEAF
 from tallytree.release.released_tables import count_tables
+from tallytree.release.remainders import NOTE
 from tallytree.release.statement import TOTAL_IS_PUBLIC, privacy_statement
 
 _UNUSED_TOTAL = (
@@ -115,6 +116,8 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
         if self._total_is_published:
             invariants.append(TOTAL_IS_PUBLIC)
         notes = [each for each in (self.mechanism.caution,) if each is not None]
+        if self.arguments.unlisted == "remainder":
+            notes.append(NOTE)
         if self.terms.total_is_public and not self._total_is_published:
             notes.append(_UNUSED_TOTAL)
         if isinstance(self.plan, StabilityPlan):

@@ -35,6 +35,7 @@ from tallytree.product import Product
 from tallytree.progress import step_progress
 from tallytree.release import Release
 from tallytree.release.intervals import LevelErrors, checked_alpha, interval, stated_rounding
+from tallytree.release.remainders import refuse_remainders
 from tallytree.stages import stage
 from tallytree.validate import integer
 
@@ -86,6 +87,9 @@ def total_of(
     level_alpha = checked_alpha(alpha)
     rounds = None if replicates is None else checked_replicates(replicates)
     fixed = None if seed is None else integer(seed, "seed")
+    refuse_remainders(
+        release.statement, "release", "these may lie in the areas or outside; add up rows of a level of whole areas"
+    )
     tree = tree_of(release, hierarchy)
     areas = read_areas(tree, table, by)
     noise = recorded_noise(release.statement, tree)

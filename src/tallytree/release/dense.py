@@ -17,6 +17,7 @@ from tallytree.hierarchy import Hierarchy, Levels
 from tallytree.product import Product
 from tallytree.release.level_tables import LevelTable, beside_paths, read_all
 from tallytree.release.paths import node_numbers
+from tallytree.release.remainders import refuse_remainders
 from tallytree.tables import TableLayout
 from tallytree.tables.layout import table_of
 
@@ -50,6 +51,7 @@ def dense_table(
     """
     if statement["statistic"] == "contributions" or tree is None:
         raise ValueError("dense: this release has no tree, so its cells cannot be listed; use dense=False")
+    refuse_remainders(statement, "dense", "a cell without a row is not 0; use dense=False")
     levels, place = _levels(tree, depth, statement)
     first, last = _sizes(statement, spec)
     sizes = last - first + 1

@@ -69,6 +69,46 @@ class NodeTable:
         return row_slices(self.num_rows)
 
 
+@dataclass(frozen=True, eq=False)
+class PartlyListedTable:
+    """Listed nodes of a level, and after them how much of some nodes above is not listed there.
+
+    Attributes:
+        listed: the listed nodes.
+        unlisted: per level above, root first, nodes of it and the numbers of what is not listed below them.
+    """
+
+    listed: NodeTable
+    unlisted: tuple[NodeTable, ...]
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has."""
+        return self.listed.num_rows + sum(each.num_rows for each in self.unlisted)
+
+    def read(self, start: int, stop: int) -> pa.Table:
+        """Rows `start` … `stop` − 1: those that say how much is not listed are null in the finer columns."""
+        parts, first = [], 0
+        schema = self.listed.read(0, 0).schema
+        for table in (self.listed, *self.unlisted):
+            begin, end = max(start - first, 0), min(stop - first, table.num_rows)
+            if begin < end:
+                rows = table.read(begin, end)
+                columns = {
+                    field.name: rows.column(field.name)
+                    if field.name in rows.column_names
+                    else pa.nulls(rows.num_rows, field.type)
+                    for field in schema
+                }
+                parts.append(pa.table(columns, schema))
+            first += table.num_rows
+        return pa.concat_tables(parts).unify_dictionaries() if parts else schema.empty_table()
+
+    def slices(self) -> Iterator[slice]:
+        """Slices of equally many rows."""
+        return row_slices(self.num_rows)
+
+
 def row_slices(rows: int) -> Iterator[slice]:
     """Slices of equally many rows."""
     return (slice(start, start + ROWS_AT_ONCE) for start in range(0, rows, ROWS_AT_ONCE))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.hierarchy import Hierarchy, Tree
 from tallytree.release.intervals import TAIL_COLUMNS, UNBIASED
-from tallytree.release.level_tables import LevelTable, NodeTable
+from tallytree.release.level_tables import LevelTable, NodeTable, PartlyListedTable
 from tallytree.sizes import SizesDomain
 from tallytree.sizes.released_sizes import (
     ReleasedSizes,
@@ -24,16 +24,23 @@ from tallytree.tables import FittedTables, TableLayout
 
 
 def count_tables(tree: Tree, levels: Sequence[ReleasedCounts]) -> dict[str, LevelTable]:
-    """The released tables of counts, root first; with the standard deviation where the mechanism knows it."""
+    """The released tables of counts, root first; with the standard deviation where the mechanism knows it.
+
+    Below nodes that have children which are not listed, rows that are null in the finer columns say how much that is.
+    """
 
     def columns(level: ReleasedCounts) -> pa.Table:
         known = {} if level.std_dev is None else {"std_dev": level.std_dev}
         return pa.table({"count": level.counts, **known})
 
-    return {
-        name: NodeTable(tree, depth, level.nodes, columns(level))
-        for depth, (name, level) in enumerate(zip(tree.levels, levels, strict=True))
-    }
+    found: dict[str, LevelTable] = {}
+    unlisted: list[NodeTable] = []
+    for depth, (name, level) in enumerate(zip(tree.levels, levels, strict=True)):
+        table = NodeTable(tree, depth, level.nodes, columns(level))
+        found[name] = PartlyListedTable(table, tuple(unlisted)) if unlisted else table
+        if level.unlisted is not None:
+            unlisted.append(NodeTable(tree, depth, level.unlisted.nodes, columns(level.unlisted)))
+    return found
 
 
 def published_tables(layout: TableLayout, fitted: FittedTables) -> dict[str, LevelTable]:

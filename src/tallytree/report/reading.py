@@ -18,6 +18,7 @@ from tallytree.release.intervals import TAIL_COLUMNS, stated_errors, with_interv
 from tallytree.release.level_tables import in_slices, read_all
 from tallytree.report.wording import name
 
+NOT_LISTED = "not listed"
 SMALL = 5_000
 """A level with at most so many rows is read as a whole, to be drawn."""
 ALPHA = 0.1
@@ -53,11 +54,17 @@ def path_names(table: pa.Table) -> list[str]:
 
 
 def labels_of(table: pa.Table, columns: Sequence[str] | None = None) -> list[str]:
-    """What each row is about: its labels, from the top, in one text; each label is cleaned and isolated."""
+    """What each row is about: its labels, from the top, in one text; each label is cleaned and isolated.
+
+    A row without a label says how much is not listed.
+    """
     names = path_names(table) if columns is None else columns
     if not names:
         return ["all"] * table.num_rows
-    texts = [[name(label, 60) for label in table.column(column).to_pylist()] for column in names]
+    texts = [
+        [NOT_LISTED if label is None else name(label, 60) for label in table.column(column).to_pylist()]
+        for column in names
+    ]
     return [" / ".join(parts) for parts in zip(*texts, strict=True)]
 
 

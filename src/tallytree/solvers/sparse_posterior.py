@@ -95,10 +95,14 @@ class Posterior:
         evidence: float64 (n,), the logarithm of how much more probable the measurements of a node and its descendants
             are if it is not zero than if it is.
         probability: float64 (n,), that a node is not zero, given all measurements and that the roots are not.
+        mean: float64 (n,), of a node that is not zero, given all measurements.
+        variance: float64 (n,), of it.
     """
 
     evidence: FloatArray
     probability: FloatArray
+    mean: FloatArray
+    variance: FloatArray
 
 
 def log_evidence(tree: MeasuredTree, probabilities: npt.ArrayLike, means: npt.ArrayLike) -> FloatArray:
@@ -133,7 +137,9 @@ def posterior(tree: MeasuredTree, probabilities: npt.ArrayLike, means: npt.Array
     arrays = _arrays(tree, probabilities, means)
     evidence, z, u, left_out = _up(*arrays)
     first_child, noisy, variances, log_odds = arrays[0], arrays[1], arrays[2], arrays[6]
-    return Posterior(evidence, _down(first_child, noisy, variances, log_odds, evidence, z, u, left_out))
+    probability, cavity, width = _down(first_child, noisy, variances, log_odds, evidence, z, u, left_out)
+    variance = 1 / (1 / u + 1 / width)
+    return Posterior(evidence, probability, variance * (z / u + cavity / width), variance)
 
 
 def probable(first_child: IntArray, probability: FloatArray, least: float) -> BoolArray:
@@ -337,7 +343,7 @@ def _down(
     z: FloatArray,
     u: FloatArray,
     left_out: FloatArray,
-) -> FloatArray:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Invariant: of all nodes up to i, the probability and N(cavity, width) of what all but their subtree say."""
     n = len(y)
     probability, cavity, width = np.ones(n), np.zeros(n), np.full(n, np.inf)
@@ -371,4 +377,4 @@ def _down(
             probability[c] = probability[i] * math.exp(there - _sum_logs(there, absent))
             cavity[c], width[c] = around, max(breadth, LEAST_VARIANCE)
             weight, total, spread = _joined(weight, total, spread, odds, z[c], u[c])
-    return probability
+    return probability, cavity, width

@@ -1,0 +1,152 @@
+"""`unlisted="remainder"`: which nodes are listed, and what is left of each count beside them.
+
+What adds up cannot be better than publishing nothing where nothing is known of the cells: a parent's 100 trips must lie
+somewhere among 1,000 pairs. So a node is listed only where that lowers the expected absolute error of its count, and
+the rest of its parent's count is published as one number.
+
+The model is that of `counts.auto_sparsity`: given all measurements, a node is 0 with a probability 1 − p, and about
+N(m, s²) otherwise (`solvers.sparse_posterior`). The number with the least expected absolute error is the median of
+that. A node is listed where its parent is, and the median is ½ or more. The integers that add up, with what is left of
+every parent at 0 or more, nearest to the medians in units of s, are published. All of this is post-processing of the
+noisy measurements, and the same in every run: nothing is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree.counts.auto_sparsity import forest, sparsity_of
+from tallytree.counts.in_bands import Begun
+from tallytree.counts.least_squares import LeastSquares
+from tallytree.counts.measured_level import MeasuredLevel
+from tallytree.counts.released_counts import ReleasedCounts
+from tallytree.hierarchy import Tree
+from tallytree.solvers.sparse_posterior import Posterior, posterior
+from tallytree.solvers.sparse_prior import prior_of
+from tallytree.solvers.tree import project
+
+
+@dataclass(frozen=True)
+class Remainders(LeastSquares):
+    """`LeastSquares` that lists a node only where that lowers the expected error, and says how much is not listed.
+
+    What `release_flows` and `release_counts` use with `unlisted="remainder"`. Counts have no `std_dev`.
+
+    Raises:
+        ValueError: a sparsity.
+    """
+
+    lists_remainders: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        super().__post_init__()
+        if self.sparsity != 0:
+            raise ValueError(
+                f"sparsity: {self.sparsity!r} drops nodes, and unlisted='remainder' says how much is not listed; leave "
+                "one of the two out"
+            )
+
+    def _finished(
+        self, tree: Tree, levels: Sequence[MeasuredLevel], facts: Mapping[str, Any], *, with_std_dev: bool
+    ) -> Begun:
+        if not len(levels[0].nodes):
+            return super()._finished(tree, levels, facts, with_std_dev=False)
+        found, about = listed(levels, [tree.size(level.depth) for level in levels])
+        return Begun(_all_levels(tree, [level.depth for level in levels], found), dense=True, facts=about)
+
+
+LEAST_MEDIAN = 0.5
+"""A median below this is nearer to 0 than to 1."""
+LEAST_VARIANCE = 0.01
+"""Of a count that is not 0: no count is taken to be known better."""
+
+
+def listed(levels: Sequence[MeasuredLevel], sizes: Sequence[int]) -> tuple[list[ReleasedCounts], Mapping[str, Any]]:
+    """The listed nodes of every measured level with their counts, and what is left beside their children.
+
+    Args:
+        levels: all measured levels, root first, with what was left out; the root's count is not 0.
+        sizes: the number of nodes of each of them in the public tree.
+
+    Returns:
+        The levels, with `unlisted`; and what the statement says of the model.
+    """
+    found = sparsity_of(levels, sizes)
+    prior = prior_of(found.occupancy, sizes, float(levels[0].counts[0]))
+    per_level = [len(level.nodes) for level in levels]
+    tree = forest(levels)
+    known = posterior(tree, np.repeat(prior.given_parent, per_level), np.repeat(prior.mean, per_level))
+    median, variance = _median(known), np.maximum(known.variance, LEAST_VARIANCE)
+    starts = np.concatenate([[0], np.cumsum(per_level)])
+    parent = np.concatenate([[-1], *(b.parents + start for b, start in zip(levels[1:], starts, strict=False))])
+    shown = median >= LEAST_MEDIAN
+    shown[0] = True
+    for begin, end in pairwise(starts[1:]):
+        shown[begin:end] &= shown[parent[begin:end]]
+    nodes = np.flatnonzero(shown)
+    children = np.bincount(parent[nodes[1:]], minlength=len(shown))
+    partly = np.flatnonzero(shown & (children < tree.families))
+    counts = _counts(levels[0], nodes, partly, parent, median, variance)
+    left = np.zeros(len(shown), dtype=np.int64)
+    left[partly] = counts[len(nodes) :]
+    published = np.zeros(len(shown), dtype=np.int64)
+    published[nodes] = counts[: len(nodes)]
+    levels_published = [
+        _level(level, published[begin:end], left[begin:end])
+        for level, begin, end in zip(levels, starts, starts[1:], strict=False)
+    ]
+    return levels_published, {"unlisted": found.facts()}
+
+
+def _all_levels(tree: Tree, depths: Sequence[int], levels: Sequence[ReleasedCounts]) -> list[ReleasedCounts]:
+    """The counts of every level of the tree from those of the measured ones; in between every node has one child.
+
+    What is left beside a node's children is given at the level right above these.
+    """
+    found: list[ReleasedCounts] = []
+    for first, stop, level in zip(depths, [*depths[1:], len(tree.levels)], levels, strict=True):
+        nodes, left = level.nodes, level.unlisted
+        rest = np.empty(0, dtype=np.int64) if left is None else left.nodes
+        for depth in range(first, stop):
+            if depth > first:
+                nodes, rest = (tree.children(depth - 1, each)[0] for each in (nodes, rest))
+            unlisted = ReleasedCounts(rest, left.counts) if left is not None and depth == stop - 1 else None
+            found.append(ReleasedCounts(nodes, level.counts, unlisted=unlisted))
+    return found
+
+
+def _level(level: MeasuredLevel, counts: IntArray, left: IntArray) -> ReleasedCounts:
+    kept, rest = counts > 0, left > 0
+    return replace(
+        ReleasedCounts(level.nodes[kept], counts[kept]), unlisted=ReleasedCounts(level.nodes[rest], left[rest])
+    )
+
+
+def _counts(
+    root: MeasuredLevel, nodes: IntArray, partly: IntArray, parent: IntArray, median: FloatArray, variance: FloatArray
+) -> IntArray:
+    """The integers of the listed nodes, then those of what is left beside the children of some of them."""
+    place = np.full(len(parent), -1, dtype=np.int64)
+    place[nodes] = np.arange(len(nodes))
+    above = np.concatenate([[-1], place[parent[nodes[1:]]], place[partly]])
+    wanted = np.concatenate([np.rint(median[nodes]), np.zeros(len(partly))]).astype(np.int64)
+    weights = np.concatenate([1 / variance[nodes], np.zeros(len(partly))])
+    if root.variance == 0:
+        wanted[0], weights[0] = root.noisy[0], np.inf
+    return project(above, wanted, weights)
+
+
+def _median(known: Posterior) -> FloatArray:
+    """The median of every node's count; 0 where it is more probably 0 than not."""
+    from scipy.special import ndtri  # 0.2 s: only where it is needed
+
+    probability = np.maximum(known.probability, 0.5 + 1e-12)
+    found = known.mean + np.sqrt(known.variance) * ndtri(1 - 0.5 / probability)
+    return np.where(known.probability > 0.5, np.maximum(found, 0.0), 0.0)

@@ -1,0 +1,156 @@
+"""`unlisted="remainder"`: listed cells, and how much is not listed beside them."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tallytree as tt
+from tallytree.counts.unlisted import Remainders
+
+AREAS = pd.DataFrame({"state": np.repeat([f"s{i}" for i in range(6)], 8), "town": [f"t{i}" for i in range(48)]})
+TREE = tt.Hierarchy.from_table(AREAS, levels=["state", "town"])
+SIDES = {
+    "origins": TREE,
+    "destinations": TREE,
+    "origin": ["from_state", "from_town"],
+    "destination": ["to_state", "to_town"],
+}
+
+
+def trips(seed=1, pairs=300, mean=20.0):
+    """Numbers of trips between some of the 2,304 pairs of towns."""
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(48 * 48, pairs, replace=False)
+    found = AREAS.iloc[chosen // 48].add_prefix("from_").reset_index(drop=True)
+    found = found.join(AREAS.iloc[chosen % 48].add_prefix("to_").reset_index(drop=True))
+    return found.assign(count=rng.geometric(1 / mean, pairs))
+
+
+def released(table, budget, **options):
+    return tt.release_flows(
+        table, **SIDES, budget=budget, neighboring="add_remove", count="count", **{"seed": 1, **options}
+    )
+
+
+def error(release, level, table):
+    """Σ|published − true| / Σ true over the cells of a level; what is not listed is published as 0."""
+    rows = release.table(level).to_pandas().dropna()
+    paths = [column for column in rows.columns if column in table.columns and column != "count"]
+    if not paths:
+        return abs(rows["count"].sum() - table["count"].sum()) / table["count"].sum()
+    true = table.groupby(paths)["count"].sum().rename("true").reset_index()
+    both = rows.merge(true, on=paths, how="outer")
+    return np.abs(both["count"].fillna(0) - both["true"].fillna(0)).sum() / table["count"].sum()
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 99), st.sampled_from([0.0005, 0.02, 1.0, 100.0]), st.sampled_from([0, 1, 40, 1500]))
+def test_every_table_adds_up_and_a_row_that_is_not_listed_is_what_its_siblings_leave(seed, rho, pairs):
+    table = trips(seed, pairs)
+    release = released(table, tt.Budget(rho=rho), unlisted="remainder", seed=seed)
+    assert release.statement["constraint_violations"] == release.statement["negative_numbers"] == 0
+    tables = {level: release.table(level).to_pandas() for level in release.levels}
+    total = tables["all"]["count"].sum()
+    for above, level in zip(release.levels, release.levels[1:], strict=False):
+        rows = tables[level]
+        assert rows["count"].sum() == total
+        assert (rows["count"] > 0).all()
+        paths = [column for column in tables[above].columns if column != "count"]
+        if not paths:
+            continue
+        sums, published = (
+            each.fillna("not listed").groupby(paths)["count"].sum().to_dict() for each in (rows, tables[above])
+        )
+        assert sums == published
+
+
+@pytest.mark.parametrize("budget", [0.1, 1.0, 10.0])
+def test_no_level_errs_more_than_with_zeros_or_a_sparsity(budget):
+    """Means of five releases; they err by up to 1.7 at the leaves where everything is placed, and zeros by 1."""
+    table, spent = trips(), tt.Budget(epsilon=budget, delta=1e-8)
+    options = {
+        "remainder": {"unlisted": "remainder"},
+        "zero": {},
+        "auto": {"mechanism": tt.counts.LeastSquares(sparsity="auto")},
+    }
+    found = {
+        name: np.mean(
+            [
+                [error(release, level, table) for level in release.levels]
+                for release in (released(table, spent, seed=seed, **option) for seed in range(5))
+            ],
+            axis=0,
+        )
+        for name, option in options.items()
+    }
+    least = np.minimum(found["zero"], found["auto"])
+    assert (found["remainder"][:-1] <= 1.3 * least[:-1] + 0.004).all()
+    assert found["remainder"][-1] <= min(1.03, least[-1])
+    assert found["remainder"][-1] < 0.95 * found["zero"][-1]
+
+
+def test_what_is_listed_follows_from_the_measurements_alone():
+    """The same counts in another order have the same noise, and the same release."""
+    table = trips()
+    first = released(table, tt.Budget(rho=0.05), unlisted="remainder")
+    again = released(table.sample(frac=1, random_state=1), tt.Budget(rho=0.05), unlisted="remainder")
+    for level in first.levels:
+        assert first.table(level).equals(again.table(level))
+    assert first.statement["unlisted"] == again.statement["unlisted"]
+    assert set(first.statement["unlisted"]) == {"applied", "leaves_not_zero", "clustering"}
+
+
+def test_it_is_saved_loaded_and_exported_with_nulls(tmp_path):
+    release = released(trips(), tt.Budget(rho=0.01), unlisted="remainder")
+    release.save(tmp_path / "out", csv=True)
+    loaded = tt.Release.load(tmp_path / "out")
+    leaf = release.levels[-1]
+    assert loaded.table(leaf).equals(release.table(leaf))
+    assert release.table(leaf).column("from_town").null_count > 0
+    assert release.level_tables[leaf].read(3, 9).num_rows == 6
+    assert any("A row without a label" in note for note in loaded.statement["notes"])
+
+
+@pytest.mark.parametrize(
+    ("reader", "message"),
+    [
+        (lambda release: release.total(pa.table({"from_state": ["s1"]})), "release: .* lie in the areas or outside"),
+        (lambda release: release.table("all", dense=True), "dense: .* use dense=False"),
+        (lambda release: tt.replicate_errors(release), "release: .* cannot be estimated from replicates"),
+    ],
+)
+def test_readers_that_need_every_count_at_a_node_refuse_it(reader, message):
+    release = released(trips(), tt.Budget(rho=0.01), unlisted="remainder")
+    with pytest.raises(ValueError, match=message):
+        reader(release)
+
+
+def test_formats_and_the_explorer_that_have_no_place_for_it_refuse_it(tmp_path):
+    pytest.importorskip("pysdmx")
+    from tallytree.explore.shown import open_release
+    from tallytree.export import export
+
+    folder = released(trips(), tt.Budget(rho=0.01), unlisted="remainder").save(tmp_path / "out")
+    with pytest.raises(ValueError, match=r"to: .*'sdmx' has no place for them"):
+        export(folder, "sdmx", tmp_path / "sdmx")
+    with pytest.raises(ValueError, match=r"folder: .* the explorer has no place for them"):
+        open_release(folder, [], None)
+    export(folder, "csv", tmp_path / "csv")
+
+
+def test_what_does_not_go_with_it_is_refused():
+    budget = tt.Budget(rho=1)
+    with pytest.raises(ValueError, match=r"unlisted: 'remainder' is of LeastSquares, and the mechanism is TopDown"):
+        released(trips(), budget, unlisted="remainder", mechanism=tt.counts.TopDown())
+    with pytest.raises(ValueError, match=r"sparsity: 3\.0 drops nodes"):
+        released(trips(), budget, unlisted="remainder", mechanism=tt.counts.LeastSquares(sparsity=3.0))
+    with pytest.raises(ValueError, match=r"unlisted: 'remainder' works on all nodes at once; leave memory out"):
+        released(trips(), budget, unlisted="remainder", memory="1GB")
+    with pytest.raises(ValueError, match=r"unlisted: 'nothing' is not known"):
+        released(trips(), budget, unlisted="nothing")
+    with pytest.raises(ValueError, match=r"unlisted: 'remainder' goes with flows and other products"):
+        tt.release_counts(AREAS, TREE, budget, neighboring="add_remove", unlisted="remainder", seed=1)
+    assert Remainders().lists_remainders
