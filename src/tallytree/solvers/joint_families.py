@@ -36,7 +36,9 @@ from tallytree.solvers.joint_upward import (
     observe,
 )
 from tallytree.solvers.monotone_sums import isotonic_decreasing
-from tallytree.solvers.rates import DISPERSIONS, noise_variance, size_blocks
+from tallytree.solvers.rates import DISPERSIONS, noise_variance, size_blocks, local_rates, log_likelihoods, likeliest_dispersions
+from tallytree.solvers.unknown_rates import factors
+from tallytree.solvers.joint_upward import EXTRA_GROUPS
 
 Done = TypeVar("Done")
 
@@ -157,8 +159,9 @@ def fit(
     model = size_model(levels[0].values.shape[1], first_size, dispersions)
     check_options(dispersions, tolerance)
     check_levels(levels)
-    climbed = climb(levels, own_estimates(levels, raw_sums(levels), model)[0], model)
-    root = root_tails(climbed, levels[0], total)
+    sums = raw_sums(levels)
+    climbed = climb(levels, own_estimates(levels, sums, model)[0], model)
+    root = root_tails(climbed, levels[0], sums[0], model, total)
     found = descend(levels[1:], levels[0].first_child, climbed, 1, root, model, tolerance)
     warn_of(found.worst)
     return TailsFit([root, *found.levels], *found.worst)
@@ -284,12 +287,14 @@ def climb(
     return Climbed(list(own), below[::-1], doubt)
 
 
-def root_tails(climbed: Climbed, root: TailsLevel, total: int | None) -> Tails:
+def root_tails(climbed: Climbed, root: TailsLevel, sums: RawSums, model: SizeModel, total: int | None) -> Tails:
     """The integer tail counts of the root, which has the first of the estimates; `total` is cell 0, if it is known."""
     values = np.empty(root.values.shape[1], np.int64)
     estimate = climbed.estimates[0]
     variance = estimate.variance[0].copy()
     _round_root(estimate.mean[0], variance, root.most[0], values)
+    raw = sums.values[0] if len(sums.values) else root.values[0].astype(np.float64)
+    variance *= doubt_of_root(raw, float(sums.variance[0]), root.most[0], model)
     if total is not None:
         np.minimum(values, total, out=values)
         values[0], variance[0] = total, 0.0
@@ -428,3 +433,20 @@ def _round_root(mean: FloatArray, variance: FloatArray, most: float, out: IntArr
     for r in range(n):
         out[r] = int(np.floor(x[r] + 0.5))
         variance[r] += (out[r] - x[r]) ** 2
+
+
+@kernel
+def doubt_of_root(raw: FloatArray, noise: float, most: float, model: SizeModel) -> FloatArray:
+    """draft"""
+    n = len(raw)
+    mu, fitted, ones = np.empty(n + 1), np.empty(n), np.ones(n)
+    scratch, first = np.empty((2, n)), np.empty(n, np.int64)
+    dispersion, out = np.empty(n + 1), np.ones(n)
+    isotonic_decreasing(raw, ones, most, fitted, scratch[0], scratch[1], first)
+    local_rates(fitted, model.first_size, EXTRA_GROUPS, mu)
+    likelihood = np.zeros((len(model.dispersions), model.blocks[n - 1] + 1))
+    if len(model.dispersions) > 1:
+        log_likelihoods(raw, 1.0 / noise, mu, model.blocks, model.dispersions, likelihood, 1)
+    likeliest_dispersions(likelihood, model.blocks, model.dispersions, dispersion)
+    factors(noise, mu, dispersion, model.first_size, n, out, np.empty((10, n + 1)))
+    return out
