@@ -244,8 +244,8 @@ def _beside_each_other(sent: Iterable[RawSums]) -> RawSums:
 def _all_sent_up(sent: Iterable[joint.FromBelow]) -> joint.FromBelow:
     """The estimates that the bands have sent up, as one."""
     sums, doubt = zip(*sent, strict=True)
-    means, variances = zip(*sums, strict=True)
-    return joint.FromBelow(Estimate(np.concatenate(means), np.concatenate(variances)), np.concatenate(doubt))
+    means, variances, stated = zip(*sums, strict=True)
+    return joint.FromBelow(Estimate(np.concatenate(means), np.concatenate(variances), np.concatenate(stated)), np.concatenate(doubt))
 
 
 def _number(name: str, value: object) -> float:

@@ -105,7 +105,7 @@ def _targets(
                 gain = v[s] / (v[s] + below.variance[c, s])
                 m[s] += gain * (below.mean[c, s] - m[s])
                 v[s] = gain * below.variance[c, s]
-                doubted = doubted * below.variance[c, s] / (doubted + below.variance[c, s])
+                doubted = (1.0 - gain) ** 2 * doubted + gain * gain * below.stated[c, s]
             target[k, r], variance[k, r] = m[s], v[s]
             stated[k, r] = doubted
             weight[k, r] = (begin[r + 1] - s) / max(v[s], WEIGHED_VARIANCE)

@@ -109,10 +109,9 @@ class Climbed(NamedTuple):
 
     def sent_up(self, first_child: IntArray) -> FromBelow:
         """What the level above gets, whose node i has the children first_child[i] … first_child[i + 1] − 1."""
-        mean, variance = self.estimates[0]
-        shape = (len(first_child) - 1, mean.shape[1])
-        sums = Estimate(np.empty(shape), np.empty(shape))
-        add_children(first_child, mean, variance, *sums)
+        shape = (len(first_child) - 1, self.estimates[0].mean.shape[1])
+        sums = Estimate(np.empty(shape), np.empty(shape), np.empty(shape))
+        add_children(first_child, *self.estimates[0], *sums)
         return FromBelow(sums, np.add.reduceat(self.doubt, first_child[:-1]))
 
 
@@ -222,7 +221,7 @@ def own_estimates(
     found: list[Estimate] = []
     for level, raw in zip(levels, sums, strict=True):
         n = level.values.shape[1]
-        own, cells = Estimate(np.empty(level.values.shape), np.empty(level.values.shape)), level.cells()
+        own, cells = Estimate(*(np.empty(level.values.shape) for _ in range(3))), level.cells()
         rates = np.empty((len(raw.values), n + 1))
         if first_child is None or above is None:
             items = np.ones(len(level.values), dtype=np.int64)
@@ -277,7 +276,7 @@ def climb(
         own_doubt = doubted_variance(level)
         if under is None:
             doubt = np.full(len(level.values), own_doubt)
-            below.append(Estimate(np.empty((0, 0)), np.empty((0, 0))))
+            below.append(Estimate(*(np.empty((0, 0)) for _ in range(3))))
         else:
             # The noisier estimate is the more likely to be wrong: shares as the squares of the noise's variances.
             share = under.doubt**2 / (under.doubt**2 + own_doubt**2)
@@ -293,8 +292,7 @@ def root_tails(climbed: Climbed, root: TailsLevel, sums: RawSums, model: SizeMod
     estimate = climbed.estimates[0]
     variance = estimate.variance[0].copy()
     _round_root(estimate.mean[0], variance, root.most[0], values)
-    raw = sums.values[0] if len(sums.values) else root.values[0].astype(np.float64)
-    variance *= doubt_of_root(raw, float(sums.variance[0]), root.most[0], model)
+    variance += estimate.stated[0] - estimate.variance[0]
     if total is not None:
         np.minimum(values, total, out=values)
         values[0], variance[0] = total, 0.0

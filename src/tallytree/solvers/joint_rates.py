@@ -19,6 +19,7 @@ from tallytree.solvers.joint_upward import EXTRA_GROUPS, Estimate, NoisyCells, S
 from tallytree.solvers.monotone_sums import isotonic_decreasing
 from tallytree.solvers.rates import TOGETHER, likeliest_dispersions, local_rates, log_likelihoods, noise_variance
 from tallytree.solvers.state_chain import posterior
+from tallytree.solvers.unknown_rates import factors
 
 FAMILY_GROUPS = 12.0
 """Groups added to each window of sizes of a child of mean size, so that a child of which little is known has the rates
@@ -183,11 +184,14 @@ def estimate_children(
             if cells.most[c] == 0:
                 mean[:] = 0.0
                 variance[:] = 0.0
+                own.stated[c] = 0.0
             else:
                 given = cells.values[c]
                 posterior(
                     given, cells.scale, cells.laplace, cells.most[c], rate[k], dispersion, mean, variance, scratch
                 )
+                factors(noise_variance(cells.scale, cells.laplace), rate[k], dispersion, model.first_size, n, own.stated[c], np.empty((10, n + 1)))
+                own.stated[c] *= variance
             if len(out) > 0:
                 out[c] = 0.0
                 if cells.most[c] > 0:

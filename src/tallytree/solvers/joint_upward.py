@@ -14,6 +14,7 @@ from tallytree.compute.kernels import kernel
 from tallytree.solvers.monotone_sums import isotonic_decreasing
 from tallytree.solvers.rates import choose_dispersion, local_rates, noise_variance
 from tallytree.solvers.state_chain import posterior
+from tallytree.solvers.unknown_rates import factors
 
 EXTRA_GROUPS = 0.05
 """Groups added to each window of sizes, so that no rate is 0."""
@@ -50,6 +51,8 @@ class Estimate(NamedTuple):
     """(nodes, cells)"""
     variance: FloatArray
     """(nodes, cells)"""
+    stated: FloatArray
+    """(nodes, cells)"""
 
 
 @kernel
@@ -65,29 +68,34 @@ def observe(cells: NoisyCells, begin: int, end: int, model: SizeModel, out: Esti
         if most == 0:
             mean[:] = 0.0
             variance[:] = 0.0
+            out.stated[node] = 0.0
             continue
         isotonic_decreasing(values.astype(np.float64), ones, most, fitted, mean, variance, first)
         local_rates(fitted, model.first_size, EXTRA_GROUPS, mu)
         choose_dispersion(values, raw, mu, model.blocks, model.dispersions, dispersion)
         posterior(values, cells.scale, cells.laplace, most, mu, dispersion, mean, variance, scratch)
+        factors(1.0 / raw, mu, dispersion, model.first_size, n, out.stated[node], np.empty((10, n + 1)))
+        out.stated[node] *= variance
 
 
 @kernel
 def add_children(
-    first_child: IntArray, mean: FloatArray, variance: FloatArray, sums: FloatArray, spread: FloatArray
+    first_child: IntArray, mean: FloatArray, variance: FloatArray, stated: FloatArray, sums: FloatArray, spread: FloatArray, total: FloatArray
 ) -> None:
     """Sums of the children's means and variances, node by node."""
     for node in range(len(first_child) - 1):
         sums[node] = 0.0
         spread[node] = 0.0
+        total[node] = 0.0
         for c in range(first_child[node], first_child[node + 1]):
             sums[node] += mean[c]
             spread[node] += variance[c]
+            total[node] += stated[c]
 
 
 @kernel
 def combine(
-    blocks: IntArray, mean: FloatArray, variance: FloatArray, sums: FloatArray, spread: FloatArray, share: FloatArray
+    blocks: IntArray, mean: FloatArray, variance: FloatArray, stated: FloatArray, sums: FloatArray, spread: FloatArray, total: FloatArray, share: FloatArray
 ) -> None:
     """Combine each node's estimate with that from below, by inverse variances; both variances may grow first.
 
@@ -108,8 +116,11 @@ def combine(
             more = max(excess[blocks[r]] / cells[blocks[r]], 0.0)
             spread[node, r] += share[node] * more
             variance[node, r] += (1.0 - share[node]) * more
+            total[node, r] += share[node] * more
+            stated[node, r] += (1.0 - share[node]) * more
             both = variance[node, r] + spread[node, r]
             if both > 0.0:
                 gain = variance[node, r] / both
                 mean[node, r] += gain * (sums[node, r] - mean[node, r])
                 variance[node, r] = gain * spread[node, r]
+                stated[node, r] = (1.0 - gain) ** 2 * stated[node, r] + gain * gain * total[node, r]

@@ -10,7 +10,8 @@ from tallytree.compute.arrays import FloatArray
 from tallytree.compute.kernels import kernel
 from tallytree.solvers.rates import MIN_RATE
 
-DOUBT = 0.5
+DOUBT = 1.0
+FLOOR = 0.25
 REACH = 0.5
 
 
@@ -19,9 +20,9 @@ def factors(
     noise: float, mu: FloatArray, dispersion: FloatArray, first_size: int, n: int, out: FloatArray, work: FloatArray
 ) -> None:
     """out[r] = variance with uncertain rates / variance with known rates; work (10, >= n)."""
-    f00, f01, f11, p00, p01, p11, one_f, one_p, decay = work[0], work[1], work[2], work[3], work[4], work[5], work[6], work[7], work[8]
+    f00, f01, f11, p00, p01, p11, one_f, one_p, decay, amp = work[0], work[1], work[2], work[3], work[4], work[5], work[6], work[7], work[8], work[9]
     # One state.
-    a, b, c, plain = noise, 0.0, DOUBT * DOUBT, noise
+    a, b, c, plain = noise, 0.0, 1.0, noise
     f00[0], f01[0], f11[0], one_f[0] = a, b, c, plain
     for r in range(1, n):
         m = max(mu[r], MIN_RATE)
@@ -30,11 +31,13 @@ def factors(
         decay[r] = rho
         # predict xi
         b *= rho
-        c = rho * rho * c + (1.0 - rho * rho) * DOUBT * DOUBT
+        c = rho * rho * c + (1.0 - rho * rho)
         # predict T = T - m (1 + xi) + noise
+        w = 2.0 * max(2.0, 0.25 * s)
+        amp[r] = math.sqrt(DOUBT * DOUBT * m * m + FLOOR * (m * w + 1.0) / (w * w))
         q = min(dispersion[r] * m, 1e300)
-        a = a - 2.0 * m * b + m * m * c + q
-        b = b - m * c
+        a = a - 2.0 * amp[r] * b + amp[r] * amp[r] * c + q
+        b = b - amp[r] * c
         p00[r], p01[r], p11[r] = a, b, c
         plain += q
         one_p[r] = plain
@@ -47,7 +50,7 @@ def factors(
     s00, s01, s11, one = f00[n - 1], f01[n - 1], f11[n - 1], one_f[n - 1]
     out[n - 1] = s00 / one
     for r in range(n - 2, -1, -1):
-        m, rho = max(mu[r + 1], MIN_RATE), decay[r + 1]
+        m, rho = amp[r + 1], decay[r + 1]
         # F = [[1, -m rho], [0, rho]]; C = P_f F^T P_p^{-1}
         h00 = f00[r] - m * rho * f01[r]
         h01 = rho * f01[r]
