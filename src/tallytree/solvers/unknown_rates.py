@@ -11,7 +11,7 @@ from tallytree.compute.kernels import kernel
 from tallytree.solvers.rates import MIN_RATE
 
 DOUBT = 1.0
-FLOOR = 0.25
+FLOOR = 0.5
 REACH = 0.5
 
 
@@ -21,7 +21,10 @@ def factors(
 ) -> None:
     """out[r] = variance with uncertain rates / variance with known rates; work (10, >= n)."""
     f00, f01, f11, p00, p01, p11, one_f, one_p, decay, amp = work[0], work[1], work[2], work[3], work[4], work[5], work[6], work[7], work[8], work[9]
-    # One state.
+    left = 0.0
+    for r in range(n - 1, 0, -1):
+        left += mu[r]
+        one_p[r] = left
     a, b, c, plain = noise, 0.0, 1.0, noise
     f00[0], f01[0], f11[0], one_f[0] = a, b, c, plain
     for r in range(1, n):
@@ -34,7 +37,8 @@ def factors(
         c = rho * rho * c + (1.0 - rho * rho)
         # predict T = T - m (1 + xi) + noise
         w = 2.0 * max(2.0, 0.25 * s)
-        amp[r] = math.sqrt(DOUBT * DOUBT * m * m + FLOOR * (m * w + 1.0) / (w * w))
+        extra = min(FLOOR * FLOOR * 2.0 * noise / (w * w * w), ((one_p[r] + 1.0) / w) ** 2)
+        amp[r] = math.sqrt(DOUBT * DOUBT * m * m + extra)
         q = min(dispersion[r] * m, 1e300)
         a = a - 2.0 * amp[r] * b + amp[r] * amp[r] * c + q
         b = b - amp[r] * c
