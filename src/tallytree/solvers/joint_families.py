@@ -44,6 +44,7 @@ Done = TypeVar("Done")
 
 logger = logging.getLogger(__name__)
 
+POWER = 2
 SLICES = 32
 """The nodes of a level are divided into about this many slices, which threads work on."""
 LEAST_CELLS = 4_000
@@ -293,6 +294,9 @@ def root_tails(climbed: Climbed, root: TailsLevel, sums: RawSums, model: SizeMod
     variance = estimate.variance[0].copy()
     _round_root(estimate.mean[0], variance, root.most[0], values)
     variance += estimate.stated[0] - estimate.variance[0]
+    if len(sums.values):
+        common = doubt_of_root(sums.values[0], float(sums.variance[0]), root.most[0], climbed.below[0].variance[0], model)
+        np.maximum(variance, common, out=variance)
     if total is not None:
         np.minimum(values, total, out=values)
         values[0], variance[0] = total, 0.0
@@ -434,7 +438,7 @@ def _round_root(mean: FloatArray, variance: FloatArray, most: float, out: IntArr
 
 
 @kernel
-def doubt_of_root(raw: FloatArray, noise: float, most: float, model: SizeModel) -> FloatArray:
+def doubt_of_root(raw: FloatArray, noise: float, most: float, below: FloatArray, model: SizeModel) -> FloatArray:
     """draft"""
     n = len(raw)
     mu, fitted, ones = np.empty(n + 1), np.empty(n), np.ones(n)
@@ -446,5 +450,11 @@ def doubt_of_root(raw: FloatArray, noise: float, most: float, model: SizeModel) 
     if len(model.dispersions) > 1:
         log_likelihoods(raw, 1.0 / noise, mu, model.blocks, model.dispersions, likelihood, 1)
     likeliest_dispersions(likelihood, model.blocks, model.dispersions, dispersion)
-    factors(noise, mu, dispersion, model.first_size, n, out, np.empty((10, n + 1)))
+    work = np.empty((10, n + 1))
+    factors(noise, mu, dispersion, model.first_size, n, out, work)
+    left = 0.0
+    for r in range(n - 1, -1, -1):
+        resolved = min(below[r] / max(left, 1e-9), 1.0)
+        out[r] = work[0, r] * resolved ** POWER
+        left += mu[r]
     return out

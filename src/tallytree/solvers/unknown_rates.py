@@ -53,6 +53,7 @@ def factors(
         f00[r], f01[r], f11[r], one_f[r] = a, b, c, plain
     s00, s01, s11, one = f00[n - 1], f01[n - 1], f11[n - 1], one_f[n - 1]
     out[n - 1] = s00 / one
+    f00[n - 1] = s00
     for r in range(n - 2, -1, -1):
         m, rho = amp[r + 1], decay[r + 1]
         # F = [[1, -m rho], [0, rho]]; C = P_f F^T P_p^{-1}
@@ -73,3 +74,4 @@ def factors(
         gain = one_f[r] / one_p[r + 1]
         one = one_f[r] + gain * gain * (one - one_p[r + 1])
         out[r] = max(s00 / one, 1.0)
+        f00[r] = s00
