@@ -161,7 +161,7 @@ def _estimate_family(
             if together > 0:
                 share = variance[k, r] / together
                 others = together - variance[k, r]
-                variance[k, r] = share * (others + share * min(total_variance[r], together))
+                variance[k, r] = share * (others + share * total_variance[r])
             variance[k, r] += (rounded[k, r] - x[k, r]) ** 2
     return rounded, variance
 

@@ -44,7 +44,7 @@ Done = TypeVar("Done")
 
 logger = logging.getLogger(__name__)
 
-POWER = 2
+POWER = 1
 SLICES = 32
 """The nodes of a level are divided into about this many slices, which threads work on."""
 LEAST_CELLS = 4_000
