@@ -10,8 +10,8 @@ from tallytree.compute.arrays import FloatArray
 from tallytree.compute.kernels import kernel
 from tallytree.solvers.rates import MIN_RATE
 
-DOUBT = 1.0
-FLOOR = 0.5
+DOUBT = 2.0
+FLOOR = 0.0
 REACH = 0.5
 
 
