@@ -26,7 +26,14 @@ from tallytree.compute.kernels import kernel
 from tallytree.compute.threads import side_by_side
 from tallytree.solvers.checks import check_offsets
 from tallytree.solvers.joint_downward import MAX_ITERATIONS, WEIGHED_VARIANCE, Part, Tails, estimate_families
-from tallytree.solvers.joint_rates import RawSums, add_up, estimate_children, rates_of_roots, shared_variances, sums_of_children
+from tallytree.solvers.joint_rates import (
+    RawSums,
+    add_up,
+    estimate_children,
+    rates_of_roots,
+    shared_variances,
+    sums_of_children,
+)
 from tallytree.solvers.joint_upward import (
     Estimate,
     NoisyCells,
