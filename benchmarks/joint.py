@@ -96,7 +96,7 @@ def same_shares(name: str, data: Data, epsilons: Sequence[float], runs: int) -> 
 
 
 def intervals(name: str, data: Data, epsilons: Sequence[float], runs: int) -> None:
-    """The share of published rows whose 90 % interval holds the node's true tail count, and the mean width, by level."""
+    """The share of published rows whose 90 % interval holds the true tail count, and the mean width, by level."""
     nodes = [data.leaf]
     for depth in range(len(data.hierarchy.levels) - 1, 0, -1):
         nodes.insert(0, data.hierarchy.parents(depth, nodes[0]))
@@ -122,7 +122,7 @@ def named(name: str, folder: Path) -> Data:
         from real_sets import pupils_of_schools  # needs a package of PyPI
 
         rows, levels = pupils_of_schools()
-        schools = pa.Table.from_pandas(rows.astype({level: str for level in levels}), preserve_index=False)
+        schools = pa.Table.from_pandas(rows.astype(dict.fromkeys(levels, str)), preserve_index=False)
         return Data(schools, schools.group_by(levels).aggregate([]).select(levels), levels, 300)
     return generated(getattr(kuo, name)())
 
