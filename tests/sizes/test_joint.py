@@ -211,36 +211,55 @@ def test_it_does_not_lose_to_matching_where_sizes_are_not_smooth(make):
         assert (joint <= 1.1 * matching + 0.5).all(), (scale, joint, matching)
 
 
-def test_intervals_of_tail_counts_hold_the_true_ones_with_their_probability(towns):
-    """90 % intervals over all published rows of 8 runs: 82 to 96 % at every level.
-
-    Standard deviations half as large cover less, those twice as large more, so the test sees either.
-    """
-    rng = np.random.default_rng(5)
-    table = np.zeros((towns.n_leaves, 201), np.int64)
-    for row in table:
-        np.add.at(row, np.clip(rng.gamma(2.0, 20.0, 2_000).astype(int), 0, 200), 1)
-    leaves = table[:, ::-1].cumsum(axis=1)[:, ::-1]
-    tails = [leaves]
+def shares_covered(towns, leaves, scale, factors=(1.0,)):
+    """Of 90 % intervals over all published rows of 8 runs, the shares that hold the true number: (factors, levels)."""
+    tails = [leaves[:, ::-1].cumsum(axis=1)[:, ::-1]]
     for depth in (2, 1):
         tails.append(np.add.reduceat(tails[-1], towns.first_child[depth - 1][:-1]))
     tails.reverse()
-    domain = SizesDomain.from_leaves(towns, leaves[:, 0], 0, 200)
-    covered = np.zeros((3, 3))
-    rows = np.zeros(3)
+    domain = SizesDomain.from_leaves(towns, tails[-1][:, 0], 0, leaves.shape[1] - 1)
+    covered, rows = np.zeros((len(factors), 3)), np.zeros(3)
     for seed in range(8):
-        for depth, level in enumerate(Joint().reconcile(domain, Handed(towns, tails, 4, np.random.default_rng(seed)))):
+        made = Joint().reconcile(domain, Handed(towns, tails, scale, np.random.default_rng(seed)))
+        for depth, level in enumerate(made):
             of_noise = level.std_dev > 0  # the number of all groups is public
             true, found = tails[depth][level.nodes, level.sizes][of_noise], level.tail_counts()[of_noise]
             assert (level.std_dev == 0).sum() == (level.sizes == 0).sum()
             rows[depth] += of_noise.sum()
-            for i, factor in enumerate((0.5, 1.0, 2.0)):
+            for i, factor in enumerate(factors):
                 lower, upper = interval(found, factor * level.std_dev[of_noise], 0.1, LevelErrors())
                 covered[i, depth] += ((lower <= true) & (true <= upper)).sum()
-    narrow, right, wide = covered / rows
-    assert ((right > 0.82) & (right < 0.96)).all(), right
-    assert (narrow < 0.75).all()
-    assert (wide > 0.97).all()
+    return covered / rows
+
+
+def test_intervals_of_tail_counts_hold_the_true_ones_with_their_probability(towns):
+    """90 % intervals: 85 to 98 % at every level.
+
+    Standard deviations half as large cover less, those twice as large more, so the test sees either.
+    """
+    rng = np.random.default_rng(5)
+    leaves = np.zeros((towns.n_leaves, 201), np.int64)
+    for row in leaves:
+        np.add.at(row, np.clip(rng.gamma(2.0, 20.0, 2_000).astype(int), 0, 200), 1)
+    narrow, right, wide = shares_covered(towns, leaves, 4, (0.5, 1.0, 2.0))
+    assert ((right > 0.85) & (right < 0.98)).all(), right
+    assert (narrow < 0.8).all(), narrow
+    assert (wide > 0.97).all(), wide
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", [10, 40])
+def test_intervals_hold_where_noise_hides_how_the_leaves_differ(towns, scale):
+    """Leaves of 300 groups, whose mean sizes scatter by a factor of 1.6: at least 85 % at every level.
+
+    With rates that are taken as known, 79 and 61 % were covered at the worst level.
+    """
+    rng = np.random.default_rng(6)
+    leaves = np.zeros((towns.n_leaves, 101), np.int64)
+    for row in leaves:
+        np.add.at(row, np.clip(rng.gamma(4.0, 4.0 * np.exp(0.5 * rng.normal()), 300).astype(int), 0, 100), 1)
+    (covered,) = shares_covered(towns, leaves, scale)
+    assert (covered > 0.85).all(), covered
 
 
 @pytest.mark.parametrize("invariants", REGIMES)

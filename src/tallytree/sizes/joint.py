@@ -94,7 +94,8 @@ class Joint(SizesInBands):
         elif below:
             under_raw = _beside_each_other(measurers.each_band(cut, partial(_added_up, below_cut), nothing))
         joint.check_levels(above)
-        own, rates = joint.own_estimates(above, joint.raw_sums(above, under_raw), model)
+        sums = joint.raw_sums(above, under_raw)
+        own, rates = joint.own_estimates(above, sums, model)
 
         def rates_of(number: int) -> FloatArray:
             return rates[slice(*cut.band(number).span(cut.depth))]
@@ -106,7 +107,8 @@ class Joint(SizesInBands):
         elif below:
             under = _all_sent_up(measurers.each_band(cut, partial(_sent_up, below_cut), rates_of, again=True))
         top = joint.climb(above, own, model, under)
-        root = joint.root_tails(top, above[0], None if domain.groups_are_public else domain.total)
+        total = None if domain.groups_are_public else domain.total
+        root = joint.root_tails(top, above[0], sums[0], model, total)
         found = joint.descend(above[1:], above[0].first_child, top, 1, root, model, self.tolerance)
         upper, worst = [root, *found.levels], found.worst
 
@@ -243,8 +245,8 @@ def _beside_each_other(sent: Iterable[RawSums]) -> RawSums:
 def _all_sent_up(sent: Iterable[joint.FromBelow]) -> joint.FromBelow:
     """The estimates that the bands have sent up, as one."""
     sums, doubt = zip(*sent, strict=True)
-    means, variances = zip(*sums, strict=True)
-    return joint.FromBelow(Estimate(np.concatenate(means), np.concatenate(variances)), np.concatenate(doubt))
+    together = Estimate(*(np.concatenate(each) for each in zip(*sums, strict=True)))
+    return joint.FromBelow(together, np.concatenate(doubt))
 
 
 def _number(name: str, value: object) -> float:

@@ -14,8 +14,9 @@ from tallytree.compute.kernels import kernel
 from tallytree.solvers.joint_rates import family_dispersions
 from tallytree.solvers.joint_upward import Estimate, NoisyCells, SizeModel
 from tallytree.solvers.monotone_sums import fit_with_sums, isotonic_decreasing, round_with_sums
-from tallytree.solvers.rates import local_rates
+from tallytree.solvers.rates import local_rates, noise_variance
 from tallytree.solvers.state_chain import posterior
+from tallytree.solvers.uncertain_rates import widen
 
 EXTRA_SHARE = 0.1
 """Groups added to each window of sizes, where the rates are shares of a parent's groups."""
@@ -79,25 +80,33 @@ def _targets(
     variance: FloatArray,
     weight: FloatArray,
     x: FloatArray,
+    first_size: int,
 ) -> None:
-    """For each child (row) and run of its parent (column): estimate, variance and weight, and a monotone start x."""
+    """For each child (row) and run of its parent (column): estimate, variance and weight, and a monotone start x.
+
+    Weights are those of known rates, and variances those of uncertain ones.
+    """
     runs, end = len(begin) - 1, begin[-1]
     scratch, first = np.empty((5, end + 1)), np.empty(end, np.int64)
-    m, v = np.empty(end), np.empty(end)
+    m, v, wide, factor, work = np.empty(end), np.empty(end), np.empty(end), np.empty(end), np.empty((9, end))
+    noise = noise_variance(cells.scale, cells.laplace)
     for k in range(len(kids)):
         c = kids[k]
         if cells.most[c] == 0:
             weight[k] = np.inf
             continue
         posterior(cells.values[c, :end], cells.scale, cells.laplace, cells.most[c], rate[k], dispersion, m, v, scratch)
+        widen(noise, rate[k], dispersion, first_size, wide, factor, work)
         for r in range(runs):
             # Cells of a run have the same posterior where drops of rate 0 are certain, and nearly so elsewhere.
             s = begin[r]
+            wide[s] = factor[s] * v[s]
             if len(below.mean) > 0:
                 gain = v[s] / (v[s] + below.variance[c, s])
                 m[s] += gain * (below.mean[c, s] - m[s])
                 v[s] = gain * below.variance[c, s]
-            target[k, r], variance[k, r] = m[s], v[s]
+                wide[s] = (1.0 - gain) ** 2 * wide[s] + gain**2 * below.wide[c, s]
+            target[k, r], variance[k, r] = m[s], wide[s]
             weight[k, r] = (begin[r + 1] - s) / max(v[s], WEIGHED_VARIANCE)
         isotonic_decreasing(target[k], weight[k], cells.most[c], x[k], scratch[0], scratch[1], first)
     for r in range(runs):
@@ -138,7 +147,7 @@ def _estimate_family(
     shape = (len(kids), runs)
     x, target, weight, rounded = np.zeros(shape), np.zeros(shape), np.ones(shape), np.zeros(shape)
     variance = np.zeros(shape)
-    _targets(cells, kids, rate, dispersion, below, begin, target, variance, weight, x)
+    _targets(cells, kids, rate, dispersion, below, begin, target, variance, weight, x, model.first_size)
     most = cells.most[kids]
     done, primal, dual = fit_with_sums(target, weight, most, total, tolerance, MAX_ITERATIONS, x)
     if done > worst[0]:
@@ -150,7 +159,7 @@ def _estimate_family(
             if together > 0:
                 share = variance[k, r] / together
                 others = together - variance[k, r]
-                variance[k, r] = share * (others + share * min(total_variance[r], together))
+                variance[k, r] = share * (others + share * total_variance[r])
             variance[k, r] += (rounded[k, r] - x[k, r]) ** 2
     return rounded, variance
 

@@ -26,7 +26,14 @@ from tallytree.compute.kernels import kernel
 from tallytree.compute.threads import side_by_side
 from tallytree.solvers.checks import check_offsets
 from tallytree.solvers.joint_downward import MAX_ITERATIONS, WEIGHED_VARIANCE, Part, Tails, estimate_families
-from tallytree.solvers.joint_rates import RawSums, add_up, estimate_children, rates_of_roots, sums_of_children
+from tallytree.solvers.joint_rates import (
+    RawSums,
+    add_up,
+    estimate_children,
+    rates_of_roots,
+    shared_variances,
+    sums_of_children,
+)
 from tallytree.solvers.joint_upward import (
     Estimate,
     NoisyCells,
@@ -107,10 +114,8 @@ class Climbed(NamedTuple):
 
     def sent_up(self, first_child: IntArray) -> FromBelow:
         """What the level above gets, whose node i has the children first_child[i] … first_child[i + 1] − 1."""
-        mean, variance = self.estimates[0]
-        shape = (len(first_child) - 1, mean.shape[1])
-        sums = Estimate(np.empty(shape), np.empty(shape))
-        add_children(first_child, mean, variance, *sums)
+        sums = _empty((len(first_child) - 1, self.estimates[0].mean.shape[1]))
+        add_children(first_child, self.estimates[0], sums)
         return FromBelow(sums, np.add.reduceat(self.doubt, first_child[:-1]))
 
 
@@ -157,8 +162,9 @@ def fit(
     model = size_model(levels[0].values.shape[1], first_size, dispersions)
     check_options(dispersions, tolerance)
     check_levels(levels)
-    climbed = climb(levels, own_estimates(levels, raw_sums(levels), model)[0], model)
-    root = root_tails(climbed, levels[0], total)
+    sums = raw_sums(levels)
+    climbed = climb(levels, own_estimates(levels, sums, model)[0], model)
+    root = root_tails(climbed, levels[0], sums[0], model, total)
     found = descend(levels[1:], levels[0].first_child, climbed, 1, root, model, tolerance)
     warn_of(found.worst)
     return TailsFit([root, *found.levels], *found.worst)
@@ -219,7 +225,7 @@ def own_estimates(
     found: list[Estimate] = []
     for level, raw in zip(levels, sums, strict=True):
         n = level.values.shape[1]
-        own, cells = Estimate(np.empty(level.values.shape), np.empty(level.values.shape)), level.cells()
+        own, cells = _empty(level.values.shape), level.cells()
         rates = np.empty((len(raw.values), n + 1))
         if first_child is None or above is None:
             items = np.ones(len(level.values), dtype=np.int64)
@@ -274,22 +280,35 @@ def climb(
         own_doubt = doubted_variance(level)
         if under is None:
             doubt = np.full(len(level.values), own_doubt)
-            below.append(Estimate(np.empty((0, 0)), np.empty((0, 0))))
+            below.append(_empty((0, 0)))
         else:
             # The noisier estimate is the more likely to be wrong: shares as the squares of the noise's variances.
             share = under.doubt**2 / (under.doubt**2 + own_doubt**2)
-            combine(model.blocks, *own[i], *under.sums, share)
+            combine(model.blocks, own[i], under.sums, share)
             doubt = 1 / (1 / under.doubt + 1 / own_doubt)
             below.append(under.sums)
     return Climbed(list(own), below[::-1], doubt)
 
 
-def root_tails(climbed: Climbed, root: TailsLevel, total: int | None) -> Tails:
-    """The integer tail counts of the root, which has the first of the estimates; `total` is cell 0, if it is known."""
+def root_tails(climbed: Climbed, root: TailsLevel, sums: RawSums, model: SizeModel, total: int | None) -> Tails:
+    """The integer tail counts of the root, which has the first of the estimates.
+
+    Args:
+        climbed: the estimates.
+        root: what was measured there.
+        sums: the raw sums of the root.
+        model: of the numbers of groups.
+        total: cell 0, if it is known.
+    """
     values = np.empty(root.values.shape[1], np.int64)
     estimate = climbed.estimates[0]
-    variance = estimate.variance[0].copy()
-    _round_root(estimate.mean[0], variance, root.most[0], values)
+    variance = estimate.wide[0].copy()
+    if len(sums.values):
+        shared = np.empty(len(values))
+        below = climbed.below[0].variance[0]
+        shared_variances(sums.values[0], float(sums.variance[0]), root.most[0], below, model, shared)
+        np.maximum(variance, shared, out=variance)
+    _round_root(estimate, root.most[0], variance, values)
     if total is not None:
         np.minimum(values, total, out=values)
         values[0], variance[0] = total, 0.0
@@ -417,13 +436,18 @@ def _in_threads(work: Callable[[slice], Done], nodes: IntArray, cells: int) -> l
     return list(side_by_side(work, chunks(nodes, max(1, -(-int(nodes.sum()) // SLICES), LEAST_CELLS // cells))))
 
 
+def _empty(shape: tuple[int, ...]) -> Estimate:
+    return Estimate(np.empty(shape), np.empty(shape), np.empty(shape))
+
+
 @kernel
-def _round_root(mean: FloatArray, variance: FloatArray, most: float, out: IntArray) -> None:
-    """Write the non-increasing tail counts that are nearest to the means, rounded; adds their rounding to variances."""
+def _round_root(estimate: Estimate, most: float, variance: FloatArray, out: IntArray) -> None:
+    """Write the non-increasing tail counts that are nearest to the root's means, rounded; adds that to variances."""
+    mean = estimate.mean[0]
     n = len(mean)
     x, scratch, first, weight = np.empty(n), np.empty((2, n)), np.empty(n, np.int64), np.empty(n)
     for r in range(n):
-        weight[r] = 1.0 / max(variance[r], WEIGHED_VARIANCE)
+        weight[r] = 1.0 / max(estimate.variance[0, r], WEIGHED_VARIANCE)
     isotonic_decreasing(mean, weight, most, x, scratch[0], scratch[1], first)
     for r in range(n):
         out[r] = int(np.floor(x[r] + 0.5))

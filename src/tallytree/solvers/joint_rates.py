@@ -19,6 +19,7 @@ from tallytree.solvers.joint_upward import EXTRA_GROUPS, Estimate, NoisyCells, S
 from tallytree.solvers.monotone_sums import isotonic_decreasing
 from tallytree.solvers.rates import TOGETHER, likeliest_dispersions, local_rates, log_likelihoods, noise_variance
 from tallytree.solvers.state_chain import posterior
+from tallytree.solvers.uncertain_rates import widen
 
 FAMILY_GROUPS = 12.0
 """Groups added to each window of sizes of a child of mean size, so that a child of which little is known has the rates
@@ -102,6 +103,41 @@ def rates_of_roots(cells: NoisyCells, sums: RawSums, begin: int, end: int, model
 
 
 @kernel
+def shared_variances(
+    raw: FloatArray, noise: float, most: float, below: FloatArray, model: SizeModel, out: FloatArray
+) -> None:
+    """Of the root, the variances of the error that the estimates of all nodes below it have in common.
+
+    Rates are shared from the root down, so an error in its rates has the same sign in all nodes below. As far as their
+    estimates rest on the rates, and not on their cells, the error does not get smaller when they are added up. How far
+    they do is taken as the sum of their variances over that of Poisson numbers, which have only their rates.
+
+    Args:
+        raw: (n,) unbiased noisy tail counts of the root, from all levels.
+        noise: the variance of their noise.
+        most: an upper bound of the root's tail counts.
+        below: (n,) the sums of the variances of what is below the root.
+        model: of the numbers of groups.
+        out: (n,)
+    """
+    n = len(raw)
+    mu, dispersion, fitted, ones = np.empty(n + 1), np.empty(n), np.empty(n), np.ones(n)
+    work, first = np.empty((9, n)), np.empty(n, np.int64)
+    isotonic_decreasing(raw, ones, most, fitted, work[0], work[1], first)
+    local_rates(fitted, model.first_size, EXTRA_GROUPS, mu)
+    likelihood = np.zeros((len(model.dispersions), model.blocks[n - 1] + 1))
+    if len(model.dispersions) > 1:
+        log_likelihoods(raw, 1.0 / noise, mu, model.blocks, model.dispersions, likelihood, 1)
+    likeliest_dispersions(likelihood, model.blocks, model.dispersions, dispersion)
+    widen(noise, mu, dispersion, model.first_size, out, fitted, work)
+    expected = 0.0
+    for r in range(n - 1, -1, -1):
+        if below[r] < expected:
+            out[r] *= below[r] / expected
+        expected += mu[r]
+
+
+@kernel
 def family_dispersions(
     cells: NoisyCells, kids: IntArray, rate: FloatArray, model: SizeModel, end: int, dispersion: FloatArray
 ) -> None:
@@ -169,6 +205,7 @@ def estimate_children(
     """
     n = cells.values.shape[1]
     dispersion, scratch = np.empty(n + 1), np.empty((5, n + 1))
+    noise, factor, work = noise_variance(cells.scale, cells.laplace), np.empty(n), np.empty((9, n))
     for parent in range(begin, end):
         first, stop = first_child[parent], first_child[parent + 1]
         kids = np.arange(first, stop)
@@ -183,11 +220,14 @@ def estimate_children(
             if cells.most[c] == 0:
                 mean[:] = 0.0
                 variance[:] = 0.0
+                own.wide[c] = 0.0
             else:
                 given = cells.values[c]
                 posterior(
                     given, cells.scale, cells.laplace, cells.most[c], rate[k], dispersion, mean, variance, scratch
                 )
+                widen(noise, rate[k], dispersion, model.first_size, own.wide[c], factor, work)
+                own.wide[c] = factor * variance
             if len(out) > 0:
                 out[c] = 0.0
                 if cells.most[c] > 0:

@@ -41,7 +41,7 @@ def test_measurements_and_released_sizes_arrive():
 
 
 def test_what_bands_send_up_and_single_numbers_arrive():
-    up = FromBelow(Estimate(np.ones((2, 3)), np.zeros((2, 3))), np.arange(2.0))
+    up = FromBelow(Estimate(np.ones((2, 3)), np.zeros((2, 3)), np.zeros((2, 3))), np.arange(2.0))
     again, numbers = sent((up, (3, 0.5, np.float64(1.5), np.bool_(True), np.int64(2))))
     assert isinstance(again, FromBelow)
     assert again.sums.mean.tolist() == up.sums.mean.tolist()
