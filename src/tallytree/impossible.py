@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree.compute.arrays import BoolArray, IntArray
+from tallytree.compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.sources.locate import locate
 from tallytree.sources.public_tables import read_public
@@ -125,29 +125,43 @@ def _read(given: Any, sides: Sequence[Side]) -> Impossible:
     rows = read_public(source, names, ARGUMENT)
     if rows.num_rows == 0:
         raise ValueError(f"{ARGUMENT}: the table has no rows; list the combinations, or leave it out")
-    found = pa.table({name: text_column(rows, name, ARGUMENT) for name in names})
-    found = found.append_column("row", pa.array(np.arange(found.num_rows)))
-    for side in about:
-        found = _with_leaves(found, sides[side], side, rows.num_rows)
-    leaves = found.select([f"leaf{side}" for side in about]).group_by([f"leaf{side}" for side in about]).aggregate([])
-    order = [(f"leaf{side}", "ascending") for side in about]
     table = pa.table({name: text_column(rows, name, ARGUMENT) for name in names})
-    return Impossible(table.group_by(names, use_threads=False).aggregate([]), tuple(about), leaves.sort_by(order))
-
-
-def _with_leaves(found: pa.Table, side: Side, number: int, rows: int) -> pa.Table:
-    """The rows with every leaf of a side that they are about."""
-    columns = [name for name in side.columns if name in found.column_names]
-    labels = side.hierarchy.leaf_table().columns[-len(side.columns) :]
-    paths = pa.table(dict(zip(side.columns, labels, strict=True))).select(columns)
-    paths = paths.append_column(f"leaf{number}", pa.array(np.arange(side.hierarchy.n_leaves, dtype=np.int64)))
-    known = found.join(paths, keys=columns, join_type="inner")
-    missing = np.setdiff1d(np.arange(rows), pc.unique(known.column("row")).to_numpy())
-    if len(missing):
-        raise ValueError(
-            f"{ARGUMENT}: row {missing[0] + 1} names a combination of {', '.join(columns)} that the hierarchy of "
-            f"{side.name!r} does not have; correct it, or leave the row out"
-        )
-    if known.num_rows > MAX_COMBINATIONS:
+    # Levels have any name, and columns are added: those of levels begin with a space.
+    found = table.rename_columns([f" {name}" for name in names])
+    found = found.append_column("row", pa.array(np.arange(found.num_rows)))
+    paths = {side: _leaf_paths(sides[side], side, names) for side in about}
+    combinations = np.ones(found.num_rows)
+    for side in about:
+        combinations *= _leaves_of_rows(found, paths[side], sides[side])
+    if combinations.sum() > MAX_COMBINATIONS:
         raise ValueError(f"{ARGUMENT}: it stands for more than {MAX_COMBINATIONS:,} combinations of leaves; list fewer")
-    return known
+    for each in paths.values():
+        found = found.join(each, keys=[name for name in each.column_names if name[0] == " "], join_type="inner")
+    columns = [f"leaf{side}" for side in about]
+    leaves = found.select(columns).group_by(columns).aggregate([]).sort_by([(name, "ascending") for name in columns])
+    return Impossible(table.group_by(names, use_threads=False).aggregate([]), tuple(about), leaves)
+
+
+def _leaf_paths(side: Side, number: int, names: Sequence[str]) -> pa.Table:
+    """The labels of every leaf in the columns that are named, and its number."""
+    labels = side.hierarchy.leaf_table().columns[-len(side.columns) :]
+    columns = {f" {name}": each for name, each in zip(side.columns, labels, strict=True) if name in names}
+    return pa.table({**columns, f"leaf{number}": np.arange(side.hierarchy.n_leaves, dtype=np.int64)})
+
+
+def _leaves_of_rows(found: pa.Table, paths: pa.Table, side: Side) -> FloatArray:
+    """How many leaves of a side each row stands for: float64 (rows,).
+
+    Raises:
+        ValueError: a row stands for none.
+    """
+    *keys, leaf = paths.column_names
+    counted = found.join(paths.group_by(keys).aggregate([(leaf, "count")]), keys=keys, join_type="left outer")
+    number = np.zeros(found.num_rows)
+    number[counted.column("row").to_numpy()] = pc.fill_null(counted.column(f"{leaf}_count"), 0).to_numpy()
+    if not number.all():
+        raise ValueError(
+            f"{ARGUMENT}: row {int(np.argmin(number)) + 1} names a combination of {', '.join(key[1:] for key in keys)} "
+            f"that the hierarchy of {side.name!r} does not have; correct it, or leave the row out"
+        )
+    return number

@@ -40,7 +40,8 @@ class Product:
         impossible: combinations that no record can have, such as ages under 15 with an employment: a public table, or
             a list of tables, whose columns are levels of two or more attributes, not of the first one. Their cells are
             published as 0, and get no noise. A record in one is treated as one outside the hierarchies
-            (`on_unknown`). For tables only, so without an `order`. Name only what is impossible by definition. What no
+            (`on_unknown`). A label stands for all nodes that have it; name the levels above it too where these are
+            several. For tables only, so without an `order`. Name only what is impossible by definition. What no
             record happens to have is private.
 
     Raises:

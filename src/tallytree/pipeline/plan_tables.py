@@ -19,7 +19,7 @@ from tallytree.pipeline.counted_records import listed_counts
 from tallytree.pipeline.person_bound import shares_beside
 from tallytree.pipeline.plan_counts import check_person
 from tallytree.pipeline.planned_counts import leaf_keys
-from tallytree.pipeline.planned_tables import PlannedTables
+from tallytree.pipeline.planned_tables import MAX_RECORDS_OF_TABLES, PlannedTables
 from tallytree.pipeline.planning import account, chosen_engine, noise_plan, std_dev_alone
 from tallytree.pipeline.workspace import require_fits
 from tallytree.private.engines import Engine
@@ -266,6 +266,8 @@ def _public_totals(given: Any, layout: TableLayout, depth: int, engine: Engine) 
     hierarchy = Hierarchy.from_table(areas, side.columns[:depth])
     key = LeafKey(hierarchy, hierarchy.columns)
     listed = listed_counts(engine, given, (key,), "count", "public_totals")
+    if int(listed.counts.sum()) > MAX_RECORDS_OF_TABLES:
+        raise ValueError("public_totals: they add up to more than 2^50; use a coarser unit")
     totals = np.zeros(len(nodes), dtype=np.int64)
     totals[listed.parts[0]] = listed.counts
     return PublicTotals(layout.area_level_at(depth), totals)

@@ -37,6 +37,8 @@ from tallytree.tables import PublicTotals, TableLayout, TablesMechanism
 
 logger = logging.getLogger(__name__)
 
+MAX_RECORDS_OF_TABLES = 2**50
+"""Tables are fitted in doubles: beyond, rounding shows beside the noise."""
 UNMET = 0.5
 """A table whose numbers are farther than this from what was decided for it, in standard deviations, is named."""
 _AREAS_NOT_PROTECTED = (
@@ -176,6 +178,8 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         found = counted_records(
             self.engine, given, given.records, self.keys, "records", asked, self.layout.product.impossible
         )
+        if int(found.counts.sum()) > MAX_RECORDS_OF_TABLES:
+            raise ValueError("records: counts of tables add up to more than 2^50; use a coarser unit")
         people = true_contributions(found.people, self.layout, asked, given.max_contributions)
         return TrueTables(self.layout, found, self.statistics, people, self.totals)
 

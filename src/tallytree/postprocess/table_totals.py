@@ -52,7 +52,12 @@ def total_of_tables(
     members, offsets = _members(areas, refined[0], layout.areas(depth))
     sums = counts[:, cells].sum(axis=1)[members]
     count = np.add.reduceat(np.append(sums, 0), offsets[:-1]) * (np.diff(offsets) > 0)
-    finest = layout.finest_refined
+    # Of two levels with equally many nodes the layout has the coarser one; the condition may be on the other.
+    finest = tuple(map(max, layout.finest_refined, needed))
+    varying = _mask(sides[1:], finest[1:], conditions)
+    zero = layout.impossible_cells(depth)
+    if zero is not None:
+        varying &= ~zero[layout.detail.cell_of(layout.marginal(depth))]
     noise = recorded_noise(release.statement, layout)
     leaves, leaf_offsets = _members(areas, finest[0], layout.areas_per_level[-1])
     variances = sum_variances(
@@ -61,7 +66,7 @@ def total_of_tables(
         precisions_of(layout, {name: law.variance for name, (_, law) in noise.items()}),
         leaves,
         leaf_offsets,
-        _mask(sides[1:], finest[1:], conditions),
+        varying,
         public_totals_level=exact_level_of(release.statement, layout),
     )
     std_dev = np.sqrt(variances)

@@ -50,7 +50,7 @@ class StoredTree:
                 columns={name: side["columns"] for name, side in sides.items()},
                 impossible=[described_table(each) for each in self.description.get("impossible", [])] or None,
             )
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, OverflowError, TypeError, ValueError):
             pass
         # Raised out here: what the reader said may quote a row of a file.
         raise ValueError(f"folder: {str(self.folder)!r} {NOT_ITS_TREE}; take a fresh copy of the release")

@@ -124,7 +124,7 @@ def _check(
                 raise ValueError(f"{name}: values of type {each.values.dtype} must be integers")
             if not VARIANCES[0] <= each.variance <= VARIANCES[1]:
                 raise ValueError(f"{name}: variance={each.variance} must be a number from 1e-50 to 1e50")
-            if max(int(each.values.max()), -int(each.values.min())) * each.values.size >= MAX_SUM:
+            if np.abs(each.values).sum(dtype=np.float64) >= MAX_SUM:
                 raise ValueError(f"{name}: values are too large to add up")
     if totals is None:
         return []
