@@ -38,6 +38,8 @@ docs: $(VENV)/.dev
 bench: $(VENV)/.dev
 	-$(PIP) install -r benchmarks/requirements.txt
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/real_data.py
+	$(BIN)/python benchmarks/real_data_page.py
 
 clean:
 	rm -rf $(VENV) dist build src/tallytree/compute/compiled

@@ -161,16 +161,26 @@ def _with_mechanism(rng: np.random.Generator, options: dict[str, Any]) -> dict[s
     if isinstance(mechanism, counts.StabilityHistogram) and rng.random() < 0.9:
         options = {name: value for name, value in options.items() if name not in ("accounting", "memory")}
         options |= {"budget": _one_of(rng, ABOVE_A_THRESHOLD), "budget_split": None}
+    crossed = "origins" in options or isinstance(options["hierarchy"], Product)
+    if crossed and rng.random() < 0.3:
+        options = {name: value for name, value in options.items() if name != "memory"}
+        return options | {"mechanism": _one_of(rng, (None, counts.LeastSquares())), "unlisted": "remainder"}
     return options | {"mechanism": mechanism}
 
 
 def _tables(rng: np.random.Generator) -> Pair:
     areas, sexes = random_tree(rng, "a"), random_tree(rng, "b", 1)
     places = [{**one, **other} for one in paths_of(areas) for other in paths_of(sexes)]
+    sides, impossible = {"area": areas, "sex": sexes}, None
+    if rng.random() < 0.3:
+        sides["work"] = random_tree(rng, "c", 1)
+        places = [{**one, **other} for one in places for other in paths_of(sides["work"])]
+        first = {name: [value] for name, value in places[0].items() if name in ("b0", "c0")}
+        impossible = pa.table(first) if sexes.n_leaves * sides["work"].n_leaves > 1 else None
     every = [(*area, *sex) for area in [(), *[(level,) for level in areas.columns]] for sex in ((), ("b0",))]
     wanted = [table for table in every if rng.random() < 0.5] or [every[-1]]
     options = _terms(rng) | {
-        "hierarchy": Product({"area": areas, "sex": sexes}), "tables": wanted,
+        "hierarchy": Product(sides, impossible=impossible), "tables": wanted,
         "budget_split": _one_of(rng, ("auto", "even")), "mechanism": _one_of(rng, (None, tables.LeastSquares())),
     }  # fmt: skip
     if rng.random() < 0.3:

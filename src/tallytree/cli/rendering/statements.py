@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tallytree.cli import logs
 from tallytree.cli.rendering.terminal import fitted_table, printable, show_line
-from tallytree.release.counted_unit import bound_sentence
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,6 +40,8 @@ def show_levels(console: Console, statement: Mapping[str, Any], published: Mappi
 
 def show_bound(console: Console, statement: Mapping[str, Any]) -> None:
     """Show what the numbers count and what the contribution bound leaves out; nothing without an enforced bound."""
+    from tallytree.release.counted_unit import bound_sentence
+
     said = bound_sentence(statement)
     if said:
         show_line(console, said)
