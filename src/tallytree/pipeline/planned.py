@@ -204,6 +204,11 @@ class Planned(ABC, Generic[T, M]):
                 self.account.finish_repeatable()
             return release
 
+    @property
+    def expected_work(self) -> str:
+        """What making the numbers takes in time and memory, as a sentence; empty where it is not estimated."""
+        return ""
+
     def risk(self) -> dict[str, Any]:
         """The entry `risk` of the statement; none where the noise is drawn from a seed, and nothing is protected."""
         return {} if self.terms.seed is not None else {"risk": risk_statement(self.plan, self.statement())}

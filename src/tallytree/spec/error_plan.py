@@ -199,7 +199,7 @@ class _Release:
             rows += _rows(planned, self._errors(planned))
             risks += [{**amounts_of(budget), **vars(rate)} for rate in attack_rates(planned.plan)]
         bound = bound_sentence(own.statement())
-        notes += [bound] if bound else []
+        notes += [each for each in (bound, own.expected_work) if each]
         for planned, errors in ((own, None), *self._others(own, names, notes)):
             rows += [] if errors is None else _rows(planned, errors)
             if isinstance(planned.plan, StabilityPlan):

@@ -7,7 +7,7 @@ contributes one node, its root.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -253,6 +253,22 @@ class TableLayout:
         marginal = self.marginal(depth)
         possible = np.bincount(self.detail.cell_of(marginal), ~self.impossible, self.detail.size(marginal))
         return np.asarray(possible == 0) if (possible == 0).any() else None
+
+    def work(self, measured: Collection[str]) -> tuple[int, int]:
+        """How much a fit has to do: cells of the levels' own details, and detail cells of the finest areas.
+
+        The own detail of a level of areas has the attributes at the finest levels that are measured there or below.
+
+        Args:
+            measured: the names of the tables that are measured.
+        """
+        depths = [depth for depth, name in enumerate(self.levels) if name in measured]
+        cells = 0
+        for level, areas in enumerate(self.areas_per_level):
+            known = [self.marginal(depth) for depth in depths if self.area_level(depth) >= level]
+            finest = tuple(max(levels) for levels in zip(*known, strict=True))
+            cells += areas * (self.detail.size(finest) if known else 1)
+        return cells, self.areas_per_level[-1] * self.detail.cells
 
     @property
     def finest_refined(self) -> tuple[int, ...]:

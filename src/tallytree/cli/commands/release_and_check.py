@@ -111,6 +111,8 @@ def check(
         show_levels(console, statement)
         show_expected_errors(console, expected_errors(planned))
         show_terms(console, {**statement, **planned.risk()})
+        if planned.expected_work:
+            show_line(console, planned.expected_work)
         if planned.account is not None:
             from tallytree.cli.rendering.ledgers import account_line
 
