@@ -10,6 +10,7 @@ from typing import Any
 
 from tallytree.release import Release
 from tallytree.release.counted_unit import bound_sentence, counted_noun, counted_unit, is_bounded
+from tallytree.release.drowned import drowned_sentence
 from tallytree.report.reading import LevelError
 from tallytree.report.wording import about, listed, name, off, percent, plural, what_is_counted
 
@@ -18,10 +19,14 @@ def summary(release: Release, errors: Sequence[LevelError]) -> list[tuple[str, s
     """Questions and their answers, each in a sentence or three."""
     return [
         ("What was published?", _published(release)),
-        ("How far off are the numbers?", _how_far_off(release, errors)),
+        ("How far off are the numbers?", " ".join(filter(None, (_how_far_off(release, errors), _drowned(release))))),
         ("What is protected?", _protected(release.statement)),
         ("What is not?", _not_protected(release.statement)),
     ]
+
+
+def _drowned(release: Release) -> str:
+    return name(drowned_sentence(release), 1_000) if drowned_sentence(release) else ""
 
 
 def _published(release: Release) -> str:

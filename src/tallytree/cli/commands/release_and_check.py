@@ -13,6 +13,7 @@ from tallytree.cli.rendering.statements import (
     note_invariants,
     published_rows,
     say_repeated,
+    show_drowned,
     show_levels,
     show_terms,
 )
@@ -82,6 +83,7 @@ def release(
         else:
             console = open_console()
             show_levels(console, released.statement, published_rows(out))
+            show_drowned(console, released)
             show_end(console, loaded, released, out)
 
 

@@ -13,6 +13,8 @@ from tallytree.cli.rendering.terminal import fitted_table, printable, show_line
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tallytree.release import Release
+
 
 def show_levels(console: Console, statement: Mapping[str, Any], published: Mapping[str, int] | None = None) -> None:
     """Show how every level is measured, and how many rows were published where `published` has them."""
@@ -45,6 +47,15 @@ def show_bound(console: Console, statement: Mapping[str, Any]) -> None:
     said = bound_sentence(statement)
     if said:
         show_line(console, said)
+
+
+def show_drowned(console: Console, release: Release) -> None:
+    """Show which levels are mostly noise, and what to publish instead; nothing where none is."""
+    from tallytree.release.drowned import drowned_sentence
+
+    said = drowned_sentence(release)
+    if said:
+        show_line(console, printable(said), "yellow")
 
 
 def _largest_size(maximum: Mapping[str, Any]) -> str:
