@@ -141,6 +141,16 @@ def test_formats_and_the_explorer_that_have_no_place_for_it_refuse_it(tmp_path):
     export(folder, "csv", tmp_path / "csv")
 
 
+@pytest.mark.needs("altair", "jinja2", "vl_convert")
+def test_a_report_says_that_cells_without_a_row_are_not_0():
+    from tallytree.report.page import report_page
+
+    page = report_page(released(trips(), tt.Budget(rho=0.01), unlisted="remainder"))
+    assert "rows without a label say how much that is" in page
+    assert "the others are 0" not in page
+    assert "“tallytree error” adds them" not in page
+
+
 def test_what_does_not_go_with_it_is_refused():
     budget = tt.Budget(rho=1)
     with pytest.raises(ValueError, match=r"unlisted: 'remainder' is of LeastSquares, and the mechanism is TopDown"):
