@@ -99,10 +99,9 @@ def measured_flows(name: str, epsilon: float, option: str, runs: int) -> Iterato
             budget=tt.Budget(epsilon=epsilon, delta=1e-8), neighboring="add_remove", count="count", seed=run,
             **options,
         )  # fmt: skip
-        named = trips.set_axis(["origin_airport", "destination_airport", "count"], axis=1)
         for level in release.levels:
-            paths = list(named.columns[:2])
-            found.setdefault(level, []).append(_listed_errors(release, level, named, paths, "count", size))
+            paths = ["origin", "destination"]
+            found.setdefault(level, []).append(_listed_errors(release, level, trips, paths, "count", size))
     yield from _rows({"statistic": "flows", "data": name, "epsilon": epsilon, "option": option, "runs": runs}, found)
 
 
@@ -182,6 +181,8 @@ def _listed_errors(
     paths = [column for column in levels if column in shown_rows.columns]
     shown_rows = shown_rows.dropna(subset=paths)  # rows that say how much is not listed
     counts = records[count] if count else pd.Series(1, index=records.index)
+    if not paths and level != release.levels[0]:
+        raise ValueError(f"levels: none of {levels} is a column of the level {level!r}; name its columns")
     if paths:
         keyed = records[paths].astype(str).assign(true=counts.to_numpy()).groupby(paths)["true"].sum().reset_index()
         both = shown_rows.merge(keyed, on=paths, how="outer")

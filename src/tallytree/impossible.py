@@ -160,8 +160,9 @@ def _leaves_of_rows(found: pa.Table, paths: pa.Table, side: Side) -> FloatArray:
     number = np.zeros(found.num_rows)
     number[counted.column("row").to_numpy()] = pc.fill_null(counted.column(f"{leaf}_count"), 0).to_numpy()
     if not number.all():
+        what = f"a combination of {', '.join(key[1:] for key in keys)}" if keys[1:] else f"a label of {keys[0][1:]!r}"
         raise ValueError(
-            f"{ARGUMENT}: row {int(np.argmin(number)) + 1} names a combination of {', '.join(key[1:] for key in keys)} "
-            f"that the hierarchy of {side.name!r} does not have; correct it, or leave the row out"
+            f"{ARGUMENT}: row {int(np.argmin(number)) + 1} names {what} that the hierarchy of {side.name!r} does not "
+            "have; correct it, or leave the row out"
         )
     return number

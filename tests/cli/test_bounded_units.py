@@ -130,7 +130,7 @@ def test_all_records_are_estimated_at_the_command_line(folder, output, release):
     before = (folder / "out/release.json").read_bytes()
     shown = flat(output("error", "out", "--all-records", "--spread", "0.3", "--out", "estimates", "--csv"))
     assert "level rows spread largest, with interval median width" in shown
-    assert "a relative standard deviation of the share between areas of 0.3, as is assumed" in shown
+    assert "left out for each one that counts, of 0.3, as is assumed" in shown
     assert shown.endswith("Nothing was spent, and out is as it was. Estimates: estimates")
     assert (folder / "out/release.json").read_bytes() == before
     assert sorted(path.name for path in (folder / "estimates").iterdir()) == [
@@ -147,7 +147,7 @@ def test_all_records_are_estimated_at_the_command_line(folder, output, release):
     [
         (("--spread", "0.3"), "spread: it is about estimates of all records; add --all-records"),
         (("--like", "earlier.parquet"), "like: it is about estimates of all records; add --all-records"),
-        (("--all-records",), "spread: give either spread, the relative standard deviation"),
+        (("--all-records",), "spread: give either spread, the standard deviation"),
         (("--all-records", "--spread", "0.3", "--replicates", "20"), "replicates: 20 has no use with --all-records"),
         (("--all-records", "--spread", "0.3", "--seed", "2"), "seed: 2 has no use with --all-records"),
         (("--all-records", "--like", "records.parquet"), "like: 'records.parquet' is the name of the private table"),

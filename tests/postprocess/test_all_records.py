@@ -57,10 +57,7 @@ def test_an_estimate_is_the_count_over_what_is_not_left_out(release):
     assert share == pytest.approx(release.statement["contributions"]["share_left_out"]["estimate"], abs=1e-3)
     assert table["estimate"].to_pylist() == [round(each / (1 - share)) for each in counts["count"].to_pylist()]
     assert described_estimate(table)["unit"] == "all records"
-    assert (
-        "relative standard deviation of the share between areas of 0.5, as is assumed"
-        in (described_estimate(table)["summary"])
-    )
+    assert "left out for each one that counts, of 0.5, as is assumed" in (described_estimate(table)["summary"])
 
 
 def test_the_interval_adds_three_deviations_as_squares(release):
@@ -155,8 +152,8 @@ def test_leaves_of_people_are_scaled_to_all_leaves_of_people(areas):
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ({}, ValueError, "spread: give either spread, the relative standard deviation"),
-        ({"spread": 0.5, "like": TOWNS}, ValueError, "spread: give either spread"),
+        ({}, ValueError, "spread: give either spread, the standard deviation"),
+        ({"spread": 0.5, "like": TOWNS}, ValueError, "spread: both spread and like are given"),
         ({"spread": -0.1}, ValueError, "spread: -0.1 must be at least 0 and finite"),
         ({"spread": math.inf}, ValueError, "spread: inf must be at least 0 and finite"),
         ({"spread": "half"}, TypeError, "spread: .* must be a number, such as 0.5"),

@@ -188,7 +188,7 @@ def test_a_coarser_cell_is_impossible_only_where_all_of_it_is():
         ({"state": ["A"], "work": ["seeks"]}, r"names the areas \(area\).*band, age, work"),
         ({"work": ["seeks"]}, "levels of one attribute"),
         ({"band": ["0-14"], "age": ["5"]}, "levels of one attribute"),
-        ({"band": ["16+"], "work": ["seeks"]}, "row 1 names a combination of band that.*'age' does not have"),
+        ({"band": ["16+"], "work": ["seeks"]}, "row 1 names a label of 'band' that.*'age' does not have"),
         ({"band": ["0-14"], "age": ["60"], "work": ["none"]}, "row 1 names a combination of band, age"),
         ({"band": ["0-14"] * 2, "work": ["seeks", None]}, "column 'work' has null"),
     ],

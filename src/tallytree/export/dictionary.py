@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tallytree.release.counted_unit import bound_sentence, counted_unit
 from tallytree.release.intervals import COVERS
+from tallytree.release.remainders import lists_remainders
 
 NO_LICENCE = "The licence of the data is for the publisher to state."
 NOTHING_MISSING = "No cell is missing: every row has a value in every column."
@@ -30,7 +31,8 @@ class Column:
     Attributes:
         name: its name.
         kind: `"string"`, `"integer"` or `"number"`.
-        role: `"path"` and `"key"` say what a row is about; `"value"` is the published number; `"error"` and, in SDMX,
+        role: `"path"` and `"key"` say what a row is about, as does `"path or empty"` in tables with rows that say how
+            much is not listed; `"value"` is the published number; `"error"` and, in SDMX,
             `"attribute"` are about it.
         unit: of a number, in the plural; empty for text.
         description: what it means.
@@ -44,8 +46,8 @@ class Column:
 
     @property
     def may_be_empty(self) -> bool:
-        """Whether a cell may be empty: attributes of SDMX, where a table of the dataflow does not have them."""
-        return self.role == "attribute"
+        """Whether a cell may be empty: attributes of SDMX, and labels of rows that say how much is not listed."""
+        return self.role in ("attribute", "path or empty")
 
     @property
     def least(self) -> int | None:
@@ -69,7 +71,9 @@ def described_columns(schema: pa.Schema, statement: Mapping[str, Any], alpha: fl
     for field in schema:
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
             meaning = f"The label of the row's node at the level {field.name!r} of a public hierarchy."
-            made.append(Column(field.name, "string", "path", "", meaning))
+            empty = lists_remainders(statement)
+            meaning += " Empty: the row says how much is not listed." if empty else ""
+            made.append(Column(field.name, "string", "path or empty" if empty else "path", "", meaning))
             continue
         kind = "integer" if pa.types.is_integer(field.type) else "number"
         role, of, meaning = texts[field.name]
@@ -121,6 +125,11 @@ def table_text(name: str, columns: Sequence[str], statement: Mapping[str, Any], 
         return "People by their number of records, with noise. " + NOTHING_MISSING
     if statement["statistic"] == "group_sizes":
         rows = "One row for each node and each size with groups; a size without a row has 0 groups."
+    elif lists_remainders(statement):
+        return (
+            f"The level {name!r}. One row for each cell that is listed, and rows with empty labels: how much of the "
+            "cell that their other labels name is not listed. A cell without a row is not known to be 0."
+        )
     elif zeros_listed:
         rows = "One row for each node, zeros too."
     else:

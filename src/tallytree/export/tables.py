@@ -19,6 +19,7 @@ from tallytree.release.contributions_table import PlainTable
 from tallytree.release.intervals import LevelErrors, checked_alpha, stated_errors, with_intervals
 from tallytree.release.level_tables import ROWS_AT_ONCE, LevelTable
 from tallytree.release.manifest import TABLES
+from tallytree.release.remainders import NO_INTERVALS, refuse_remainders
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class ExportedTable:
     @property
     def paths(self) -> tuple[str, ...]:
         """The columns that say what a row is about, without sizes."""
-        return tuple(column.name for column in self.columns if column.role == "path")
+        return tuple(column.name for column in self.columns if column.role.startswith("path"))
 
     def slices(self, rows_at_once: int = ROWS_AT_ONCE) -> Iterator[pa.Table]:
         """All rows, slice by slice, with labels as strings; one empty slice of a table without rows."""
@@ -126,6 +127,7 @@ def exported_tables(release: Release, names: Sequence[Any] | None, alpha: float 
     """
     if alpha is not None:
         checked_alpha(alpha)
+        refuse_remainders(release.statement, "alpha", NO_INTERVALS)
     levels, people = release.level_tables, release.contributions
     sources = dict(levels)
     if people is not None:

@@ -179,9 +179,10 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         own, detail = self.layout.work(self.statistics)
         seconds = (OWN_SECONDS * own + DETAIL_SECONDS * detail) / 1e6
         memory = OWN_BYTES * own + DETAIL_BYTES * detail
+        time = f"about {seconds:,.0f}" if seconds >= 1 else "less than 1"
         return (
-            f"After the records are read, the tables take about {max(seconds, 1):,.0f} s of two processors and "
-            f"{described_bytes(max(memory, 1e8))} of memory."
+            f"After the records are read, the tables take {time} s of two processors, and about "
+            f"{described_bytes(max(memory, 1e8))} of memory beside 0.5 GB for the process."
         )
 
     def tabulate(self, work: Workspace | None = None) -> TrueTables:

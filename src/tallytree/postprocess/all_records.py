@@ -83,10 +83,13 @@ def scaled_levels(
     """`Release.scaled` of some levels, by their own names; it documents the arguments."""
     miss = checked_alpha(alpha)
     _refuse_what_has_no_share(release)
-    if (spread is None) == (like is None):
+    if spread is not None and like is not None:
+        raise ValueError("spread: both spread and like are given; leave one of them out")
+    if spread is None and like is None and any(_nodes(release, level) > 1 for level in levels):
         raise ValueError(
-            "spread: give either spread, the relative standard deviation of the share left out between areas, such as "
-            "spread=0.5, or like, public records of an earlier period; the release does not say how the share differs"
+            "spread: give either spread, the standard deviation between areas of the records left out for each one "
+            "that counts, relative to that of all, such as spread=0.5; or like, public records of an earlier period. "
+            "The release does not say how areas differ"
         )
     tables = {level: release.table(level, alpha=miss) for level in levels}
     stated = None if spread is None else Spread(_checked_spread(spread))
@@ -102,6 +105,12 @@ def scaled_levels(
         said = json.dumps(_said(release, share, found, miss), ensure_ascii=False)
         made[level] = pa.table(columns).replace_schema_metadata({METADATA_KEY: said.encode()})
     return made
+
+
+def _nodes(release: Release, level: str) -> int:
+    """How many nodes a level has."""
+    depth, tree = _tree_at(release, level)
+    return int(tree.size(depth))
 
 
 def described_estimate(table: pa.Table) -> Mapping[str, Any]:
@@ -283,10 +292,13 @@ def _said(release: Release, share: Estimated, spread: Spread, alpha: float) -> d
     noun = counted_noun(release.statement)
     basis = "stated" if spread.degrees is None else "public records"
     if spread.relative == 0:
-        why = "no difference of the share between areas"
+        why = "no difference of it between areas"
     else:
         of = "as is assumed" if basis == "stated" else "as in public records"
-        why = f"a relative standard deviation of the share between areas of {spread.relative:.3g}, {of}"
+        why = (
+            "a relative standard deviation between areas, of the records left out for each one that counts, of "
+            f"{spread.relative:.3g}, {of}"
+        )
     return {
         "unit": f"all {noun}",
         "share_left_out": {"estimate": share.estimate, "ci_lower": share.ci_lower, "ci_upper": share.ci_upper},

@@ -112,6 +112,11 @@ def replicate_errors(
     tree: Levels = tree_of(found, hierarchy)
     if statistic == TABLES:
         tree = layout_of(found.statement, tree)
+        if tree.impossible is not None:
+            raise ValueError(
+                "release: it has cells that are impossible, which replicates would give an interval; tables have "
+                "intervals of their own, so leave replicates out"
+            )
     noise = recorded_noise(found.statement, tree)
     plan = StatedPlan(noise, stated_thresholds(found.statement, noise))
     published = [published_level(table, tree, depth) for depth, table in enumerate(found.level_tables.values())]

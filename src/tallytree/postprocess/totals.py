@@ -78,6 +78,9 @@ def total_of(
         return total_of_tables(
             release, table, by=by, where=where, alpha=alpha, replicates=replicates, hierarchy=hierarchy
         )
+    refuse_remainders(
+        release.statement, "release", "these may lie in the areas or outside; add up rows of a level of whole areas"
+    )
     if where is not None:
         raise ValueError(f"where: it is a condition on the attributes of tables; {statistic} have none, leave it out")
     if table is None:
@@ -87,9 +90,6 @@ def total_of(
     level_alpha = checked_alpha(alpha)
     rounds = None if replicates is None else checked_replicates(replicates)
     fixed = None if seed is None else integer(seed, "seed")
-    refuse_remainders(
-        release.statement, "release", "these may lie in the areas or outside; add up rows of a level of whole areas"
-    )
     tree = tree_of(release, hierarchy)
     areas = read_areas(tree, table, by)
     noise = recorded_noise(release.statement, tree)
@@ -109,7 +109,7 @@ def total_of(
     errors = LevelErrors()
     if variances is not None:
         std_dev = np.sqrt(variances)[sums.rows]
-        errors = LevelErrors(rounding=stated_rounding(release.statement, None))
+        errors = LevelErrors(rounding=stated_rounding(release.statement))
     else:
         stated = (release.statement.get("errors") or {}).get("replicates")
         rounds = rounds or stated or DEFAULT_REPLICATES

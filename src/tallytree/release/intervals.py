@@ -31,8 +31,8 @@ COVERS = (
     "records that are missing."
 )
 
-ROUNDING = (0.1, 0.25)
-"""What rounding adds to the variance of a count by `LeastSquares`: of a leaf, and of a node above."""
+ROUNDING = 0.25
+"""What rounding to integers that add up, and x ≥ 0, add to the variance of a count by `LeastSquares`, about."""
 
 MIN_ALPHA = 1e-12
 """With ten replicates the interval then reaches 43 standard deviations."""
@@ -61,19 +61,17 @@ def stated_errors(statement: Mapping[str, Any], level: str) -> LevelErrors:
     """What a statement says of the errors of a level; errors that are not stated count as none."""
     errors = statement.get("errors")
     if errors is None or errors["replicates"] is None:
-        return LevelErrors(rounding=stated_rounding(statement, level))
+        return LevelErrors(rounding=stated_rounding(statement))
     of_level = next(each for each in errors["levels"] if each["level"] == level)
     if of_level["upward_std_dev"] is None:
         return LevelErrors()
     return LevelErrors(errors["replicates"], of_level["upward_std_dev"])
 
 
-def stated_rounding(statement: Mapping[str, Any], level: str | None) -> float:
-    """The variance that rounding adds to the stated one of a level's counts, or of a sum of several (None)."""
-    if statement.get("statistic") not in ("counts", "flows") or statement["mechanism"]["name"] != "LeastSquares":
-        return 0.0
-    leaves = level == statement["levels"][-1]["level"]
-    return ROUNDING[0 if leaves else 1]
+def stated_rounding(statement: Mapping[str, Any]) -> float:
+    """The variance that rounding adds to the stated one of counts, and of their sums."""
+    fitted = statement.get("statistic") in ("counts", "flows") and statement["mechanism"]["name"] == "LeastSquares"
+    return ROUNDING if fitted else 0.0
 
 
 def with_intervals(table: pa.Table, alpha: float, errors: LevelErrors) -> pa.Table:

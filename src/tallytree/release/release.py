@@ -62,6 +62,7 @@ from tallytree.release.manifest import (
     table_stem,
 )
 from tallytree.release.registry_entry import REGISTRY_FILE, has_entry, registry_entry
+from tallytree.release.remainders import NO_INTERVALS, refuse_remainders
 from tallytree.release.stored_tree import StoredTree, described_tree
 from tallytree.stages import stage
 from tallytree.validate import path_text, text
@@ -153,6 +154,8 @@ class Release:
         """
         name = self._name(level)
         published = self._tables[name]
+        if alpha is not None:
+            refuse_remainders(self.statement, "alpha", NO_INTERVALS)
         if dense and alpha is not None:
             rows = published.read(0, published.num_rows).unify_dictionaries()
             published = PlainTable(with_intervals(rows, alpha, stated_errors(self.statement, name)))

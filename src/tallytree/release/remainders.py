@@ -10,6 +10,8 @@ NOTE = (
     "listed of the cell that its other columns name; every table adds up to the total."
 )
 
+NO_INTERVALS = "its numbers have no intervals; release with unlisted='zero' for them"
+
 
 def lists_remainders(statement: Mapping[str, Any]) -> bool:
     """Whether tables have rows, null in the finer columns, with how much is not listed."""

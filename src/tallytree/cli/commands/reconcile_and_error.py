@@ -79,8 +79,8 @@ def show_errors(
         typer.Option(
             "--spread",
             metavar="NUMBER",
-            help="With --all-records, an assumption: the standard deviation between areas of the share left out, "
-            "relative to that of all areas, such as 0.5.",
+            help="With --all-records, an assumption: the standard deviation between areas of the records left out for "
+            "each one that counts, relative to that of all, such as 0.5.",
         ),
     ] = None,
     like: Annotated[
