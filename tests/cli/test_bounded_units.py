@@ -150,7 +150,7 @@ def test_all_records_are_estimated_at_the_command_line(folder, output, release):
         (("--all-records",), "spread: give either spread, the standard deviation"),
         (("--all-records", "--spread", "0.3", "--replicates", "20"), "replicates: 20 has no use with --all-records"),
         (("--all-records", "--spread", "0.3", "--seed", "2"), "seed: 2 has no use with --all-records"),
-        (("--all-records", "--like", "records.parquet"), "like: 'records.parquet' is the name of the private table"),
+        (("--all-records", "--like", "records.parquet"), "like: 'records.parquet' has the name of the private table"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(folder, refusal, options, message):

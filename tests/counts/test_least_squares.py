@@ -1,6 +1,7 @@
 """LeastSquares against a literal version, the exact least-squares optimum, and the law of its errors."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
+from tallytree.counts.least_squares import sibling_keys
 from tallytree.pipeline import FlowsArguments, plan_flows
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
@@ -59,7 +61,7 @@ def one_by_one(tree, total, measures):
 
 def fitted(counts, noisy, parent, variance):
     """The exact least-squares fit of all nodes that are left; levels that repeat the one above have no weight."""
-    nodes = sorted(counts)
+    nodes = sorted(counts, key=lambda node: (node[0], int(sibling_keys(node[0], np.array([node[1]]))[0])))
     if not nodes:
         return {}
     place = {node: i for i, node in enumerate(nodes)}
@@ -222,3 +224,21 @@ def figures(job, true, mechanism, key):
         errors[released[depth].nodes] += released[depth].counts
         found.append((np.abs(errors).max(), nothing[released[depth].nodes].mean()))
     return found
+
+
+def test_no_place_among_siblings_is_favored():
+    """In the tree's order first children are too large by 0.2 and last ones too small: 8 % of such intervals hold."""
+    areas = pd.DataFrame([(f"a{i}", f"a{i}b{j}") for i in range(60) for j in range(4)], columns=["area", "town"])
+    tree = tt.Hierarchy.from_table(areas, levels=["area", "town"])
+    table = areas.assign(n=np.random.default_rng(1).integers(50, 500, 240))
+    first = areas.groupby("area").head(1)
+    true = table[table["town"].isin(first["town"])]["n"].sum()
+    errors, held = [], []
+    for seed in range(40):
+        release = tt.release_counts(table, tree, tt.Budget(epsilon=6), neighboring="add_remove", count="n", seed=seed)
+        errors.append((release.table("town")["count"].to_numpy() - table["n"].to_numpy()).reshape(60, 4).mean(axis=0))
+        (row,) = release.total(first, alpha=0.1).to_pylist()
+        held.append(row["ci_lower"] <= true <= row["ci_upper"])
+    # 9,600 errors with a standard deviation of 0.7: the standard error of a place is 0.014.
+    assert np.abs(np.mean(errors, axis=0)).max() < 0.06
+    assert np.mean(held) >= 0.85

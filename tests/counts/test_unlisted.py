@@ -164,3 +164,18 @@ def test_what_does_not_go_with_it_is_refused():
     with pytest.raises(ValueError, match=r"unlisted: 'remainder' goes with flows and other products"):
         tt.release_counts(AREAS, TREE, budget, neighboring="add_remove", unlisted="remainder", seed=1)
     assert Remainders().lists_remainders
+
+
+def test_counts_that_are_too_large_to_fit_are_released_as_they_were_projected():
+    table = trips(pairs=1).assign(count=2**51)
+    release = released(table, tt.Budget(rho=1), unlisted="remainder")
+    assert all(abs(release.table(level)["count"].to_numpy().sum() - 2**51) < 100 for level in release.levels)
+
+
+def test_a_single_node_whose_total_is_public():
+    town = tt.Hierarchy.from_table(pd.DataFrame({"t": ["x"]}), levels=["t"])
+    release = tt.release_flows(
+        pd.DataFrame({"o": ["x"] * 9, "d": ["x"] * 9}), origins=town, destinations=town, origin=["o"],
+        destination=["d"], budget=tt.Budget(epsilon=1), neighboring="change_one", unlisted="remainder", seed=1,
+    )  # fmt: skip
+    assert release.table("all")["count"].to_pylist() == [9]

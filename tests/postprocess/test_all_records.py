@@ -155,6 +155,7 @@ def test_leaves_of_people_are_scaled_to_all_leaves_of_people(areas):
         ({}, ValueError, "spread: give either spread, the standard deviation"),
         ({"spread": 0.5, "like": TOWNS}, ValueError, "spread: both spread and like are given"),
         ({"spread": -0.1}, ValueError, "spread: -0.1 must be at least 0 and finite"),
+        ({"spread": 1e17}, ValueError, "spread: 1e.17 must be at most 1e.06"),
         ({"spread": math.inf}, ValueError, "spread: inf must be at least 0 and finite"),
         ({"spread": "half"}, TypeError, "spread: .* must be a number, such as 0.5"),
         ({"spread": True}, TypeError, "spread: True must be a number"),
@@ -181,7 +182,7 @@ def test_the_private_table_is_recognized_by_its_name(areas, tmp_path):
         pq.write_table(people_of(), tmp_path / name)
     release = released(areas, tmp_path / "people.parquet")
     for private in (tmp_path / "people.parquet", str(tmp_path / "june" / "people.parquet")):
-        with pytest.raises(ValueError, match=r"like: 'people\.parquet' is the name of the private table"):
+        with pytest.raises(ValueError, match=r"like: 'people\.parquet' has the name of the private table"):
             release.scaled("town", like=private)
     assert release.scaled("town", like=tmp_path / "june" / "public.parquet").num_rows == 3
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from tallytree.compute.arrays import BoolArray, FloatArray, IntArray, offsets_of
 from tallytree.counts.auto_sparsity import NOTHING_MEASURED, likely, sparsity_of
@@ -176,7 +177,7 @@ class LeastSquares(CountsMechanism):
         return kept, {"sparsity": found.facts()}
 
     def _fits(self, levels: Sequence[MeasuredLevel]) -> bool:
-        """Whether all levels can be fitted at once."""
+        """Whether all levels can be fitted at once; beyond, the counts stay as they were projected."""
         noisy = sum(float(np.abs(level.noisy).sum(dtype=np.float64)) for level in levels)
         return sum(len(level.nodes) for level in levels) <= self.largest_fit and noisy < MAX_TREE_SUM / 2
 
@@ -270,11 +271,39 @@ def _fitted(levels: Sequence[MeasuredLevel]) -> list[MeasuredLevel]:
     parent = np.concatenate([levels[0].parents - 1, *(b.parents + s for b, s in zip(levels[1:], starts, strict=False))])
     least = min((level.variance for level in levels if level.variance > 0), default=1.0)
     weights = [np.full(len(level.nodes), least / level.variance if level.variance else np.inf) for level in levels]
-    x = project(parent, np.concatenate([level.noisy for level in levels]), np.concatenate(weights))
+    order = _mixed(levels)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    above = parent[order]
+    above[above >= 0] = place[above[above >= 0]]
+    x = np.empty(len(order), dtype=np.int64)
+    x[order] = project(above, np.concatenate([level.noisy for level in levels])[order], np.concatenate(weights)[order])
     found = [
         replace(level, counts=x[start : start + len(level.nodes)]) for level, start in zip(levels, starts, strict=False)
     ]
     return without(found, [level.counts > 0 for level in found])
+
+
+def _mixed(levels: Sequence[MeasuredLevel]) -> IntArray:
+    """An order of all nodes, level by level and family by family, with siblings in the order of `sibling_keys`."""
+    found, start = [], 0
+    for level in levels:
+        found.append(start + np.lexsort((sibling_keys(level.depth, level.nodes), level.parents)))
+        start += len(level.nodes)
+    return np.concatenate(found)
+
+
+def sibling_keys(depth: int, nodes: IntArray) -> npt.NDArray[np.uint64]:
+    """What siblings are ordered by in a fit: a mix of the bits of their numbers (SplitMix64), uint64 (n,).
+
+    Of two siblings that may get a unit at the same cost the first one gets it. Measurements are integers, so that is
+    common. In the tree's order first children would be too large and last ones too small, and a sum over areas of all
+    first children would add that up. The order is a function of public numbers alone.
+    """
+    mixed = nodes.astype(np.uint64) + np.uint64((depth + 1) * 0x9E3779B97F4A7C15 % 2**64)
+    for factor in (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * factor
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 def _supported(levels: Sequence[MeasuredLevel], penalty: float) -> list[BoolArray]:

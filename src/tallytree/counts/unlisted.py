@@ -56,7 +56,7 @@ class Remainders(LeastSquares):
     def _finished(
         self, tree: Tree, levels: Sequence[MeasuredLevel], facts: Mapping[str, Any], *, with_std_dev: bool
     ) -> Begun:
-        if not len(levels[0].nodes):
+        if len(levels) == 1 or not len(levels[0].nodes) or not self._fits(levels):
             return super()._finished(tree, levels, facts, with_std_dev=False)
         found, about = listed(levels, [tree.size(level.depth) for level in levels])
         return Begun(_all_levels(tree, [level.depth for level in levels], found), dense=True, facts=about)

@@ -30,6 +30,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,14 @@ from tallytree.release import Release
 from tallytree.release.contributions_table import METADATA_KEY
 from tallytree.release.counted_unit import counted_noun
 from tallytree.release.intervals import checked_alpha, quantile
+from tallytree.sources.locate import Files, locate
 from tallytree.validate import safe_text
 
+MOST_SPREAD = 1e6
+LEAST_AREAS = 1.5
+"""Effective areas, which public records need at least."""
+MOST = 2.0**62
+"""No upper end is above this."""
 STATISTICS = ("counts", "flows", "tables")
 """What can be scaled."""
 
@@ -134,7 +141,7 @@ def _all_records(table: pa.Table, share: Estimated, reach: float) -> tuple[IntAr
     middle = count * (1 + odds)
     low = middle - np.hypot((count - lower) * (1 + odds), count * down)
     high = middle + np.hypot((upper - count) * (1 + odds), count * up)
-    ends = np.maximum(np.floor(low), lower), np.ceil(high)
+    ends = np.maximum(np.floor(low), lower), np.ceil(np.minimum(high, MOST))
     return tuple(np.asarray(np.rint(each), dtype=np.int64) for each in (middle, *ends))  # type: ignore[return-value]
 
 
@@ -205,6 +212,8 @@ def _checked_spread(spread: Any) -> float:
         raise TypeError(f"spread: {safe_text(spread)} must be a number, such as 0.5")
     if not 0 <= spread < math.inf:
         raise ValueError(f"spread: {spread!r} must be at least 0 and finite, such as 0.5; 0 says that all areas agree")
+    if spread > MOST_SPREAD:
+        raise ValueError(f"spread: {spread!r} must be at most {MOST_SPREAD:g}; it is relative, such as 0.5")
     return float(spread)
 
 
@@ -251,6 +260,11 @@ def spread_between(kept: FloatArray, records: FloatArray) -> Spread:
         )
     ratio = (records - kept) / kept / ((records.sum() - kept.sum()) / kept.sum())
     areas = float(kept.sum() ** 2 / (kept @ kept))
+    if areas < LEAST_AREAS:
+        raise ValueError(
+            f"like: nearly all of its records are of one area (as good as {areas:.2f} areas), which shows no spread; "
+            "give public records of several areas, or a stated spread"
+        )
     variance = float(kept @ (ratio - 1) ** 2) / float(kept.sum()) * areas / (areas - 1)
     return Spread(math.sqrt(variance), areas - 1)
 
@@ -274,17 +288,22 @@ def _nodes_at(tree: Any, depth: int, leaves: tuple[IntArray, ...]) -> IntArray:
 
 
 def _refuse_the_private_table(release: Release, like: Any) -> None:
-    """Refuse a file with the name of the private one: the spread would be computed from it without noise.
+    """Refuse files with the name of the private one: the spread would be computed from it without noise.
 
     Raises:
-        ValueError: it has that name.
+        ValueError: one has that name, or lies in a folder of that name.
     """
     private = release.spec.get("trips" if release.statement["statistic"] == "flows" else "records")
-    if isinstance(like, str | Path) and isinstance(private, str) and Path(like).name == Path(private).name:
-        raise ValueError(
-            f"like: {Path(like).name!r} is the name of the private table that this release is from, and the spread "
-            "would be computed from it without noise; give public records (a public file by another name)"
-        )
+    source = locate(like, "like")
+    if not isinstance(private, str) or not isinstance(source, Files):
+        return
+    named = Path(private).name
+    for path in map(Path, source.paths):
+        if named in path.parts or fnmatch(path.name, named):
+            raise ValueError(
+                f"like: {path.name!r} has the name of the private table that this release is from ({named!r}), and the "
+                "spread would be computed from it without noise; give public records (a public file by another name)"
+            )
 
 
 def _said(release: Release, share: Estimated, spread: Spread, alpha: float) -> dict[str, Any]:

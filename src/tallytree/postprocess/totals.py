@@ -109,7 +109,10 @@ def total_of(
     errors = LevelErrors()
     if variances is not None:
         std_dev = np.sqrt(variances)[sums.rows]
-        errors = LevelErrors(rounding=stated_rounding(release.statement))
+        named = sum(np.bincount(block.areas, minlength=len(areas)) for block in areas.blocks)
+        errors = LevelErrors(
+            rounding=stated_rounding(release.statement) * np.asarray(named, dtype=np.float64)[sums.rows]
+        )
     else:
         stated = (release.statement.get("errors") or {}).get("replicates")
         rounds = rounds or stated or DEFAULT_REPLICATES

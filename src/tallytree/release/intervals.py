@@ -49,12 +49,12 @@ class LevelErrors:
         replicates: how many replicates the standard deviations were estimated from; None where they are known.
         upward_std_dev: upper ends use at least this standard deviation; one for all numbers, or float64 (n,).
         rounding: the variance that rounding to integers that add up has in addition, where standard deviations leave it
-            out.
+            out; one for all numbers, or float64 (n,).
     """
 
     replicates: int | None = None
     upward_std_dev: float | FloatArray = 0.0
-    rounding: float = 0.0
+    rounding: float | FloatArray = 0.0
 
 
 def stated_errors(statement: Mapping[str, Any], level: str) -> LevelErrors:
@@ -69,7 +69,7 @@ def stated_errors(statement: Mapping[str, Any], level: str) -> LevelErrors:
 
 
 def stated_rounding(statement: Mapping[str, Any]) -> float:
-    """The variance that rounding adds to the stated one of counts, and of their sums."""
+    """The variance that rounding adds to the stated one of a count; a sum of n counts has n times as much, about."""
     fitted = statement.get("statistic") in ("counts", "flows") and statement["mechanism"]["name"] == "LeastSquares"
     return ROUNDING if fitted else 0.0
 
@@ -132,7 +132,7 @@ def interval(
         errors: of the level.
     """
     tail = checked_alpha(alpha) / 2
-    if errors.rounding:
+    if np.any(errors.rounding):
         std_dev = np.where(std_dev > 0, np.sqrt(std_dev**2 + errors.rounding), 0.0)
     upward = np.maximum(std_dev, errors.upward_std_dev)
     if np.issubdtype(released.dtype, np.floating):
