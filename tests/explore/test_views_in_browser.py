@@ -113,7 +113,7 @@ def test_a_label_leads_down_the_tree_and_the_path_back(page, addresses):
     page.click("#rows tbody a:has-text('S')")
     page.wait_for_selector("h1:has-text('S')")
     assert set(page.evaluate(SEEN)) == {"a", "dé"}
-    assert page.inner_text("#headline").endswith(" records")
+    assert "records" in page.inner_text("#headline")
     page.go_back()
     page.wait_for_selector("#rows tbody a:has-text('N')")
     assert set(page.evaluate(SEEN)) == {"N", "S"}

@@ -261,13 +261,13 @@ def _placed(
 def _first_fault(faults: Sequence[str], leaves: Sequence[str], refused: Sequence[str]) -> str:
     """The number, from 1, of the first wanted column that is at fault; 0 for a record without a fault.
 
-    One more where a combination is impossible, and two more outside the hierarchy.
+    One more outside the hierarchy, and two more where a combination is impossible.
     """
     outside = " OR ".join(f"{leaf} IS NULL" for leaf in leaves)
     numbered = " ".join(f"WHEN {fault} THEN {number}" for number, fault in enumerate(faults, 1))
     if refused:
-        numbered += f" WHEN {' OR '.join(refused)} THEN {len(faults) + 1}"
-    return f"CASE {numbered} WHEN {outside} THEN {len(faults) + 2} ELSE 0 END"
+        numbered += f" WHEN {' OR '.join(refused)} THEN {len(faults) + 2}"
+    return f"CASE {numbered} WHEN {outside} THEN {len(faults) + 1} ELSE 0 END"
 
 
 def _stray(path: Sequence[str], leaves: Sequence[str], drop_unknown: bool) -> str:
@@ -305,7 +305,7 @@ def _refuse_faults(db: Session, records: Records, keys: Sequence[LeafKey], drop_
         raise ValueError(f"{records.argument}: column {column.name!r} {named(column)}{_FAULTS[column.use]}")
     if drop_unknown:
         return
-    if first_fault == len(records.wanted) + 1:
+    if first_fault == len(records.wanted) + 2:
         raise ValueError(
             f"{records.argument}: a record has a combination of attributes that is listed as impossible; correct the "
             "record or the list, or leave such records out with on_unknown='drop'"
