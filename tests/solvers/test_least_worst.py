@@ -30,7 +30,7 @@ def test_the_solution_meets_its_bound_and_no_other_shares_beat_it(seed):
     assert found.bound * (1 - 1e-12) <= found.worst <= found.bound * (1 + 2 * CLOSE)
     others = np.random.default_rng(seed).dirichlet(np.full(problem.gains.shape[1], 0.7), 50)
     near = 0.9 * found.shares + 0.1 * others
-    assert all(problem.values(shares).max() >= found.bound for shares in [*others, *near])
+    assert all(problem.values(shares).max() >= found.bound * (1 - 1e-9) for shares in [*others, *near])
 
 
 def test_a_general_solver_finds_the_same():
