@@ -14,7 +14,7 @@ import tallytree as tt
 from tallytree.accounting import plan_noise
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.compute import threads
-from tallytree.counts import auto_sparsity, least_squares, top_down_measuring
+from tallytree.counts import auto_sparsity, sparse_fit, top_down_measuring
 from tallytree.counts.measured_level import LeftOut, MeasuredLevel
 from tallytree.postprocess.fitted_errors import fitted_errors
 from tallytree.private.measurer import Measurer
@@ -152,7 +152,12 @@ def test_trees_of_one_level(leaves, monkeypatch):
 
 def test_no_records_at_all(deep):
     found = release(deep, np.zeros(4096, np.int64), 1)
-    assert found.statement["sparsity"] == {"applied": False, "leaves_not_zero": None, "clustering": None}
+    assert found.statement["sparsity"] == {
+        "applied": False,
+        "leaves_not_zero": None,
+        "clustering": None,
+        "in_dropped": None,
+    }
     assert leaves_of(found).sum() == 0
     found = release(tt.Hierarchy.from_values("leaf", ["only"]), np.array([7]), 1, neighboring="add_remove")
     assert found.statement["sparsity"]["applied"] is False
@@ -178,10 +183,10 @@ def test_what_is_released_is_consistent(small_flows, measurer, data, public, key
 
 def test_what_stands_out_is_kept_whatever_the_mixture_says(deep, monkeypatch):
     """With a mixture that holds nearly everything for 0, what κ = 3.5 keeps is kept, and no more."""
-    monkeypatch.setattr(auto_sparsity, "LEAST_PROBABILITY", 2.0)
+    monkeypatch.setattr(sparse_fit, "LEAST_PROBABILITY", 2.0)
     counts = sparse(0.01, 8)
     mixture = release(deep, counts, 4)
-    monkeypatch.setattr(least_squares, "SURELY_KEPT", 1e9)
+    monkeypatch.setattr(sparse_fit, "SURELY_KEPT", 1e9)
     alone = release(deep, counts, 4)
     assert ((leaves_of(alone) > 0) & (counts > 0)).sum() < 0.5 * ((leaves_of(mixture) > 0) & (counts > 0)).sum()
     assert np.abs(leaves_of(mixture) - counts).max() < np.abs(leaves_of(alone) - counts).max()
@@ -199,7 +204,8 @@ def test_left_out_children_follow_their_parents():
         LeftOut(np.array([0, 1]), np.array([-3, -5])),
     )
     kept = level.kept(np.array([False, True, False]), np.array([False, True]))
-    assert (kept.left_out.parents.tolist(), kept.left_out.noisy.tolist()) == ([0], [-5])
+    # the last node's parent stays, so what was measured of the node is left out now
+    assert (kept.left_out.parents.tolist(), kept.left_out.noisy.tolist()) == ([0, 0], [-5, 9])
     assert (kept.parents.tolist(), kept.families.tolist()) == ([0], [3])
 
 

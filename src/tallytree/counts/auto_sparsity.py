@@ -1,22 +1,22 @@
-"""`LeastSquares(sparsity="auto")`: which nodes are kept, from the noisy measurements and the public tree alone.
+"""How sparse the data are, and what is known of every node, from the noisy measurements and the public tree alone.
 
 An empirical-Bayes mixture: each node is 0, or it is not. How many are not (the prior, `solvers.sparse_prior`) is what
 makes the measurements most probable; with it, every node has a probability of being not 0 given all measurements
-(`solvers.sparse_posterior`). Where few leaves are not 0, nodes that are more probably 0 are dropped. Elsewhere nothing
-is. All of this is post-processing, and the same in every run: nothing is drawn.
+(`solvers.sparse_posterior`). All of this is post-processing, and the same in every run: nothing is drawn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from tallytree.compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree.counts.measured_level import LeftOut, MeasuredLevel, first_children
-from tallytree.solvers.sparse_posterior import MeasuredTree, log_evidence, posterior, probable
+from tallytree.solvers.sparse_posterior import MeasuredTree, Posterior, log_evidence, posterior
 from tallytree.solvers.sparse_prior import LevelPrior, Occupancy, most_probable, prior_of
 
 MAX_SHARE = 0.1
@@ -24,9 +24,6 @@ MAX_SHARE = 0.1
 
 `docs/explanation/counts.md` has the figures.
 """
-
-LEAST_PROBABILITY = 0.5
-"""A node is kept if it is not 0 with at least this probability: then the expected square of its error is smaller."""
 
 SAMPLE = 2**14
 """The prior is chosen on about this many measurements: those of subtrees below some nodes of one level."""
@@ -46,18 +43,31 @@ class Sparsity:
     occupancy: Occupancy
 
     @property
-    def applied(self) -> bool:
-        """Whether nodes that are probably 0 are dropped."""
+    def few(self) -> bool:
+        """Whether few leaves are not 0."""
         return self.occupancy.share <= MAX_SHARE
 
     def facts(self) -> dict[str, Any]:
         """What the statement says of it."""
         share, clustering = self.occupancy.share, self.occupancy.clustering
-        return {"applied": self.applied, "leaves_not_zero": float(f"{share:.3g}"), "clustering": round(clustering, 3)}
+        return {"leaves_not_zero": float(f"{share:.3g}"), "clustering": round(clustering, 3)}
 
 
-NOTHING_MEASURED = {"applied": False, "leaves_not_zero": None, "clustering": None}
-"""The facts where the root's count is 0, so that no level below it was measured."""
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What the measurements say of every node of the measured levels, level by level, root first.
+
+    Attributes:
+        tree: the nodes as one tree.
+        posterior: of each.
+        means: float64 (n,), of each node's level, of the nodes that are not 0.
+        levels: which part of all nodes each level is.
+    """
+
+    tree: MeasuredTree
+    posterior: Posterior
+    means: FloatArray
+    levels: Sequence[slice]
 
 
 def sparsity_of(levels: Sequence[MeasuredLevel], sizes: Sequence[int]) -> Sparsity:
@@ -76,14 +86,15 @@ def sparsity_of(levels: Sequence[MeasuredLevel], sizes: Sequence[int]) -> Sparsi
     return Sparsity(most_probable(evidence, sizes[-1]))
 
 
-def likely(levels: Sequence[MeasuredLevel], sizes: Sequence[int], sparsity: Sparsity) -> list[BoolArray]:
-    """Per level, which nodes are kept: those that are probably not 0, and of every kept node its likeliest child."""
-    tree = forest(levels)
+def known_of(levels: Sequence[MeasuredLevel], sizes: Sequence[int], sparsity: Sparsity) -> Known:
+    """What the measurements say of every node; arguments as for `sparsity_of`."""
+    tree = _forest(levels)
     prior = prior_of(sparsity.occupancy, sizes, float(levels[0].counts[0]))
     per_level = [len(level.nodes) for level in levels]
-    found = posterior(tree, np.repeat(prior.given_parent, per_level), np.repeat(prior.mean, per_level))
-    kept = probable(tree.first_child, found.probability, LEAST_PROBABILITY)
-    return np.split(kept, np.cumsum(per_level)[:-1])
+    means = np.repeat(prior.mean, per_level)
+    ends = np.cumsum([0, *per_level]).tolist()
+    parts = [slice(start, stop) for start, stop in pairwise(ends)]
+    return Known(tree, posterior(tree, np.repeat(prior.given_parent, per_level), means), means, parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,10 +116,10 @@ class _Sample:
     @classmethod
     def of(cls, levels: Sequence[MeasuredLevel]) -> _Sample:
         """Every k-th subtree below one level, and every k-th node that was left out of that level."""
-        measured = sum(len(level.nodes) + len(level.left_out.noisy) for level in levels)
+        measured = sum(len(level.nodes) + len(level.others.noisy) for level in levels)
         step = -(-measured // SAMPLE)
         if step == 1:
-            return cls(0, forest(levels), np.array([len(level.nodes) for level in levels]), None)
+            return cls(0, _forest(levels), np.array([len(level.nodes) for level in levels]), None)
         enough = [len(level.nodes) >= FEWEST_SUBTREES * step for level in levels[1:-1]]
         cut = 1 + enough.index(True) if any(enough) else len(levels) - 1
         found, above = [], np.arange(len(levels[cut].nodes)) % step == 0
@@ -116,9 +127,9 @@ class _Sample:
             these = above[level.parents] if place else above
             found.append(level.kept(these, above) if place else _roots(level, these))
             above = these
-        others = levels[cut].left_out.noisy[::step]
+        others = levels[cut].others.noisy[::step]
         alone = None if not len(others) else _single_nodes(others, levels[cut].variance)
-        return cls(cut, forest(found), np.array([len(level.nodes) for level in found]), alone)
+        return cls(cut, _forest(found), np.array([len(level.nodes) for level in found]), alone)
 
     def evidence(self, prior: LevelPrior) -> float:
         """The log-likelihood of the sampled measurements, but for a constant."""
@@ -138,7 +149,7 @@ def _of_mixture(evidence: FloatArray, marginal: float) -> float:
         return float(np.logaddexp(np.log1p(-marginal), np.log(marginal) + evidence).sum())
 
 
-def forest(levels: Sequence[MeasuredLevel]) -> MeasuredTree:
+def _forest(levels: Sequence[MeasuredLevel]) -> MeasuredTree:
     """All nodes of the levels, the first level's as roots, and what was left out below them."""
     per_level = [len(level.nodes) for level in levels]
     starts = np.concatenate([[0], np.cumsum(per_level)])
@@ -147,9 +158,9 @@ def forest(levels: Sequence[MeasuredLevel]) -> MeasuredTree:
         np.concatenate([level.noisy for level in levels]),
         np.repeat([level.variance for level in levels], per_level),
         np.concatenate([*(level.families for level in levels[1:]), np.zeros(per_level[-1], np.int64)]),
-        np.concatenate([_NONE, *(level.left_out.noisy for level in levels[1:])]),
+        np.concatenate([_NONE, *(level.others.noisy for level in levels[1:])]),
         np.concatenate(
-            [_NONE, *(level.left_out.parents + start for level, start in zip(levels[1:], starts, strict=False))]
+            [_NONE, *(level.others.parents + start for level, start in zip(levels[1:], starts, strict=False))]
         ),
         per_level[0],
     )

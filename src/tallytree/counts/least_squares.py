@@ -7,24 +7,22 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from tallytree.compute.arrays import BoolArray, FloatArray, IntArray, offsets_of
-from tallytree.counts.auto_sparsity import NOTHING_MEASURED, likely, sparsity_of
+from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.counts.expected_variances import ExpectedVariances, fitted_variances
+from tallytree.counts.fitting import combined, fitted, reprojected, supported
 from tallytree.counts.in_bands import Begun
-from tallytree.counts.measured_level import LeftOut, MeasuredLevel, first_children, without
+from tallytree.counts.measured_level import LeftOut, MeasuredLevel, without
 from tallytree.counts.mechanism import CountsMechanism, checked_sparsity, statistics_of_counts
-from tallytree.counts.released_counts import ReleasedCounts, dense_level
+from tallytree.counts.released_counts import ListedErrors, ReleasedCounts, dense_level
+from tallytree.counts.sparse_fit import NOTHING_MEASURED, sparse_fit
 from tallytree.counts.top_down import TopDown
 from tallytree.counts.top_down_measuring import MeasuredFamilies, measured_families, measured_root
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Noise, Statistic
 from tallytree.solvers.simplex import chebyshev_families
-from tallytree.solvers.sparse_support import support
-from tallytree.solvers.tree import project
 from tallytree.solvers.tree_shape import MAX_TREE_SUM
-from tallytree.solvers.tree_variance import Combined, combined_variances
+from tallytree.solvers.tree_variance import Combined
 from tallytree.validate import integer
 
 NODE_BYTES = 300
@@ -32,9 +30,6 @@ NODE_BYTES = 300
 
 AUTO: Literal["auto"] = "auto"
 """The `sparsity` that is chosen from the noisy measurements."""
-
-SURELY_KEPT = 3.5
-"""κ of what `sparsity="auto"` keeps in any case: what the data show so clearly, a wrong model must not drop."""
 
 MIN_VARIANCE = 1e-9
 """Used where the variance is smaller, or 0: noisy values as exact constraints could contradict each other."""
@@ -136,45 +131,52 @@ class LeastSquares(CountsMechanism):
     def _begun(self, tree: Tree, total: int | None, measurer: Measures, *, most: int | None) -> Begun:
         """All levels; or, where they have more than `most` nodes, those above the first that is too much."""
         levels = [_root(tree, total, measurer)]
+        before: Sequence[MeasuredLevel] = levels
         measured = [depth for depth in range(1, len(tree.levels)) if not tree.only_children(depth)]
-        dropped = False
-        facts: Mapping[str, Any] = {"sparsity": NOTHING_MEASURED} if self.sparsity == AUTO else {}
         for depth in measured:
             room = None if most is None or self._whole else most - sum(len(level.nodes) for level in levels)
-            with_left_out = self.sparsity == AUTO or self.lists_remainders
-            level = _measured_level(tree, depth, levels[-1], measurer, room, with_left_out=with_left_out)
+            level = _measured_level(tree, depth, levels[-1], measurer, room, most_left_out=self._most_left_out)
             if level is None:
                 return Begun(_counts_above(tree, depth, levels), measured_below=True)
             levels.append(level)
-            if depth == measured[-1] and self.sparsity and len(levels[0].nodes):
-                kept, facts = self._sparse(tree, levels)
-                dropped = kept is not None
-                levels = levels if kept is None else _reprojected(without(levels, kept))
+            if depth == measured[-1] and self.sparsity not in (0, AUTO) and len(levels[0].nodes):
+                levels = reprojected(without(levels, supported(levels, float(self.sparsity) ** 2)))
+            before = levels
             if self._fits(levels):
-                levels = _fitted(levels)
-        # What was dropped was chosen by the same noise, which the variances of the fit do not take into account.
-        std_dev = not dropped and self.sparsity in (0, AUTO) and self._fits(levels)
-        return self._finished(tree, levels, facts, with_std_dev=std_dev)
+                levels = fitted(levels)
+        return self._finished(tree, before, levels)
 
-    def _finished(
-        self, tree: Tree, levels: Sequence[MeasuredLevel], facts: Mapping[str, Any], *, with_std_dev: bool
-    ) -> Begun:
-        """All levels as they are published."""
-        return Begun(_released(tree, levels, with_std_dev=with_std_dev), dense=True, facts=facts)
+    def _finished(self, tree: Tree, before: Sequence[MeasuredLevel], levels: Sequence[MeasuredLevel]) -> Begun:
+        """All levels as they are published.
 
-    def _sparse(
-        self, tree: Tree, levels: Sequence[MeasuredLevel]
-    ) -> tuple[list[BoolArray] | None, Mapping[str, Mapping[str, Any]]]:
-        """Per level, which nodes are kept (None: all), and what the statement says of it."""
-        if self.sparsity != AUTO:
-            return _supported(levels, float(self.sparsity) ** 2), {}
-        sizes = [tree.size(level.depth) for level in levels]
-        found = sparsity_of(levels, sizes)
-        if not found.applied:
-            return None, {"sparsity": found.facts()}
-        sure = _supported(levels, SURELY_KEPT**2)
-        kept = [one | other for one, other in zip(likely(levels, sizes, found), sure, strict=True)]
-        return kept, {"sparsity": found.facts()}
+        Args:
+            tree: the public tree.
+            before: the measured levels before the last fit.
+            levels: after it.
+        """
+        facts: Mapping[str, Any] = {}
+        if self.sparsity == AUTO:
+            chosen, about = None, NOTHING_MEASURED
+            if self._may_choose(before):
+                chosen, about = sparse_fit(before, levels, [tree.size(level.depth) for level in before])
+            facts = {"sparsity": about}
+            if chosen is not None:
+                return Begun(_released(tree, chosen.levels, errors=chosen.errors), dense=True, facts=facts)
+        # What κ dropped was chosen by the same noise, which the variances of the fit do not take into account.
+        std_dev = self.sparsity in (0, AUTO) and self._fits(levels)
+        return Begun(_released(tree, levels, with_std_dev=std_dev), dense=True, facts=facts)
+
+    @property
+    def _most_left_out(self) -> float:
+        """How many measurements of a level's nodes that are 0 are kept; none where nothing needs them."""
+        if self.lists_remainders:
+            return np.inf
+        return self.largest_fit if self.sparsity == AUTO else 0
+
+    def _may_choose(self, levels: Sequence[MeasuredLevel]) -> bool:
+        """Whether there is something to choose from, and all of it was kept."""
+        kept = all(level.left_out is not None for level in levels)
+        return kept and len(levels) > 1 and len(levels[0].nodes) > 0 and self._fits(levels)
 
     def _fits(self, levels: Sequence[MeasuredLevel]) -> bool:
         """Whether all levels can be fitted at once; beyond, the counts stay as they were projected."""
@@ -189,7 +191,8 @@ def _root(tree: Tree, total: int | None, measurer: Measures) -> MeasuredLevel:
         value, noise = measured_root(tree, measurer)
         variance = max(noise.variance, MIN_VARIANCE)
     node = np.zeros(int(value > 0), dtype=np.int64)
-    return MeasuredLevel(0, node, node, node + value, variance, np.ones(1, dtype=np.int64), node + value)
+    families = np.ones(1, dtype=np.int64)
+    return MeasuredLevel(0, node, node, node + value, variance, families, node + value, LeftOut())
 
 
 def _measured_level(
@@ -199,17 +202,18 @@ def _measured_level(
     measurer: Measures,
     room: int | None = None,
     *,
-    with_left_out: bool = False,
+    most_left_out: float = 0,
 ) -> MeasuredLevel | None:
     """The level at `depth`: the children that IntOpt leaves positive, given the counts of their parents.
 
-    None where there are more of them than there is `room` for; all are measured then too.
+    None where there are more of them than there is `room` for; all are measured then too. What was measured of the
+    others is kept where these are at most `most_left_out`.
     """
     parents = ReleasedCounts(_nodes_at(tree, depth - 1, above), above.counts)
     sizes = tree.child_counts(depth - 1, parents.nodes)
     parts: list[tuple[IntArray, IntArray, IntArray, IntArray]] = [(_NONE, _NONE, _NONE, _NONE)]
     others: list[tuple[IntArray, IntArray]] = [(_NONE, _NONE)]
-    variance, found = MIN_VARIANCE, 0
+    variance, found, laplace, left = MIN_VARIANCE, 0, False, 0
     for families in measured_families(tree, depth, parents, measurer):
         counts = chebyshev_families(families.noisy, families.offsets, families.totals)
         kept = np.flatnonzero(counts)
@@ -218,15 +222,21 @@ def _measured_level(
             parts = parts[:1]
             continue
         parts.append((families.nodes[kept], _parents_in(families, kept), families.noisy[kept], counts[kept]))
-        if with_left_out:
+        left += len(counts) - len(kept)
+        if left <= most_left_out:
             zero = np.flatnonzero(counts == 0)
             others.append((_parents_in(families, zero), families.noisy[zero]))
+        else:
+            others = others[:1]
         variance = max(families.noise.variance, MIN_VARIANCE)
+        laplace = families.noise.distribution == "discrete_laplace"
     if room is not None and found > room:
         return None
     nodes, places, noisy, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
-    left_out = LeftOut(*(np.concatenate(column) for column in zip(*others, strict=True)))
-    return MeasuredLevel(depth, nodes, places, noisy, variance, sizes, counts, left_out)
+    left_out = None
+    if left <= most_left_out:
+        left_out = LeftOut(*(np.concatenate(column) for column in zip(*others, strict=True)))
+    return MeasuredLevel(depth, nodes, places, noisy, variance, sizes, counts, left_out, laplace)
 
 
 def _parents_in(families: MeasuredFamilies, children: IntArray) -> IntArray:
@@ -255,68 +265,15 @@ def _counts_above(tree: Tree, depth: int, levels: Sequence[MeasuredLevel]) -> li
     return found
 
 
-def _reprojected(levels: Sequence[MeasuredLevel]) -> list[MeasuredLevel]:
-    """New counts by IntOpt, from the root down; nodes with a count of 0 are removed."""
-    found = [levels[0]]
-    for level in levels[1:]:
-        found.append(replace(level, counts=chebyshev_families(level.noisy, level.offsets, found[-1].counts)))
-    return without(found, [level.counts > 0 for level in found])
-
-
-def _fitted(levels: Sequence[MeasuredLevel]) -> list[MeasuredLevel]:
-    """New counts by the least-squares fit of all levels; nodes with a count of 0 are removed."""
-    if not len(levels[0].nodes):
-        return list(levels)
-    starts = offsets_of(np.array([len(level.nodes) for level in levels]))
-    parent = np.concatenate([levels[0].parents - 1, *(b.parents + s for b, s in zip(levels[1:], starts, strict=False))])
-    least = min((level.variance for level in levels if level.variance > 0), default=1.0)
-    weights = [np.full(len(level.nodes), least / level.variance if level.variance else np.inf) for level in levels]
-    order = _mixed(levels)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    above = parent[order]
-    above[above >= 0] = place[above[above >= 0]]
-    x = np.empty(len(order), dtype=np.int64)
-    x[order] = project(above, np.concatenate([level.noisy for level in levels])[order], np.concatenate(weights)[order])
-    found = [
-        replace(level, counts=x[start : start + len(level.nodes)]) for level, start in zip(levels, starts, strict=False)
-    ]
-    return without(found, [level.counts > 0 for level in found])
-
-
-def _mixed(levels: Sequence[MeasuredLevel]) -> IntArray:
-    """An order of all nodes, level by level and family by family, with siblings in the order of `sibling_keys`."""
-    found, start = [], 0
-    for level in levels:
-        found.append(start + np.lexsort((sibling_keys(level.depth, level.nodes), level.parents)))
-        start += len(level.nodes)
-    return np.concatenate(found)
-
-
-def sibling_keys(depth: int, nodes: IntArray) -> npt.NDArray[np.uint64]:
-    """What siblings are ordered by in a fit: a mix of the bits of their numbers (SplitMix64), uint64 (n,).
-
-    Of two siblings that may get a unit at the same cost the first one gets it. Measurements are integers, so that is
-    common. In the tree's order first children would be too large and last ones too small, and a sum over areas of all
-    first children would add that up. The order is a function of public numbers alone.
-    """
-    mixed = nodes.astype(np.uint64) + np.uint64((depth + 1) * 0x9E3779B97F4A7C15 % 2**64)
-    for factor in (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * factor
-    return mixed ^ (mixed >> np.uint64(31))
-
-
-def _supported(levels: Sequence[MeasuredLevel], penalty: float) -> list[BoolArray]:
-    """Per level, which nodes are kept by `solvers.sparse_support`."""
-    sizes = np.array([len(level.nodes) for level in levels])
-    noisy = np.concatenate([level.noisy for level in levels])
-    kept = support(first_children(levels), noisy, np.repeat([level.variance for level in levels], sizes), penalty)
-    return np.split(kept, np.cumsum(sizes)[:-1])
-
-
-def _released(tree: Tree, levels: Sequence[MeasuredLevel], *, with_std_dev: bool) -> list[ReleasedCounts]:
+def _released(
+    tree: Tree,
+    levels: Sequence[MeasuredLevel],
+    *,
+    with_std_dev: bool = False,
+    errors: Sequence[ListedErrors] | None = None,
+) -> list[ReleasedCounts]:
     """The released counts of all levels of the tree, root first."""
-    combined = _combined(levels) if with_std_dev else None
+    fit = combined(levels) if with_std_dev else None
     released: list[ReleasedCounts] = []
     dense: FloatArray | None = None
     place = -1
@@ -325,24 +282,15 @@ def _released(tree: Tree, levels: Sequence[MeasuredLevel], *, with_std_dev: bool
         counts = ReleasedCounts(_nodes_at(tree, depth, levels[place]), levels[place].counts)
         if tree.enumerated:
             counts = dense_level(tree, depth, counts)
-        if combined is not None:
-            variances = combined.nodes[place]
+        elif errors is not None:
+            counts = replace(counts, errors=errors[place])
+        if fit is not None:
+            variances = fit.nodes[place]
             if tree.enumerated:
-                dense = variances = _dense_variances(tree, depth, levels, combined, place, dense)
+                dense = variances = _dense_variances(tree, depth, levels, fit, place, dense)
             counts = replace(counts, std_dev=np.sqrt(variances))
         released.append(counts)
     return released
-
-
-def _combined(levels: Sequence[MeasuredLevel]) -> Combined:
-    """The variance of every node that was kept. Pruned nodes enter as measured nodes without descendants."""
-    if not len(levels[0].nodes):
-        return Combined([np.full(len(level.nodes), level.variance) for level in levels], [])
-    return combined_variances(
-        [level.offsets for level in levels[1:]],
-        [level.variance for level in levels],
-        [level.families - np.diff(level.offsets) for level in levels[1:]],
-    )
 
 
 def _dense_variances(

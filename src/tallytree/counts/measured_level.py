@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tallytree.compute.arrays import BoolArray, IntArray
+from tallytree.compute.arrays import BoolArray, FloatArray, IntArray
 
 _NONE = np.empty(0, dtype=np.int64)
 
@@ -29,6 +29,18 @@ class LeftOut:
         here = above[self.parents]
         return LeftOut((np.cumsum(above) - 1)[self.parents[here]], self.noisy[here])
 
+    def with_more(self, parents: IntArray, noisy: IntArray) -> LeftOut:
+        """These and others."""
+        if not len(parents):
+            return self
+        both = np.concatenate([self.parents, parents])
+        order = np.argsort(both, kind="stable")
+        return LeftOut(both[order], np.concatenate([self.noisy, noisy])[order])
+
+    def sums(self, families: int) -> FloatArray:
+        """The sum of the measurements by parent, float64 (families,)."""
+        return np.bincount(self.parents, self.noisy.astype(np.float64), minlength=families)
+
 
 @dataclass(frozen=True, eq=False)
 class MeasuredLevel:
@@ -45,7 +57,8 @@ class MeasuredLevel:
         variance: of the noise; 0 where the value is public.
         families: int64 (n above,), the number of measured children of each node of the measured level above.
         counts: int64 (n,), the estimates so far: positive, and a parent's count is the sum of its children's.
-        left_out: the measured children that are 0; only where `sparsity="auto"` needs them.
+        left_out: the measured children that are 0; None where nothing needs them, or they are too many to keep.
+        laplace: whether the noise is Laplace noise.
     """
 
     depth: int
@@ -55,7 +68,19 @@ class MeasuredLevel:
     variance: float
     families: IntArray
     counts: IntArray
-    left_out: LeftOut = field(default_factory=LeftOut)
+    left_out: LeftOut | None = None
+    laplace: bool = False
+
+    @property
+    def others(self) -> LeftOut:
+        """What was left out.
+
+        Raises:
+            ValueError: it was not kept.
+        """
+        if self.left_out is None:
+            raise ValueError(f"left_out: the level at depth {self.depth} was measured without it")
+        return self.left_out
 
     @property
     def offsets(self) -> IntArray:
@@ -63,15 +88,23 @@ class MeasuredLevel:
         return np.searchsorted(self.parents, np.arange(len(self.families) + 1)).astype(np.int64)
 
     def kept(self, these: BoolArray, above: BoolArray) -> MeasuredLevel:
-        """The level with some of its nodes only, and with some of the nodes of the level above only."""
+        """The level with some of its nodes only, and with some of the nodes of the level above only.
+
+        Nodes that go and whose parents stay are left out from now on.
+        """
+        places = np.cumsum(above) - 1
+        left_out = self.left_out
+        if left_out is not None:
+            gone = ~these & above[self.parents]
+            left_out = left_out.below(above).with_more(places[self.parents[gone]], self.noisy[gone])
         return replace(
             self,
             nodes=self.nodes[these],
-            parents=(np.cumsum(above) - 1)[self.parents[these]],
+            parents=places[self.parents[these]],
             noisy=self.noisy[these],
             families=self.families[above],
             counts=self.counts[these],
-            left_out=self.left_out.below(above),
+            left_out=left_out,
         )
 
 

@@ -10,12 +10,46 @@ import numpy as np
 
 from tallytree.compute.arrays import FloatArray, IntArray, sum_by_key
 from tallytree.hierarchy import Tree
+from tallytree.solvers.listed_intervals import listed_intervals
 
 NODES_AT_ONCE = 4_000_000
 """Parents of nodes are looked up in chunks of this many nodes, which bounds the memory of a step."""
 
 
 _NONE = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class ListedErrors:
+    """What is known of the errors of listed nodes of a level; see `counts.listed_errors`.
+
+    Attributes:
+        unbiased: float64 (n,), an unbiased estimate but for what listing does.
+        std_dev: float64 (n,), of its error.
+        listed_from: float64 (n,), the least `unbiased` at which the node is listed; −inf where it is listed anyway.
+        probability_zero: float64 (n,), that the true number is 0.
+        laplace: whether the noise of one measurement is Laplace noise.
+    """
+
+    unbiased: FloatArray
+    std_dev: FloatArray
+    listed_from: FloatArray
+    probability_zero: FloatArray
+    laplace: bool
+
+    def at(self, places: IntArray) -> ListedErrors:
+        """Of some of the nodes."""
+        columns = (self.unbiased, self.std_dev, self.listed_from, self.probability_zero)
+        return ListedErrors(*(each[places] for each in columns), self.laplace)
+
+    def centers(self) -> tuple[FloatArray, FloatArray]:
+        """An estimate without the bias of listing (its median is the true number), and its standard deviation."""
+        given = self.unbiased, np.maximum(self.std_dev, 1e-9), self.listed_from
+        middle, _ = listed_intervals(*given, 1.0, laplace=self.laplace)
+        lower, upper = listed_intervals(*given, 0.1, laplace=self.laplace)
+        chosen = np.isfinite(self.listed_from)
+        center = np.where(chosen, middle, self.unbiased)
+        return center, np.where(chosen, np.maximum((upper - lower) / (2 * 1.645), self.std_dev), self.std_dev)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,12 +63,14 @@ class ReleasedCounts:
             know it.
         unlisted: nodes of this level, with what is left of their counts beside those of their listed children; None
             where a node that is not listed is 0.
+        errors: what is known of the errors, in place of `std_dev`, where nodes are listed by their measurements.
     """
 
     nodes: IntArray
     counts: IntArray
     std_dev: FloatArray | None = None
     unlisted: ReleasedCounts | None = None
+    errors: ListedErrors | None = None
 
 
 def dense_level(tree: Tree, depth: int, released: ReleasedCounts) -> ReleasedCounts:

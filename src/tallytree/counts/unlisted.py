@@ -20,15 +20,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tallytree.compute.arrays import FloatArray, IntArray
-from tallytree.counts.auto_sparsity import forest, sparsity_of
+from tallytree.compute.arrays import BoolArray, FloatArray, IntArray
+from tallytree.counts.auto_sparsity import known_of, sparsity_of
 from tallytree.counts.in_bands import Begun
 from tallytree.counts.least_squares import LeastSquares
+from tallytree.counts.listed_errors import listed_errors
 from tallytree.counts.measured_level import MeasuredLevel
-from tallytree.counts.released_counts import ReleasedCounts
+from tallytree.counts.released_counts import ListedErrors, ReleasedCounts
 from tallytree.hierarchy import Tree
-from tallytree.solvers.sparse_posterior import Posterior, posterior
-from tallytree.solvers.sparse_prior import prior_of
+from tallytree.solvers.sparse_posterior import Posterior
 from tallytree.solvers.tree import project
 
 
@@ -36,7 +36,7 @@ from tallytree.solvers.tree import project
 class Remainders(LeastSquares):
     """`LeastSquares` that lists a node only where that lowers the expected error, and says how much is not listed.
 
-    What `release_flows` and `release_counts` use with `unlisted="remainder"`. Counts have no `std_dev`.
+    What `release_flows` and `release_counts` use with `unlisted="remainder"`.
 
     Raises:
         ValueError: a sparsity.
@@ -53,13 +53,11 @@ class Remainders(LeastSquares):
                 "one of the two out"
             )
 
-    def _finished(
-        self, tree: Tree, levels: Sequence[MeasuredLevel], facts: Mapping[str, Any], *, with_std_dev: bool
-    ) -> Begun:
-        if len(levels) == 1 or not len(levels[0].nodes) or not self._fits(levels):
-            return super()._finished(tree, levels, facts, with_std_dev=False)
-        found, about = listed(levels, [tree.size(level.depth) for level in levels])
-        return Begun(_all_levels(tree, [level.depth for level in levels], found), dense=True, facts=about)
+    def _finished(self, tree: Tree, before: Sequence[MeasuredLevel], levels: Sequence[MeasuredLevel]) -> Begun:
+        if not self._may_choose(before):
+            return super()._finished(tree, before, levels)
+        found, about = listed(before, [tree.size(level.depth) for level in before])
+        return Begun(_all_levels(tree, [level.depth for level in before], found), dense=True, facts=about)
 
 
 LEAST_MEDIAN = 0.5
@@ -79,11 +77,10 @@ def listed(levels: Sequence[MeasuredLevel], sizes: Sequence[int]) -> tuple[list[
         The levels, with `unlisted`; and what the statement says of the model.
     """
     found = sparsity_of(levels, sizes)
-    prior = prior_of(found.occupancy, sizes, float(levels[0].counts[0]))
+    known = known_of(levels, sizes, found)
+    tree = known.tree
     per_level = [len(level.nodes) for level in levels]
-    tree = forest(levels)
-    known = posterior(tree, np.repeat(prior.given_parent, per_level), np.repeat(prior.mean, per_level))
-    median, variance = _median(known), np.maximum(known.variance, LEAST_VARIANCE)
+    median, variance = _median(known.posterior), np.maximum(known.posterior.variance, LEAST_VARIANCE)
     starts = np.concatenate([[0], np.cumsum(per_level)])
     parent = np.concatenate([[-1], *(b.parents + start for b, start in zip(levels[1:], starts, strict=False))])
     shown = median >= LEAST_MEDIAN
@@ -98,10 +95,14 @@ def listed(levels: Sequence[MeasuredLevel], sizes: Sequence[int]) -> tuple[list[
     left[partly] = counts[len(nodes) :]
     published = np.zeros(len(shown), dtype=np.int64)
     published[nodes] = counts[: len(nodes)]
-    levels_published = [
-        _level(level, published[begin:end], left[begin:end])
-        for level, begin, end in zip(levels, starts, starts[1:], strict=False)
-    ]
+    errors = listed_errors(levels, known, np.full(len(shown), 0.5), least_median=LEAST_MEDIAN)
+    levels_published = []
+    for place, (level, part, error) in enumerate(zip(levels, known.levels, errors, strict=True)):
+        below = None
+        if place + 1 < len(levels):
+            children_listed = published[known.levels[place + 1]] > 0
+            below = _errors_of_rest(error, errors[place + 1], levels[place + 1].parents, children_listed)
+        levels_published.append(_level(level, published[part], left[part], error, below))
     return levels_published, {"unlisted": found.facts()}
 
 
@@ -117,15 +118,30 @@ def _all_levels(tree: Tree, depths: Sequence[int], levels: Sequence[ReleasedCoun
         for depth in range(first, stop):
             if depth > first:
                 nodes, rest = (tree.children(depth - 1, each)[0] for each in (nodes, rest))
-            unlisted = ReleasedCounts(rest, left.counts) if left is not None and depth == stop - 1 else None
-            found.append(ReleasedCounts(nodes, level.counts, unlisted=unlisted))
+            last = left is not None and depth == stop - 1
+            found.append(replace(level, nodes=nodes, unlisted=replace(left, nodes=rest) if last else None))
     return found
 
 
-def _level(level: MeasuredLevel, counts: IntArray, left: IntArray) -> ReleasedCounts:
-    kept, rest = counts > 0, left > 0
-    return replace(
-        ReleasedCounts(level.nodes[kept], counts[kept]), unlisted=ReleasedCounts(level.nodes[rest], left[rest])
+def _level(
+    level: MeasuredLevel, counts: IntArray, left: IntArray, errors: ListedErrors, errors_of_rest: ListedErrors | None
+) -> ReleasedCounts:
+    kept, rest = np.flatnonzero(counts), np.flatnonzero(left)
+    of_rest = None if errors_of_rest is None else errors_of_rest.at(rest)
+    unlisted = ReleasedCounts(level.nodes[rest], left[rest], errors=of_rest)
+    return ReleasedCounts(level.nodes[kept], counts[kept], unlisted=unlisted, errors=errors.at(kept))
+
+
+def _errors_of_rest(errors: ListedErrors, below: ListedErrors, parents: IntArray, these: BoolArray) -> ListedErrors:
+    """What is known of what is left of every node beside its listed children: its estimate less theirs."""
+    center, deviation = below.centers()
+    families = len(errors.unbiased)
+    listed, own = np.flatnonzero(these), errors.centers()
+    summed = np.bincount(parents[listed], center[listed], minlength=families)
+    squares = np.bincount(parents[listed], deviation[listed] ** 2, minlength=families)
+    none = np.full(families, np.nan)
+    return ListedErrors(
+        own[0] - summed, np.sqrt(own[1] ** 2 + squares), np.full(families, -np.inf), none, errors.laplace
     )
 
 

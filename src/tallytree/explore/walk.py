@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from tallytree.compute.arrays import IntArray
 from tallytree.explore.found_rows import FoundRows
 from tallytree.explore.walked_tables import ALL, Place, Side, WalkedTable, WalkedTables
-from tallytree.release.intervals import UNBIASED, LevelErrors, stated_errors, with_intervals
+from tallytree.release.intervals import LevelErrors, stated_errors, with_intervals, without_hidden
 from tallytree.release.release import Release
 from tallytree.report.reading import largest_size
 
@@ -135,7 +135,7 @@ class Walk:
         """As `Release.table` gives them: with intervals at `alpha`, where the errors are known."""
         if alpha is not None and "std_dev" in rows.column_names:
             rows = with_intervals(rows, alpha, stated_errors(self.release.statement, table.level))
-        return rows.drop_columns([UNBIASED]) if UNBIASED in rows.column_names else rows
+        return without_hidden(rows)
 
     def _summed_page(self, table: WalkedTable, places: tuple[Place, ...], order: str, first: int, length: int) -> Page:
         (side,), (place,) = self.sides, places

@@ -53,6 +53,7 @@ from tallytree.sources.locate import Files, locate
 from tallytree.validate import safe_text
 
 MOST_SPREAD = 1e6
+"""A stated spread is no larger: beyond, upper ends leave 64 bits."""
 LEAST_AREAS = 1.5
 """Effective areas, which public records need at least."""
 MOST = 2.0**62

@@ -14,7 +14,7 @@ from tallytree.hierarchy import Hierarchy, Levels
 from tallytree.postprocess.recorded_measurements import described_row, path_texts
 from tallytree.product import Product
 from tallytree.release import LevelTable, NodeTable, Release
-from tallytree.release.intervals import ERROR_COLUMNS, UNBIASED
+from tallytree.release.intervals import ERROR_COLUMNS, HIDDEN, PROBABILITY_ZERO
 from tallytree.release.paths import node_numbers
 from tallytree.tables import TableLayout
 
@@ -39,7 +39,9 @@ class TableWithErrors:
     def read(self, start: int, stop: int) -> pa.Table:
         """Rows `start` … `stop` − 1."""
         rows = self.table.read(start, stop)
-        kept = rows.select([name for name in rows.column_names if name not in (*ERROR_COLUMNS, UNBIASED)])
+        kept = rows.select(
+            [name for name in rows.column_names if name not in (*ERROR_COLUMNS, *HIDDEN, PROBABILITY_ZERO)]
+        )
         for name in self.columns.column_names:
             kept = kept.append_column(name, self.columns.column(name).slice(start, stop - start))
         return kept

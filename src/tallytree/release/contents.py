@@ -14,17 +14,25 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from tallytree.release.files import sha256
-from tallytree.release.intervals import ERROR_COLUMNS, TAIL_COLUMNS, UNBIASED
+from tallytree.release.intervals import ERROR_COLUMNS, LISTED_FROM, PROBABILITY_ZERO, TAIL_COLUMNS, UNBIASED
 from tallytree.release.manifest import CONTRIBUTIONS, MANIFEST, NOT_ITS_TREE, TABLES, contributions_files, table_name
 
 _NUMBERS = {"tables": ("count",), "counts": ("count",), "flows": ("count",), "group_sizes": ("size", "groups")}
 _ERRORS = ((), ERROR_COLUMNS[:1], ERROR_COLUMNS)
 _FURTHER = {"group_sizes": (*_ERRORS, *((*TAIL_COLUMNS, *errors) for errors in _ERRORS))}
 _FURTHER |= {"tables": (*_ERRORS, *((errors[0], UNBIASED, *errors[1:]) for errors in _ERRORS[1:]))}
+_LISTED = tuple((errors[0], UNBIASED, LISTED_FROM, PROBABILITY_ZERO, *errors[1:]) for errors in _ERRORS[1:])
+_FURTHER |= dict.fromkeys(("counts", "flows"), (*_ERRORS, *_LISTED))
 """By statistic what columns its tables may have beside their numbers, where this is not `_ERRORS` alone."""
 _TYPES = {"std_dev": "float", "ci_lower": "integer", "ci_upper": "integer", "size": "integer", "value": "integer"}
 _TYPES |= {"records_from": "integer", "records_to": "integer", "people": "integer"}
-_TYPES |= {"tail_count": "integer", "tail_std_dev": "float", UNBIASED: "float"}
+_TYPES |= {
+    "tail_count": "integer",
+    "tail_std_dev": "float",
+    UNBIASED: "float",
+    LISTED_FROM: "float",
+    PROBABILITY_ZERO: "float",
+}
 _TYPES |= {"count": "number", "groups": "number", "values": "integers"}
 
 

@@ -15,13 +15,23 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.compute.arrays import FloatArray, IntArray, NumberArray
+from tallytree.solvers.listed_intervals import listed_intervals
 from tallytree.validate import safe_text
 
 ERROR_COLUMNS = ("std_dev", "ci_lower", "ci_upper")
 """What a published table says of the error of its numbers."""
 
 UNBIASED = "unbiased"
-"""What a table of `release_tables` has beside each number: the estimate before x ≥ 0 and rounding."""
+"""What tables, and sparse counts, have beside each number: the estimate before x ≥ 0, sums and rounding."""
+
+LISTED_FROM = "listed_from"
+"""What sparse counts have beside it: the least of such estimates with which the cell is listed; null where any does."""
+
+PROBABILITY_ZERO = "probability_zero"
+"""What sparse counts have beside each number: how probable it is that the true number is 0."""
+
+HIDDEN = (UNBIASED, LISTED_FROM)
+"""Columns that intervals are made of, and that readers do not see unless they ask for them."""
 
 TAIL_COLUMNS = ("tail_count", "tail_std_dev")
 """What a table of group sizes says of the number of groups of a row's size or more, where its error is known."""
@@ -48,6 +58,7 @@ class LevelErrors:
     Attributes:
         replicates: how many replicates the standard deviations were estimated from; None where they are known.
         upward_std_dev: upper ends use at least this standard deviation; one for all numbers, or float64 (n,).
+        laplace: whether the noise of one measurement is Laplace noise, and not normal.
         rounding: the variance that rounding to integers that add up has in addition, where standard deviations leave it
             out; one for all numbers, or float64 (n,).
     """
@@ -55,13 +66,16 @@ class LevelErrors:
     replicates: int | None = None
     upward_std_dev: float | FloatArray = 0.0
     rounding: float | FloatArray = 0.0
+    laplace: bool = False
 
 
 def stated_errors(statement: Mapping[str, Any], level: str) -> LevelErrors:
     """What a statement says of the errors of a level; errors that are not stated count as none."""
     errors = statement.get("errors")
     if errors is None or errors["replicates"] is None:
-        return LevelErrors(rounding=stated_rounding(statement))
+        noise = next((each.get("noise") for each in statement["levels"] if each["level"] == level), None)
+        laplace = noise is not None and noise["distribution"] == "discrete_laplace"
+        return LevelErrors(rounding=stated_rounding(statement), laplace=laplace)
     of_level = next(each for each in errors["levels"] if each["level"] == level)
     if of_level["upward_std_dev"] is None:
         return LevelErrors()
@@ -100,11 +114,25 @@ def with_intervals(table: pa.Table, alpha: float, errors: LevelErrors) -> pa.Tab
     name = "count" if "count" in table.column_names else "groups"
     numbers, std_dev = (table.column(column).to_numpy() for column in (name, "std_dev"))
     if UNBIASED in table.column_names:
-        lower, upper = unbiased_interval(numbers, table.column(UNBIASED).to_numpy(), std_dev, alpha)
+        unbiased = table.column(UNBIASED).to_numpy()
+        lower, upper = unbiased_interval(numbers, unbiased, std_dev, alpha)
+        if LISTED_FROM in table.column_names:
+            least = table.column(LISTED_FROM).to_numpy()
+            chosen = np.flatnonzero(np.isfinite(least))
+            ends = listed_intervals(
+                unbiased[chosen], np.maximum(std_dev[chosen], 1e-9), least[chosen], alpha, laplace=errors.laplace
+            )
+            lower[chosen] = np.minimum(ends[0], numbers[chosen])
+            upper[chosen] = np.maximum(ends[1], numbers[chosen])
     else:
         lower, upper = interval(numbers, std_dev, alpha, errors)
     kept = table.select([column for column in table.column_names if column not in ERROR_COLUMNS[1:]])
     return kept.append_column("ci_lower", pa.array(lower)).append_column("ci_upper", pa.array(upper))
+
+
+def without_hidden(table: pa.Table) -> pa.Table:
+    """A table without the columns that intervals are made of."""
+    return table.select([name for name in table.column_names if name not in HIDDEN])
 
 
 def interval(

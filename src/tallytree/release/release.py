@@ -49,7 +49,7 @@ from tallytree.release.files import (
     write_parquet,
     write_text,
 )
-from tallytree.release.intervals import UNBIASED, stated_errors, with_intervals
+from tallytree.release.intervals import stated_errors, with_intervals, without_hidden
 from tallytree.release.leftovers import how_to_put_back, warn_of_leftovers
 from tallytree.release.level_tables import ROWS_AT_ONCE, FileTable, LevelTable, NodeTable, read_all
 from tallytree.release.manifest import (
@@ -62,7 +62,6 @@ from tallytree.release.manifest import (
     table_stem,
 )
 from tallytree.release.registry_entry import REGISTRY_FILE, has_entry, registry_entry
-from tallytree.release.remainders import NO_INTERVALS, refuse_remainders
 from tallytree.release.stored_tree import StoredTree, described_tree
 from tallytree.stages import stage
 from tallytree.validate import path_text, text
@@ -154,8 +153,6 @@ class Release:
         """
         name = self._name(level)
         published = self._tables[name]
-        if alpha is not None:
-            refuse_remainders(self.statement, "alpha", NO_INTERVALS)
         if dense and alpha is not None:
             rows = published.read(0, published.num_rows).unify_dictionaries()
             published = PlainTable(with_intervals(rows, alpha, stated_errors(self.statement, name)))
@@ -166,7 +163,7 @@ class Release:
         table = table.unify_dictionaries() if dictionaries else decoded(table)
         if alpha is not None and not dense:
             table = with_intervals(table, alpha, stated_errors(self.statement, name))
-        return table if unbiased or UNBIASED not in table.column_names else table.drop_columns([UNBIASED])
+        return table if unbiased else without_hidden(table)
 
     def to_pandas(
         self, *level: str, alpha: float | None = None, dictionaries: bool = False, dense: bool = False

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree.counts.released_counts import ReleasedCounts
+from tallytree.counts.released_counts import ListedErrors, ReleasedCounts
 from tallytree.hierarchy import Hierarchy, Tree
-from tallytree.release.intervals import TAIL_COLUMNS, UNBIASED
+from tallytree.release.intervals import LISTED_FROM, PROBABILITY_ZERO, TAIL_COLUMNS, UNBIASED
 from tallytree.release.level_tables import LevelTable, NodeTable, PartlyListedTable
 from tallytree.sizes import SizesDomain
 from tallytree.sizes.released_sizes import (
@@ -31,6 +31,8 @@ def count_tables(tree: Tree, levels: Sequence[ReleasedCounts]) -> dict[str, Leve
 
     def columns(level: ReleasedCounts) -> pa.Table:
         known = {} if level.std_dev is None else {"std_dev": level.std_dev}
+        if level.errors is not None:
+            known = _listed_columns(level.errors)
         return pa.table({"count": level.counts, **known})
 
     found: dict[str, LevelTable] = {}
@@ -41,6 +43,17 @@ def count_tables(tree: Tree, levels: Sequence[ReleasedCounts]) -> dict[str, Leve
         if level.unlisted is not None:
             unlisted.append(NodeTable(tree, depth, level.unlisted.nodes, columns(level.unlisted)))
     return found
+
+
+def _listed_columns(errors: ListedErrors) -> dict[str, Any]:
+    """The columns about the errors of nodes that are listed by their measurements; what is left over has no chance."""
+    least = np.where(np.isfinite(errors.listed_from), errors.listed_from, np.nan)
+    columns = (
+        errors.std_dev,
+        errors.unbiased,
+        *(pa.array(e, from_pandas=True) for e in (least, errors.probability_zero)),
+    )
+    return dict(zip(("std_dev", UNBIASED, LISTED_FROM, PROBABILITY_ZERO), columns, strict=True))
 
 
 def published_tables(layout: TableLayout, fitted: FittedTables) -> dict[str, LevelTable]:

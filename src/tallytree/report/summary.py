@@ -27,7 +27,8 @@ def summary(release: Release, errors: Sequence[LevelError]) -> list[tuple[str, s
 
 
 def _drowned(release: Release) -> str:
-    return name(drowned_sentence(release), 1_000) if drowned_sentence(release) else ""
+    said = drowned_sentence(release)
+    return name(said, 1_000) if said else ""
 
 
 def _published(release: Release) -> str:

@@ -122,8 +122,7 @@ class Lattice:
 
     def holds_all(self, mask: BoolArray) -> BoolArray:
         """Of each cell of a row, whether a mask of the whole detail, (cells,), holds for all its detail cells: (P,)."""
-        found = [np.bincount(self.whole.cell_of(t), ~mask, self.whole.size(t)) == 0 for t in self.known]
-        return np.concatenate(found)
+        return np.concatenate([self.whole.holds_all(mask, marginal) for marginal in self.known])
 
 
 @kernel

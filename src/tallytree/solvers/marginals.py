@@ -33,7 +33,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tallytree.compute.arrays import FloatArray, IntArray, NumberArray
+from tallytree.compute.arrays import BoolArray, FloatArray, IntArray, NumberArray
 
 Marginal = tuple[int, ...]
 """The level of each attribute; 0 where the marginal does not tell its values apart."""
@@ -105,6 +105,10 @@ class Detail:
     def group_sizes(self, marginal: Marginal) -> IntArray:
         """n_g, the number of detail cells in each cell of the marginal: int64 (cells of it,)."""
         return np.bincount(self.cell_of(marginal), minlength=self.size(marginal)).astype(np.int64)
+
+    def holds_all(self, mask: BoolArray, marginal: Marginal) -> BoolArray:
+        """Of each cell of the marginal, whether a mask of detail cells holds for all of its: bool (cells of it,)."""
+        return np.asarray(np.bincount(self.cell_of(marginal), ~mask, self.size(marginal)) == 0, dtype=np.bool_)
 
     def summed(self, detail: NumberArray, marginal: Marginal, within: Marginal | None = None) -> NumberArray:
         """Q_T x of each row, (areas, cells of the marginal): x has the detail cells, or those of a finer marginal."""

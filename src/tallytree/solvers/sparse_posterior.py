@@ -20,6 +20,7 @@ import numpy.typing as npt
 from tallytree.compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree.compute.kernels import kernel
 from tallytree.solvers.checks import check_integers, check_offsets
+from tallytree.solvers.normal_law import LOG_ROOT_2PI, log_cdf
 
 MAX_LOG_ODDS = 30.0
 """Beyond, a probability is 1 in floats."""
@@ -97,12 +98,16 @@ class Posterior:
         probability: float64 (n,), that a node is not zero, given all measurements and that the roots are not.
         mean: float64 (n,), of a node that is not zero, given all measurements.
         variance: float64 (n,), of it.
+        outside: float64 (n,), its mean by what all but the node and its descendants say, given that it is not zero.
+        outside_variance: float64 (n,), of that; infinite where they say nothing.
     """
 
     evidence: FloatArray
     probability: FloatArray
     mean: FloatArray
     variance: FloatArray
+    outside: FloatArray
+    outside_variance: FloatArray
 
 
 def log_evidence(tree: MeasuredTree, probabilities: npt.ArrayLike, means: npt.ArrayLike) -> FloatArray:
@@ -139,7 +144,8 @@ def posterior(tree: MeasuredTree, probabilities: npt.ArrayLike, means: npt.Array
     first_child, noisy, variances, log_odds = arrays[0], arrays[1], arrays[2], arrays[6]
     probability, cavity, width = _down(first_child, noisy, variances, log_odds, evidence, z, u, left_out)
     variance = 1 / (1 / u + 1 / width)
-    return Posterior(evidence, probability, variance * (z / u + cavity / width), variance)
+    mean = variance * (z / u + cavity / width)
+    return Posterior(evidence, probability, mean, variance, cavity, width)
 
 
 def probable(first_child: IntArray, probability: FloatArray, least: float) -> BoolArray:
@@ -201,7 +207,6 @@ def _arrays(
 
 
 _NEVER = -math.inf
-_LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
 
 
 @kernel
@@ -250,12 +255,9 @@ def _leaf(y: float, variance: float, mean: float) -> tuple[float, float, float]:
     """An exponential value with normal noise: its evidence against 0, and the mean and variance of its posterior."""
     spread = math.sqrt(variance)
     shift = y / spread - spread / mean
-    if shift > -8:
-        below = math.log(0.5 * math.erfc(-shift / math.sqrt(2)))
-    else:  # Mills' ratio, where erfc underflows or nearly
-        below = -0.5 * shift * shift - math.log(-shift) - _LOG_ROOT_2PI + math.log1p(-1 / (shift * shift))
-    evidence = math.log(spread / mean) + 0.5 * shift * shift + _LOG_ROOT_2PI + below
-    ratio = math.exp(-0.5 * shift * shift - _LOG_ROOT_2PI - below)
+    below = log_cdf(shift)
+    evidence = math.log(spread / mean) + 0.5 * shift * shift + LOG_ROOT_2PI + below
+    ratio = math.exp(-0.5 * shift * shift - LOG_ROOT_2PI - below)
     scale = 1 - shift * ratio - ratio * ratio
     return evidence, spread * (shift + ratio), variance * max(scale, 1e-3)
 

@@ -250,9 +250,8 @@ class TableLayout:
         """The cells of a table that are 0 in every area: bool (cells of an area,); None where there are none."""
         if self.impossible is None:
             return None
-        marginal = self.marginal(depth)
-        possible = np.bincount(self.detail.cell_of(marginal), ~self.impossible, self.detail.size(marginal))
-        return np.asarray(possible == 0) if (possible == 0).any() else None
+        found = self.detail.holds_all(self.impossible, self.marginal(depth))
+        return found if found.any() else None
 
     def work(self, measured: Collection[str]) -> tuple[int, int]:
         """How much a fit has to do: cells of the levels' own details, and detail cells of the finest areas.

@@ -1,0 +1,104 @@
+"""What is known of the errors of listed nodes, where nodes are listed because their measurements were large.
+
+A node is listed if its own measurement is at least some number, given all other measurements: its noise is larger than
+noise is. Where that can matter, its interval is made from its own measurement and that number
+(`solvers.listed_intervals`), which holds whatever the model of the data is. Where it cannot, because the node would be
+listed with nearly any measurement, the unbiased least-squares estimate of all measurements is nearer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tallytree.compute.arrays import FloatArray
+from tallytree.counts.auto_sparsity import Known
+from tallytree.counts.fitting import combined
+from tallytree.counts.measured_level import MeasuredLevel
+from tallytree.counts.released_counts import ListedErrors
+from tallytree.solvers.listing import least_listed
+from tallytree.solvers.null_share import recalibrated
+from tallytree.solvers.tree_estimates import combined_estimates
+
+SAFE = 4.0
+"""A node is listed anyway if its measurement is so many standard deviations above the least that lists it."""
+
+
+def listed_errors(
+    levels: Sequence[MeasuredLevel],
+    known: Known,
+    least_probability: FloatArray,
+    *,
+    least_median: float = 0.0,
+    sure: float = np.inf,
+) -> list[ListedErrors]:
+    """What is known of the error of every node of the measured levels, if it is listed.
+
+    Args:
+        levels: the measured levels, root first, with what was left out.
+        known: what the measurements say of their nodes.
+        least_probability: float64 (n,), a node is listed if it is not 0 with this probability …
+        least_median: … and its median is this; or
+        sure: if its measurement is so many standard deviations.
+    """
+    posterior, tree = known.posterior, known.tree
+    around, width = _of_others(known)
+    inner = tree.first_child[1:] > tree.first_child[:-1]
+    noisy = tree.noisy.astype(np.float64)
+    least = least_listed(
+        noisy,
+        np.maximum(tree.variances, 1e-9),
+        posterior.probability,
+        around,
+        width,
+        np.where(inner, np.inf, known.means),
+        least_probability,
+        least_median,
+    )
+    variances = combined(levels).nodes
+    estimates = combined_estimates(
+        [level.offsets for level in levels[1:]],
+        [level.variance for level in levels],
+        [level.noisy for level in levels],
+        [level.families - np.diff(level.offsets) for level in levels[1:]],
+        [level.others.sums(len(level.families)) for level in levels[1:]],
+    ).nodes
+    found = []
+    for level, part, variance, estimate in zip(levels, known.levels, variances, estimates, strict=True):
+        deviation = np.sqrt(max(level.variance, 1e-9))
+        from_here = np.minimum(np.ceil(least[part]), np.ceil(sure * deviation))
+        from_here = np.minimum(np.maximum(from_here, _least_kept(level)), level.noisy)
+        chosen = level.noisy - from_here < SAFE * deviation
+        found.append(
+            ListedErrors(
+                np.where(chosen, level.noisy, estimate),
+                np.where(chosen, deviation, np.sqrt(variance)),
+                np.where(chosen, from_here, -np.inf),
+                recalibrated(
+                    level.noisy, 1 - posterior.probability[part], level.others.noisy, deviation, laplace=level.laplace
+                ),
+                level.laplace,
+            )
+        )
+    return found
+
+
+def _of_others(known: Known) -> tuple[FloatArray, FloatArray]:
+    """What all measurements but a node's own say of its value, if it is not 0: mean and variance, float64 (n,)."""
+    posterior, tree = known.posterior, known.tree
+    inner = tree.first_child[1:] > tree.first_child[:-1]
+    own = np.maximum(tree.variances, 1e-9)
+    precision = np.where(inner, 1 / posterior.variance - 1 / own, 1 / posterior.outside_variance)
+    told = precision > 1e-9 / own
+    width = np.where(told, 1 / np.where(told, precision, 1.0), np.inf)
+    summed = posterior.mean / posterior.variance - tree.noisy / own
+    around = np.where(inner, np.where(told, summed * np.where(told, width, 0.0), 0.0), posterior.outside)
+    return around, width
+
+
+def _least_kept(level: MeasuredLevel) -> FloatArray:
+    """The least measurement with which each node is not left out: above those of its siblings that were."""
+    largest = np.full(len(level.families), -np.inf)
+    np.maximum.at(largest, level.others.parents, level.others.noisy.astype(np.float64))
+    return largest[level.parents] + 1
