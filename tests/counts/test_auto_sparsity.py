@@ -157,6 +157,7 @@ def test_no_records_at_all(deep):
         "leaves_not_zero": None,
         "clustering": None,
         "in_dropped": None,
+        "unlisted_below": None,
     }
     assert leaves_of(found).sum() == 0
     found = release(tt.Hierarchy.from_values("leaf", ["only"]), np.array([7]), 1, neighboring="add_remove")

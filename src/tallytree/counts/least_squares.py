@@ -86,8 +86,12 @@ class LeastSquares(CountsMechanism):
         return statistics_of_counts(tree, total_is_public=total_is_public)
 
     def expected_variances(self, tree: Tree, noise: Mapping[str, Noise]) -> list[ExpectedVariances | None] | None:
-        """See `CountsMechanism.expected_variances`; none with a `sparsity`."""
-        return None if self._whole else [*fitted_variances(tree, noise, upward=True)]
+        """See `CountsMechanism.expected_variances`; none with a number as `sparsity`, nor with remainders."""
+        return (
+            None
+            if self.sparsity not in (0, AUTO) or self.lists_remainders
+            else [*fitted_variances(tree, noise, upward=True)]
+        )
 
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
         """Measure, and compute the counts of every level, root first; with `std_dev` where all levels were fitted."""

@@ -39,7 +39,8 @@ class LeftOut:
 
     def sums(self, families: int) -> FloatArray:
         """The sum of the measurements by parent, float64 (families,)."""
-        return np.bincount(self.parents, self.noisy.astype(np.float64), minlength=families)
+        found: FloatArray = np.bincount(self.parents, self.noisy, minlength=families).astype(np.float64)
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,8 +39,13 @@ class ListedErrors:
 
     def at(self, places: IntArray) -> ListedErrors:
         """Of some of the nodes."""
-        columns = (self.unbiased, self.std_dev, self.listed_from, self.probability_zero)
-        return ListedErrors(*(each[places] for each in columns), self.laplace)
+        return ListedErrors(
+            self.unbiased[places],
+            self.std_dev[places],
+            self.listed_from[places],
+            self.probability_zero[places],
+            self.laplace,
+        )
 
     def centers(self) -> tuple[FloatArray, FloatArray]:
         """An estimate without the bias of listing (its median is the true number), and its standard deviation."""

@@ -24,8 +24,9 @@ import numpy as np
 from tallytree.compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree.counts.auto_sparsity import Known, known_of, sparsity_of
 from tallytree.counts.fitting import combined, fitted, reprojected, supported
-from tallytree.counts.listed_errors import ListedErrors, listed_errors
+from tallytree.counts.listed_errors import listed_errors
 from tallytree.counts.measured_level import MeasuredLevel, without
+from tallytree.counts.released_counts import ListedErrors
 from tallytree.solvers.sparse_posterior import probable
 
 LEAST_PROBABILITY = 0.5
@@ -39,7 +40,10 @@ LEAST_MISSING = 0.5
 FIRMNESS = 30.0
 """What the weight of a node is multiplied by that is fitted to its count in the fit of all nodes."""
 
-NOTHING_MEASURED = {"applied": False, "leaves_not_zero": None, "clustering": None, "in_dropped": None}
+NOTHING_MEASURED: Mapping[str, Any] = {
+    "applied": False,
+    **dict.fromkeys(("leaves_not_zero", "clustering", "in_dropped", "unlisted_below")),
+}
 """What the statement says where nothing below the root was measured, or too much to look at."""
 
 
@@ -67,16 +71,22 @@ def sparse_fit(
         sizes: the number of nodes of each of them in the public tree.
     """
     found = sparsity_of(levels, sizes)
+    about = {
+        **found.facts(),
+        "in_dropped": None,
+        "unlisted_below": found.nine_in_ten_below(float(levels[0].counts[0]), sizes[-1]),
+    }
     if not found.few:
-        return None, {"applied": False, **found.facts(), "in_dropped": None}
+        return None, {"applied": False, **about}
     known = known_of(levels, sizes, found)
     kept = np.concatenate(supported(levels, SURELY_KEPT**2))
     kept |= probable(known.tree.first_child, known.posterior.probability, LEAST_PROBABILITY)
     at = known.levels
     mass = (known.posterior.probability * np.maximum(known.posterior.mean, 0))[at[-1]]
     in_dropped = max(1 - float(mass[kept[at[-1]]].sum()) / float(levels[0].counts[0]), 0.0)
-    facts = {"applied": in_dropped <= MOST_IN_DROPPED, **found.facts(), "in_dropped": float(f"{in_dropped:.3g}")}
-    if not facts["applied"]:
+    applied = in_dropped <= MOST_IN_DROPPED
+    facts = {"applied": applied, **about, "in_dropped": float(f"{in_dropped:.3g}")}
+    if not applied:
         return None, facts
     missing = _sums(levels, np.where(kept[at[-1]], 0.0, mass))
     targets, firm = _targets(levels, whole, missing)
@@ -112,7 +122,7 @@ def _sums(levels: Sequence[MeasuredLevel], leaves: FloatArray) -> list[FloatArra
     """Per level, the sums over the leaves below each node."""
     found = [leaves]
     for level in levels[:0:-1]:
-        found.append(np.bincount(level.parents, found[-1], minlength=len(level.families)))
+        found.append(np.bincount(level.parents, found[-1], minlength=len(level.families)).astype(np.float64))
     return found[::-1]
 
 

@@ -118,8 +118,8 @@ def _all_levels(tree: Tree, depths: Sequence[int], levels: Sequence[ReleasedCoun
         for depth in range(first, stop):
             if depth > first:
                 nodes, rest = (tree.children(depth - 1, each)[0] for each in (nodes, rest))
-            last = left is not None and depth == stop - 1
-            found.append(replace(level, nodes=nodes, unlisted=replace(left, nodes=rest) if last else None))
+            at_last = None if left is None or depth < stop - 1 else replace(left, nodes=rest)
+            found.append(replace(level, nodes=nodes, unlisted=at_last))
     return found
 
 

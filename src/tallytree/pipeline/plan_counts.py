@@ -56,7 +56,7 @@ def plan_counts(
             "hierarchy: a Product without an order has no levels; give Product(…, order=[…]), or release tables of it "
             "with tallytree.release_tables"
         )
-    mechanism = _with_unlisted(CountsMechanism.chosen(arguments.mechanism, LeastSquares()), arguments)
+    mechanism = _with_unlisted(CountsMechanism.chosen(arguments.mechanism, _default(arguments)), arguments)
     asked = mechanism.statistics(tree, total_is_public=arguments.total_is_public)
     check_person(arguments, leaf_keys(tree))
     check_memory(mechanism, tree, arguments.memory, arguments.noise)
@@ -80,6 +80,16 @@ def plan_counts(
         statistic=statistic,
     )
     return planned.seal()
+
+
+def _default(arguments: CountsArguments) -> LeastSquares:
+    """The mechanism that is used where none is given.
+
+    On a product most cells may be 0, so the fit finds out whether they are. That needs all nodes at once, so not with
+    `memory`; nor with remainders, which have a choice of their own.
+    """
+    whole = isinstance(arguments.hierarchy, Product) and arguments.memory is None and arguments.unlisted == "zero"
+    return LeastSquares(sparsity="auto" if whole else 0.0)
 
 
 def _with_unlisted(mechanism: CountsMechanism, arguments: CountsArguments) -> CountsMechanism:

@@ -78,7 +78,9 @@ def _of_laplace_noise(zero: FloatArray, z: FloatArray) -> FloatArray:
 
 def _ranges(zeros: float, deviation: float, laplace: bool) -> tuple[FloatArray, FloatArray]:
     """Where ranges of measurements begin, ascending, and how many measurements of 0 are expected in each."""
-    starts, expected, beyond = [], [], 0.0
+    starts: list[float] = []
+    expected: list[float] = []
+    beyond = 0.0
     for step in np.arange(FURTHEST, NEAREST, -STEP):
         start = math.ceil(step * deviation)
         x = (start - 0.5) / deviation
