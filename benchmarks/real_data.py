@@ -29,6 +29,7 @@ import tallytree as tt
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "real_data.json"
+CHANCES = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 1.01)
 CLASSES = ((0, 0), (1, 5), (6, 20), (21, 50), (51, 200), (201, math.inf))
 JUDGED = 100
 """A class of fewer cells times runs is not judged; nor is the ratio of a table with fewer than five times as many."""
@@ -78,31 +79,50 @@ def measured_counts(name: str, epsilon: float, option: str, runs: int) -> Iterat
 
 
 def measured_flows(name: str, epsilon: float, option: str, runs: int) -> Iterator[Row]:
-    """As `measured_tables`, for flows between airports.
+    """As `measured_tables`, for flows: all pairs, and (where intervals are) the listed ones alone.
 
-    Option is `default` (`LeastSquares`, κ = 0), `auto` (`LeastSquares(sparsity="auto")`) or `remainder`
+    Option is `default` (`LeastSquares(sparsity="auto")`), `zero` (`LeastSquares()`) or `remainder`
     (`unlisted="remainder"`).
     """
-    trips = real_sets.FLOWS[name]()
-    airports = pd.DataFrame({"airport": sorted({*trips["origin"], *trips["destination"]})})
-    tree = tt.Hierarchy.from_table(airports, levels=["airport"])
+    trips, areas, levels = real_sets.FLOWS[name]()
+    tree = tt.Hierarchy.from_table(areas, levels=levels)
     options: dict[str, Any] = {
         "default": {},
-        "auto": {"mechanism": tt.counts.LeastSquares(sparsity="auto")},
+        "zero": {"mechanism": tt.counts.LeastSquares()},
         "remainder": {"unlisted": "remainder"},
     }[option]
-    size = tt.Product({"origin": tree, "destination": tree}, order=["destination", "origin"]).size
+    origin, destination = ([f"{side}_{level}" for level in levels] for side in ("origin", "destination"))
     found: dict[str, list[Errors]] = {}
+    chances: dict[str, list[Errors]] = {}
     for run in range(runs):
         release = tt.release_flows(
-            trips, origins=tree, destinations=tree, origin=["origin"], destination=["destination"],
+            trips, origins=tree, destinations=tree, origin=origin, destination=destination,
             budget=tt.Budget(epsilon=epsilon, delta=1e-8), neighboring="add_remove", count="count", seed=run,
             **options,
         )  # fmt: skip
+        size = release.tree.size
         for level in release.levels:
-            paths = ["origin", "destination"]
-            found.setdefault(level, []).append(_listed_errors(release, level, trips, paths, "count", size))
-    yield from _rows({"statistic": "flows", "data": name, "epsilon": epsilon, "option": option, "runs": runs}, found)
+            made = _listed_errors(release, level, trips, [*origin, *destination], "count", size)
+            chances.setdefault(level, []).append({k: made.pop(k) for k in ("chance", "zero") if k in made})
+            listed = {k.removeprefix("listed "): made.pop(k) for k in list(made) if k.startswith("listed ")}
+            found.setdefault(level, []).append(made)
+            if listed:
+                found.setdefault(f"{level}, listed", []).append(listed)
+    about = {"statistic": "flows", "data": name, "epsilon": epsilon, "option": option, "runs": runs}
+    for row in _rows(about, found):
+        known = [each for each in chances[row["table"].removesuffix(", listed")] if each]
+        yield row | ({"chances": _chances(known)} if known and row["class"] == "all" else {})
+
+
+def _chances(runs: Sequence[Errors]) -> list[list[float]]:
+    """By ranges of `probability_zero`: its ends, the number of cells, and the share of them that are 0."""
+    chance, zero = (np.concatenate([run[key] for run in runs]) for key in ("chance", "zero"))
+    found = []
+    for low, high in itertools.pairwise(CHANCES):
+        here = (chance >= low) & (chance < high)
+        if here.any():
+            found.append([low, min(high, 1.0), int(here.sum()), round(float(zero[here].mean()), 3)])
+    return found
 
 
 def measured_sizes(name: str, epsilon: float, option: str, runs: int) -> Iterator[Row]:
@@ -126,7 +146,7 @@ def measured_sizes(name: str, epsilon: float, option: str, runs: int) -> Iterato
 MEASURED = {
     "tables": (measured_tables, ("auto", "even", "uneven")),
     "counts": (measured_counts, ("default",)),
-    "flows": (measured_flows, ("default", "auto", "remainder")),
+    "flows": (measured_flows, ("default", "zero", "remainder")),
     "group sizes": (measured_sizes, ("default", "Matching")),
 }
 """By statistic, what measures a case, and the options."""
@@ -176,7 +196,7 @@ def _listed_errors(
     release: tt.Release, level: str, records: pd.DataFrame, levels: Sequence[str], count: str | None, size: Any
 ) -> Errors:
     """As `_errors`, of a level of a tree; cells that neither side lists are 0 on both."""
-    known = level in release.statement.get("errors", {}) or "std_dev" in release.table(level).column_names
+    known = "std_dev" in release.table(level).column_names
     shown_rows = release.table(level, alpha=ALPHA if known else None).to_pandas()
     paths = [column for column in levels if column in shown_rows.columns]
     shown_rows = shown_rows.dropna(subset=paths)  # rows that say how much is not listed
@@ -192,13 +212,21 @@ def _listed_errors(
     error = both["count"].fillna(0).to_numpy() - true
     unlisted = np.zeros(max(size(release.levels.index(level)) - len(both), 0), dtype=np.int64)
     found = {"true": np.concatenate([true, unlisted]), "error": np.concatenate([error, unlisted])}
-    if not known or len(unlisted) or both["count"].isna().any():
+    if not known:
         return found
-    return found | {
-        "stated": both["std_dev"].to_numpy(),
-        "held": ((both["ci_lower"] <= true) & (true <= both["ci_upper"])).to_numpy(),
-        "width": (both["ci_upper"] - both["ci_lower"]).to_numpy(),
+    here = both["count"].notna().to_numpy()
+    if "probability_zero" in both.columns:
+        found |= {"chance": both["probability_zero"].to_numpy()[here], "zero": true[here] == 0}
+    listed = {
+        "true": true[here],
+        "error": error[here],
+        "stated": both["std_dev"].to_numpy()[here],
+        "held": ((both["ci_lower"] <= true) & (true <= both["ci_upper"])).to_numpy()[here],
+        "width": (both["ci_upper"] - both["ci_lower"]).to_numpy()[here],
     }
+    if here.all() and not len(unlisted):
+        return found | listed
+    return found | {f"listed {key}": each for key, each in listed.items()}
 
 
 def _tail_errors(release: tt.Release, level: str, groups: pd.DataFrame, levels: Sequence[str]) -> Errors:

