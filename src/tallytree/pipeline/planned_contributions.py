@@ -73,7 +73,7 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
     @property
     def bins(self) -> tuple[tuple[int, int], ...]:
         """First and last number of records of each bin."""
-        return contribution_bins(self.terms.max_contributions, self.asked.at_most)
+        return contribution_bins(self.terms.bound, self.asked.at_most)
 
     def check_records(self) -> None:
         """See `Planned.check_records`."""
@@ -118,7 +118,7 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
         statement |= {"max_contributions": None, "max_contributions_enforced": None}
         table = {"level": FILE, "nodes": len(self.bins), "measured": True}
         statement["levels"] = [table | statement["contributions"]]
-        statement["contributions"] |= {"at_most": self.asked.at_most, "bound": terms.max_contributions}
+        statement["contributions"] |= {"at_most": self.asked.at_most, "bound": terms.bound}
         return statement
 
     def tabulate(self, work: Workspace | None = None) -> TrueContributions:
@@ -138,7 +138,7 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
         """See `Planned.reconcile`: nothing is reconciled, and the noisy numbers are published as they are."""
         measured = measured_contributions(true, self.plan, source, self.bins)
         noun = counted_noun(self.terms, _statistic(self.chosen_for))
-        facts = measured.facts(self.terms.max_contributions, noun, applied=False)
+        facts = measured.facts(self.terms.bound, noun, applied=False)
         chosen = recommendation(self.chosen_for, measured)
         facts |= {"recommended": chosen}
         tables = {FILE: measured.table()}
@@ -173,9 +173,9 @@ def contributions_of(planned: PlannedRecords, share: Any = None, at_most: int | 
     own = given.asked_contributions
     most = at_most if at_most is not None else own.at_most if own is not None else DEFAULT_AT_MOST
     asked = Contributions(at_most=most)
-    if asked.at_most <= given.max_contributions:
+    if asked.at_most <= given.bound:
         raise ValueError(
-            f"at_most: {asked.at_most} must be more than max_contributions, which is {given.max_contributions}; give "
+            f"at_most: {asked.at_most} must be more than max_contributions, which is {given.bound}; give "
             "the most records that a person may have"
         )
     part = share_of_budget(share) if share is not None else own.share if own is not None else Fraction(1)
