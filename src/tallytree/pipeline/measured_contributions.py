@@ -17,7 +17,7 @@ from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import NoiseSource
 from tallytree.private.tabulate.leaf_statistics import LeafCounts, LeafGroups
 from tallytree.private.tabulate.true_contributions import TrueContributions
-from tallytree.release.contributions_table import contributions_table, left_out_facts
+from tallytree.release.contributions_table import contributions_table, left_out_facts, left_out_unknown
 from tallytree.release.level_tables import LevelTable
 from tallytree.terms import UNITS, Terms
 
@@ -46,7 +46,12 @@ class MeasuredContributions:
         return PublishedContributions(self.table(), {"contributions": facts})
 
     def facts(self, bound: int, noun: str, *, applied: bool) -> dict[str, Any]:
-        """What a statement says of what the bound leaves out; see `left_out_facts`."""
+        """What a statement says of what the bound leaves out; see `left_out_facts`.
+
+        Nothing is known of people with more records than the last number, so nothing is said of a bound that is it.
+        """
+        if bound == self.bins[-1][1]:
+            return {"summary": left_out_unknown(bound, noun, applied=applied)}
         return left_out_facts(left_out(self.bins, self.people, self.noise, bound), bound, noun, applied=applied)
 
 

@@ -198,7 +198,7 @@ class Planned(ABC, Generic[T, M]):
                 paid = paid_noise(self, asked, true.digest())
             with self.stage("reconcile"):
                 shown, made = self.measured(true, paid, on_measure, work)
-            statement = shown.statement() | made.about
+            statement = shown.statement() | dict(made.about)
             for key, facts in made.beside.items():
                 statement[key] |= facts
             statement["release"] = {"id": paid.release_id, "run": self.options.run, "plan": self.plan_digest}

@@ -30,6 +30,7 @@ from tallytree.pipeline import (
     plan_counts,
     plan_flows,
     plan_group_sizes,
+    plan_release,
     plan_tables,
 )
 from tallytree.pipeline.arguments import PersonOptions, RecordOptions
@@ -106,7 +107,7 @@ class Spec(Section):
     statistic: str
 
     arguments_class: ClassVar[type[SharedArguments]]
-    plan_release: ClassVar[Callable[[Any], Planned[Any, Any]]]
+    plan_statistic: ClassVar[Callable[[Any], Planned[Any, Any]]]
     mechanisms: ClassVar[tuple[ModuleType, type[Mechanism]]]
     """The package of the mechanisms, and their base."""
     table_keys: ClassVar[tuple[str, ...]]
@@ -209,7 +210,7 @@ class Spec(Section):
             SpecError, BudgetExceeded, OSError: see `plan`.
         """
         with naming_lines(self._document):
-            return type(self).plan_release(arguments)
+            return plan_release(type(self).plan_statistic, arguments)
 
     def check(self) -> Planned[Any, Any]:
         """Plan the release, check the private tables' schemas and the ledger's room, reading no private row.
@@ -450,7 +451,7 @@ def _keys(arguments: type) -> list[str]:
 def _spec(
     statistic: str,
     arguments: type[SharedArguments],
-    plan_release: Callable[[Any], Planned[Any, Any]],
+    plan_statistic: Callable[[Any], Planned[Any, Any]],
     mechanisms: tuple[ModuleType, type[Mechanism]],
     base: type[Spec] = Spec,
 ) -> type[Spec]:
@@ -459,7 +460,7 @@ def _spec(
     Args:
         statistic: its name.
         arguments: the arguments of its public function.
-        plan_release: plans a release of these.
+        plan_statistic: plans a release of these.
         mechanisms: the package of its mechanisms, and their base.
         base: what the model can do.
     """
@@ -473,7 +474,7 @@ def _spec(
         default = ... if required else defaults[key]
         fields[key] = (read if default is not None else read | None, Field(default, description=doc.hint or doc.text))
     model = create_model(f"{arguments.__name__.removesuffix('Arguments')}Spec", __base__=base, **fields)
-    model.arguments_class, model.plan_release, model.mechanisms = arguments, staticmethod(plan_release), mechanisms
+    model.arguments_class, model.plan_statistic, model.mechanisms = arguments, staticmethod(plan_statistic), mechanisms
     model.table_keys = tuple(key for key in keys if _read_by(docs[key][0]) == "table")
     return model
 
