@@ -63,7 +63,7 @@ from tallytree.budget import Budget
 from tallytree.contributions import Contributions, contribution_bins
 from tallytree.errors import BudgetExceeded
 from tallytree.hierarchy import nodes_per_level
-from tallytree.pipeline.arguments import FlowsArguments
+from tallytree.pipeline.arguments import ContributionsArguments, FlowsArguments
 from tallytree.pipeline.choosing_bound import PlannedRecords, quantity, recommendation, weighed_levels
 from tallytree.pipeline.measured_contributions import MeasuredContributions, measured_contributions
 from tallytree.pipeline.planned import PaidNoise, Planned, Reconciled
@@ -92,11 +92,13 @@ _CHANGED = (
 def plan_release(plan: Callable[[A], Planned[Any, Any]], arguments: A) -> Planned[Any, Any]:
     """Plan a release, also one whose contribution bound is chosen when it is made.
 
+    A release of people by their number of records bounds nothing, so it is planned like any other.
+
     Args:
         plan: plans a release of these arguments, once the bound is a number.
         arguments: what was given.
     """
-    if arguments.max_contributions == AUTO:
+    if arguments.max_contributions == AUTO and not isinstance(arguments, ContributionsArguments):
         return _plan_auto_bound(plan, arguments)
     return plan(arguments)
 
