@@ -115,7 +115,10 @@ class NoiseTerms:
             ModuleNotFoundError: OpenDP is asked for and not installed.
         """
         object.__setattr__(self, "neighboring", neighboring_relation(self.neighboring))
-        if not (isinstance(self.max_contributions, str) and self.max_contributions == AUTO):
+        if isinstance(self.max_contributions, str):
+            if self.max_contributions != AUTO:
+                raise TypeError(f'max_contributions: {safe_text(self.max_contributions)} must be an integer, or "auto"')
+        else:
             m = integer(self.max_contributions, "max_contributions", least=1, most=10**6)
             object.__setattr__(self, "max_contributions", m)
         if not isinstance(self.budget_split, str | Mapping | None):

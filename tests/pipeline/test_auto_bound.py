@@ -92,7 +92,7 @@ def neighbors(neighboring):
 
 
 def greatest_loss(auto, neighboring, bounds=None):
-    """Over all pairs and bounds: whatever the noisy numbers of people are, the chosen bound is one of the candidates."""
+    """Over all pairs and bounds: whatever the noisy numbers of people are, one of the candidates is chosen."""
     return max(
         loss(bound, found[one], found[other])
         for bound in map(auto.with_bound, bounds or auto.candidates)

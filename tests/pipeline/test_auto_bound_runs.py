@@ -205,7 +205,7 @@ def test_a_plan_that_is_one_of_several_is_not_accounted_for_by_losses(areas):
 BAD = [
     ({"person": None, "contributions": None}, 'max_contributions: "auto" is chosen by how many .* needs person'),
     ({"contributions": None}, r'max_contributions: "auto" is chosen from what contributions measures; give contri'),
-    ({"max_contributions": "most"}, "max_contributions: 'most' must be an integer"),
+    ({"max_contributions": "most"}, 'max_contributions: str must be an integer, or "auto"'),
     ({"accounting": "pld", "budget": tt.Budget(epsilon=1, delta=1e-6)}, 'accounting: "pld" is not proven where max_'),
     (
         {"mechanism": tt.counts.StabilityHistogram(), "budget": tt.Budget(epsilon=1, delta=1e-6)},

@@ -154,7 +154,7 @@ def plan(
     _refuse_private_stand_in(loaded, like)
     arguments = loaded.arguments()
     if arguments.max_contributions == AUTO:
-        raise loaded.document.error(("max_contributions",), f"max_contributions: 'auto'. {NO_ERRORS_OF_AUTO}")
+        raise loaded.document.error(("max_contributions",), f"auto is no number. {NO_ERRORS_OF_AUTO}")
     release = _Release(loaded, _without_a_run(arguments), like, replicates, seed, progress)
     own = release.planned(release.budget)
     if target is not None:
