@@ -166,7 +166,7 @@ class Planned(ABC, Generic[T, M]):
     ) -> tuple[Planned[Any, Any], Reconciled]:
         """What is made of the true statistics with the noise that is paid for, and the release that it is made for.
 
-        That is this one, unless noisy answers choose another one, whose statement then holds.
+        That is this one, unless noisy answers choose another one; `Reconciled.about` has its statement then.
         """
         return self, self.reconcile(true, paid.source, on_measure, work)
 
@@ -184,8 +184,8 @@ class Planned(ABC, Generic[T, M]):
         """
         if not self.sealed:
             raise BudgetExceeded("budget: the release was changed after its noise was planned; plan it anew")
-        spec = self.spec()
-        asked = canonical(spec, self.statement())
+        spec, statement = self.spec(), self.statement()
+        asked = canonical(spec, statement)
         with (
             self.telling_what_is_spent(),
             level_progress(self.options.progress, self.plan.levels) as on_measure,
@@ -198,7 +198,7 @@ class Planned(ABC, Generic[T, M]):
                 paid = paid_noise(self, asked, true.digest())
             with self.stage("reconcile"):
                 shown, made = self.measured(true, paid, on_measure, work)
-            statement = shown.statement() | dict(made.about)
+            statement |= made.about
             for key, facts in made.beside.items():
                 statement[key] |= facts
             statement["release"] = {"id": paid.release_id, "run": self.options.run, "plan": self.plan_digest}

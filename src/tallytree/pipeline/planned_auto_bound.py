@@ -253,11 +253,12 @@ class PlannedAutoBound(Planned[FirstPhase, Any]):
         if second.contributions is None or second.contributions.digest() != true.contributions.digest():
             raise ValueError(_CHANGED)
         source = paid.after_a_choice(second.digest(), chosen.plan_digest)
+        statement = chosen.statement()
         published = people.published(chosen.terms, str(chosen.spec()["statistic"]))
         published.facts["contributions"]["chosen"] = facts
         made = release.reconcile_levels(second, source, on_measure, work, published)
-        notes = [*chosen.statement()["notes"], _note(self.candidates)]
-        return chosen, replace(made, about={**made.about, "notes": notes})
+        notes = {"notes": [*statement["notes"], _note(self.candidates)]}
+        return chosen, replace(made, about={**statement, **notes, **made.about})
 
     def reconcile(
         self,
