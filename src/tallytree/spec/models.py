@@ -435,8 +435,7 @@ class SizesSpec(Spec):
             OSError: the folder exists or cannot be written to, or the table of the hierarchy cannot be read.
         """
         require_writable(refuse_existing(folder))
-        hierarchy = self._value("hierarchy")
-        mechanism = self._value("mechanism")
+        hierarchy, mechanism = self._value("hierarchy"), self._value("mechanism")
         with naming_lines(self._document, elsewhere=("release",)):
             again = reconcile_group_sizes(release, hierarchy, mechanism=mechanism)
         again.save(folder, csv=csv)
