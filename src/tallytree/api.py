@@ -22,6 +22,7 @@ from tallytree.pipeline import (
     plan_counts,
     plan_flows,
     plan_group_sizes,
+    plan_release,
     plan_tables,
 )
 from tallytree.pipeline.release_keys import make_secret
@@ -169,7 +170,7 @@ def release_contributions(arguments: ContributionsArguments) -> Release:
 def _released(plan: Callable[[A], Planned[Any, Any]], arguments: A) -> Release:
     with run_progress(arguments.progress):
         with stage("plan", dataset=arguments.dataset, run=arguments.run):
-            planned = plan(arguments)
+            planned = plan_release(plan, arguments)
         release = planned.run()
         planned.finish()
         return release

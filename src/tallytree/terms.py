@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from tallytree.budget import BudgetSplit
 from tallytree.validate import choice, integer, safe_text, text
@@ -31,6 +31,10 @@ Accounting = Literal["pld", "zcdp", "paper"]
 """How a budget with δ is accounted for."""
 OnUnknown = Literal["error", "drop"]
 NoiseName = Literal["keyed", "opendp"]
+AUTO: Literal["auto"] = "auto"
+"""The contribution bound that is chosen when the release is made; see `pipeline.planned_auto_bound`."""
+RecordsOfAPerson: TypeAlias = Annotated[int | Literal["auto"], "contribution bound"]
+"""A contribution bound, or `AUTO`."""
 Unit = Literal["record", "trip", "membership"]
 """What a person has up to `max_contributions` of."""
 ProtectedUnit = Literal["person", "record", "trip", "membership"]
@@ -69,10 +73,11 @@ class NoiseTerms:
         ),
     ]
     max_contributions: Annotated[
-        int,
+        RecordsOfAPerson,
         Doc(
-            "the most records of one person. It is assumed, not enforced, unless `person` names the people.",
-            hint="the most records of one person",
+            "the most records of one person. It is assumed, not enforced, unless `person` names the people. With "
+            '`person` and `contributions` also `"auto"`: it is chosen from what `contributions` measures.',
+            hint="the most records of one person, or auto",
         ),
     ] = 1
     budget_split: Annotated[
@@ -110,8 +115,12 @@ class NoiseTerms:
             ModuleNotFoundError: OpenDP is asked for and not installed.
         """
         object.__setattr__(self, "neighboring", neighboring_relation(self.neighboring))
-        m = integer(self.max_contributions, "max_contributions", least=1, most=10**6)
-        object.__setattr__(self, "max_contributions", m)
+        if isinstance(self.max_contributions, str):
+            if self.max_contributions != AUTO:
+                raise TypeError(f'max_contributions: {safe_text(self.max_contributions)} must be an integer, or "auto"')
+        else:
+            m = integer(self.max_contributions, "max_contributions", least=1, most=10**6)
+            object.__setattr__(self, "max_contributions", m)
         if not isinstance(self.budget_split, str | Mapping | None):
             raise TypeError(
                 f'budget_split: {safe_text(self.budget_split)} must be "even", "auto", or a mapping from level names '
@@ -124,6 +133,20 @@ class NoiseTerms:
             raise ModuleNotFoundError(
                 'noise: "opendp" needs OpenDP, which is not installed: pip install "tallytree[opendp]"'
             )
+
+    @property
+    def bound(self) -> int:
+        """The contribution bound m, as a number.
+
+        Raises:
+            ValueError: it is not chosen yet, so no noise can be planned for it.
+        """
+        if isinstance(self.max_contributions, str):
+            raise ValueError(
+                f"max_contributions: {self.max_contributions!r} is chosen when a release is made, and a number is "
+                "needed here; give one"
+            )
+        return self.max_contributions
 
     @property
     def relation(self) -> Neighboring:

@@ -104,3 +104,59 @@ def test_a_spec_that_asks_wrongly_is_refused(refusal, folder, written, message):
     found = refusal("check", "wrong.yaml")
     assert found.startswith("wrong.yaml, line 8")
     assert message in found
+
+
+# --- max_contributions: auto ---
+
+
+@pytest.fixture
+def auto(folder):
+    spec = SPEC.replace("max_contributions: 2", "max_contributions: auto")
+    (folder / "auto.yaml").write_text(spec + "contributions: {share: 0.2, at_most: 30}\n")
+    return folder
+
+
+def test_a_spec_may_leave_the_bound_to_the_release(output, auto):
+    text = " ".join(output("release", "auto.yaml", "--out", "out", "--ledger", "l.db", "--dataset", "d").split())
+    release = tt.Release.load(auto / "out")
+    m = release.statement["max_contributions"]
+    assert f"Counts are of records, at most {m} a person." in text
+    assert f"Chosen: max_contributions: {m}." in text
+    assert "Spends epsilon 1 of epsilon 1" in text
+    assert release.spec["max_contributions"] == "auto"
+    assert f"The bound on the records of a person is {m}." in (auto / "out" / "deployment.yaml").read_text()
+    assert [entry.max_contributions for entry in Ledger(auto / "l.db").entries("d")] == [30]
+
+
+@pytest.mark.needs("altair", "vl_convert", "jinja2")
+def test_the_report_names_the_chosen_bound(output, auto):
+    output("release", "auto.yaml", "--out", "out")
+    m = json.loads((auto / "out" / "release.json").read_text())["statement"]["max_contributions"]
+    output("report", "out")
+    assert f"records, at most {m} a person" in (auto / "out" / "report.html").read_text()
+
+
+def test_what_is_known_before_states_no_noise_of_a_level(output, refusal, auto):
+    text = " ".join(output("check", "auto.yaml", "--ledger", "l.db", "--dataset", "d").split())
+    assert "Noise: it depends on the bound m." in text
+    assert "The bound m is chosen among" in text
+    assert "Counts are of records, at most m a person; m is chosen from the noisy numbers of people" in text
+    assert "is known only when the release is made; to plan with a number" in text
+    assert "Risk:" in text
+    assert "auto.yaml, line 7, max_contributions: auto is no number. The bound m" in refusal("plan", "auto.yaml")
+    assert "at most 5 a person" in output("plan", "auto.yaml", "--set", "max_contributions=5")
+    assert not (auto / "l.db").exists()
+
+
+def test_contributions_recommend_what_a_release_would_choose_from(output, auto):
+    text = " ".join(output("contributions", "auto.yaml", "--out", "out").split())
+    facts = tt.Release.load(auto / "out").statement["contributions"]
+    assert facts["bound"] == facts["recommended"]["max_contributions"]
+    assert f"Recommended: max_contributions: {facts['bound']}." in text
+
+
+def test_a_bound_that_is_no_number_is_refused(refusal, auto):
+    (auto / "bad.yaml").write_text(SPEC.replace("max_contributions: 2", "max_contributions: most"))
+    assert "max_contributions: 'most' must be an integer, or auto" in refusal("check", "bad.yaml")
+    (auto / "bad.yaml").write_text(SPEC.replace("max_contributions: 2", "max_contributions: auto"))
+    assert 'max_contributions: "auto" is chosen from what contributions measures' in refusal("check", "bad.yaml")

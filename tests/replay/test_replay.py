@@ -311,3 +311,18 @@ def test_every_option_of_every_statistic_is_in_some_configuration():
 def test_numbers_that_cannot_be_are_refused(arguments, error):
     with pytest.raises(error, match=r"^(pairs|seed): .* must be"):
         replay(**arguments)
+
+
+@pytest.mark.parametrize("neighboring", ["add_remove", "change_one"])
+@pytest.mark.parametrize("budget", [tt.Budget(epsilon=20), tt.Budget(rho=9)])
+def test_a_bound_that_is_chosen_shows_no_more_of_a_person_with_many_records(neighboring, budget):
+    """A person of 90 records, more than at_most; without this person most people have few, so another m is best."""
+    few = pa.table({"id": [*range(40), *range(20)], "a": ["x", "y"] * 30})
+    one, other = (pa.table({"id": [99] * n, "a": (["x", "y"] * n)[:n]}) for n in (90, 2))
+    second = few if neighboring == "add_remove" else pa.concat_tables([few, other])
+    options = {
+        "hierarchy": tt.Hierarchy.from_values("a", ["x", "y"]), "budget": budget, "neighboring": neighboring,
+        "person": "id", "max_contributions": "auto", "contributions": tt.Contributions(0.5, 30),
+    }  # fmt: skip
+    given = Pair(tt.release_counts, pa.concat_tables([few, one]), second, options)
+    assert compare_pair(given) == ([], False)

@@ -48,9 +48,7 @@ class Loss:
         """What a plan spends, exactly; the module's docstring says why its ρ holds."""
         if isinstance(plan, StabilityPlan):
             return cls(plan.spent["epsilon"], plan.spent["delta"], None)
-        rho = Fraction(0)
-        for each in plan.measured:
-            rho += each.cost**2 / 2 if each.noise.distribution == "discrete_laplace" else each.cost
+        rho = sum(plan.rho_of_each, Fraction(0))
         spent = plan.spent
         if "epsilon" not in spent:
             return cls(None, None, rho)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from types import MappingProxyType
@@ -71,12 +71,15 @@ class NoisePlan:
         accounting: how (ε, δ) is accounted for; None for a pure budget or one of ρ.
         levels: the measured levels by name, root first.
         beside: how what is measured beside the levels is measured, in order, before them.
+        chosen: whether this is one of several plans with the same shares, of which noisy answers choose one
+            (`with_sensitivities`). Then all of the budget counts as spent, since that holds whichever is chosen.
     """
 
     budget: Budget
     accounting: Accounting | None
     levels: Mapping[str, LevelPlan]
     beside: tuple[LevelPlan, ...] = ()
+    chosen: bool = False
 
     def __post_init__(self) -> None:
         """Refuse to exist where more than the budget would be spent; the levels are sealed.
@@ -100,6 +103,8 @@ class NoisePlan:
                 )
         epsilon, delta = self.budget.epsilon, self.budget.delta
         if self.accounting == "pld" and epsilon is not None and delta is not None:
+            if self.chosen:
+                raise BudgetExceeded('accounting: "pld" is not proven for noise that is chosen; choose "zcdp"')
             if not pld.implied(self._curves, epsilon, delta):
                 raise BudgetExceeded(f"budget: the levels would spend more than {self.budget!r}")
             return
@@ -110,7 +115,7 @@ class NoisePlan:
     @property
     def spent(self) -> dict[str, Fraction]:
         """What the plan spends, in the budget's own terms (never more than it; scales are rounded up)."""
-        total = self._total_cost
+        total = composable_budget(self.budget, self.accounting) if self.chosen else self._total_cost
         if self.budget.kind == "pure":
             return {"epsilon": total}
         if self.budget.epsilon is None or self.budget.delta is None or self.accounting is None:
@@ -121,7 +126,9 @@ class NoisePlan:
             epsilon = pld.epsilon_spent(self._curves, self.budget.epsilon, self.budget.delta)
             return {"epsilon": epsilon, "delta": self.budget.delta, "rho": total}
         # The plan's total is within the budget's rho, which implies the budget's epsilon: so the lesser holds.
-        epsilon = min(epsilon_from_rho(total, self.budget.delta, self.accounting), self.budget.epsilon)
+        epsilon = self.budget.epsilon
+        if not self.chosen:
+            epsilon = min(epsilon_from_rho(total, self.budget.delta, self.accounting), epsilon)
         return {"epsilon": epsilon, "delta": self.budget.delta, "rho": total}
 
     @property
@@ -138,6 +145,43 @@ class NoisePlan:
     def contributions(self) -> LevelPlan | None:
         """How people are counted by their number of records; None where they are not."""
         return self._measured_beside("contributions")
+
+    @property
+    def rho_of_each(self) -> tuple[Fraction, ...]:
+        """A ρ for each measurement, such that they add up to one of the release; see `accounting.losses`.
+
+        Where the plan is one of several, they are those of the shares, which no plan exceeds.
+        """
+        pure = self.budget.kind == "pure"
+        costs = tuple(each.cost for each in self.measured)
+        if self.chosen:
+            granted = composable_budget(self.budget, self.accounting)
+            costs = tuple(granted * each.share for each in self.measured)
+        return tuple(cost**2 / 2 for cost in costs) if pure else costs
+
+    def with_sensitivities(self, sensitivity_of: Callable[[LevelPlan], Sensitivity], grid: Grid) -> NoisePlan:
+        """The plan with the same shares of the same budget, where each measurement has another sensitivity.
+
+        For what is measured after a choice that noisy answers make (`pipeline.planned_auto_bound`). No measurement
+        spends more than its share, whatever its sensitivity: its noise is scaled to it. So whichever plan is chosen, no
+        measurement spends more than its share, and adaptive composition adds up the shares.
+
+        Args:
+            sensitivity_of: from a measurement of this plan to its sensitivity in the other one.
+            grid: rounds a scale up to one that the noise source draws.
+
+        Raises:
+            ValueError: an accounting by which measurements do not simply add up, or a scale that is not drawn.
+        """
+        granted = composable_budget(self.budget, self.accounting)
+        noise_for = laplace_for if self.budget.kind == "pure" else gaussian_for
+
+        def again(each: LevelPlan) -> LevelPlan:
+            bound = sensitivity_of(each)
+            return replace(each, sensitivity=bound, noise=noise_for(bound, granted * each.share, grid))
+
+        levels = {level: again(each) for level, each in self.levels.items()}
+        return NoisePlan(self.budget, self.accounting, levels, tuple(map(again, self.beside)), chosen=True)
 
     def planned(self, level: str, statistic: str) -> LevelPlan | None:
         """How this statistic of a level is measured; None where it is not."""

@@ -143,9 +143,7 @@ def top_down_error_bound(
     )
     asked = TopDown().statistics(tree, total_is_public=terms.total_is_public)
     statistics = in_place_of_counts(asked, tree, distinct=distinct)
-    bounds = level_sensitivities(
-        statistics, terms.relation, terms.max_contributions, max_quantity=1, nodes=nodes_per_level(tree)
-    )
+    bounds = level_sensitivities(statistics, terms.relation, terms.bound, max_quantity=1, nodes=nodes_per_level(tree))
     return plan_error_bound(tree, plan_noise(budget, bounds, budget_split, accounting), beta=beta)
 
 

@@ -26,6 +26,12 @@ families of their mean size; a public number, which has no error; replicates of 
 measurements before they are fitted; nowhere, since nothing public tells."""
 
 CLOSED_FORMS: tuple[Basis, ...] = ("closed form", "mean families")
+NO_ERRORS_OF_AUTO = (
+    "The bound m, and so the noise and the errors, is known only when the release is made; to plan with a number, give "
+    "one (--set max_contributions=5)."
+)
+"""Said of `max_contributions="auto"`, in place of errors."""
+
 ALPHA = 0.1
 """Half-widths are of intervals that miss with this probability."""
 

@@ -15,6 +15,7 @@ from tallytree.pipeline.plan_counts import plan_counts, plan_flows
 from tallytree.pipeline.plan_sizes import plan_group_sizes
 from tallytree.pipeline.plan_tables import plan_tables
 from tallytree.pipeline.planned import Planned
+from tallytree.pipeline.planned_auto_bound import PlannedAutoBound, plan_release
 from tallytree.pipeline.planned_contributions import PlannedContributions, contributions_of, plan_contributions
 from tallytree.pipeline.planned_counts import PlannedCounts
 from tallytree.pipeline.planned_sizes import PlannedSizes
@@ -25,6 +26,7 @@ __all__ = [
     "CountsArguments",
     "FlowsArguments",
     "Planned",
+    "PlannedAutoBound",
     "PlannedContributions",
     "PlannedCounts",
     "PlannedSizes",
@@ -36,5 +38,6 @@ __all__ = [
     "plan_counts",
     "plan_flows",
     "plan_group_sizes",
+    "plan_release",
     "plan_tables",
 ]

@@ -19,7 +19,7 @@ from tallytree.pipeline.shared_arguments import SharedArguments
 from tallytree.product import Product
 from tallytree.sizes import PrivateMaximum, SizesMechanism
 from tallytree.tables import TablesMechanism
-from tallytree.terms import Doc, Invariants
+from tallytree.terms import AUTO, Doc, Invariants, RecordsOfAPerson
 from tallytree.validate import column, flag, integer
 
 Unlisted: TypeAlias = Literal["zero", "remainder"]
@@ -89,6 +89,8 @@ class PersonOptions(SharedArguments):
         column(self.person, "person")
         asked = asked_contributions(self.contributions)
         object.__setattr__(self, "contributions", asked)
+        if self.max_contributions == AUTO:
+            self._check_auto(asked)
         if asked is None:
             return
         if self.person is None:
@@ -96,10 +98,28 @@ class PersonOptions(SharedArguments):
                 f"contributions: {asked!r} counts people by their number of records, so it needs person, the column "
                 "that names them; give it, or leave contributions out"
             )
-        if asked.at_most <= self.max_contributions:
+        if self.max_contributions != AUTO and asked.at_most <= self.bound:
             raise ValueError(
                 f"contributions: at_most={asked.at_most} must be more than max_contributions, which is "
-                f"{self.max_contributions}; give the most records that a person may have"
+                f"{self.bound}; give the most records that a person may have"
+            )
+
+    def _check_auto(self, asked: Contributions | None) -> None:
+        """Refuse to choose the contribution bound where nothing is measured that it could be chosen from.
+
+        Raises:
+            ValueError: people are not named, or not counted by their number of records.
+        """
+        if self.person is None:
+            raise ValueError(
+                'max_contributions: "auto" is chosen by how many records people have, so it needs person, the column '
+                "that names them; give it, or give a number"
+            )
+        if asked is None:
+            raise ValueError(
+                'max_contributions: "auto" is chosen from what contributions measures; give contributions='
+                "tallytree.Contributions(share=…, at_most=…), with the most records that a person may have, or give a "
+                "number"
             )
 
     @property
@@ -328,11 +348,12 @@ class SizesArguments(PersonOptions):
     budget: Annotated[Budget, BUDGET]
     _: KW_ONLY
     max_contributions: Annotated[
-        int,
+        RecordsOfAPerson,
         Doc(
             "the most records of one person: memberships of groups. It is assumed, not enforced, unless `person` names "
-            "the people.",
-            hint="the most records of one person",
+            'the people. With `person` and `contributions` also `"auto"`: it is chosen from what `contributions` '
+            "measures.",
+            hint="the most records of one person, or auto",
         ),
     ] = 1
     group: Annotated[

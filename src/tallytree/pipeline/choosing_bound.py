@@ -72,7 +72,7 @@ def recommendation(planned: PlannedRecords, measured: MeasuredContributions) -> 
         planned: the release whose bound is to be chosen.
         measured: the noisy numbers of people.
     """
-    levels = _levels(planned)
+    levels = weighed_levels(planned)
     if not levels:
         return None
     people = told_apart(measured.bins, measured.people, measured.noise)
@@ -94,7 +94,7 @@ def recommendation(planned: PlannedRecords, measured: MeasuredContributions) -> 
     return {"max_contributions": best["max_contributions"], "objective": OBJECTIVE, "choices": choices}
 
 
-def _levels(planned: PlannedRecords) -> dict[str, MeasuredLevel]:
+def weighed_levels(planned: PlannedRecords) -> dict[str, MeasuredLevel]:
     """The measured levels; none where noise is not added to cells that public facts count."""
     plan = planned.plan
     if not isinstance(plan, NoisePlan) or "sorted_sizes" in planned.statistics.values():
@@ -113,7 +113,7 @@ def _noise_and_moves(
     planned: PlannedRecords, levels: Mapping[str, MeasuredLevel], bound: int, everything: float
 ) -> tuple[float, float]:
     """The objective's noise for a bound, and by how much one record that is left out adds to it: means over levels."""
-    relation, z = planned.terms.relation, _quantity(planned)
+    relation, z = planned.terms.relation, quantity(planned)
     noise, moves = [], []
     for each in levels.values():
         for_bound = sensitivity(each.statistic, relation, bound, max_quantity=z, nodes=each.nodes)
@@ -124,7 +124,8 @@ def _noise_and_moves(
     return sum(noise) / len(levels), sum(moves) / len(levels)
 
 
-def _quantity(planned: PlannedRecords) -> int:
+def quantity(planned: PlannedRecords) -> int:
+    """z, the most that one record adds to the size of its group; 1 where records have no quantity."""
     if not isinstance(planned, PlannedSizes):
         return 1
     return effective_quantity(planned.arguments.max_quantity, planned.smallest, planned.largest)

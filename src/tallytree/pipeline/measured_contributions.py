@@ -15,8 +15,9 @@ from tallytree.hierarchy import Levels
 from tallytree.measurements import Noise
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import NoiseSource
+from tallytree.private.tabulate.leaf_statistics import LeafCounts, LeafGroups
 from tallytree.private.tabulate.true_contributions import TrueContributions
-from tallytree.release.contributions_table import contributions_table, left_out_facts
+from tallytree.release.contributions_table import contributions_table, left_out_facts, left_out_unknown
 from tallytree.release.level_tables import LevelTable
 from tallytree.terms import UNITS, Terms
 
@@ -39,8 +40,18 @@ class MeasuredContributions:
         """The table that is published."""
         return contributions_table(self.bins, self.people, self.noise.std_dev, column=column)
 
+    def published(self, terms: Terms, statistic: str) -> PublishedContributions:
+        """What a release with these terms publishes of them."""
+        facts = self.facts(terms.bound, counted_noun(terms, statistic), applied=True)
+        return PublishedContributions(self.table(), {"contributions": facts})
+
     def facts(self, bound: int, noun: str, *, applied: bool) -> dict[str, Any]:
-        """What a statement says of what the bound leaves out; see `left_out_facts`."""
+        """What a statement says of what the bound leaves out; see `left_out_facts`.
+
+        Nothing is known of people with more records than the last number, so nothing is said of a bound that is it.
+        """
+        if bound == self.bins[-1][1]:
+            return {"summary": left_out_unknown(bound, noun, applied=applied)}
         return left_out_facts(left_out(self.bins, self.people, self.noise, bound), bound, noun, applied=applied)
 
 
@@ -58,19 +69,20 @@ class PublishedContributions:
 
 
 def true_contributions(
-    people: IntArray | None, tree: Levels, asked: Contributions | None, bound: int
+    found: LeafCounts | LeafGroups, tree: Levels, asked: Contributions | None, bound: int
 ) -> TrueContributions | None:
     """The true numbers of people in the bins, where they are to be measured.
 
     Args:
-        people: int64 (at_most,), how many people have 1, 2, … records.
+        found: what the engine found, with how many people have 1, 2, … records.
         tree: the public tree; the numbers have their place at its root.
         asked: what was asked for.
-        bound: m.
+        bound: the bound that the bins are those of.
     """
-    if people is None or asked is None:
+    if found.people is None or asked is None:
         return None
-    return TrueContributions(tree.levels[0], contribution_bins(bound, asked.at_most), people)
+    bins = contribution_bins(bound, asked.at_most)
+    return TrueContributions(tree.levels[0], bins, found.people, found.fingerprint)
 
 
 def measured_contributions(
@@ -100,10 +112,8 @@ def published_contributions(
     """Measure them where that was asked for, and say what the bound leaves out."""
     if true is None or asked is None:
         return PublishedContributions()
-    bound = terms.max_contributions
-    measured = measured_contributions(true, plan, source, contribution_bins(bound, asked.at_most))
-    facts = measured.facts(bound, counted_noun(terms, statistic), applied=True)
-    return PublishedContributions(measured.table(), {"contributions": facts})
+    measured = measured_contributions(true, plan, source, contribution_bins(terms.bound, asked.at_most))
+    return measured.published(terms, statistic)
 
 
 def counted_noun(terms: Terms, statistic: str) -> str:

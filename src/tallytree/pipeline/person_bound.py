@@ -17,12 +17,23 @@ from tallytree.private.tabulate.contribution_bound import ContributionBound
 def contribution_bound(
     given: PersonOptions, asked: Contributions | None, *, distinct: bool = False
 ) -> ContributionBound | None:
-    """What counts of one person, chosen by a key of its own: the noise key must not exist before the statistics."""
+    """What counts of one person, chosen by a key of its own: the noise key must not exist before the statistics.
+
+    Where people are counted too, a run that can be repeated has a fingerprint of all that could count: its bound may
+    be chosen after it is recorded (`planned_auto_bound`).
+    """
     if given.person is None:
         return None
     key = entropy.derive(release_key(given), "records that count")
     up_to = 0 if asked is None else asked.at_most
-    return ContributionBound(given.person, given.max_contributions, key, distinct=distinct, people_up_to=up_to)
+    return ContributionBound(
+        given.person,
+        given.bound,
+        key,
+        distinct=distinct,
+        people_up_to=up_to,
+        fingerprint=asked is not None and given.secret is not None,
+    )
 
 
 def shares_beside(given: PersonOptions, maximum: Fraction | None = None) -> dict[Statistic, Fraction]:

@@ -173,7 +173,7 @@ def _plan(mechanism: CountsMechanism, statistics: Mapping[str, Statistic], argum
         )
     if arguments.budget_split != "auto":
         shares(arguments.budget_split, [leaf])
-    m = arguments.max_contributions
+    m = arguments.bound
     bound = sensitivity("stable_counts", arguments.relation, m)
     grid = next_float if arguments.noise == "opendp" else representable
     return plan_stability(arguments.budget, leaf, bound, m, arguments.accounting, grid)

@@ -228,7 +228,7 @@ def _wishes(arguments: TablesArguments, layout: TableLayout) -> dict[str, float]
 def _std_dev_alone(arguments: TablesArguments, layout: TableLayout, name: str) -> float:
     """The standard deviation of a cell's noise, if the table had all of the budget."""
     statistic = statistic_of(layout, layout.levels.index(name), arguments)
-    return std_dev_alone(arguments.budget, sensitivity(statistic, arguments.relation, arguments.max_contributions))
+    return std_dev_alone(arguments.budget, sensitivity(statistic, arguments.relation, arguments.bound))
 
 
 def _check_totals(arguments: TablesArguments) -> None:

@@ -161,6 +161,15 @@ class Planned(ABC, Generic[T, M]):
         With a workspace band by band, from and to its files, if the mechanism can; all numbers are the same.
         """
 
+    def measured(
+        self, true: T, paid: PaidNoise, on_measure: Callable[[str], None], work: Workspace | None
+    ) -> tuple[Planned[Any, Any], Reconciled]:
+        """What is made of the true statistics with the noise that is paid for, and the release that it is made for.
+
+        That is this one, unless noisy answers choose another one; `Reconciled.about` has its statement then.
+        """
+        return self, self.reconcile(true, paid.source, on_measure, work)
+
     def check(self) -> None:
         """Check the ledger's room and the records' schema, reading no private row."""
         self._check_room()
@@ -186,20 +195,20 @@ class Planned(ABC, Generic[T, M]):
             with self.stage("tabulate"):
                 true = self.tabulate(work)
             with self.stage("record"):
-                source, release_id = paid_noise(self, asked, true.digest())
+                paid = paid_noise(self, asked, true.digest())
             with self.stage("reconcile"):
-                made = self.reconcile(true, source, on_measure, work)
+                shown, made = self.measured(true, paid, on_measure, work)
             statement |= made.about
             for key, facts in made.beside.items():
                 statement[key] |= facts
-            statement["release"] = {"id": release_id, "run": self.options.run, "plan": self.plan_digest}
+            statement["release"] = {"id": paid.release_id, "run": self.options.run, "plan": self.plan_digest}
             # Which engine tabulated is told, and is no part of the plan: every engine finds the same statistics.
             statement["software"] |= versions(self.engine.software)
             # It follows from the plan, and is added here so that no noise depends on how risk is worded or computed.
-            statement |= self.risk()
+            statement |= shown.risk()
             if not self.options.keep_measurements:
                 statement["measurements_kept"] = False
-            release = self.as_release(statement, spec | self.table_names(), made)
+            release = shown.as_release(statement, spec | self.table_names(), made)
             if self.account is not None:
                 self.account.finish_repeatable()
             return release
@@ -314,7 +323,7 @@ def check_noise_plan(planned: Planned[Any, Any], *, max_quantity: int = 1, besid
             measured beside the levels is; or more or less is measured there than they say.
     """
     plan, terms, tree = planned.plan, planned.terms, planned.tree
-    relation, m = terms.relation, terms.max_contributions
+    relation, m = terms.relation, terms.bound
     found = {level: (each.statistic, each.sensitivity) for level, each in plan.levels.items()}
     nodes = nodes_per_level(tree)
     needed = level_sensitivities(planned.statistics, relation, m, max_quantity=max_quantity, nodes=nodes)
@@ -328,7 +337,33 @@ def check_noise_plan(planned: Planned[Any, Any], *, max_quantity: int = 1, besid
         raise BudgetExceeded("budget: the noise is planned for another release; plan it anew")
 
 
-def paid_noise(planned: Planned[Any, Any], asked: str, statistics: bytes) -> tuple[NoiseSource, str]:
+@dataclass(frozen=True, eq=False)
+class PaidNoise:
+    """The noise of a release that is recorded.
+
+    Attributes:
+        source: the noise of what is measured.
+        release_id: the id of the release.
+        keys: what the noise key was derived from.
+    """
+
+    source: NoiseSource
+    release_id: str
+    keys: ReleaseKeys = field(repr=False)
+
+    def after_a_choice(self, statistics: bytes, plan: str) -> NoiseSource:
+        """The noise of what is measured next, by a plan that answers with `source` have chosen.
+
+        Args:
+            statistics: the digest of the true statistics that are measured next.
+            plan: the public digest of the chosen plan.
+        """
+        if isinstance(self.source, OpenDPNoise):
+            return OpenDPNoise()
+        return KeyedNoise(self.keys.noise_after_a_choice(self.release_id, statistics, plan))
+
+
+def paid_noise(planned: Planned[Any, Any], asked: str, statistics: bytes) -> PaidNoise:
     """Record the release, then make the noise source. No noise key exists before the ledger has the release on disk.
 
     Args:
@@ -336,8 +371,6 @@ def paid_noise(planned: Planned[Any, Any], asked: str, statistics: bytes) -> tup
         asked: the canonical text of its spec and its statement.
         statistics: the digest of its true statistics.
 
-    Returns:
-        The noise source, and the id of the release.
     """
     account, options = planned.account, planned.options
 
@@ -356,9 +389,8 @@ def paid_noise(planned: Planned[Any, Any], asked: str, statistics: bytes) -> tup
         release_id = account.record(None if known is None else known.keyed_digest).release_id
     known = known or keys()
     release_id = release_id or known.unrecorded_id()
-    if options.noise == "opendp":
-        return OpenDPNoise(), release_id
-    return KeyedNoise(known.noise(release_id)), release_id
+    source = OpenDPNoise() if options.noise == "opendp" else KeyedNoise(known.noise(release_id))
+    return PaidNoise(source, release_id, known)
 
 
 def table_name(table: Any) -> Any:

@@ -18,6 +18,7 @@ from tallytree.pipeline.choosing_bound import PlannedRecords, recommendation
 from tallytree.pipeline.measured_contributions import counted_noun, measured_contributions
 from tallytree.pipeline.plan_counts import plan_counts
 from tallytree.pipeline.planned import PLANNED_SOFTWARE, Planned, Reconciled, check_noise_plan
+from tallytree.pipeline.planned_auto_bound import LEAST, PlannedAutoBound, plan_release
 from tallytree.pipeline.planning import account
 from tallytree.pipeline.shared_arguments import SharedArguments
 from tallytree.pipeline.workspace import Workspace
@@ -26,7 +27,7 @@ from tallytree.private.tabulate.true_contributions import TrueContributions
 from tallytree.release import LevelTable, Release
 from tallytree.release.contributions_table import FILE
 from tallytree.release.statement import privacy_statement
-from tallytree.terms import UNITS, Unit, options_of
+from tallytree.terms import AUTO, UNITS, Unit, options_of
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,13 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
         chosen_for: the planned release whose contribution bound is to be chosen; it is not run.
         asked: up to how many records people are told apart.
         plan: the noise.
+        bound: the contribution bound of the other release; None where it is chosen when that is made.
     """
 
     chosen_for: PlannedRecords
     asked: Contributions
     plan: NoisePlan
+    bound: int | None
 
     measured_column = "value"
 
@@ -73,7 +76,7 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
     @property
     def bins(self) -> tuple[tuple[int, int], ...]:
         """First and last number of records of each bin."""
-        return contribution_bins(self.terms.max_contributions, self.asked.at_most)
+        return contribution_bins(self.bound or LEAST, self.asked.at_most)
 
     def check_records(self) -> None:
         """See `Planned.check_records`."""
@@ -118,12 +121,12 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
         statement |= {"max_contributions": None, "max_contributions_enforced": None}
         table = {"level": FILE, "nodes": len(self.bins), "measured": True}
         statement["levels"] = [table | statement["contributions"]]
-        statement["contributions"] |= {"at_most": self.asked.at_most, "bound": terms.max_contributions}
+        statement["contributions"] |= {"at_most": self.asked.at_most, "bound": self.bound or AUTO}
         return statement
 
     def tabulate(self, work: Workspace | None = None) -> TrueContributions:
         """See `Planned.tabulate`."""
-        true = self.chosen_for.tabulate_with(self.asked).contributions
+        true = self.chosen_for.tabulate_with(self.asked, bins_of=self.bound or LEAST).contributions
         if true is None:
             raise BudgetExceeded("contributions: the engine did not count people by their number of records")
         return true
@@ -138,9 +141,10 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
         """See `Planned.reconcile`: nothing is reconciled, and the noisy numbers are published as they are."""
         measured = measured_contributions(true, self.plan, source, self.bins)
         noun = counted_noun(self.terms, _statistic(self.chosen_for))
-        facts = measured.facts(self.terms.max_contributions, noun, applied=False)
         chosen = recommendation(self.chosen_for, measured)
-        facts |= {"recommended": chosen}
+        # For a bound that is chosen there is a recommendation: it is the one that the release would choose.
+        bound = self.bound or int((chosen or {})["max_contributions"])
+        facts = measured.facts(bound, noun, applied=False) | {"bound": bound, "recommended": chosen}
         tables = {FILE: measured.table()}
         return Reconciled(tables, (), {}, {"contributions": facts}, measured.table("value"))
 
@@ -153,10 +157,13 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
 def plan_contributions(arguments: ContributionsArguments) -> PlannedContributions:
     """Plan a release of people by their number of records; see `tallytree.release_contributions`."""
     options = options_of(arguments, CountsArguments)
-    return contributions_of(plan_counts(CountsArguments(**options)), arguments.share, arguments.at_most)
+    planned: Any = plan_release(plan_counts, CountsArguments(**options))
+    return contributions_of(planned, arguments.share, arguments.at_most)
 
 
-def contributions_of(planned: PlannedRecords, share: Any = None, at_most: int | None = None) -> PlannedContributions:
+def contributions_of(
+    planned: PlannedRecords | PlannedAutoBound, share: Any = None, at_most: int | None = None
+) -> PlannedContributions:
     """Plan a release of people by their number of records, to choose the bound of another planned release.
 
     Args:
@@ -167,22 +174,27 @@ def contributions_of(planned: PlannedRecords, share: Any = None, at_most: int | 
     Raises:
         ValueError: nothing names the people; a share that is not above 0 and at most 1; a number out of range.
     """
+    bound = None
+    if isinstance(planned, PlannedAutoBound):
+        planned = planned.largest
+    else:
+        bound = planned.arguments.bound
     given = planned.arguments
     if given.person is None:
         raise ValueError("person: to count people by their number of records, name the column with the ids of people")
     own = given.asked_contributions
     most = at_most if at_most is not None else own.at_most if own is not None else DEFAULT_AT_MOST
     asked = Contributions(at_most=most)
-    if asked.at_most <= given.max_contributions:
+    if bound is not None and asked.at_most <= bound:
         raise ValueError(
-            f"at_most: {asked.at_most} must be more than max_contributions, which is {given.max_contributions}; give "
+            f"at_most: {asked.at_most} must be more than max_contributions, which is {bound}; give "
             "the most records that a person may have"
         )
     part = share_of_budget(share) if share is not None else own.share if own is not None else Fraction(1)
     budget = part_of(given.budget, part)
-    bound = sensitivity("contributions", given.relation)
+    moved = sensitivity("contributions", given.relation)
     grid = next_float if given.noise == "opendp" else representable
-    first = Asked(planned.tree.levels[0], "contributions", bound, Fraction(1))
+    first = Asked(planned.tree.levels[0], "contributions", moved, Fraction(1))
     plan = plan_noise(budget, {}, None, given.accounting, grid, [first])
     mechanism = PeopleByRecords()
     made = PlannedContributions(
@@ -193,6 +205,7 @@ def contributions_of(planned: PlannedRecords, share: Any = None, at_most: int | 
         account=account(given, "contributions", mechanism, plan, unit=UNITS[_statistic(planned)]),
         chosen_for=planned,
         asked=asked,
+        bound=bound,
     )
     return made.seal()
 

@@ -18,7 +18,11 @@ from tallytree.measurements import Measures
 from tallytree.pipeline.arguments import CountsArguments
 from tallytree.pipeline.counted_records import check_schema, counted_records
 from tallytree.pipeline.counts_in_bands import Bands, Measuring, reconcile_in_bands
-from tallytree.pipeline.measured_contributions import published_contributions, true_contributions
+from tallytree.pipeline.measured_contributions import (
+    PublishedContributions,
+    published_contributions,
+    true_contributions,
+)
 from tallytree.pipeline.person_bound import (
     beside_the_levels,
     contributions_spec,
@@ -143,13 +147,21 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
         """See `Planned.tabulate`."""
         return self.tabulate_with(self.arguments.asked_contributions, work)
 
-    def tabulate_with(self, asked: Contributions | None, work: Workspace | None = None) -> TrueCounts | CountsInFiles:
-        """The true counts, and people by their number of records as they are asked for."""
+    def tabulate_with(
+        self, asked: Contributions | None, work: Workspace | None = None, *, bins_of: int | None = None
+    ) -> TrueCounts | CountsInFiles:
+        """The true counts, and people by their number of records as they are asked for.
+
+        Args:
+            asked: up to how many records people are counted; None where they are not.
+            work: where the counts are kept, if not in memory.
+            bins_of: the bound that the bins are those of; by default the release's.
+        """
         given = self.arguments
         if work is not None and isinstance(self.mechanism, GoesDown):
             work.place.check(self.mechanism)
         found = counted_records(self.engine, given, given.records, self.keys, self.argument, asked)
-        people = true_contributions(found.people, self.tree, asked, given.max_contributions)
+        people = true_contributions(found, self.tree, asked, bins_of or given.bound)
         if work is not None:
             return CountsInFiles(
                 self.tree, found, work.private, distinct=given.distinct, contributions=people, rows=work.rows
@@ -169,6 +181,18 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
         people = published_contributions(
             true.contributions, given.asked_contributions, self.plan, source, given, self.statistic
         )
+        return self.reconcile_levels(true, source, on_measure, work, people)
+
+    def reconcile_levels(
+        self,
+        true: TrueCounts | CountsInFiles,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
+        work: Workspace | None,
+        people: PublishedContributions,
+    ) -> Reconciled:
+        """See `Planned.reconcile`, where people by their number of records are measured already."""
+        given = self.arguments
         if isinstance(true, CountsInFiles):
             if work is None:
                 raise ValueError("work: true counts in files need the folders of their run")

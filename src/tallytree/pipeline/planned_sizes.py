@@ -17,7 +17,11 @@ from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.measurements import Measurement
 from tallytree.pipeline.arguments import SizesArguments
 from tallytree.pipeline.counted_records import listed_counts
-from tallytree.pipeline.measured_contributions import published_contributions, true_contributions
+from tallytree.pipeline.measured_contributions import (
+    PublishedContributions,
+    published_contributions,
+    true_contributions,
+)
 from tallytree.pipeline.measured_maximum import within_measured_maximum
 from tallytree.pipeline.person_bound import (
     beside_the_levels,
@@ -191,8 +195,10 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         """See `Planned.tabulate`."""
         return self.tabulate_with(self.arguments.asked_contributions, work)
 
-    def tabulate_with(self, asked: Contributions | None, work: Workspace | None = None) -> TabulatedSizes:
-        """The true sizes, and people by their number of memberships as they are asked for."""
+    def tabulate_with(
+        self, asked: Contributions | None, work: Workspace | None = None, *, bins_of: int | None = None
+    ) -> TabulatedSizes:
+        """The true sizes, and people by their number of memberships; see `PlannedCounts.tabulate_with`."""
         if work is not None:
             work.place.check(self.mechanism)
         found = self._found(asked)
@@ -212,7 +218,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
             true = SizesInFiles.of_leaves(
                 self.tree, leaves, sizes, groups, domain.groups, *bounds, work.private, rows=work.rows
             )
-        people = true_contributions(found.people, self.tree, asked, self.arguments.max_contributions)
+        people = true_contributions(found, self.tree, asked, bins_of or self.arguments.bound)
         return TabulatedSizes(domain, true, people)
 
     def reconcile(
@@ -227,6 +233,17 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         people = published_contributions(
             true.contributions, given.asked_contributions, self.plan, source, given, "group_sizes"
         )
+        return self.reconcile_levels(true, source, on_measure, work, people)
+
+    def reconcile_levels(
+        self,
+        true: TabulatedSizes,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
+        work: Workspace | None,
+        people: PublishedContributions,
+    ) -> Reconciled:
+        """See `Planned.reconcile`, where people by their number of memberships are measured already."""
         domain, clamped, maximum = within_measured_maximum(true.domain, true.true, self.plan, source)
         beside = {**({"maximum": maximum} if maximum else {}), **people.facts}
         if isinstance(clamped, SizesInFiles):

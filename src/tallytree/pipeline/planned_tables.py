@@ -17,7 +17,11 @@ from tallytree.hierarchy import nodes_per_level
 from tallytree.measurements import Measurement
 from tallytree.pipeline.arguments import TablesArguments
 from tallytree.pipeline.counted_records import check_schema, counted_records
-from tallytree.pipeline.measured_contributions import published_contributions, true_contributions
+from tallytree.pipeline.measured_contributions import (
+    PublishedContributions,
+    published_contributions,
+    true_contributions,
+)
 from tallytree.pipeline.person_bound import (
     beside_the_levels,
     contributions_spec,
@@ -189,15 +193,17 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         """See `Planned.tabulate`."""
         return self.tabulate_with(self.arguments.asked_contributions)
 
-    def tabulate_with(self, asked: Contributions | None) -> TrueTables:
-        """The true tables, and people by their number of records as they are asked for."""
+    def tabulate_with(
+        self, asked: Contributions | None, work: Workspace | None = None, *, bins_of: int | None = None
+    ) -> TrueTables:
+        """The true tables, and people by their number of records; see `PlannedCounts.tabulate_with`."""
         given = self.arguments
         found = counted_records(
             self.engine, given, given.records, self.keys, "records", asked, self.layout.product.impossible
         )
         if int(found.counts.sum()) > MAX_RECORDS_OF_TABLES:
             raise ValueError("records: counts of tables add up to more than 2^50; use a coarser unit")
-        people = true_contributions(found.people, self.layout, asked, given.max_contributions)
+        people = true_contributions(found, self.layout, asked, bins_of or given.bound)
         return TrueTables(self.layout, found, self.statistics, people, self.totals)
 
     def reconcile(
@@ -208,6 +214,17 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         people = published_contributions(
             true.contributions, given.asked_contributions, self.plan, source, given, "tables"
         )
+        return self.reconcile_levels(true, source, on_measure, work, people)
+
+    def reconcile_levels(
+        self,
+        true: TrueTables,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
+        work: Workspace | None,
+        people: PublishedContributions,
+    ) -> Reconciled:
+        """See `Planned.reconcile`, where people by their number of records are measured already."""
         measurer = Measurer(true, self.plan, source, on_measure)
         totals = self.exact_totals(true.total if self.terms.total_is_public else None)
         made = self.mechanism.reconcile(self.layout, self.statistics, totals, measurer)

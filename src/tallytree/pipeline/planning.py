@@ -56,7 +56,7 @@ def noise_plan(
         beside: what is measured beside the levels, before them, with the share of the budget that measures it.
     """
     grid = next_float if terms.noise == "opendp" else representable
-    relation, m = terms.relation, terms.max_contributions
+    relation, m = terms.relation, terms.bound
     bounds = level_sensitivities(statistics, relation, m, max_quantity=max_quantity, nodes=nodes_per_level(tree))
     first = tuple(
         Asked(tree.levels[0], statistic, sensitivity(statistic, relation, m, max_quantity=max_quantity), share)
@@ -155,7 +155,7 @@ def posting(
         statistic=statistic,
         mechanism=type(mechanism).__name__,
         neighboring=arguments.relation,
-        max_contributions=arguments.max_contributions,
+        max_contributions=arguments.bound,
         unit=unit,
         loss=Loss.of(plan),
         run=arguments.run,

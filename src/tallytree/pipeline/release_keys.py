@@ -7,12 +7,14 @@
     release key          = F(secret, "release", data set, run)
     records that count   = F(release key, "records that count")            before the records are read
     noise                = F(release key, "noise", release id, statistics, plan)
+    noise after a choice = F(release key, "noise after a choice", release id, statistics, statistics₂, plan, plan₂)
     keyed digest         = F(release key, "statistics", release id, statistics)   kept in the ledger, never published
 
 F is keyed BLAKE2b (`entropy.derive`). `statistics` is a digest of all true statistics, and `plan` one of everything
 else that decides what is measured and how it is published: the spec, the planned statement with every scale, the public
 tree with its labels, and the versions of the software. The release id is drawn at random when the ledger's entry is
-made, so that no two entries, of two ledgers either, have the same noise.
+made, so that no two entries, of two ledgers either, have the same noise. `statistics₂` and `plan₂` are those of what is
+measured after noisy answers have chosen the contribution bound (`planned_auto_bound`); also without a secret.
 
 **Why a repetition costs nothing.** The noise is a function of (secret, data set, run, entry, plan, statistics). Where
 all of them are the same, so is every noisy measurement, and what is published is the same release again: it is one
@@ -89,6 +91,17 @@ class ReleaseKeys:
         if not self.from_secret:
             return entropy.derive(self.key, "noise", self.statistics.hex(), self.asked)
         return entropy.derive(self.key, "noise", release_id, self.statistics.hex(), self.plan)
+
+    def noise_after_a_choice(self, release_id: str, statistics: bytes, plan: str) -> bytes:
+        """The key of the noise of what is measured after a choice; it is bound to what was measured before, too.
+
+        Args:
+            release_id: the id of the release.
+            statistics: the digest of the true statistics that are measured now.
+            plan: the digest of the plan that was chosen.
+        """
+        digests = self.statistics.hex(), statistics.hex(), self.plan, plan
+        return entropy.derive(self.key, "noise after a choice", release_id, *digests)
 
     def keyed_digest(self, release_id: str) -> str:
         """The digest of the true statistics under the secret, 64 hexadecimal digits.

@@ -115,6 +115,12 @@ def left_out_facts(found: LeftOut, bound: int, noun: str, *, applied: bool) -> d
     }
 
 
+def left_out_unknown(bound: int, noun: str, *, applied: bool) -> str:
+    """The sentence on a bound that is the most records that people are counted by; see `left_out_facts`."""
+    begin = f"Counts are of {at_most(noun, bound)}." if applied else f"A bound of {bound:,} is at_most."
+    return f"{begin} How many {noun} of people with more it leaves out is not known: people were counted by so many."
+
+
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tallytree.terms import AUTO
+
 ONCE_IN_A_LEAF = "Every person counts at most once in a leaf."
 ONCE_IN_A_CELL = "Every person counts at most once in a combination of leaves."
 """The notes of a statement where people are counted, and not their records."""
@@ -34,9 +36,10 @@ def is_bounded(statement: Mapping[str, Any]) -> bool:
     return bool(statement.get("max_contributions_enforced")) and statement.get("statistic") != "contributions"
 
 
-def at_most(noun: str, bound: int) -> str:
-    """What counts under a bound: "trips, at most 5 a person"."""
-    return f"{noun}, at most {bound:,} a person"
+def at_most(noun: str, bound: int | str) -> str:
+    """What counts under a bound: "trips, at most 5 a person"; "at most m" where it is not chosen yet."""
+    most = f"{bound:,}" if isinstance(bound, int) else "m"
+    return f"{noun}, at most {most} a person"
 
 
 def counted_unit(statement: Mapping[str, Any]) -> str:
@@ -53,6 +56,8 @@ def bound_sentence(statement: Mapping[str, Any]) -> str:
     if not is_bounded(statement):
         return ""
     contributions = statement.get("contributions", {})
+    if statement["max_contributions"] == AUTO:
+        return f"Counts are of {counted_unit(statement)}; m is chosen from the noisy numbers of people in the release."
     if "summary" in contributions:
         return str(contributions["summary"])
     known = "is estimated" if contributions else "is not known; the option contributions estimates it"

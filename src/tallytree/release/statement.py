@@ -72,7 +72,7 @@ def privacy_statement(
         "statistic": statistic,
         "unit_of_protection": unit,
         "neighboring": terms.relation,
-        "max_contributions": terms.max_contributions,
+        "max_contributions": terms.bound,
         "max_contributions_enforced": terms.person_column is not None,
         "invariants": list(invariants),
         "on_unknown": terms.on_unknown,
@@ -132,13 +132,13 @@ def _unit(statistic: str, terms: Terms, max_quantity: int) -> str:
     plural = {"flows": "trips", "group_sizes": "memberships of groups"}.get(statistic, "records")
     if statistic == "contributions":
         return "one person, with all of their records, however many"
-    one = terms.max_contributions == 1
+    one = terms.bound == 1
     if terms.person_column is not None:
         if terms.distinct_people:
-            leaves = "one leaf" if one else f"{terms.max_contributions} leaves"
+            leaves = "one leaf" if one else f"{terms.bound} leaves"
             return f"one person, who counts at most once in a leaf, and in at most {leaves}"
-        return f"one person, of whose {plural} at most {'one counts' if one else f'{terms.max_contributions} count'}"
-    has = f"one {what}" if one else f"at most {terms.max_contributions} {plural}"
+        return f"one person, of whose {plural} at most {'one counts' if one else f'{terms.bound} count'}"
+    has = f"one {what}" if one else f"at most {terms.bound} {plural}"
     quantity = f", each with a quantity of at most {max_quantity}" if max_quantity > 1 else ""
     return f"one person, who has {has}{quantity}"
 

@@ -39,6 +39,7 @@ from tallytree.replay.neighbors import (
     public_groups,
     random_tree,
 )
+from tallytree.terms import AUTO
 
 NEW_LEDGER, NEW_SECRET = "a new ledger", "a secret"
 """Stand for a file that is made for the release."""
@@ -113,6 +114,8 @@ SIZE_MECHANISMS = (
     sizes.Chain(),
     sizes.CensusTopDown(),
 )
+MOST_RECORDS = 3
+"""The largest contribution bound that is given; where it is drawn, some releases choose theirs."""
 EPSILONS = (0.5, 1.0, 2.0)
 DELTA = 1e-6
 ABOVE_A_THRESHOLD = (Budget(epsilon=1, delta=DELTA), Budget(epsilon=2, delta=0.05))
@@ -278,7 +281,7 @@ def _terms(rng: np.random.Generator, named: bool | None = None) -> dict[str, Any
     """The options that all releases share."""
     options: dict[str, Any] = {
         "neighboring": _one_of(rng, ("add_remove", "change_one")),
-        "max_contributions": int(rng.integers(1, 4)),
+        "max_contributions": int(rng.integers(1, MOST_RECORDS + 1)),
         "on_unknown": _one_of(rng, ("error", "drop")),
         "budget": _budget(rng),
         "budget_split": _one_of(rng, (None, "even", "auto")),
@@ -294,6 +297,8 @@ def _terms(rng: np.random.Generator, named: bool | None = None) -> dict[str, Any
         options["person"] = "id"
         if rng.random() < 0.3:
             options["contributions"] = _one_of(rng, (0.1, Contributions(share=0.2, at_most=20)))
+            if options["max_contributions"] == MOST_RECORDS:
+                options["max_contributions"] = AUTO
     if rng.random() < 0.15:
         options |= {"ledger": NEW_LEDGER, "dataset": "people", "approved_by": "A", "reason": "B", "ticket": "C"}
         if rng.random() < 0.5:
@@ -303,6 +308,7 @@ def _terms(rng: np.random.Generator, named: bool | None = None) -> dict[str, Any
 
 def _change(options: Mapping[str, Any]) -> Change:
     replaced, m, named = options["neighboring"] == "change_one", options["max_contributions"], "person" in options
+    m = MOST_RECORDS if m == AUTO else m
     return Change(replaced, m, named, replaced and m == 1 and not named and options.get("on_unknown") != "drop")
 
 

@@ -20,6 +20,7 @@ from tallytree.accounting.risk import attack_rates
 from tallytree.budget import Amount, Budget
 from tallytree.errors import BudgetExceeded
 from tallytree.evaluate.expected_errors import (
+    NO_ERRORS_OF_AUTO,
     LevelError,
     LevelLaw,
     expected_errors,
@@ -40,6 +41,7 @@ from tallytree.spec.changes import Changes
 from tallytree.spec.load import load_spec
 from tallytree.spec.models import Spec, known_mechanisms
 from tallytree.spec.targets import Target, amount_of, checked_target, least_budget, with_amount
+from tallytree.terms import AUTO
 from tallytree.validate import safe_text, text
 
 LADDER = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
@@ -150,7 +152,10 @@ def plan(
     """
     loaded = load_spec(spec, changes=changes)
     _refuse_private_stand_in(loaded, like)
-    release = _Release(loaded, _without_a_run(loaded.arguments()), like, replicates, seed, progress)
+    arguments = loaded.arguments()
+    if arguments.max_contributions == AUTO:
+        raise loaded.document.error(("max_contributions",), f"auto is no number. {NO_ERRORS_OF_AUTO}")
+    release = _Release(loaded, _without_a_run(arguments), like, replicates, seed, progress)
     own = release.planned(release.budget)
     if target is not None:
         laws = {each.level: each for each in expected_laws(own)}

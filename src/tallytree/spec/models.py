@@ -30,6 +30,7 @@ from tallytree.pipeline import (
     plan_counts,
     plan_flows,
     plan_group_sizes,
+    plan_release,
     plan_tables,
 )
 from tallytree.pipeline.arguments import PersonOptions, RecordOptions
@@ -45,7 +46,7 @@ from tallytree.sources.same_tables import refuse_private
 from tallytree.spec.built_engine import built_engine
 from tallytree.spec.document import Document, KeyPath
 from tallytree.spec.error_lines import naming_lines
-from tallytree.spec.scalars import Flag, Integer, Numbers, Split, TableNames, Text, Texts
+from tallytree.spec.scalars import Flag, Integer, Numbers, RecordsOfAPerson, Split, TableNames, Text, Texts
 from tallytree.spec.sections import (
     BudgetSpec,
     ContributionsOption,
@@ -79,6 +80,7 @@ READ_AS: tuple[tuple[Any, Any], ...] = (
     ("tables", TableNames),
     ("by table", Split),
     ("number by table", Numbers),
+    ("contribution bound", RecordsOfAPerson),
     (Product, TreeSpec),
     (Hierarchy, HierarchySpec),
     (Budget, BudgetSpec),
@@ -105,7 +107,7 @@ class Spec(Section):
     statistic: str
 
     arguments_class: ClassVar[type[SharedArguments]]
-    plan_release: ClassVar[Callable[[Any], Planned[Any, Any]]]
+    plan_statistic: ClassVar[Callable[[Any], Planned[Any, Any]]]
     mechanisms: ClassVar[tuple[ModuleType, type[Mechanism]]]
     """The package of the mechanisms, and their base."""
     table_keys: ClassVar[tuple[str, ...]]
@@ -208,7 +210,7 @@ class Spec(Section):
             SpecError, BudgetExceeded, OSError: see `plan`.
         """
         with naming_lines(self._document):
-            return type(self).plan_release(arguments)
+            return plan_release(type(self).plan_statistic, arguments)
 
     def check(self) -> Planned[Any, Any]:
         """Plan the release, check the private tables' schemas and the ledger's room, reading no private row.
@@ -433,8 +435,7 @@ class SizesSpec(Spec):
             OSError: the folder exists or cannot be written to, or the table of the hierarchy cannot be read.
         """
         require_writable(refuse_existing(folder))
-        hierarchy = self._value("hierarchy")
-        mechanism = self._value("mechanism")
+        hierarchy, mechanism = self._value("hierarchy"), self._value("mechanism")
         with naming_lines(self._document, elsewhere=("release",)):
             again = reconcile_group_sizes(release, hierarchy, mechanism=mechanism)
         again.save(folder, csv=csv)
@@ -449,7 +450,7 @@ def _keys(arguments: type) -> list[str]:
 def _spec(
     statistic: str,
     arguments: type[SharedArguments],
-    plan_release: Callable[[Any], Planned[Any, Any]],
+    plan_statistic: Callable[[Any], Planned[Any, Any]],
     mechanisms: tuple[ModuleType, type[Mechanism]],
     base: type[Spec] = Spec,
 ) -> type[Spec]:
@@ -458,7 +459,7 @@ def _spec(
     Args:
         statistic: its name.
         arguments: the arguments of its public function.
-        plan_release: plans a release of these.
+        plan_statistic: plans a release of these.
         mechanisms: the package of its mechanisms, and their base.
         base: what the model can do.
     """
@@ -472,7 +473,7 @@ def _spec(
         default = ... if required else defaults[key]
         fields[key] = (read if default is not None else read | None, Field(default, description=doc.hint or doc.text))
     model = create_model(f"{arguments.__name__.removesuffix('Arguments')}Spec", __base__=base, **fields)
-    model.arguments_class, model.plan_release, model.mechanisms = arguments, staticmethod(plan_release), mechanisms
+    model.arguments_class, model.plan_statistic, model.mechanisms = arguments, staticmethod(plan_statistic), mechanisms
     model.table_keys = tuple(key for key in keys if _read_by(docs[key][0]) == "table")
     return model
 

@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, PlainValidator, TypeAdapter
 
 from tallytree.budget import MAX_EXPONENT
 from tallytree.spec.wording import article, shortened
+from tallytree.terms import AUTO
 
 NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.[\d_]*)?|\.\d[\d_]*)([eE][-+]?\d+)?")
 
@@ -132,6 +133,14 @@ def integer_as_written(value: object) -> int:
     return int(number)
 
 
+def _records_of_a_person(value: object) -> int | Literal["auto"]:
+    if isinstance(value, str) and not NUMBER.fullmatch(value.strip()):
+        if value != AUTO:
+            raise ValueError(f"{shown(value)} must be an integer, or auto")
+        return AUTO
+    return integer_as_written(value)
+
+
 def _flag(value: object) -> bool:
     if not isinstance(value, Plain) or value.kind != "boolean":
         raise ValueError(f"{shown(value)} must be true or false")
@@ -160,6 +169,7 @@ Text = Annotated[str, PlainValidator(read_text)]
 Texts = Annotated[tuple[Text, ...], BeforeValidator(read_list)]
 Flag = Annotated[bool, PlainValidator(_flag)]
 Integer = Annotated[int, PlainValidator(integer_as_written)]
+RecordsOfAPerson = Annotated[int | Literal["auto"], PlainValidator(_records_of_a_person)]
 Positive = Annotated[Fraction, PlainValidator(_positive)]
 Probability = Annotated[Fraction, PlainValidator(_probability)]
 Option = Annotated[Any, PlainValidator(_option)]

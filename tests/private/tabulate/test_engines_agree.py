@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs("pyspark", "sqlglot")]
 KEY = bytes(range(32))
 PLACES = tt.Hierarchy.from_table(pa.table({"leaf": ["x", "é, y", "7", "-3"]}), ["leaf"])
 PLACE = LeafKey(PLACES, ("leaf",))
-BOUND = ContributionBound("who", 2, KEY, people_up_to=4)
+BOUND = ContributionBound("who", 2, KEY, people_up_to=4, fingerprint=True)
 HOMES = [f"h,{i}" for i in range(30)]
 
 
@@ -50,7 +50,7 @@ def arrays(found: Any) -> list[Any]:
 REQUESTS = {
     "counts": CountRecords((PLACE,), on_unknown="drop"),
     "distinct": CountRecords(
-        (PLACE,), "n", on_unknown="drop", bound=ContributionBound("who", 2, KEY, distinct=True, people_up_to=4)
+        (PLACE,), "n", on_unknown="drop", bound=ContributionBound("who", 2, KEY, True, 4, fingerprint=True)
     ),
     "bound": CountRecords((PLACE,), "n", on_unknown="drop", bound=BOUND),
     "sizes": GroupSizes(PLACE, "home", largest=9, on_unknown="drop"),

@@ -122,3 +122,51 @@ def test_the_digest_has_every_bin() -> None:
     assert digest_with(digest, None) == digest
     assert digest_with(digest, one) == digest_with(digest, moved) != digest_with(digest, other)
     assert digest_with(digest, one) != digest_with(bytes(31) + b"1", one)
+
+
+# --- The fingerprint of all that could count ---
+
+
+def fingerprint(rows: list[Row], key: bytes = KEY, **options: Any) -> list[int]:
+    bound = ContributionBound("who", 1, key, people_up_to=4, fingerprint=True, **options)
+    found = count_records(Local(), table_of(rows), [PLACE], count="n", on_unknown="drop", bound=bound)
+    assert found.fingerprint is not None
+    return list(found.fingerprint.tolist())
+
+
+def cells(rows: list[Row], *, distinct: bool) -> dict[tuple[str, str], int]:
+    """Of every person, how many records lie in every cell."""
+    found: Counter[tuple[str, str]] = Counter()
+    for who, leaf, n in rows:
+        if leaf != "outside" and n:
+            found[who, leaf] += n
+    return dict.fromkeys(found, 1) if distinct else dict(found)
+
+
+@relaxed
+@given(rows_of_people, rows_of_people, st.booleans())
+def test_a_fingerprint_is_that_of_everybodys_records_in_every_cell(one, other, distinct):
+    same = cells(one, distinct=distinct) == cells(other, distinct=distinct)
+    assert (fingerprint(one, distinct=distinct) == fingerprint(other, distinct=distinct)) == same
+    assert fingerprint(one[::-1], distinct=distinct) == fingerprint(one, distinct=distinct)
+
+
+def test_a_fingerprint_depends_on_the_key_and_is_found_where_it_is_asked_for():
+    rows = [("ann", "x", 1), ("bob", "y", 2)]
+    assert fingerprint(rows) != fingerprint(rows, bytes(32))
+    assert fingerprint(rows) != fingerprint([("ann", "y", 2), ("bob", "x", 1)])
+    assert fingerprint([]) == [0, 0]
+    plain = ContributionBound("who", 1, KEY, people_up_to=4)
+    assert count_records(Local(), table_of(rows), [PLACE], count="n", bound=plain).fingerprint is None
+    homes = pa.table({"who": ["a", "b"], "leaf": ["x", "x"], "home": ["1", "2"]})
+    swapped = pa.table({"who": ["a", "b"], "leaf": ["x", "x"], "home": ["2", "1"]})
+    asked = ContributionBound("who", 1, KEY, people_up_to=4, fingerprint=True)
+    found = [
+        group_sizes(Local(), table, PLACE, group="home", smallest=0, largest=9, bound=asked).fingerprint
+        for table in (homes, swapped)
+    ]
+    assert (found[0] != found[1]).any()
+    # It is part of the digest of the numbers of people, which are the same.
+    people = np.array([2, 0, 0, 0, 0, 0])
+    digests = {TrueContributions("all", BINS, people, each).digest() for each in (*found, None)}
+    assert len(digests) == 3

@@ -104,14 +104,18 @@ def check(
     with errors_in_one_line(debug=context.obj):
         options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
         from tallytree.cli.rendering.error_plans import show_expected_errors
-        from tallytree.evaluate.expected_errors import expected_errors
+        from tallytree.evaluate.expected_errors import NO_ERRORS_OF_AUTO, expected_errors
+        from tallytree.terms import AUTO
 
         loaded = opened_spec(context, spec, changes, **options)
         planned = loaded.check()
         statement = planned.statement()
         console = open_console()
         show_levels(console, statement)
-        show_expected_errors(console, expected_errors(planned))
+        if statement["max_contributions"] == AUTO:
+            show_line(console, NO_ERRORS_OF_AUTO)
+        else:
+            show_expected_errors(console, expected_errors(planned))
         show_terms(console, {**statement, **planned.risk()})
         if planned.expected_work:
             show_line(console, planned.expected_work)

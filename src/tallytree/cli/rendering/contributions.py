@@ -29,11 +29,18 @@ def show_contributions(console: Console, release: Release) -> None:
     if facts["recommended"] is None:
         show_line(console, "No bound is recommended: the error of this mechanism's noise follows no simple rule.")
         return
-    _show_choices(console, facts["recommended"], facts["bound"])
+    show_choices(console, facts["recommended"], facts["bound"])
 
 
-def _show_choices(console: Console, recommended: Mapping[str, Any], bound: int) -> None:
-    """Show the first choice, the bound of the spec, the recommended one and those beside it."""
+def show_choices(console: Console, recommended: Mapping[str, Any], bound: int, *, word: str = "Recommended") -> None:
+    """Show the first choice, the bound of the spec, the recommended one and those beside it.
+
+    Args:
+        console: the terminal.
+        recommended: the choices, as the statement has them.
+        bound: that of the spec.
+        word: what was done with the best of them.
+    """
     choices = recommended["choices"]
     chosen = [choice["max_contributions"] for choice in choices].index(recommended["max_contributions"])
     near = range(max(chosen - NEIGHBORS, 0), min(chosen + NEIGHBORS + 1, len(choices)))
@@ -42,6 +49,4 @@ def _show_choices(console: Console, recommended: Mapping[str, Any], bound: int) 
     rows = [[f"{choice[column]:,}" for column in columns] for choice in shown]
     console.print(fitted_table(console, [column.replace("_", " ") for column in columns], rows))
     show_line(console, "Noise and records left out are summed over the cells of a level, and averaged over the levels.")
-    show_line(
-        console, f"Recommended: max_contributions: {recommended['max_contributions']}. {recommended['objective']}"
-    )
+    show_line(console, f"{word}: max_contributions: {recommended['max_contributions']}. {recommended['objective']}")

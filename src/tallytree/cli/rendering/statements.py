@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallytree.cli import logs
 from tallytree.cli.rendering.terminal import fitted_table, printable, show_line
+from tallytree.terms import AUTO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,19 +26,25 @@ def show_levels(console: Console, statement: Mapping[str, Any], published: Mappi
         for row, level in zip(rows, statement["levels"], strict=True):
             row.insert(1, f"{published[level['level']]:,}")
     console.print(fitted_table(console, headings, rows))
-    distributions = {level["noise"]["distribution"]: None for level in statement["levels"] if level["measured"]}
-    show_line(console, f"Noise: {', '.join(distributions).replace('_', ' ') or 'none'}.")
+    distributions = {level["noise"]["distribution"]: None for level in statement["levels"] if "noise" in level}
+    known = statement["max_contributions"] != AUTO
+    said = f"{', '.join(distributions).replace('_', ' ') or 'none'}." if known else "it depends on the bound m."
+    show_line(console, f"Noise: {said}")
     for level in statement["levels"]:
         if "threshold" in level:
             show_line(
                 console,
                 f"Threshold: noisy counts below {level['threshold']:,} at {printable(level['level'])} are left out.",
             )
-    if "maximum" in statement:
+    if "margin" in statement.get("maximum", {}):
         show_line(console, _largest_size(statement["maximum"]))
     if "contributions" in statement:
         show_line(console, _people_by_records(statement["contributions"]))
     show_bound(console, statement)
+    if "chosen" in statement.get("contributions", {}):
+        from tallytree.cli.rendering.contributions import show_choices
+
+        show_choices(console, statement["contributions"]["chosen"], statement["max_contributions"], word="Chosen")
 
 
 def show_bound(console: Console, statement: Mapping[str, Any]) -> None:
@@ -71,15 +78,19 @@ def _largest_size(maximum: Mapping[str, Any]) -> str:
 def _people_by_records(contributions: Mapping[str, Any]) -> str:
     """How people are counted by their number of records."""
     share, norm, scale, std_dev = _measurement({**contributions, "measured": True})[1:]
+    among = contributions.get("chosen_among")
+    more = f" The bound m is chosen among {len(among)} numbers, {among[0]} to {among[-1]:,}." if among else ""
     return (
         f"People by their number of records: measured first (share {share}, sensitivity {norm}, scale {scale}, std dev "
-        f"{std_dev}), up to {contributions['at_most']:,} records."
+        f"{std_dev}), up to {contributions['at_most']:,} records.{more}"
     )
 
 
 def _measurement(level: Mapping[str, Any]) -> list[str]:
     if not level["measured"]:
         return ["no", "", "", "", ""]
+    if "noise" not in level:
+        return [level["statistic"], f"{level['share']:.4g}", "", "", ""]
     noise, sensitivity = level["noise"], level["sensitivity"]
     norm = "l1" if noise["distribution"] == "discrete_laplace" else "l2"
     return [

@@ -51,6 +51,7 @@ class ContributionBound:
         distinct: whether a person counts at most once in a cell.
         people_up_to: count people by their number of records too, before the bound: 1, 2, … records, the last number
             for so many or more; 0 where they are not counted.
+        fingerprint: find a fingerprint of all records that could count too, before the bound; see `fingerprint`.
 
     Raises:
         ValueError: a bound below 1, or a key of another length.
@@ -62,6 +63,7 @@ class ContributionBound:
     key: bytes = field(repr=False)
     distinct: bool = False
     people_up_to: int = 0
+    fingerprint: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.person, str):
@@ -126,6 +128,35 @@ def count_people(db: Session, bound: ContributionBound, cells: Cells) -> IntArra
     for records, number in rows:
         people[records - 1] = number
     return people
+
+
+def fingerprint(db: Session, bound: ContributionBound, cells: Cells) -> IntArray | None:
+    """A keyed fingerprint of all that could count, int64 (2,): of every person the number of records in every cell.
+
+    What counts under any bound follows from these numbers and the key. So data sets of one fingerprint have the same
+    statistics under every bound, although only some bounds are tabulated: `tallytree.pipeline.planned_auto_bound` says
+    what for. It is the sum, over people and cells, of the first 60 bits of sha256(key ‖ number ‖ , ‖ content), with the
+    content as above. For two given data sets that differ, the sums are equal with probability 2^-60, over the key.
+
+    Of `matched`, as `keep_bounded` finds it.
+    """
+    if not bound.fingerprint:
+        return None
+    counted = "least(amount, 1)" if bound.distinct else "amount"
+    db.make(
+        "hashed",
+        f"""
+        WITH each_cell AS (
+            SELECT keyed_place($key, CAST({counted} AS VARCHAR) || ',' || {cells.content}) AS place
+            FROM matched WHERE {cells.known}
+        )
+        SELECT coalesce(exact_sum(place), 0) AS places FROM each_cell
+        """,
+        key=bound.key,
+    )
+    ((places,),) = db.run("SELECT places FROM hashed")
+    db.drop("hashed")
+    return np.array(divmod(int(places), 2**60), dtype=np.int64)
 
 
 def keep_bounded(db: Session, bound: ContributionBound, cells: Cells) -> None:

@@ -23,6 +23,7 @@ class LeafCounts:
         parts: per key, int64 (n,): the leaf's number in the key's hierarchy. Rows are sorted by them and distinct.
         counts: int64 (n,): records, all > 0; their sum is at most 2^62.
         people: int64: how many people have 1, 2, … records, where that was asked for (`ContributionBound`).
+        fingerprint: int64 (2,): of all records that could count, where that was asked for.
 
     Raises:
         ValueError: the arrays break what is said above.
@@ -31,6 +32,7 @@ class LeafCounts:
     parts: tuple[IntArray, ...]
     counts: IntArray
     people: IntArray | None = None
+    fingerprint: IntArray | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", tuple(_sealed(part) for part in self.parts))
@@ -51,6 +53,7 @@ class LeafGroups:
         sizes: int64 (n,): members of a group, ≥ 0.
         groups: int64 (n,): groups of that size in that leaf, all > 0; their sum is at most 2^62.
         people: int64: how many people have 1, 2, … memberships, where that was asked for (`ContributionBound`).
+        fingerprint: int64 (2,): of all memberships that could count, where that was asked for.
 
     Raises:
         ValueError: the arrays break what is said above.
@@ -60,6 +63,7 @@ class LeafGroups:
     sizes: IntArray
     groups: IntArray
     people: IntArray | None = None
+    fingerprint: IntArray | None = None
 
     def __post_init__(self) -> None:
         for name in ("leaves", "sizes", "groups"):

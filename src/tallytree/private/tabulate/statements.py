@@ -16,7 +16,13 @@ from typing import Any
 
 from tallytree.compute.arrays import IntArray
 from tallytree.impossible import Impossible
-from tallytree.private.tabulate.contribution_bound import Cells, ContributionBound, count_people, keep_bounded
+from tallytree.private.tabulate.contribution_bound import (
+    Cells,
+    ContributionBound,
+    count_people,
+    fingerprint,
+    keep_bounded,
+)
 from tallytree.private.tabulate.key_types import hint_on_types
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
 from tallytree.private.tabulate.leaf_tables import leaf_table, same_path
@@ -67,15 +73,15 @@ def count_records(
     counted = _Statistic(each="v0" if numbers else "1", by=() if bound is None else ("g",))
     few = bound is None and prod(key.hierarchy.n_leaves for key in keys) <= FEW_CELLS
     _tabulate(db, records, keys, counted, drop_unknown, paths_first=few, impossible=impossible)
-    people, amounts = None, "matched"
+    people, found, amounts = None, None, "matched"
     if bound is not None:
         cells = Cells.of_records(leaves)
-        people = count_people(db, bound, cells)
+        people, found = count_people(db, bound, cells), fingerprint(db, bound, cells)
         keep_bounded(db, bound, cells)
         amounts = "counting"
     _refuse_large_total(db, records, numbers, amounts)
     *parts, counts = _result(db, leaves, amounts)
-    return LeafCounts(tuple(parts), counts, people)
+    return LeafCounts(tuple(parts), counts, people, found)
 
 
 def group_rows(
@@ -105,9 +111,10 @@ def group_sizes(
     With a bound, of every person only the memberships that count. A group of which none counts has size 0.
     """
     people: IntArray | None = None
+    found: IntArray | None = None
     parameters: dict[str, Any] = {}
     if bound is not None:
-        people = _bound_memberships(db, records, key, max_quantity, drop_unknown, bound)
+        people, found = _bound_memberships(db, records, key, max_quantity, drop_unknown, bound)
         members = "SELECT g, leaf0, amount, 0 AS fault, CAST(NULL AS VARCHAR) AS stray FROM amounts"
         total = "exact_sum(amount)"
     else:
@@ -140,18 +147,18 @@ def group_sizes(
             "every group one leaf, for instance by an id that is made of the leaf and the group"
         )
     leaves, sizes, groups = _result(db, ["leaf0", "size"], "sizes")
-    return LeafGroups(leaves, sizes, groups, people)
+    return LeafGroups(leaves, sizes, groups, people, found)
 
 
 def _bound_memberships(
     db: Session, records: Records, key: LeafKey, max_quantity: int, drop_unknown: bool, bound: ContributionBound
-) -> IntArray | None:
+) -> tuple[IntArray | None, IntArray | None]:
     """`amounts` has every group of every leaf, with the amounts of the memberships that count; 0 where none does.
 
     Every group keeps a row in each of its leaves: whether one has several does not depend on which memberships count.
 
     Returns:
-        How many people have how many memberships, where that is asked for.
+        How many people have how many memberships, and the fingerprint of the memberships, where they are asked for.
     """
     has_quantity = bool(_numbers(records))
     quantity, most = ("least(v0, $most)", {"most": max_quantity}) if has_quantity else ("1", {})
@@ -159,13 +166,13 @@ def _bound_memberships(
     _tabulate(db, records, [key], memberships, drop_unknown)
     db.make("every_group", "SELECT DISTINCT leaf0, g FROM matched WHERE leaf0 IS NOT NULL")
     cells = Cells.of_memberships()
-    people = count_people(db, bound, cells)
+    found = count_people(db, bound, cells), fingerprint(db, bound, cells)
     keep_bounded(db, bound, cells)
     db.make(
         "amounts",
         "SELECT leaf0, g, amount * size AS amount FROM counting UNION ALL SELECT leaf0, g, 0 FROM every_group",
     )
-    return people
+    return found
 
 
 def _group_column(records: Records) -> str:

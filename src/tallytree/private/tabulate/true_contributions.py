@@ -18,10 +18,14 @@ class TrueContributions:
         root: the root's level.
         bins: first and last number of records of each bin, ascending; they cover 1 … len(people).
         people: int64 (n,), how many people have 1, 2, … records; the last, so many or more.
+        fingerprint: of all records that could count, where there is one; part of the digest, and not measured.
     """
 
-    def __init__(self, root: str, bins: Sequence[tuple[int, int]], people: IntArray) -> None:
+    def __init__(
+        self, root: str, bins: Sequence[tuple[int, int]], people: IntArray, fingerprint: IntArray | None = None
+    ) -> None:
         self._root = root
+        self._fingerprint = fingerprint
         sums = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(people)])
         self._people = np.array([sums[last] - sums[first - 1] for first, last in bins], dtype=np.int64)
 
@@ -31,7 +35,7 @@ class TrueContributions:
 
     def digest(self) -> bytes:
         """A digest of all bins, for the derivation of the noise key; never published."""
-        return array_digest([self._people])
+        return array_digest([self._people, *(() if self._fingerprint is None else (self._fingerprint,))])
 
     def size(self, level: str) -> int:
         """How many nodes the level has: the root."""
