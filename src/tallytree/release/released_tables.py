@@ -28,21 +28,22 @@ def count_tables(tree: Tree, levels: Sequence[ReleasedCounts]) -> dict[str, Leve
 
     Below nodes that have children which are not listed, rows that are null in the finer columns say how much that is.
     """
-
-    def columns(level: ReleasedCounts) -> pa.Table:
-        known = {} if level.std_dev is None else {"std_dev": level.std_dev}
-        if level.errors is not None:
-            known = _listed_columns(level.errors)
-        return pa.table({"count": level.counts, **known})
-
     found: dict[str, LevelTable] = {}
     unlisted: list[NodeTable] = []
     for depth, (name, level) in enumerate(zip(tree.levels, levels, strict=True)):
-        table = NodeTable(tree, depth, level.nodes, columns(level))
+        table = NodeTable(tree, depth, level.nodes, count_columns(level))
         found[name] = PartlyListedTable(table, tuple(unlisted)) if unlisted else table
         if level.unlisted is not None:
-            unlisted.append(NodeTable(tree, depth, level.unlisted.nodes, columns(level.unlisted)))
+            unlisted.append(NodeTable(tree, depth, level.unlisted.nodes, count_columns(level.unlisted)))
     return found
+
+
+def count_columns(level: ReleasedCounts) -> pa.Table:
+    """The columns beside the paths of a table of counts."""
+    known = {} if level.std_dev is None else {"std_dev": level.std_dev}
+    if level.errors is not None:
+        known = _listed_columns(level.errors)
+    return pa.table({"count": level.counts, **known})
 
 
 def _listed_columns(errors: ListedErrors) -> dict[str, Any]:
