@@ -157,6 +157,7 @@ def test_no_records_at_all(deep):
         "leaves_not_zero": None,
         "clustering": None,
         "in_dropped": None,
+        "counted_there": None,
         "unlisted_below": None,
     }
     assert leaves_of(found).sum() == 0

@@ -1,11 +1,13 @@
 """`LeastSquares(sparsity="auto")`: nodes that are more probably 0 are dropped, where that makes counts more accurate.
 
-What is dropped (`kept_nodes`) is chosen by the probability of every node (`counts.auto_sparsity`). Two things decide
-whether counts become more accurate by that:
+What is dropped is chosen by the probability of every node (`counts.auto_sparsity`). Two things decide whether counts
+become more accurate by that:
 
-* Records that are in dropped leaves are counted at other leaves of the same parent. Where they are many, leaves are no
-  better for it and the levels above are worse. So nothing is dropped where more than `MOST_IN_DROPPED` of all records
-  are expected there, nor where more than `auto_sparsity.MAX_SHARE` of the leaves are not 0.
+* Records that are in dropped leaves are counted at other leaves of the same parent, and false counts at dropped leaves
+  go away. With D records in dropped leaves, and X counted there by the fit of all nodes, the error of the leaves rises
+  by about 2·D and falls by up to 2·X. So nothing is dropped where D is larger than `MOST_IN_DROPPED` times X, nor where
+  more than `auto_sparsity.MAX_SHARE` of the leaves are not 0. D is what the model expects there, or what is missing of
+  the total beside the kept leaves, whichever is more: the second holds whatever the model is.
 * The leaves that are kept do not add up to what their ancestors have. So an inner node below which that is expected to
   matter (`LEAST_MISSING`) is fitted to its count in the fit of all nodes, and not to its measurement and its kept
   descendants.
@@ -33,8 +35,8 @@ LEAST_PROBABILITY = 0.5
 """A node is kept if it is not 0 with at least this probability: then the expected square of its error is smaller."""
 SURELY_KEPT = 3.5
 """κ of what is kept in any case: what the data show so clearly, a wrong model must not drop."""
-MOST_IN_DROPPED = 0.25
-"""The most of all records that may be expected in leaves that are dropped."""
+MOST_IN_DROPPED = 1.25
+"""Times what the fit of all nodes counts in leaves that are dropped: the most records that may be there."""
 LEAST_MISSING = 0.5
 """In standard deviations of a node's count in the fit of all nodes."""
 FIRMNESS = 30.0
@@ -42,7 +44,7 @@ FIRMNESS = 30.0
 
 NOTHING_MEASURED: Mapping[str, Any] = {
     "applied": False,
-    **dict.fromkeys(("leaves_not_zero", "clustering", "in_dropped", "unlisted_below")),
+    **dict.fromkeys(("leaves_not_zero", "clustering", "in_dropped", "counted_there", "unlisted_below")),
 }
 """What the statement says where nothing below the root was measured, or too much to look at."""
 
@@ -71,26 +73,25 @@ def sparse_fit(
         sizes: the number of nodes of each of them in the public tree.
     """
     found = sparsity_of(levels, sizes)
-    about = {
-        **found.facts(),
-        "in_dropped": None,
-        "unlisted_below": found.nine_in_ten_below(float(levels[0].counts[0]), sizes[-1]),
-    }
+    total = float(levels[0].counts[0])
+    about = {**NOTHING_MEASURED, **found.facts(), "unlisted_below": found.nine_in_ten_below(total, sizes[-1])}
     if not found.few:
-        return None, {"applied": False, **about}
+        return None, about
     known = known_of(levels, sizes, found)
     kept = np.concatenate(supported(levels, SURELY_KEPT**2))
     kept |= probable(known.tree.first_child, known.posterior.probability, LEAST_PROBABILITY)
-    at = known.levels
-    mass = (known.posterior.probability * np.maximum(known.posterior.mean, 0))[at[-1]]
-    in_dropped = max(1 - float(mass[kept[at[-1]]].sum()) / float(levels[0].counts[0]), 0.0)
-    applied = in_dropped <= MOST_IN_DROPPED
-    facts = {"applied": applied, **about, "in_dropped": float(f"{in_dropped:.3g}")}
-    if not applied:
-        return None, facts
-    missing = _sums(levels, np.where(kept[at[-1]], 0.0, mass))
-    targets, firm = _targets(levels, whole, missing)
-    by_level = [kept[part] for part in at]
+    by_level = [kept[part] for part in known.levels]
+    errors = listed_errors(levels, known, _least_probability(known), sure=SURELY_KEPT)
+    mass = (known.posterior.probability * np.maximum(known.posterior.mean, 0))[known.levels[-1]]
+    expected = max(total - float(mass[by_level[-1]].sum()), 0.0)
+    missing = float(errors[0].unbiased[0] - errors[-1].centers()[0][by_level[-1]].sum())
+    counted = _counts_of(whole[-1], levels[-1])[~by_level[-1]].sum()
+    in_dropped = max(expected, missing)
+    about |= {"in_dropped": _share(in_dropped / total), "counted_there": _share(counted / total)}
+    if in_dropped > MOST_IN_DROPPED * counted:
+        return None, about
+    gone = _sums(levels, np.where(by_level[-1], 0.0, mass * max(missing / max(expected, 1.0), 1.0)))
+    targets, firm = _targets(levels, whole, gone)
     smaller = reprojected(without(levels, by_level))
     places = [_places(level.nodes, of.nodes) for level, of in zip(smaller, levels, strict=True)]
     chosen = fitted(
@@ -98,10 +99,19 @@ def sparse_fit(
         [target[place] for target, place in zip(targets, places, strict=True)],
         [np.where(each[place], FIRMNESS, 1.0) for each, place in zip(firm, places, strict=True)],
     )
-    errors = listed_errors(levels, known, _least_probability(known), sure=SURELY_KEPT)
-    return SparseFit(
-        chosen, [each.at(_places(a.nodes, b.nodes)) for each, a, b in zip(errors, chosen, levels, strict=True)]
-    ), facts
+    places = [_places(level.nodes, of.nodes) for level, of in zip(chosen, levels, strict=True)]
+    return SparseFit(chosen, [each.at(at) for each, at in zip(errors, places, strict=True)]), {**about, "applied": True}
+
+
+def _share(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+def _counts_of(fit: MeasuredLevel, level: MeasuredLevel) -> IntArray:
+    """The count of every node of a level in a fit that has some of them, int64 (n,)."""
+    counts = np.zeros(len(level.nodes), dtype=np.int64)
+    counts[_places(fit.nodes, level.nodes)] = fit.counts
+    return counts
 
 
 def _targets(
@@ -110,10 +120,8 @@ def _targets(
     """Per level, what each node is fitted to, and whether that is its count in the fit of all nodes."""
     targets, firm = [], []
     for level, fit, gone, variance in zip(levels, whole, missing, combined(levels).nodes, strict=True):
-        counts = np.zeros(len(level.nodes), dtype=np.int64)
-        counts[_places(fit.nodes, level.nodes)] = fit.counts
         firm.append(gone > LEAST_MISSING * np.sqrt(variance))
-        targets.append(np.where(firm[-1], counts, level.noisy))
+        targets.append(np.where(firm[-1], _counts_of(fit, level), level.noisy))
     targets[-1], firm[-1] = levels[-1].noisy, np.zeros(len(levels[-1].nodes), dtype=np.bool_)
     return targets, firm
 
