@@ -1,10 +1,13 @@
 """`unlisted="remainder"` beside κ = 0, `"auto"`, nothing at all, and a stability histogram: errors at every level.
 
-    python benchmarks/unlisted.py [--data binary_sparse,day] [--epsilon 0.1,1,10] [--runs 3] [--pure]
+    python benchmarks/unlisted.py [--data binary_sparse,day] [--epsilon 0.1,1,10] [--runs 3] [--pure] [--totals]
 
 The relative error Σ|published − true| / Σ true: at the leaves, and above them. A true cell that is not listed counts as
 published 0, so publishing nothing has 1. All mechanisms of a run are given the same noise, but for the stability
 histogram. That has a budget whose leaves-only Gaussian noise is that of the leaves here; with `--pure`, the leaves' ε.
+
+`--totals` shows instead how often 90 % intervals of `release.total` over areas that are chosen at random hold the true
+sum: all that leaves or reaches leaves of the areas' hierarchy, and flows between nodes one level above (pairs).
 """
 
 from __future__ import annotations
@@ -47,8 +50,8 @@ def made_day(seed: int = 5) -> tuple[Any, Any, list[str]]:
 
 def data_set(name: str) -> tuple[Any, Any, list[str]]:
     """Trips, the areas' leaves, and their levels."""
-    if name == "day":
-        return made_day()
+    if name in ("day", "flights"):
+        return made_day() if name == "day" else flights()
     if name == "italy":
         from tallytree.datasets import italy
 
@@ -56,6 +59,20 @@ def data_set(name: str) -> tuple[Any, Any, list[str]]:
         return made.flows, made.areas, list(made.levels)
     made = boninsegna.od_flows(*name.split("_"))
     return made.flows, made.areas, list(made.levels)
+
+
+def flights() -> tuple[Any, Any, list[str]]:
+    """3.0 million flights of 2001 between 229 airports of 52 states (`real_sets`)."""
+    import pandas as pd
+    import real_sets
+
+    made = real_sets.flights().records[["state", "origin"]].drop_duplicates()
+    leaves = made.rename(columns={"origin": "airport"})
+    trips = real_sets.trips_of_2001()
+    for side in ("origin", "destination"):
+        trips = trips.rename(columns={side: f"{side}_airport"})
+        trips[f"{side}_state"] = trips[f"{side}_airport"].map(leaves.set_index("airport")["state"])
+    return trips[pd.notna(trips).all(axis=1)], leaves, ["state", "airport"]
 
 
 def planned(data: tuple[Any, Any, list[str]], budget: Any, mechanism: Any) -> Any:
@@ -128,6 +145,61 @@ def run(name: str, data: Any, epsilon: float, runs: int, pure: bool) -> None:
     )
 
 
+def areas_at_random(leaves: Any, levels: list[str], random: Any) -> dict[str, Any]:
+    """By kind, tables of areas; the column `area` says to which one a row belongs."""
+    found = {}
+    above = leaves[levels[:-1]].drop_duplicates()
+    for number, most in ((1, 200), (5, 60), (50, 20)):
+        for side in ("origin", "destination"):
+            areas = min(most, len(leaves) // number)
+            if areas:
+                rows = leaves.iloc[random.permutation(len(leaves))[: areas * number]].add_prefix(f"{side}_")
+                found[f"{number} of {side}"] = rows.assign(area=np.arange(len(rows)) % areas)
+        for kind, nodes in (("pairs above", above), ("pairs of leaves", leaves)):
+            areas = min(most, len(nodes) ** 2 // number)
+            origin, destination = np.divmod(random.permutation(len(nodes) ** 2)[: areas * number], len(nodes))
+            sides = [
+                nodes.iloc[each].add_prefix(f"{side}_").reset_index(drop=True)
+                for side, each in (("origin", origin), ("destination", destination))
+            ]
+            found[f"{number} {kind}"] = sides[0].join(sides[1]).assign(area=np.arange(len(origin)) % areas)
+    return {kind: table.astype(str) for kind, table in found.items()}
+
+
+def totals(name: str, data: Any, epsilon: float, runs: int, pure: bool) -> None:
+    """Print how often intervals of totals hold the true sum, and how wide they are."""
+    trips, leaves, levels = data
+    trips, leaves = (each.to_pandas() if isinstance(each, pa.Table) else each for each in (trips, leaves))
+    trips = trips.astype({column: str for column in trips.columns if column != "count"})
+    tree = tt.Hierarchy.from_table(leaves.astype(str), levels=levels)
+    options = {side: [f"{side}_{level}" for level in levels] for side in ("origin", "destination")}
+    tables = areas_at_random(leaves, levels, np.random.default_rng(0))
+    found: dict[str, list[list[float]]] = {}
+    for seed in range(runs):
+        release = tt.release_flows(
+            trips, origins=tree, destinations=tree, **options, neighboring="add_remove", count="count", seed=seed,
+            budget=tt.Budget(epsilon=epsilon) if pure else tt.Budget(epsilon=epsilon, delta=DELTA),
+            unlisted="remainder",
+        )  # fmt: skip
+        for kind, table in tables.items():
+            made = release.total(table, by="area").to_pandas().set_index("area")
+            shared = [column for column in table.columns if column != "area"]
+            true = trips.merge(table, on=shared).groupby("area")["count"].sum().reindex(made.index).fillna(0)
+            held = (made["ci_lower"] <= true) & (true <= made["ci_upper"])
+            width, off = made["ci_upper"] - made["ci_lower"], np.abs(made["count"] - true)
+            known = made["std_dev"].notna()
+            found.setdefault(kind, []).append(
+                [len(true), true.median(), held.mean(), width.median(), off.median(), known.mean()]
+            )
+    for kind, rows in found.items():
+        areas, true, held, width, off, known = np.mean(rows, axis=0)
+        print(
+            f"| {name} | {epsilon} | {kind} | {areas:.0f} | {true:,.0f} | {held:.1%} | {width:,.0f} | {off:,.0f} |"
+            f" {known:.0%} |",
+            flush=True,
+        )
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -135,15 +207,20 @@ def main() -> None:
     parser.add_argument("--epsilon", default="0.1,1,10")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--pure", action="store_true")
+    parser.add_argument("--totals", action="store_true")
     given = parser.parse_args()
-    print(
+    heading = (
+        "| data | ε | areas | number | median true sum | held | median width | median error of count |"
+        " std_dev is known |\n|" + " --- |" * 9
+    )
+    print(heading if given.totals else (
         "| data | ε | κ = 0 | auto | stability | remainder | ÷ least, leaves | ÷ least, worst level above |"
         " levels above | records in listed leaves |\n|" + " --- |" * 10
-    )  # fmt: skip
+    ))  # fmt: skip
     for name in given.data.split(","):
         data = data_set(name)
         for epsilon in given.epsilon.split(","):
-            run(name, data, float(epsilon), given.runs, given.pure)
+            (totals if given.totals else run)(name, data, float(epsilon), given.runs, given.pure)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -119,28 +118,14 @@ def test_it_is_saved_loaded_and_exported_with_nulls(tmp_path):
 @pytest.mark.parametrize(
     ("reader", "message"),
     [
-        (lambda release: release.total(pa.table({"from_state": ["s1"]})), "release: .* lie in the areas or outside"),
         (lambda release: release.table("all", dense=True), "dense: .* use dense=False"),
-        (lambda release: tt.replicate_errors(release), "release: .* cannot be estimated from replicates"),
+        (lambda release: tt.replicate_errors(release), "release: .* a replicate needs a number for every cell"),
     ],
 )
 def test_readers_that_need_every_count_at_a_node_refuse_it(reader, message):
     release = released(trips(), tt.Budget(rho=0.01), unlisted="remainder")
     with pytest.raises(ValueError, match=message):
         reader(release)
-
-
-def test_formats_and_the_explorer_that_have_no_place_for_it_refuse_it(tmp_path):
-    pytest.importorskip("pysdmx")
-    from tallytree.explore.shown import open_release
-    from tallytree.export import export
-
-    folder = released(trips(), tt.Budget(rho=0.01), unlisted="remainder").save(tmp_path / "out")
-    with pytest.raises(ValueError, match=r"to: .*'sdmx' has no place for them"):
-        export(folder, "sdmx", tmp_path / "sdmx")
-    with pytest.raises(ValueError, match=r"folder: .* the explorer has no place for them"):
-        open_release(folder, [], None)
-    export(folder, "csv", tmp_path / "csv")
 
 
 @pytest.mark.needs("altair", "jinja2", "vl_convert")

@@ -25,6 +25,7 @@ def matrix(
     title: str = "",
     row_order: Sequence[str] | None = None,
     column_order: Sequence[str] | None = None,
+    absent: int | None = 0,
     width: int = 420,
     scheme: Scheme = LIGHT,
     description: str = "",
@@ -32,13 +33,14 @@ def matrix(
     """Numbers by two sides.
 
     Args:
-        rows: `row`, `column` (labels) and `value`; pairs without a row count as 0.
+        rows: `row`, `column` (labels) and `value`.
         row_title: what rows are.
         column_title: what columns are.
         unit: what the numbers are.
         title: of the chart.
         row_order: the labels of all rows; by default those that appear, as they first appear.
         column_order: the labels of all columns.
+        absent: the number of pairs without a row; None leaves them without a color.
         width: in pixels.
         scheme: the colors.
         description: the chart in words.
@@ -54,7 +56,7 @@ def matrix(
     most = max(found.values(), default=0)
     least = min(found.values(), default=0) if len(found) == len(down) * len(across) else 0
     edges = edges_of(most, len(scheme.steps), least)
-    full = _all_pairs(down, across, found, edges)
+    full = _all_pairs(down, across, found, edges, absent)
     side = max(width // max(len(across), 1), 8)
     base = alt.Chart(data(full)).encode(
         alt.X("column:N", sort=across, title=column_title, axis=alt.Axis(orient="top", labelAngle=-45, labelLimit=110)),
@@ -76,14 +78,20 @@ def matrix(
 
 
 def _all_pairs(
-    down: Sequence[str], across: Sequence[str], found: Mapping[tuple[str, str], float], edges: Sequence[float]
+    down: Sequence[str],
+    across: Sequence[str],
+    found: Mapping[tuple[str, str], float],
+    edges: Sequence[float],
+    absent: int | None,
 ) -> list[dict[str, Any]]:
     """A row for each pair, with the step that its number is in."""
     names = step_names(edges)
     rows = []
     for row in down:
         for column in across:
-            value = found.get((row, column), 0)
+            value = found.get((row, column), absent)
+            if value is None:
+                continue
             rows.append({"row": row, "column": column, "value": value, "step": names[bisect_right(edges, value)]})
     return rows
 

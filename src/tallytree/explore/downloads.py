@@ -13,6 +13,7 @@ from tallytree.explore.address import Address
 from tallytree.explore.pictures import page_picture, sizes_picture
 from tallytree.explore.shown import Shown
 from tallytree.explore.walk import Page
+from tallytree.release.remainders import NOT_LISTED
 
 
 def shown_page(shown: Shown, address: Address) -> Page:
@@ -22,8 +23,11 @@ def shown_page(shown: Shown, address: Address) -> Page:
 
 def csv_of_page(shown: Shown, address: Address) -> str:
     """The rows of the view's page as CSV (RFC 4180): what the table on the screen holds, with all columns."""
-    buffer = io.BytesIO()
-    pa.csv.write_csv(shown_page(shown, address).rows, buffer)
+    rows, buffer = shown_page(shown, address).rows, io.BytesIO()
+    for side in shown.walk.sides if shown.walk.shelf.partly_listed else ():
+        for name in (each for each in side.columns if each in rows.column_names):
+            rows = rows.set_column(rows.column_names.index(name), name, rows.column(name).fill_null(NOT_LISTED))
+    pa.csv.write_csv(rows, buffer)
     return buffer.getvalue().decode()
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tallytree.compute.arrays import IntArray, NumberArray
+from tallytree.compute.arrays import BoolArray, IntArray, NumberArray
 from tallytree.explore.walked_tables import ALL, Place, WalkedTable, WalkedTables
 from tallytree.hierarchy import decoded
 
@@ -28,11 +28,30 @@ MAX_SLICES = 4
 
 @dataclass(frozen=True, eq=False)
 class _Looked:
-    """A slice of a table: per side int32 (n,), the node of each row; and the number that the row publishes."""
+    """A slice of a table: per side int32 (n,), the node of each row; and the number that the row publishes.
+
+    Where rows say how much is not listed, the node is the first one of several, and `stops` has the one after the last.
+    """
 
     rows: slice
     nodes: list[npt.NDArray[np.int32]]
+    stops: list[npt.NDArray[np.int32]] | None
     numbers: NumberArray
+
+    def inside(self, wanted: Sequence[slice]) -> BoolArray:
+        """Which rows lie in ranges of nodes, one for each side, as a whole."""
+        found = np.ones(len(self.numbers), dtype=np.bool_)
+        for side, (nodes, within) in enumerate(zip(self.nodes, wanted, strict=True)):
+            found &= nodes >= within.start
+            found &= nodes < within.stop if self.stops is None else self.stops[side] <= within.stop
+        return found
+
+    def reached(self, wanted: Sequence[slice]) -> BoolArray:
+        """Which rows lie there as a whole or in part."""
+        found = np.ones(len(self.numbers), dtype=np.bool_)
+        for nodes, stops, within in zip(self.nodes, self.stops or self.nodes, wanted, strict=True):
+            found &= (nodes < within.stop) & (stops > within.start)
+        return found
 
 
 @dataclass(eq=False)
@@ -51,9 +70,7 @@ class FoundRows:
             int64 (n,), their numbers in the table, in its order; and the published number of each, or None where rows
             are listed without being read.
         """
-        wanted = [
-            side.below(place, named) for side, place, named in zip(self.tables.sides, places, table.named, strict=True)
-        ]
+        wanted = self._wanted(table, places)
         if self.tables.lists_all:
             (only,) = wanted
             return np.arange(only.start, only.stop, dtype=np.int64), None
@@ -61,13 +78,22 @@ class FoundRows:
         numbers: list[NumberArray] = [np.zeros(0, dtype=np.int64)]
         everything = all(place == ALL for place in places)
         for part in self._looked(table):
-            inside = np.ones(part.rows.stop - part.rows.start, dtype=np.bool_)
-            if not everything:
-                for nodes, within in zip(part.nodes, wanted, strict=True):
-                    inside &= (nodes >= within.start) & (nodes < within.stop)
+            inside = np.ones(len(part.numbers), dtype=np.bool_) if everything else part.inside(wanted)
             rows.append(np.flatnonzero(inside) + part.rows.start)
             numbers.append(part.numbers[inside])
         return np.concatenate(rows), np.concatenate(numbers)
+
+    def in_part(self, table: WalkedTable, places: Sequence[Place]) -> int:
+        """How much is not listed of cells that have a part in the places and a part elsewhere."""
+        if not self.tables.partly_listed:
+            return 0
+        wanted = self._wanted(table, places)
+        return sum(int(part.numbers[part.reached(wanted) & ~part.inside(wanted)].sum()) for part in self._looked(table))
+
+    def _wanted(self, table: WalkedTable, places: Sequence[Place]) -> list[slice]:
+        """Per side, the nodes of the table's level that lie in a place."""
+        sides = self.tables.sides
+        return [side.below(place, named) for side, place, named in zip(sides, places, table.named, strict=True)]
 
     def _looked(self, table: WalkedTable) -> Iterator[_Looked]:
         """The slices of a table with the nodes of their rows; kept where the table is not too large."""
@@ -79,9 +105,11 @@ class FoundRows:
         keep: list[_Looked] | None = [] if source.num_rows <= MAX_KEPT else None
         for rows in source.slices() if source.num_rows else ():
             read = source.read(rows.start, min(rows.stop, source.num_rows))
-            nodes = [each.astype(np.int32) for each in self.tables.nodes(table, read)]
+            spans = self.tables.spans(table, read)
+            nodes = [span.first.astype(np.int32) for span in spans]
+            stops = [span.stop.astype(np.int32) for span in spans] if self.tables.partly_listed else None
             name = "count" if "count" in read.column_names else "groups"
-            looked = _Looked(slice(rows.start, rows.start + read.num_rows), nodes, read.column(name).to_numpy())
+            looked = _Looked(slice(rows.start, rows.start + read.num_rows), nodes, stops, read.column(name).to_numpy())
             if keep is not None:
                 keep.append(looked)
             yield looked

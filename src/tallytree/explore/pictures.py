@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from tallytree.boundaries import Boundaries
 from tallytree.charts import bars, choropleth, size_distribution
 from tallytree.explore.address import Address
 from tallytree.explore.walk import Page, Walk
-from tallytree.explore.walked_tables import Place
+from tallytree.explore.walked_tables import Place, WalkedTable
 from tallytree.release.counted_unit import counted_unit
+from tallytree.release.remainders import NOT_LISTED
 
 HERE = "http://explorer.invalid/"
 """Stands for this server in the links of a drawing: vl-convert completes a link without a server by vega.github.io."""
@@ -53,8 +54,8 @@ def short_labels(walk: Walk, address: Address, page: Page) -> list[str]:
     labels = []
     for places in page.places:
         parts = [
-            " / ".join(side.path(place)[common.named :])
-            for side, place, common in zip(walk.sides, places, shared, strict=True)
+            " / ".join(path[common.named :])
+            for path, common in zip(side_paths(walk, address.table, places), shared, strict=True)
         ]
         joined = " → ".join(parts) if walk.statistic == "flows" else ", ".join(part for part in parts if part)
         labels.append(joined or place_name(walk, places))
@@ -69,6 +70,14 @@ def _bar_labels(walk: Walk, address: Address, page: Page) -> list[str]:
         for label in short_labels(walk, address, page)
     ]
     return short if len(set(short)) == len(short) else short_labels(walk, address, page)
+
+
+def side_paths(walk: Walk, table: WalkedTable, places: Sequence[Place]) -> list[tuple[str, ...]]:
+    """Per side, the labels of the place that a row of a table is about, and that it is not listed where it is not."""
+    return [
+        (*side.path(place), *([NOT_LISTED] if place.named < named else []))
+        for side, place, named in zip(walk.sides, places, table.named, strict=True)
+    ]
 
 
 def place_name(walk: Walk, places: tuple[Place, ...]) -> str:
@@ -107,8 +116,9 @@ def map_picture(walk: Walk, address: Address, boundaries: Mapping[str, Boundarie
     if everything.total > MOST_AREAS:
         return None
     numbers = np.zeros(len(boundaries[level].frame))
-    nodes = [places[0].node for places in everything.places]
-    numbers[nodes] = everything.rows.column(number_column(everything.rows)).to_numpy()
+    listed = np.array([walk.shelf.is_listed(address.table, places) for places in everything.places], dtype=np.bool_)
+    nodes = np.array([places[0].node for places in everything.places], dtype=np.int64)[listed]
+    numbers[nodes] = everything.rows.column(number_column(everything.rows)).to_numpy()[listed]
     links = [
         f"{HERE}{address.into(walk, (Place(address.table.named[0], node),)).query(walk)}"
         for node in range(len(numbers))

@@ -16,7 +16,6 @@ from tallytree.boundaries import Boundaries, boundaries_of
 from tallytree.explore.walk import Walk
 from tallytree.release.manifest import MANIFEST
 from tallytree.release.release import Release
-from tallytree.release.remainders import refuse_remainders
 from tallytree.report.reading import hierarchies_by_level
 
 Seen = TypeVar("Seen")
@@ -80,7 +79,6 @@ def open_release(folder: str | Path, boundaries: list[str], code: str | None) ->
     place = Path(folder).absolute()
     stamp = _stamp(place)
     walk = Walk(Release.load(place))
-    refuse_remainders(walk.release.statement, "folder", "the explorer has no place for them; read the report")
     if not walk.sides and walk.statistic != "contributions":
         raise ValueError(
             f"folder: {str(place)!r} was written by an earlier tallytree without its hierarchies, which are needed "

@@ -17,12 +17,14 @@ from tallytree.explore.pictures import (
     page_picture,
     place_name,
     short_labels,
+    side_paths,
     sizes_picture,
 )
 from tallytree.explore.shown import Shown
 from tallytree.explore.walk import ORDERS, PAGE, Page, Walk
 from tallytree.explore.walked_tables import ALL, Place, WalkedTable
 from tallytree.release.counted_unit import bound_sentence, counted_unit, is_bounded
+from tallytree.release.remainders import NOT_LISTED
 
 NEIGHBOURS = 20
 """Siblings, and partners of flows, that are shown."""
@@ -36,20 +38,23 @@ class Link:
         text: what it says.
         query: where it leads; None for the view that is shown.
         note: what stands beside it.
+        plain: whether it is text alone, about no view.
     """
 
     text: str
     query: str | None
     note: str = ""
+    plain: bool = False
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table: its number on the page, what it is about, and its numbers as text."""
+    """A row of the table: its number on the page, what it is about, its numbers as text, and if it is of a place."""
 
     number: int
     label: Link
     cells: list[str]
+    listed: bool
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,7 @@ class View:
     size_options: list[Link]
     siblings: list[Link]
     partners: list[tuple[str, list[Link]]]
+    none_listed: str
     search: str
     found: list[Link]
     hidden: list[tuple[str, str]]
@@ -108,6 +114,7 @@ def read_view(shown: Shown, address: Address) -> View:
         size_options=_size_options(walk, address),
         siblings=_siblings(walk, address),
         partners=_partners(walk, address),
+        none_listed=", which does not say that they are 0" if walk.shelf.partly_listed else ": all are 0",
         search=address.search,
         found=_found(walk, address),
         hidden=_hidden(query, "search"),
@@ -137,7 +144,8 @@ def as_text(value: Any) -> str:
 def _headline(walk: Walk, address: Address) -> str:
     rows = walk.headline(address.places, address.alpha) if walk.sides else None
     if rows is None:
-        return ""
+        cell = walk.shelf.partly_listed and walk.own_table(address.places) is not None
+        return f"{NOT_LISTED.capitalize()}: its own number was not published, and is not known to be 0" if cell else ""
     row = rows.to_pylist()[0]
     name = number_column(rows)
     text = f"{as_text(row[name])} {counted_unit(walk.release.statement)}"
@@ -187,9 +195,10 @@ def _rows(walk: Walk, address: Address, page: Page, columns: list[str]) -> list[
     labels = short_labels(walk, address, page)
     found = []
     for number, (label, row, places) in enumerate(zip(labels, page.rows.to_pylist(), page.places, strict=True)):
-        deeper = places and not walk.is_about(address.table, address.places)
+        listed = walk.shelf.is_listed(address.table, places)
+        deeper = places and listed and not walk.is_about(address.table, address.places)
         query = address.into(walk, places).query(walk) if deeper else None
-        found.append(Row(number, Link(label, query), [as_text(row[name]) for name in columns]))
+        found.append(Row(number, Link(label, query), [as_text(row[name]) for name in columns], listed))
     return found
 
 
@@ -198,8 +207,18 @@ def _caption(walk: Walk, address: Address, page: Page) -> str:
     which = f"rows {page.first + 1:,} to {last:,} of {page.total:,}" if page.total else "no rows"
     sparse = walk.sides and not walk.shelf.lists_all and walk.statistic != "group_sizes"
     rest = "; cells that are not listed are 0" if sparse else ""
+    if walk.shelf.partly_listed:
+        rest = "; cells without a row are not known to be 0" + _in_part(walk, page)
     unit = f"; numbers of {counted_unit(walk.release.statement)}" if is_bounded(walk.release.statement) else ""
     return f"{address.table.title}: {which}{rest}{unit}"
+
+
+def _in_part(walk: Walk, page: Page) -> str:
+    """How much more may lie in the place that is viewed."""
+    if not page.in_part:
+        return ""
+    unit = counted_unit(walk.release.statement)
+    return f"; up to {as_text(page.in_part)} more {unit} may lie here, which are not listed of larger cells"
 
 
 def _pages(walk: Walk, address: Address, page: Page) -> list[Link]:
@@ -260,9 +279,11 @@ def _siblings(walk: Walk, address: Address) -> list[Link]:
     name = number_column(page.rows)
     found = []
     for places, row in zip(page.places, page.rows.to_pylist(), strict=True):
-        own = places == walk.shown_in(table, address.places)
+        listed = walk.shelf.is_listed(table, places)
+        own = not listed or places == walk.shown_in(table, address.places)
         query = None if own else address.to(places=places, table=address.table).query(walk)
-        found.append(Link(place_name(walk, places).split(" / ")[-1], query, _with_interval(row, name)))
+        text = place_name(walk, places).split(" / ")[-1] if listed else NOT_LISTED
+        found.append(Link(text, query, _with_interval(row, name), plain=not listed))
     return found
 
 
@@ -286,14 +307,14 @@ def _partners(walk: Walk, address: Address) -> list[tuple[str, list[Link]]]:
             continue
         places = tuple(place if i == side else ALL for i in (0, 1))
         page = walk.page(table, places, alpha=address.alpha, length=NEIGHBOURS)
-        links = [
-            Link(
-                " / ".join(walk.sides[1 - side].path(row_places[1 - side])),
-                address.to(places=row_places, table=walk.table_below(row_places)).query(walk),
-                _with_interval(row, "count"),
-            )
-            for row_places, row in zip(page.places, page.rows.to_pylist(), strict=True)
-        ]
+        links = []
+        for row_places, row in zip(page.places, page.rows.to_pylist(), strict=True):
+            listed = walk.shelf.is_listed(table, row_places)
+            query = address.to(places=row_places, table=walk.table_below(row_places)).query(walk) if listed else None
+            text = " / ".join(side_paths(walk, table, row_places)[1 - side])
+            links.append(Link(text, query, _with_interval(row, "count"), plain=not listed))
+        if page.in_part:
+            links.append(Link(NOT_LISTED, None, f"up to {as_text(page.in_part)}, of larger cells", plain=True))
         name = walk.sides[side].path(place)[-1]
         found.append((f"From {name} to" if side == 0 else f"To {name} from", links))
     return found

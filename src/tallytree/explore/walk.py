@@ -16,6 +16,7 @@ from tallytree.explore.found_rows import FoundRows
 from tallytree.explore.walked_tables import ALL, Place, Side, WalkedTable, WalkedTables
 from tallytree.release.intervals import LevelErrors, stated_errors, with_intervals, without_hidden
 from tallytree.release.release import Release
+from tallytree.release.remainders import NOT_LISTED
 from tallytree.report.reading import largest_size
 
 PAGE = 50
@@ -32,15 +33,17 @@ class Page:
     Attributes:
         rows: as they are published, with intervals where errors are known; for group sizes one row per place, with
             `groups` and `members` (of sizes that stand for larger ones, at least so many).
-        places: per row and side, the place that it is about.
+        places: per row and side, the place that it is about; of a row that says how much is not listed, a coarser one.
         first: the first row's position among all.
         total: how many rows there are in all.
+        in_part: how much is not listed of cells that have a part in the place that is viewed and a part elsewhere.
     """
 
     rows: pa.Table
     places: list[tuple[Place, ...]]
     first: int
     total: int
+    in_part: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +118,11 @@ class Walk:
             numbers = numbers[np.argsort(-published, kind="stable")]
         shown = numbers[first : first + length]
         rows = self.found.read(table, shown)
-        nodes = self.found.nodes(table, shown, rows)
-        return Page(self._with_intervals(table, rows, alpha), self._places(table, nodes), first, len(numbers))
+        if self.shelf.partly_listed:
+            about, in_part = self.shelf.places(table, rows), self.found.in_part(table, places)
+        else:
+            about, in_part = self._places(table, self.found.nodes(table, shown, rows)), 0
+        return Page(self._with_intervals(table, rows, alpha), about, first, len(numbers), in_part)
 
     def _counts(self, table: WalkedTable, rows: IntArray) -> IntArray:
         """The counts of rows that follow each other."""
@@ -180,8 +186,8 @@ class Walk:
         table = self.own_table(places)
         if table is None:
             return None
-        rows = self.page(table, places, alpha=alpha, length=2).rows
-        return rows if rows.num_rows == 1 else None
+        page = self.page(table, places, alpha=alpha, length=2)
+        return page.rows if page.total == 1 and self.shelf.is_listed(table, page.places[0]) else None
 
     def own_table(self, places: Sequence[Place]) -> WalkedTable | None:
         """The table whose rows are about exactly such places."""
@@ -269,10 +275,13 @@ class Walk:
         """The sum of chosen rows of a table, with its error; of tables, rows that are all areas by all attributes.
 
         Raises:
-            ValueError: nothing is chosen; or, of tables, the rows are not such a block.
+            ValueError: nothing is chosen, or a row that says how much is not listed; or, of tables, the rows are not
+                such a block.
         """
         if not chosen:
             raise ValueError("selection: no row is ticked; tick some")
+        if self.shelf.partly_listed and not all(self.shelf.is_listed(table, row) for row in chosen):
+            raise ValueError(f"selection: a row {NOT_LISTED!r} is about no place of its own; untick it")
         sides = range(len(self.sides))
         if self.statistic != "tables":
             columns: dict[str, list[str]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +13,9 @@ from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
 from tallytree.release.manifest import CONTRIBUTIONS, TABLES
+from tallytree.release.paths import nodes_by_labels
 from tallytree.release.release import Release
+from tallytree.release.remainders import lists_remainders
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,13 @@ class Side:
             first, stop = (int(self.hierarchy.first_child[depth][each]) for each in (first, stop))
         return slice(first, stop)
 
+    def spread(self, nodes: IntArray, named: int, wanted: int) -> tuple[IntArray, IntArray]:
+        """The first node, and the one after the last, that `wanted` columns name below nodes that `named` name."""
+        first, stop = nodes, nodes + 1
+        for depth in range(self.depth(named), self.depth(wanted)):
+            first, stop = (self.hierarchy.first_child[depth][each] for each in (first, stop))
+        return first, stop
+
     def path(self, place: Place) -> tuple[str, ...]:
         """The labels of a place, top first; none for all."""
         labels, node = [], place.node
@@ -97,6 +107,21 @@ class WalkedTable:
     level: str
     title: str
     named: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """The nodes of one side, of a table's level, that rows are about: int64 (n,) each.
+
+    Attributes:
+        first: the row's node; of a row that says how much is not listed, the first one below the node that it names.
+        stop: the one after the last.
+        named: how many columns the row names.
+    """
+
+    first: IntArray
+    stop: IntArray
+    named: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,12 +180,43 @@ class WalkedTables:
 
     def nodes(self, table: WalkedTable, rows: pa.Table) -> list[IntArray]:
         """Per side, the node of each row of a slice of the table."""
-        from tallytree.release.paths import nodes_by_labels
+        return [span.first for span in self.spans(table, rows)]
 
+    @cached_property
+    def partly_listed(self) -> bool:
+        """Whether tables have rows that say how much is not listed: a row of a table then may name fewer columns."""
+        return lists_remainders(self.release.statement)
+
+    def is_listed(self, table: WalkedTable, places: Sequence[Place]) -> bool:
+        """Whether the row of a table that is about these places is about nodes of the table's level."""
+        return all(place.named == named for place, named in zip(places, table.named, strict=True))
+
+    def places(self, table: WalkedTable, rows: pa.Table) -> list[tuple[Place, ...]]:
+        """Per row of a slice of the table, and side, the place that it names."""
+        columns = []
+        for side, span, named in zip(self.sides, self.spans(table, rows), table.named, strict=True):
+            each = zip(span.first.tolist(), span.named.tolist(), strict=True)
+            columns.append([side.above(Place(named, first), here) for first, here in each])
+        return list(zip(*columns, strict=True))
+
+    def spans(self, table: WalkedTable, rows: pa.Table) -> list[Span]:
+        """Per side, what each row of a slice of the table is about."""
         found = []
         for side, named in zip(self.sides, table.named, strict=True):
             columns = [rows.column(name) for name in side.columns[:named]]
-            depth = side.depth(named)
-            empty = np.zeros(rows.num_rows, dtype=np.int64)
-            found.append(nodes_by_labels(side.hierarchy, depth, columns, rows.num_rows) if named else empty)
+            there = np.full(rows.num_rows, named, dtype=np.int64)
+            for column in columns if self.partly_listed else ():
+                there -= column.is_null().to_numpy()
+            first, stop = np.zeros_like(there), np.ones_like(there)
+            for here in np.unique(there).tolist():
+                these = there == here
+                if not here:
+                    stop[these] = side.size(named)
+                    continue
+                labels = (
+                    columns[:here] if these.all() else [column.filter(pa.array(these)) for column in columns[:here]]
+                )
+                nodes = nodes_by_labels(side.hierarchy, side.depth(here), labels, int(these.sum()))
+                first[these], stop[these] = side.spread(nodes, here, named)
+            found.append(Span(first, stop, there))
         return found

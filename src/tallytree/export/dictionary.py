@@ -33,7 +33,7 @@ class Column:
         kind: `"string"`, `"integer"` or `"number"`.
         role: `"path"` and `"key"` say what a row is about, as does `"path or empty"` in tables with rows that say how
             much is not listed; `"value"` is the published number; `"error"` and, in SDMX,
-            `"attribute"` are about it.
+            `"attribute"` are about it; `"geometry"`, or `"shape or empty"`, is that of GeoParquet.
         unit: of a number, in the plural; empty for text.
         description: what it means.
     """
@@ -46,8 +46,8 @@ class Column:
 
     @property
     def may_be_empty(self) -> bool:
-        """Whether a cell may be empty: attributes of SDMX, and labels of rows that say how much is not listed."""
-        return self.role in ("attribute", "path or empty")
+        """Whether a cell may be empty: attributes of SDMX; labels and shapes where rows say how much is not listed."""
+        return self.role in ("attribute", "path or empty", "shape or empty")
 
     @property
     def least(self) -> int | None:

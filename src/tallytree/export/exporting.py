@@ -19,7 +19,6 @@ from tallytree.export.tables import exported_tables
 from tallytree.export.xlsx_file import refuse_what_no_sheet_holds, write_xlsx_file
 from tallytree.release import Release
 from tallytree.release.files import building_folder, flush, require_writable
-from tallytree.release.remainders import refuse_remainders
 from tallytree.validate import choice, path_text, require_packages, safe_text
 
 FORMATS = ("csv", "xlsx", "parquet", "geoparquet", "duckdb", "sdmx")
@@ -90,8 +89,6 @@ def export(
     checked_agency(agency)
     target = _free_place(out)
     opened = release if isinstance(release, Release) else Release.load(release)
-    if to in ("geoparquet", "sdmx"):
-        refuse_remainders(opened.statement, "to", f"{to!r} has no place for them; choose csv, parquet, xlsx or duckdb")
     chosen = exported_tables(opened, tables, alpha)
     shapes: dict[str, Boundaries] = {}
     every = chosen

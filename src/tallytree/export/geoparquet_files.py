@@ -2,7 +2,8 @@
 
 A table over areas has one row for each area, with its shape once. Where a table has several rows for an area (sizes, or
 cells of attributes), the other columns are lists, in the order of the published rows. Flows have a line for each row,
-from a point within the origin to one within the destination.
+from a point within the origin to one within the destination. A row that says how much is not listed of a coarser area
+has no shape.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tallytree.export.tables import ExportedTable, Side
 from tallytree.hierarchy import Hierarchy, decoded
 from tallytree.release.files import flush
 from tallytree.release.paths import nodes_by_labels
+from tallytree.release.remainders import lists_remainders
 
 GEOMETRY = "geometry"
 
@@ -131,11 +133,21 @@ def _areas(table: ExportedTable, side: Side, boundaries: Mapping[str, Boundaries
     of_area = side.columns[: len(side.hierarchy.path_columns(depth))]
     count = side.hierarchy.size(depth)
     paths = side.hierarchy.path_table(depth, np.arange(count, dtype=np.int64)).rename_columns(list(of_area))
-    parts, nodes = [], []
+    parts, nodes, coarser = [], [], paths.slice(0, 0)
     for rows in table.coded_slices():
-        nodes.append(_nodes(side, depth, of_area, rows))
-        parts.append(decoded(rows.drop_columns(list(of_area))))
-    rest, node = pa.concat_tables(parts), np.concatenate(nodes)
+        node = _nodes(side, depth, of_area, rows)
+        # Rows that say how much is not listed of a coarser area follow the areas, one for each of these.
+        others = decoded(rows.select(list(of_area)).filter(pa.array(node < 0))).cast(paths.schema)
+        coarser = pa.concat_tables([coarser, others]).group_by(list(of_area), use_threads=False).aggregate([])
+        nodes.append(node)
+        parts.append(decoded(rows))
+    whole, node = pa.concat_tables(parts), np.concatenate(nodes)
+    if coarser.num_rows:
+        place = {tuple(row.values()): count + i for i, row in enumerate(coarser.to_pylist())}
+        others = whole.select(list(of_area)).filter(pa.array(node < 0)).to_pylist()
+        node[node < 0] = [place[tuple(row.values())] for row in others]
+        paths, count = pa.concat_tables([paths, coarser]), count + coarser.num_rows
+    rest = whole.drop_columns(list(of_area))
     order = np.argsort(node, kind="stable")
     offsets = np.searchsorted(node[order], np.arange(count + 1))
     one_each = len(node) == count and bool((np.diff(offsets) == 1).all())
@@ -152,8 +164,9 @@ def _areas(table: ExportedTable, side: Side, boundaries: Mapping[str, Boundaries
         frame[name] = values.to_pandas()
         columns.append(column)
     boundary = boundaries[side.hierarchy.levels[depth]].frame
-    made = geopandas.GeoDataFrame(frame, geometry=boundary.geometry.to_numpy(), crs=boundary.crs)
-    return made, [*columns, _geometry_column("The shape of the area.")]
+    shapes = np.append(boundary.geometry.to_numpy(), np.full(coarser.num_rows, None))
+    made = geopandas.GeoDataFrame(frame, geometry=shapes, crs=boundary.crs)
+    return made, [*columns, _geometry_column("The shape of the area.", table)]
 
 
 def _lines(
@@ -164,25 +177,32 @@ def _lines(
     import shapely
 
     rows = pa.concat_tables(table.coded_slices())
-    ends, crs = [], None
+    ends, crs, nowhere = [], None, np.zeros(rows.num_rows, dtype=np.bool_)
     for side in sides:
         depth = side.depth(table.paths)
         frame = boundaries[side.hierarchy.levels[depth]].frame
         crs = frame.crs
         within = shapely.get_coordinates(frame.geometry.representative_point().to_numpy())
         of_side = side.columns[: len(side.hierarchy.path_columns(depth))]
-        ends.append(within[_nodes(side, depth, of_side, rows)])
+        nodes = _nodes(side, depth, of_side, rows)
+        nowhere |= nodes < 0
+        ends.append(within[nodes])
     shapes = shapely.linestrings(np.stack(ends, axis=1))
     same = (ends[0] == ends[-1]).all(axis=1)
     shapes[same] = shapely.points(ends[0][same])
+    shapes[nowhere] = None
     made = geopandas.GeoDataFrame(decoded(rows).to_pandas(), geometry=shapes, crs=crs)
     meaning = "A line from a point within the origin to a point within the destination; a point where these are one."
-    return made, [*table.columns, _geometry_column(meaning)]
+    return made, [*table.columns, _geometry_column(meaning, table)]
 
 
 def _nodes(side: Side, depth: int, columns: Sequence[str], rows: pa.Table) -> IntArray:
     return nodes_by_labels(side.hierarchy, depth, [rows.column(name) for name in columns], rows.num_rows)
 
 
-def _geometry_column(meaning: str) -> Column:
-    return Column(GEOMETRY, "any", "geometry", "", f"{meaning} Longitude and latitude in degrees, as WKB.")
+def _geometry_column(meaning: str, table: ExportedTable) -> Column:
+    meaning += " Longitude and latitude in degrees, as WKB."
+    if not lists_remainders(table.statement):
+        return Column(GEOMETRY, "any", "geometry", "", meaning)
+    empty = " Empty: the row says how much is not listed of a coarser area."
+    return Column(GEOMETRY, "any", "shape or empty", "", meaning + empty)

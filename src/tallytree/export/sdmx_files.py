@@ -22,6 +22,7 @@ from tallytree.export.sdmx_codes import SideCodes
 from tallytree.export.sdmx_structure import VERSION, Flow, write_structures
 from tallytree.export.tables import ExportedTable
 from tallytree.release.files import flush
+from tallytree.release.remainders import lists_remainders
 
 STRUCTURES = "structure.json"
 LOW_RELIABILITY = 1 / 3
@@ -62,7 +63,7 @@ def write_sdmx_files(tables: Sequence[ExportedTable], folder: Path, *, unreliabl
             "to: 'sdmx' needs the public hierarchy, which the folder of this release does not have (an earlier "
             "tallytree wrote it); export to csv, or make the release again"
         )
-    codes = [SideCodes(side) for side in sides]
+    codes = [SideCodes(side, lists_remainders(tables[0].statement)) for side in sides]
     flows: dict[str, Flow] = {}
     files, columns = {}, {}
     for table in tables:
@@ -136,5 +137,5 @@ def _status(rows: pa.Table, value: str, unreliable_above: float) -> pa.Array:
     if "std_dev" not in rows.column_names:
         return pa.nulls(rows.num_rows, pa.large_string())
     numbers, errors = (rows.column(name).to_numpy().astype(np.float64) for name in (value, "std_dev"))
-    wide = pa.array(errors > unreliable_above * np.maximum(np.abs(numbers), 1.0))
+    wide = pa.array(errors > unreliable_above * np.maximum(np.abs(numbers), 1.0), mask=np.isnan(errors))
     return pc.if_else(wide, pa.scalar("U", pa.large_string()), pa.scalar("A", pa.large_string()))

@@ -165,6 +165,8 @@ def _write_codes(file: TextIO, codes: SideCodes) -> None:
             shown = json.dumps(each, ensure_ascii=False, separators=(",", ":"))
             file.write(f"{separator}{shown[1:-1]}")
             separator = ",\n"
+        for rest in codes.rests(depth):
+            file.write(f"{separator}{json.dumps(rest, ensure_ascii=False, separators=(',', ':'))}")
     file.write("]")
 
 

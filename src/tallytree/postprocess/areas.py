@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree.compute.arrays import BoolArray, IntArray, concatenate_ranges
+from tallytree.compute.arrays import BoolArray, IntArray, concatenate_ranges, sum_by_key
 from tallytree.hierarchy import RESERVED, Hierarchy
 from tallytree.product import Product
 from tallytree.release.paths import nodes_by_labels
@@ -30,6 +30,8 @@ from tallytree.validate import text
 
 ARGUMENT = "areas"
 """The name of the table in messages. It is public, so they may quote it."""
+
+_NONE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,41 @@ class Areas:
         places, _ = concatenate_ranges(first, found)
         return np.repeat(np.arange(len(nodes)), found), pairs[1][places]
 
+    def shares(self, depth: int, nodes: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """How many leaves of some nodes of a level lie in which areas.
+
+        Returns:
+            Places in `nodes`, areas and numbers of leaves, > 0: int64 (k,) each, no pair of the first two twice.
+        """
+        sides, level = sides_of(self.tree), _named_at(self.tree, depth)
+        own = _split(sides, level, nodes)
+        keys, numbers = [_NONE], [_NONE]
+        for block in self.blocks:
+            wanted = tuple(map(min, level, block.named))
+            of_rows, of_nodes = np.ones_like(block.areas), np.ones_like(nodes)
+            for side, row, named, node, here in zip(sides, block.nodes, block.named, own, level, strict=True):
+                if named > here:
+                    of_rows *= side.leaves(row, named)
+                else:
+                    of_nodes *= side.leaves(node, here)
+            rows, areas, leaves = _summed(_keys(sides, block.nodes, block.named, wanted), block.areas, of_rows)
+            cells = _keys(sides, own, level, wanted)
+            first = np.searchsorted(rows, cells, side="left")
+            found = np.searchsorted(rows, cells, side="right") - first
+            at, _ = concatenate_ranges(first, found)
+            keys.append(np.repeat(np.arange(len(nodes)), found) * len(self) + areas[at])
+            numbers.append(np.repeat(of_nodes, found) * leaves[at])
+        key, leaves = sum_by_key(np.concatenate(keys), np.concatenate(numbers))
+        return *np.divmod(key, len(self)), leaves
+
+    def leaves_below(self, depth: int, nodes: IntArray) -> IntArray:
+        """How many leaves each of some nodes of a level has: int64 (n,)."""
+        sides, level = sides_of(self.tree), _named_at(self.tree, depth)
+        found = np.ones_like(nodes)
+        for side, node, named in zip(sides, _split(sides, level, nodes), level, strict=True):
+            found *= side.leaves(node, named)
+        return found
+
     @cached_property
     def leaves(self) -> IntArray:
         """How many leaves each area has: int64 (areas,)."""
@@ -198,11 +235,16 @@ def _keys(sides: Sequence[Side], nodes: Sequence[IntArray], named: Sequence[int]
 
 def _distinct(rows: IntArray, areas: IntArray) -> tuple[IntArray, IntArray]:
     """The distinct pairs, ascending."""
+    return _summed(rows, areas, np.zeros_like(rows))[:2]
+
+
+def _summed(rows: IntArray, areas: IntArray, numbers: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """The distinct pairs, ascending, and the sum of the numbers of each."""
     order = np.lexsort((areas, rows))
     rows, areas = rows[order], areas[order]
     new = np.ones(len(rows), dtype=np.bool_)
     new[1:] = (rows[1:] != rows[:-1]) | (areas[1:] != areas[:-1])
-    return rows[new], areas[new]
+    return rows[new], areas[new], np.add.reduceat(numbers[order], np.flatnonzero(new))
 
 
 def _read(sides: Sequence[Side], table: Any, by: str | None) -> tuple[pa.Table, list[str]]:

@@ -42,7 +42,7 @@ from tallytree.progress import step_progress
 from tallytree.release import LevelTable, Release
 from tallytree.release.intervals import COVERS, MIN_REPLICATES, LevelErrors, checked_alpha, interval
 from tallytree.release.manifest import TABLES
-from tallytree.release.remainders import refuse_remainders
+from tallytree.release.remainders import NO_REPLICATES, refuse_remainders
 from tallytree.release.statement import TABLES_MADE_BY, TOTAL_IS_PUBLIC, versions
 from tallytree.sizes import ReleasedSizes, SizesDomain, SizesMechanism
 from tallytree.stages import stage
@@ -108,7 +108,7 @@ def replicate_errors(
     statistic = found.statement.get("statistic")
     if statistic not in STATISTICS:
         raise ValueError(f"release: its statistic is {statistic!r}, which must be one of {', '.join(STATISTICS)}")
-    refuse_remainders(found.statement, "release", "its errors cannot be estimated from replicates")
+    refuse_remainders(found.statement, "release", NO_REPLICATES)
     tree: Levels = tree_of(found, hierarchy)
     if statistic == TABLES:
         tree = layout_of(found.statement, tree)

@@ -15,12 +15,14 @@ import pyarrow as pa
 
 from tallytree.compute.arrays import FloatArray, IntArray, NumberArray, sum_by_key
 from tallytree.hierarchy import Hierarchy
+from tallytree.measurements import Noise, Statistic
 from tallytree.postprocess.areas import Areas, read_areas
 from tallytree.postprocess.bootstrap import CountReplicates, SizeReplicates, StatedPlan, fresh_sources
 from tallytree.postprocess.fitted_errors import has_fitted_errors
 from tallytree.postprocess.fitted_sums import fitted_variances
 from tallytree.postprocess.published_values import PublishedLevel, published_level, tree_of
 from tallytree.postprocess.recorded_measurements import recorded_noise
+from tallytree.postprocess.remainder_totals import sums_with_remainders
 from tallytree.postprocess.replicate_errors import (
     DEFAULT_REPLICATES,
     checked_replicates,
@@ -35,7 +37,7 @@ from tallytree.product import Product
 from tallytree.progress import step_progress
 from tallytree.release import Release
 from tallytree.release.intervals import LevelErrors, checked_alpha, interval, stated_rounding
-from tallytree.release.remainders import refuse_remainders
+from tallytree.release.remainders import NO_REPLICATES, lists_remainders, refuse_remainders
 from tallytree.stages import stage
 from tallytree.validate import integer
 
@@ -78,9 +80,6 @@ def total_of(
         return total_of_tables(
             release, table, by=by, where=where, alpha=alpha, replicates=replicates, hierarchy=hierarchy
         )
-    refuse_remainders(
-        release.statement, "release", "these may lie in the areas or outside; add up rows of a level of whole areas"
-    )
     if where is not None:
         raise ValueError(f"where: it is a condition on the attributes of tables; {statistic} have none, leave it out")
     if table is None:
@@ -93,6 +92,8 @@ def total_of(
     tree = tree_of(release, hierarchy)
     areas = read_areas(tree, table, by)
     noise = recorded_noise(release.statement, tree)
+    if lists_remainders(release.statement):
+        return _of_partly_listed(release, areas, noise, rounds, level_alpha)
     plan = StatedPlan(noise, stated_thresholds(release.statement, noise))
     published = [published_level(each, tree, depth) for depth, each in enumerate(release.level_tables.values())]
     sums = _SUMS[statistic](areas, published)
@@ -121,6 +122,23 @@ def total_of(
         errors = LevelErrors(rounds, floors[sums.rows])
     lower, upper = interval(sums.numbers, std_dev, level_alpha, errors)
     return pa.table(columns | {"std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
+
+
+def _of_partly_listed(
+    release: Release, areas: Areas, noise: Mapping[str, tuple[Statistic, Noise]], rounds: int | None, alpha: float
+) -> pa.Table:
+    """The totals of a release with rows that say how much is not listed.
+
+    Raises:
+        ValueError: replicates are asked for.
+    """
+    if rounds is not None:
+        refuse_remainders(release.statement, "replicates", NO_REPLICATES)
+    sums = sums_with_remainders(release, areas, noise)
+    lower, upper = sums.ends(alpha)
+    columns = {} if areas.by is None else {areas.by: areas.names}
+    std_dev = pa.array(np.sqrt(sums.inside.variance), mask=~sums.complete)
+    return pa.table(columns | {"count": sums.count, "std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
 
 
 def errors_are_exact(release: Release) -> bool:

@@ -234,6 +234,10 @@ class Release:
         come from replicates of the release, as in `tallytree.replicate_errors`. No private data is read, and nothing is
         spent. `docs/how-to/totals.md` explains the errors.
 
+        Where tables say how much is not listed, of cells that an area cuts through `count` has the share of their
+        leaves. The interval holds none and all of it, and the noise of what was measured of the area. `std_dev` is null
+        where that is not all of the area.
+
         Args:
             areas: a public table (path, pandas, polars, pyarrow or DuckDB); each row names a node by its path columns.
                 Those of lower levels are null, or absent from the table. Of flows and other products a side may be left

@@ -1,16 +1,35 @@
-"""Rows that say how much is not listed: which releases have them, and what refuses them."""
+"""Rows that say how much is not listed: which releases have them, what they are about, and what refuses them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from tallytree.compute.arrays import IntArray
+from tallytree.hierarchy import Levels
+
 NOTE = (
     "Cells are listed where that lowers the expected error. A row without a label in some columns counts what is not "
     "listed of the cell that its other columns name; every table adds up to the total."
 )
 
+NOT_LISTED = "not listed"
+"""What a reader sees in place of the labels that such a row does not have."""
+
+NOT_LISTED_IN_TOTALS = (
+    "Of cells that an area has a part of, what is not listed lies in the area or outside. A count has the share of "
+    "their leaves. An interval holds none of it and all of it."
+)
+
 NO_INTERVALS = "its numbers have no intervals; release with unlisted='zero' for them"
+
+NO_REPLICATES = (
+    "a replicate needs a number for every cell, and nothing published says where what is not listed lies; "
+    "use Release.total (`tallytree total`), without replicates, for sums with intervals"
+)
 
 
 def lists_remainders(statement: Mapping[str, Any]) -> bool:
@@ -31,3 +50,20 @@ def refuse_remainders(statement: Mapping[str, Any], argument: str, what: str) ->
     """
     if lists_remainders(statement):
         raise ValueError(f"{argument}: the release has rows with how much is not listed (unlisted='remainder'); {what}")
+
+
+def depths_of_rows(tree: Levels, depth: int, rows: pa.Table) -> IntArray:
+    """The level of the node that each row of a table names: int64 (rows,).
+
+    It is the table's own level where the node is listed. A row that says how much is not listed names a node above, and
+    is null in the finer columns. Every level of a product adds one column.
+
+    Args:
+        tree: the public tree.
+        depth: the table's level.
+        rows: with its path columns, as strings or dictionaries.
+    """
+    found = np.full(rows.num_rows, depth, dtype=np.int64)
+    for name in tree.path_columns(depth):
+        found -= rows.column(name).is_null().to_numpy()
+    return found

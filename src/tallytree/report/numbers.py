@@ -198,7 +198,8 @@ def _flow_map(release: Release, shapes: Boundaries) -> Picture | None:
             chosen = [table.column(column) for column in columns]
             nodes.append(nodes_by_labels(attribute.hierarchy, depth, chosen, table.num_rows))
         counts = table.column("count").to_numpy()
-        largest = (-counts).argsort(kind="stable")[:2_000]
+        largest = (-counts).argsort(kind="stable")
+        largest = largest[(nodes[0][largest] >= 0) & (nodes[1][largest] >= 0)][:2_000]  # others are not listed
         return flow_map_picture(
             shapes,
             [{"origin": int(nodes[0][row]), "destination": int(nodes[1][row]), "value": float(counts[row])}

@@ -17,6 +17,7 @@ from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
 from tallytree.release import Release
 from tallytree.release.counted_unit import counted_unit
+from tallytree.release.remainders import NOT_LISTED, lists_remainders
 from tallytree.report.reading import (
     LevelError,
     is_small,
@@ -211,13 +212,10 @@ def matrix_picture(
     release: Release, table: pa.Table, down: Sequence[str], across: Sequence[str], title: str
 ) -> Picture:
     """A matrix of two groups of columns of a small table of counts, in the order of their hierarchies."""
-    unit = unit_of(release)
-    rows = [
-        {"row": row, "column": column, "value": value}
-        for row, column, value in zip(
-            short_labels(table, down), short_labels(table, across), table.column("count").to_pylist(), strict=True
-        )
-    ]
+    unit, partly = unit_of(release), lists_remainders(release.statement)
+    counts = table.column("count").to_pylist()
+    labels = [_listed_labels(table, side) for side in (down, across)]
+    rows = [{"row": row, "column": column, "value": value} for row, column, value in zip(*labels, counts, strict=True)]
     has_errors = "std_dev" in table.column_names
     errors = table.column("std_dev").to_pylist() if has_errors else [None] * len(rows)
     order = sorted(range(len(rows)), key=lambda place: -rows[place]["value"])[:MOST_ROWS]
@@ -235,22 +233,44 @@ def matrix_picture(
     nothing: dict[str, Any] = {"row": "", "column": "", "value": 0}
     top = rows[order[0]] if order else nothing
     words = f"{title}. The largest number is {whole(top['value'])}, for {one} {top['row']} and {other} {top['column']}."
+    orders = [side_order(release, side) for side in (down, across)]
+    if partly:
+        orders = [[*(order or ()), *([NOT_LISTED] if NOT_LISTED in own else [])]
+                  for order, own in zip(orders, labels, strict=True)]  # fmt: skip
+        words += " What is not listed has a row or column of its own. A pair without a color is not known to be 0."
     return Picture(
         title,
         words,
         lambda width: charts.matrix(
-            rows,
+            _summed(rows) if partly else rows,
             row_title=one,
             column_title=other,
             unit=unit,
             width=width,
             description=words,
-            row_order=side_order(release, down),
-            column_order=side_order(release, across),
+            row_order=orders[0],
+            column_order=orders[1],
+            absent=None if partly else 0,
         ),
         grid,
         560,
     )
+
+
+def _listed_labels(table: pa.Table, columns: Sequence[str]) -> list[str]:
+    """`short_labels` of the rows that name a node of the table's level, and `NOT_LISTED` of the others."""
+    listed = table.column(columns[-1]).is_valid()
+    own = iter(short_labels(table.filter(listed), columns))
+    return [next(own) if each else NOT_LISTED for each in listed.to_pylist()]
+
+
+def _summed(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of a matrix, one for each pair: what is not listed of several nodes is one number."""
+    found: dict[tuple[str, str], int] = {}
+    for each in rows:
+        pair = each["row"], each["column"]
+        found[pair] = found.get(pair, 0) + each["value"]
+    return [{"row": row, "column": column, "value": value} for (row, column), value in found.items()]
 
 
 def flow_sides(release: Release, level: str) -> tuple[list[str], list[str]]:

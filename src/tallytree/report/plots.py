@@ -8,6 +8,7 @@ from typing import Any
 
 from tallytree.charts import require_charts
 from tallytree.release import Release
+from tallytree.release.remainders import NO_INTERVALS, lists_remainders
 from tallytree.report.pictures import (
     Picture,
     cumulative_picture,
@@ -47,7 +48,8 @@ class Plots:
             ValueError: the release does not know its errors.
             ModuleNotFoundError: the extra `report` is not installed.
         """
-        remedy = "plot.errors: this release does not know its errors; estimate them with tallytree.replicate_errors"
+        how = "this release does not know its errors; estimate them with tallytree.replicate_errors"
+        remedy = f"plot.errors: {NO_INTERVALS if lists_remainders(self.release.statement) else how}"
         return self._drawn(errors_picture, width, remedy)
 
     def sizes(self, node: Node = None, *, cumulative: bool = False, log: bool = False, width: int | None = None) -> Any:

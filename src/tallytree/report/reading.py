@@ -16,9 +16,9 @@ from tallytree.product import Product
 from tallytree.release import Release
 from tallytree.release.intervals import TAIL_COLUMNS, stated_errors, with_intervals
 from tallytree.release.level_tables import in_slices, read_all
+from tallytree.release.remainders import NOT_LISTED
 from tallytree.report.wording import name
 
-NOT_LISTED = "not listed"
 SMALL = 5_000
 """A level with at most so many rows is read as a whole, to be drawn."""
 ALPHA = 0.1

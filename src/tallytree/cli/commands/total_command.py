@@ -86,6 +86,7 @@ def total(
         from tallytree.release import Release
         from tallytree.release.files import checked_table_file, write_table_file
         from tallytree.release.intervals import COVERS
+        from tallytree.release.remainders import NOT_LISTED_IN_TOTALS, lists_remainders
 
         target = None if out is None else checked_table_file(out)
         release = Release.load(folder)
@@ -104,7 +105,9 @@ def total(
         else:
             write_table_file(made, target)
         show_bound(console, release.statement)
-        if "std_dev" in made.column_names:
+        if lists_remainders(release.statement):
+            show_line(console, f"{NOT_LISTED_IN_TOTALS} {COVERS}")
+        elif "std_dev" in made.column_names:
             show_line(console, COVERS)
         else:
             show_line(console, "The errors of these sums are not known: nothing published shows what they miss.")

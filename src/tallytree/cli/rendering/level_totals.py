@@ -19,6 +19,8 @@ def show_totals(console: Console, totals: pa.Table) -> None:
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return "not known"
     if isinstance(value, str):
         return printable(value)
     return f"{value:.4g}" if isinstance(value, float) else f"{value:,}"
