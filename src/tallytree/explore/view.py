@@ -114,7 +114,7 @@ def read_view(shown: Shown, address: Address) -> View:
         size_options=_size_options(walk, address),
         siblings=_siblings(walk, address),
         partners=_partners(walk, address),
-        none_listed=", which does not say that they are 0" if walk.shelf.partly_listed else ": all are 0",
+        none_listed=", which does not say that they are 0" if walk.shelf.partly_listed else ": all are published as 0",
         search=address.search,
         found=_found(walk, address),
         hidden=_hidden(query, "search"),
@@ -206,7 +206,7 @@ def _caption(walk: Walk, address: Address, page: Page) -> str:
     last = page.first + page.rows.num_rows
     which = f"rows {page.first + 1:,} to {last:,} of {page.total:,}" if page.total else "no rows"
     sparse = walk.sides and not walk.shelf.lists_all and walk.statistic != "group_sizes"
-    rest = "; cells that are not listed are 0" if sparse else ""
+    rest = "; cells that are not listed are published as 0" if sparse else ""
     if walk.shelf.partly_listed:
         rest = "; cells without a row are not known to be 0" + _in_part(walk, page)
     unit = f"; numbers of {counted_unit(walk.release.statement)}" if is_bounded(walk.release.statement) else ""

@@ -140,7 +140,7 @@ def table_text(name: str, columns: Sequence[str], statement: Mapping[str, Any], 
     elif zeros_listed:
         rows = "One row for each node, zeros too."
     else:
-        rows = "One row for each cell that is not 0; a cell without a row is 0."
+        rows = "One row for each cell that is not 0; a cell without a row is published as 0."
     kind = "The table" if statement["statistic"] == "tables" else "The level"
     return f"{kind} {name!r}. {rows} {NOTHING_MISSING}"
 

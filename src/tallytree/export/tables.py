@@ -19,7 +19,6 @@ from tallytree.release.contributions_table import PlainTable
 from tallytree.release.intervals import LevelErrors, checked_alpha, stated_errors, with_intervals
 from tallytree.release.level_tables import ROWS_AT_ONCE, LevelTable
 from tallytree.release.manifest import TABLES
-from tallytree.release.remainders import NO_INTERVALS, refuse_remainders
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,6 @@ def exported_tables(release: Release, names: Sequence[Any] | None, alpha: float 
     """
     if alpha is not None:
         checked_alpha(alpha)
-        refuse_remainders(release.statement, "alpha", NO_INTERVALS)
     levels, people = release.level_tables, release.contributions
     sources = dict(levels)
     if people is not None:

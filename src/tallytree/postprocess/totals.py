@@ -36,7 +36,7 @@ from tallytree.postprocess.table_totals import total_of_tables
 from tallytree.product import Product
 from tallytree.progress import step_progress
 from tallytree.release import Release
-from tallytree.release.intervals import LevelErrors, checked_alpha, interval, stated_rounding
+from tallytree.release.intervals import LISTED_FROM, LevelErrors, checked_alpha, interval, stated_rounding
 from tallytree.release.remainders import NO_REPLICATES, lists_remainders, refuse_remainders
 from tallytree.stages import stage
 from tallytree.validate import integer
@@ -92,7 +92,7 @@ def total_of(
     tree = tree_of(release, hierarchy)
     areas = read_areas(tree, table, by)
     noise = recorded_noise(release.statement, tree)
-    if lists_remainders(release.statement):
+    if lists_remainders(release.statement) or _are_listed_by_measurement(release):
         return _of_partly_listed(release, areas, noise, rounds, level_alpha)
     plan = StatedPlan(noise, stated_thresholds(release.statement, noise))
     published = [published_level(each, tree, depth) for depth, each in enumerate(release.level_tables.values())]
@@ -127,18 +127,27 @@ def total_of(
 def _of_partly_listed(
     release: Release, areas: Areas, noise: Mapping[str, tuple[Statistic, Noise]], rounds: int | None, alpha: float
 ) -> pa.Table:
-    """The totals of a release with rows that say how much is not listed.
+    """The totals of a release whose cells are listed because their measurements were large, remainders or not.
 
     Raises:
         ValueError: replicates are asked for.
     """
     if rounds is not None:
         refuse_remainders(release.statement, "replicates", NO_REPLICATES)
+        raise ValueError(
+            f"replicates: {rounds} of them cannot show what is in cells that are not listed; leave replicates out, for "
+            "the error of the measurements"
+        )
     sums = sums_with_remainders(release, areas, noise)
     lower, upper = sums.ends(alpha)
     columns = {} if areas.by is None else {areas.by: areas.names}
     std_dev = pa.array(np.sqrt(sums.inside.variance), mask=~sums.complete)
     return pa.table(columns | {"count": sums.count, "std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
+
+
+def _are_listed_by_measurement(release: Release) -> bool:
+    """Whether cells are listed because their measurements were large."""
+    return any(LISTED_FROM in table.read(0, 0).column_names for table in release.level_tables.values())
 
 
 def errors_are_exact(release: Release) -> bool:

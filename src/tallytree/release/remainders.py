@@ -24,7 +24,8 @@ NOT_LISTED_IN_TOTALS = (
     "their leaves. An interval holds none of it and all of it."
 )
 
-NO_INTERVALS = "its numbers have no intervals; release with unlisted='zero' for them"
+LEAST_SAID = 0.005
+"""A smaller share of records in cells that are not listed is not named."""
 
 NO_REPLICATES = (
     "a replicate needs a number for every cell, and nothing published says where what is not listed lies; "
@@ -35,6 +36,23 @@ NO_REPLICATES = (
 def lists_remainders(statement: Mapping[str, Any]) -> bool:
     """Whether tables have rows, null in the finer columns, with how much is not listed."""
     return bool((statement.get("mechanism") or {}).get("name") == "Remainders")
+
+
+def unlisted_sentence(statement: Mapping[str, Any]) -> str:
+    """What a cell without a row is, of flows whose cells are mostly 0; empty where nothing is known of it."""
+    if lists_remainders(statement):
+        return "Cells without a row are not known to be 0: rows without a label say how much is not listed."
+    told = statement.get("sparsity") or {}
+    below = told.get("unlisted_below")
+    if below is None:
+        return ""
+    nine = "0 in truth, too" if below == 1 else f"below {below:,}"
+    placed = ""
+    if told["applied"] and told["in_dropped"] >= LEAST_SAID:
+        placed = (
+            f" About {told['in_dropped']:.0%} of all records are in such cells, and are counted at others beside them."
+        )
+    return f"Cells without a row are published as 0. By an estimate, nine in ten of them are {nine}.{placed}"
 
 
 def refuse_remainders(statement: Mapping[str, Any], argument: str, what: str) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 from tallytree.charts import require_charts
 from tallytree.release import Release
-from tallytree.release.remainders import NO_INTERVALS, lists_remainders
 from tallytree.report.pictures import (
     Picture,
     cumulative_picture,
@@ -49,8 +48,7 @@ class Plots:
             ModuleNotFoundError: the extra `report` is not installed.
         """
         how = "this release does not know its errors; estimate them with tallytree.replicate_errors"
-        remedy = f"plot.errors: {NO_INTERVALS if lists_remainders(self.release.statement) else how}"
-        return self._drawn(errors_picture, width, remedy)
+        return self._drawn(errors_picture, width, f"plot.errors: {how}")
 
     def sizes(self, node: Node = None, *, cumulative: bool = False, log: bool = False, width: int | None = None) -> Any:
         """The distribution of the group sizes of a node.

@@ -9,7 +9,7 @@ from typing import Any
 from tallytree.boundaries import Boundaries
 from tallytree.release import Release
 from tallytree.release.counted_unit import bound_sentence, counted_unit, is_bounded
-from tallytree.release.remainders import lists_remainders
+from tallytree.release.remainders import unlisted_sentence
 from tallytree.report.checks import Check
 from tallytree.report.numbers import number_pictures, people_picture
 from tallytree.report.pictures import Grid, Picture, errors_picture
@@ -88,13 +88,12 @@ def _released(release: Release) -> Section:
          "yes" if each.get("measured") else "no")
         for each in statement["levels"] if each["level"] in release.level_tables
     ]  # fmt: skip
-    others = "not listed; rows without a label say how much that is" if lists_remainders(statement) else "0"
+    others = unlisted_sentence(statement) or "Where there are fewer rows than nodes or cells, the others are 0."
     grid = Grid(
         "What each level or table has",
         ("level or table", "nodes or cells", "published rows", "measured with noise"),
         rows,
-        "A level that was not measured follows from other numbers, or is public. Where there are fewer rows than nodes "
-        f"or cells, the others are {others}.",
+        f"A level that was not measured follows from other numbers, or is public. {others}",
     )
     notes = [name_long(note) for note in statement.get("notes", ())]
     return Section("released", "What was released, and from what", facts=facts, grids=[grid], points=notes)
@@ -159,8 +158,6 @@ def _what_intervals_are(release: Release) -> str:
     covers = "They cover the privacy noise only: not errors in the records, nor records that are missing."
     if errors:
         return f"Ends of intervals hold {true} nine times in ten. {covers}"
-    if lists_remainders(release.statement):
-        return "How far off the numbers are is not stated. A row without a label says how much is not listed."
     return (
         "Where an error is shown, it is known from the method itself; elsewhere the command “tallytree error DIR” "
         f"computes it from the published files. Ends of intervals hold {true} nine times in ten. {covers}"

@@ -11,7 +11,6 @@ from typing import Any
 from tallytree.release import Release
 from tallytree.release.counted_unit import bound_sentence, counted_noun, counted_unit, is_bounded
 from tallytree.release.drowned import drowned_sentence
-from tallytree.release.remainders import lists_remainders
 from tallytree.report.reading import LevelError
 from tallytree.report.wording import about, listed, name, off, percent, plural, what_is_counted
 
@@ -79,8 +78,6 @@ def _how_far_off(release: Release, errors: Sequence[LevelError]) -> str:
     if not noisy:
         return f"{begin} How far off they are is not stated in this release."
     own = "Their own errors were not computed: the command “tallytree error” adds them."
-    if lists_remainders(release.statement):
-        own = "Their own errors are not known. What is not listed of an area's number has a row of its own."
     return (
         f"{begin} The noise that was added to the measurements is within {_extremes(noisy)} {noun} nine times in ten; "
         f"the published numbers are mostly nearer to the truth. {own}"

@@ -57,9 +57,13 @@ def show_bound(console: Console, statement: Mapping[str, Any]) -> None:
 
 
 def show_drowned(console: Console, release: Release) -> None:
-    """Show which levels are mostly noise, and what to publish instead; nothing where none is."""
+    """Show what a cell without a row is, and which levels are mostly noise, with what to publish instead."""
     from tallytree.release.drowned import drowned_sentence
+    from tallytree.release.remainders import unlisted_sentence
 
+    unlisted = unlisted_sentence(release.statement)
+    if unlisted:
+        show_line(console, unlisted)
     said = drowned_sentence(release)
     if said:
         show_line(console, printable(said), "yellow")
