@@ -18,8 +18,9 @@ KINDS = ("counts", "flows", "sizes", "tables", "people")
 
 
 def tables_of(release):
+    unbiased = release.statement["statistic"] == "tables"
     found = {
-        ".".join(name) if len(name) > 1 else (name or ("all",))[0]: release.table(*name, unbiased=True)
+        ".".join(name) if len(name) > 1 else (name or ("all",))[0]: release.table(*name, unbiased=unbiased)
         for name in release.tables
     }
     return found | ({} if release.contributions is None else {"contributions": release.contributions})

@@ -97,12 +97,6 @@ def _texts(unit: str, alpha: float | None) -> dict[str, tuple[str, str, str]]:
             "The estimate from the noisy measurements before numbers below 0 were raised and all were rounded. It may "
             "be negative. Intervals are around it.",
         ),
-        "listed_from": (
-            "error",
-            unit,
-            "The least estimate with which the cell would be listed, which its interval knows. Null where the cell "
-            "would be listed with nearly any estimate.",
-        ),
         "probability_zero": ("error", "probability", "How probable it is that the true number is 0."),
         "ci_lower": ("error", unit, f"The lower end of an interval for the true number.{missed} {COVERS}"),
         "ci_upper": ("error", unit, f"The upper end of an interval for the true number.{missed} {COVERS}"),

@@ -16,7 +16,14 @@ from tallytree.product import Product
 from tallytree.release import Release
 from tallytree.release.contributions_table import FILE as CONTRIBUTIONS
 from tallytree.release.contributions_table import PlainTable
-from tallytree.release.intervals import LevelErrors, checked_alpha, stated_errors, with_intervals
+from tallytree.release.intervals import (
+    LISTED_FROM,
+    LevelErrors,
+    checked_alpha,
+    stated_errors,
+    with_intervals,
+    without_hidden,
+)
 from tallytree.release.level_tables import ROWS_AT_ONCE, LevelTable
 from tallytree.release.manifest import TABLES
 
@@ -108,9 +115,10 @@ class ExportedTable:
                 yield self._with_errors(rows).replace_schema_metadata(None)
 
     def _with_errors(self, rows: pa.Table) -> pa.Table:
-        if self.alpha is None or "people" in rows.column_names:
-            return rows
-        return with_intervals(rows, self.alpha, self.errors)
+        if self.alpha is not None and "people" not in rows.column_names:
+            rows = with_intervals(rows, self.alpha, self.errors)
+        # What intervals of listed cells are made of says nothing to a reader.
+        return without_hidden(rows) if LISTED_FROM in rows.column_names else rows
 
 
 def exported_tables(release: Release, names: Sequence[Any] | None, alpha: float | None) -> tuple[ExportedTable, ...]:
