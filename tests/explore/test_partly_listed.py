@@ -54,7 +54,7 @@ def test_a_page_has_the_rows_whose_cells_lie_in_the_places_and_says_how_much_mor
         about[table.level] = list(zip(rows.to_pylist(), walk.shelf.places(table, rows), strict=True))
         for row, places in about[table.level]:
             labels = [label for side, place in zip(walk.sides, places, strict=True) for label in side.path(place)]
-            assert labels == [label for name, label in row.items() if name != "count" and label is not None]
+            assert labels == [label for label in row.values() if isinstance(label, str)]
     for table in walk.shelf.tables:
         for places in every_place(walk)[::3]:
             here = leaves(walk, walk.shown_in(table, places))
@@ -62,7 +62,7 @@ def test_a_page_has_the_rows_whose_cells_lie_in_the_places_and_says_how_much_mor
             part = [row["count"] for row, own in about[table.level] if leaves(walk, own) & here > set()
                     and not leaves(walk, own) <= here]  # fmt: skip
             page = walk.page(table, places, order="hierarchy", length=10**6)
-            assert page.rows.to_pylist() == inside
+            assert page.rows.drop_columns(["ci_lower", "ci_upper"]).to_pylist() == inside
             assert page.in_part == sum(part)
 
 
@@ -88,7 +88,7 @@ def test_partners_siblings_and_cells_without_a_number_say_so_too(shown):
     view = read_view(shown, address)
     texts = [link.text for _, links in view.partners for link in links]
     assert "not listed" in texts
-    listed = {tuple(row.values())[:-1] for row in walk.release.table("from_town").to_pylist()}
+    listed = {tuple(row.values())[:4] for row in walk.release.table("from_town").to_pylist()}
     hidden = next(
         (Place(2, a), Place(2, b))
         for a in range(12)
