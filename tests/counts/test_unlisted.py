@@ -133,7 +133,7 @@ def test_a_report_says_that_cells_without_a_row_are_not_0():
     from tallytree.report.page import report_page
 
     page = report_page(released(trips(), tt.Budget(rho=0.01), unlisted="remainder"))
-    assert "rows without a label say how much that is" in page
+    assert "rows without a label say how much is not listed" in page
     assert "the others are 0" not in page
     assert "“tallytree error” adds them" not in page
 

@@ -82,16 +82,13 @@ def sparse_fit(
     kept |= probable(known.tree.first_child, known.posterior.probability, LEAST_PROBABILITY)
     by_level = [kept[part] for part in known.levels]
     errors = listed_errors(levels, known, _least_probability(known), sure=SURELY_KEPT)
-    mass = (known.posterior.probability * np.maximum(known.posterior.mean, 0))[known.levels[-1]]
-    expected = max(total - float(mass[by_level[-1]].sum()), 0.0)
-    missing = float(errors[0].unbiased[0] - errors[-1].centers()[0][by_level[-1]].sum())
-    counted = _counts_of(whole[-1], levels[-1])[~by_level[-1]].sum()
-    in_dropped = max(expected, missing)
+    missing, in_dropped = expected_in(known, errors, total, by_level[-1])
+    counts, firm = firm_counts(levels, whole, missing)
+    counted = counts[-1][~by_level[-1]].sum()
     about |= {"in_dropped": _share(in_dropped / total), "counted_there": _share(counted / total)}
     if in_dropped > MOST_IN_DROPPED * counted:
         return None, about
-    gone = _sums(levels, np.where(by_level[-1], 0.0, mass * max(missing / max(expected, 1.0), 1.0)))
-    targets, firm = _targets(levels, whole, gone)
+    targets = [np.where(each, count, level.noisy) for each, count, level in zip(firm, counts, levels, strict=True)]
     smaller = reprojected(without(levels, by_level))
     places = [_places(level.nodes, of.nodes) for level, of in zip(smaller, levels, strict=True)]
     chosen = fitted(
@@ -114,24 +111,46 @@ def _counts_of(fit: MeasuredLevel, level: MeasuredLevel) -> IntArray:
     return counts
 
 
-def _targets(
-    levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], missing: Sequence[FloatArray]
+def firm_counts(
+    levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], missing: FloatArray
 ) -> tuple[list[IntArray], list[BoolArray]]:
-    """Per level, what each node is fitted to, and whether that is its count in the fit of all nodes."""
-    targets, firm = [], []
-    for level, fit, gone, variance in zip(levels, whole, missing, combined(levels).nodes, strict=True):
-        firm.append(gone > LEAST_MISSING * np.sqrt(variance))
-        targets.append(np.where(firm[-1], _counts_of(fit, level), level.noisy))
-    targets[-1], firm[-1] = levels[-1].noisy, np.zeros(len(levels[-1].nodes), dtype=np.bool_)
-    return targets, firm
+    """Per level, the counts of the fit of all nodes, and which nodes are to keep theirs.
 
+    Args:
+        levels: the measured levels, root first.
+        whole: the same in the fit of all nodes.
+        missing: float64 (leaves,), what is expected in each leaf that is not listed; 0 in others.
 
-def _sums(levels: Sequence[MeasuredLevel], leaves: FloatArray) -> list[FloatArray]:
-    """Per level, the sums over the leaves below each node."""
-    found = [leaves]
+    Returns:
+        Inner nodes below which so much is missing that it matters to their count. No leaf.
+    """
+    sums = [missing]
     for level in levels[:0:-1]:
-        found.append(np.bincount(level.parents, found[-1], minlength=len(level.families)).astype(np.float64))
-    return found[::-1]
+        sums.append(np.bincount(level.parents, sums[-1], minlength=len(level.families)).astype(np.float64))
+    variances = combined(levels).nodes
+    firm = [gone > LEAST_MISSING * np.sqrt(u) for gone, u in zip(sums[::-1], variances, strict=True)]
+    firm[-1] = np.zeros(len(levels[-1].nodes), dtype=np.bool_)
+    return [_counts_of(fit, level) for fit, level in zip(whole, levels, strict=True)], firm
+
+
+def expected_in(
+    known: Known, errors: Sequence[ListedErrors], total: float, listed: BoolArray
+) -> tuple[FloatArray, float]:
+    """What is expected in each leaf that is not listed, float64 (leaves,), and how much it is in all.
+
+    It is what the model says, or more where more is missing of the total beside the listed leaves, each without the
+    bias of listing.
+
+    Args:
+        known: what the measurements say of the nodes.
+        errors: of all nodes, level by level.
+        total: the count of the root.
+        listed: bool (leaves,), which leaves are listed.
+    """
+    mass = (known.posterior.probability * np.maximum(known.posterior.mean, 0))[known.levels[-1]]
+    expected = max(total - float(mass[listed].sum()), 0.0)
+    missing = float(errors[0].unbiased[0] - errors[-1].centers()[0][listed].sum())
+    return np.where(listed, 0.0, mass * max(missing / max(expected, 1.0), 1.0)), max(expected, missing)
 
 
 def _places(nodes: IntArray, among: IntArray) -> IntArray:

@@ -7,7 +7,8 @@ the rest of its parent's count is published as one number.
 The model is that of `counts.auto_sparsity`: given all measurements, a node is 0 with a probability 1 − p, and about
 N(m, s²) otherwise (`solvers.sparse_posterior`). The number with the least expected absolute error is the median of
 that. A node is listed where its parent is, and the median is ½ or more. The integers that add up, with what is left of
-every parent at 0 or more, nearest to the medians in units of s, are published. All of this is post-processing of the
+every parent at 0 or more, nearest to the medians in units of s, are published. An inner node below which much is not
+listed keeps its count in the fit of all nodes, as in `counts.sparse_fit`. All of this is post-processing of the
 noisy measurements, and the same in every run: nothing is drawn.
 """
 
@@ -27,6 +28,7 @@ from tallytree.counts.least_squares import LeastSquares
 from tallytree.counts.listed_errors import listed_errors
 from tallytree.counts.measured_level import MeasuredLevel
 from tallytree.counts.released_counts import ListedErrors, ReleasedCounts
+from tallytree.counts.sparse_fit import FIRMNESS, expected_in, firm_counts
 from tallytree.hierarchy import Tree
 from tallytree.solvers.sparse_posterior import Posterior
 from tallytree.solvers.tree import project
@@ -56,7 +58,7 @@ class Remainders(LeastSquares):
     def _finished(self, tree: Tree, before: Sequence[MeasuredLevel], levels: Sequence[MeasuredLevel]) -> Begun:
         if not self._may_choose(before):
             return super()._finished(tree, before, levels)
-        found, about = listed(before, [tree.size(level.depth) for level in before])
+        found, about = listed(before, levels, [tree.size(level.depth) for level in before])
         return Begun(_all_levels(tree, [level.depth for level in before], found), dense=True, facts=about)
 
 
@@ -66,11 +68,14 @@ LEAST_VARIANCE = 0.01
 """Of a count that is not 0: no count is taken to be known better."""
 
 
-def listed(levels: Sequence[MeasuredLevel], sizes: Sequence[int]) -> tuple[list[ReleasedCounts], Mapping[str, Any]]:
+def listed(
+    levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], sizes: Sequence[int]
+) -> tuple[list[ReleasedCounts], Mapping[str, Any]]:
     """The listed nodes of every measured level with their counts, and what is left beside their children.
 
     Args:
         levels: all measured levels, root first, with what was left out; the root's count is not 0.
+        whole: the same levels in the fit of all nodes.
         sizes: the number of nodes of each of them in the public tree.
 
     Returns:
@@ -90,12 +95,18 @@ def listed(levels: Sequence[MeasuredLevel], sizes: Sequence[int]) -> tuple[list[
     nodes = np.flatnonzero(shown)
     children = np.bincount(parent[nodes[1:]], minlength=len(shown))
     partly = np.flatnonzero(shown & (children < tree.families))
+    errors = listed_errors(levels, known, np.full(len(shown), 0.5), least_median=LEAST_MEDIAN)
+    missing, _ = expected_in(known, errors, float(levels[0].counts[0]), shown[known.levels[-1]])
+    fits, kept = firm_counts(levels, whole, missing)
+    fit = np.concatenate(fits)
+    firm = np.concatenate(kept) & (fit > 0)
+    own = np.maximum(tree.variances, LEAST_VARIANCE) / FIRMNESS
+    median, variance = np.where(firm, fit, median), np.where(firm, np.minimum(own, variance), variance)
     counts = _counts(levels[0], nodes, partly, parent, median, variance)
     left = np.zeros(len(shown), dtype=np.int64)
     left[partly] = counts[len(nodes) :]
     published = np.zeros(len(shown), dtype=np.int64)
     published[nodes] = counts[: len(nodes)]
-    errors = listed_errors(levels, known, np.full(len(shown), 0.5), least_median=LEAST_MEDIAN)
     levels_published = []
     for place, (level, part, error) in enumerate(zip(levels, known.levels, errors, strict=True)):
         below = None
