@@ -7,7 +7,6 @@ makes the measurements most probable; with it, every node has a probability of b
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -47,17 +46,6 @@ class Sparsity:
     def few(self) -> bool:
         """Whether few leaves are not 0."""
         return self.occupancy.share <= MAX_SHARE
-
-    def nine_in_ten_below(self, total: float, leaves: int) -> int:
-        """What nine in ten leaves that are not listed are below: 1 where at least so many of all leaves are 0.
-
-        Leaves that are not 0 are exponential, with the mean that all leaves have together; those that are not listed
-        are smaller than others.
-        """
-        share = self.occupancy.share
-        if share <= 0.1:
-            return 1
-        return math.ceil(total / (share * leaves) * math.log(10 * share)) + 1
 
     def facts(self) -> dict[str, Any]:
         """What the statement says of it."""

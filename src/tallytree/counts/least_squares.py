@@ -158,13 +158,11 @@ class LeastSquares(CountsMechanism):
             before: the measured levels before the last fit.
             levels: after it.
         """
-        facts: Mapping[str, Any] = {}
-        if self.sparsity == AUTO:
-            chosen, about = None, NOTHING_MEASURED
-            if self._may_choose(before):
-                chosen, about = sparse_fit(before, levels, [tree.size(level.depth) for level in before])
-            facts = {"sparsity": about}
-            if chosen is not None:
+        facts: Mapping[str, Any] = {"sparsity": NOTHING_MEASURED} if self.sparsity == AUTO else {}
+        if self.sparsity == AUTO and self._may_choose(before):
+            chosen = sparse_fit(before, levels, [tree.size(level.depth) for level in before])
+            facts = {"sparsity": chosen.facts}
+            if chosen.facts["applied"] or not tree.enumerated:
                 return Begun(_released(tree, chosen.levels, errors=chosen.errors), dense=True, facts=facts)
         # What κ dropped was chosen by the same noise, which the variances of the fit do not take into account.
         std_dev = self.sparsity in (0, AUTO) and self._fits(levels)

@@ -12,15 +12,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tallytree.compute.arrays import FloatArray
+from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.counts.auto_sparsity import Known
 from tallytree.counts.fitting import combined
 from tallytree.counts.measured_level import MeasuredLevel
 from tallytree.counts.released_counts import ListedErrors
+from tallytree.solvers.least_positive import least_positive
 from tallytree.solvers.listing import least_listed
 from tallytree.solvers.null_share import recalibrated
 from tallytree.solvers.tree_estimates import combined_estimates
 
+FAR = 10.0
+"""Standard deviations beyond which no node is left out."""
+MOST_CHANCE = 0.5
+"""Beyond, the model says little: cells that it holds for 0 are small as often. ½ stands for ½ or more."""
 SAFE = 4.0
 """A node is listed anyway if its measurement is so many standard deviations above the least that lists it."""
 
@@ -32,6 +37,7 @@ def listed_errors(
     *,
     least_median: float = 0.0,
     sure: float = np.inf,
+    few: bool = True,
 ) -> list[ListedErrors]:
     """What is known of the error of every node of the measured levels, if it is listed.
 
@@ -41,6 +47,7 @@ def listed_errors(
         least_probability: float64 (n,), a node is listed if it is not 0 with this probability …
         least_median: … and its median is this; or
         sure: if its measurement is so many standard deviations.
+        few: whether few leaves are not 0; elsewhere nothing tells small numbers from 0, and no probability is given.
     """
     posterior, tree = known.posterior, known.tree
     around, width = _of_others(known)
@@ -65,23 +72,33 @@ def listed_errors(
         [level.others.sums(len(level.families)) for level in levels[1:]],
     ).nodes
     found = []
-    for level, part, variance, estimate in zip(levels, known.levels, variances, estimates, strict=True):
+    for place, (level, part, variance, estimate) in enumerate(
+        zip(levels, known.levels, variances, estimates, strict=True)
+    ):
         deviation = np.sqrt(max(level.variance, 1e-9))
         from_here = np.minimum(np.ceil(least[part]), np.ceil(sure * deviation))
-        from_here = np.minimum(np.maximum(from_here, _least_kept(level)), level.noisy)
+        if place:
+            from_here = np.maximum(from_here, _least_kept(level, levels[place - 1].counts, deviation))
+        from_here = np.minimum(from_here, level.noisy)
         chosen = level.noisy - from_here < SAFE * deviation
         found.append(
             ListedErrors(
                 np.where(chosen, level.noisy, estimate),
                 np.where(chosen, deviation, np.sqrt(variance)),
                 np.where(chosen, from_here, -np.inf),
-                recalibrated(
-                    level.noisy, 1 - posterior.probability[part], level.others.noisy, deviation, laplace=level.laplace
-                ),
+                _chance_of_zero(level, 1 - posterior.probability[part], deviation)
+                if few
+                else np.full(len(level.nodes), np.nan),
                 level.laplace,
             )
         )
     return found
+
+
+def _chance_of_zero(level: MeasuredLevel, zero: FloatArray, deviation: float) -> FloatArray:
+    """The probability of each node to be 0, at most `MOST_CHANCE`."""
+    found = recalibrated(level.noisy, zero, level.others.noisy, deviation, laplace=level.laplace)
+    return np.minimum(found, MOST_CHANCE)
 
 
 def _of_others(known: Known) -> tuple[FloatArray, FloatArray]:
@@ -97,8 +114,14 @@ def _of_others(known: Known) -> tuple[FloatArray, FloatArray]:
     return around, width
 
 
-def _least_kept(level: MeasuredLevel) -> FloatArray:
-    """The least measurement with which each node is not left out: above those of its siblings that were."""
-    largest = np.full(len(level.families), -np.inf)
-    np.maximum.at(largest, level.others.parents, level.others.noisy.astype(np.float64))
-    return largest[level.parents] + 1
+def _least_kept(level: MeasuredLevel, totals: IntArray, deviation: float) -> FloatArray:
+    """The least measurement with which each node has a positive count from IntOpt, which leaves the others out.
+
+    Not of nodes far above 0 and above their siblings that were left out.
+    """
+    left = level.others
+    starts = np.searchsorted(left.parents, np.arange(len(level.families) + 1)).astype(np.int64)
+    largest = np.zeros(len(level.families), dtype=np.int64)
+    np.maximum.at(largest, left.parents, left.noisy)
+    near = level.noisy < largest[level.parents] + FAR * deviation
+    return least_positive(level.noisy, level.offsets, left.noisy, starts, totals, near)

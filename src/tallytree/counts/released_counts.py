@@ -10,7 +10,7 @@ import numpy as np
 
 from tallytree.compute.arrays import FloatArray, IntArray, sum_by_key
 from tallytree.hierarchy import Tree
-from tallytree.solvers.listed_intervals import listed_intervals
+from tallytree.solvers.listed_intervals import listed_intervals, listing_bias
 
 NODES_AT_ONCE = 4_000_000
 """Parents of nodes are looked up in chunks of this many nodes, which bounds the memory of a step."""
@@ -47,14 +47,27 @@ class ListedErrors:
             self.laplace,
         )
 
-    def centers(self) -> tuple[FloatArray, FloatArray]:
-        """An estimate without the bias of listing (its median is the true number), and its standard deviation."""
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """What each true number is at least and at most on average, but for noise whose mean is 0: float64 (n,) each.
+
+        By how much the noise of a listed number is larger than 0 depends on that number, of which its 80 %
+        interval says enough: a sum of such numbers lies between the sums, but for noise. (Estimates whose median is right
+        would not do: their means are not, and a sum adds that up.)
+        """
+        given = self.unbiased, np.maximum(self.std_dev, 1e-9), self.listed_from
+        lower, upper = listed_intervals(*given, 0.2, laplace=self.laplace)
+        chosen = np.isfinite(self.listed_from)
+        ends = [
+            self.unbiased - listing_bias(end.astype(np.float64), given[1], given[2], laplace=self.laplace)
+            for end in (lower, upper)
+        ]
+        return np.where(chosen, ends[0], self.unbiased), np.where(chosen, ends[1], self.unbiased)
+
+    def centers(self) -> FloatArray:
+        """An estimate without the bias of listing, whose median is the true number: float64 (n,)."""
         given = self.unbiased, np.maximum(self.std_dev, 1e-9), self.listed_from
         middle, _ = listed_intervals(*given, 1.0, laplace=self.laplace)
-        lower, upper = listed_intervals(*given, 0.1, laplace=self.laplace)
-        chosen = np.isfinite(self.listed_from)
-        center = np.where(chosen, middle, self.unbiased)
-        return center, np.where(chosen, np.maximum((upper - lower) / (2 * 1.645), self.std_dev), self.std_dev)
+        return np.where(np.isfinite(self.listed_from), middle, self.unbiased)
 
 
 @dataclass(frozen=True, eq=False)

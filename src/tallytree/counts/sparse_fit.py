@@ -17,6 +17,7 @@ become more accurate by that:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,9 @@ LEAST_MISSING = 0.5
 FIRMNESS = 30.0
 """What the weight of a node is multiplied by that is fitted to its count in the fit of all nodes."""
 
+ONE_IN_TEN = 1.2816
+"""Standard deviations that a normal variable exceeds with a probability of a tenth."""
+
 NOTHING_MEASURED: Mapping[str, Any] = {
     "applied": False,
     **dict.fromkeys(("leaves_not_zero", "clustering", "in_dropped", "counted_there", "unlisted_below")),
@@ -51,21 +55,21 @@ NOTHING_MEASURED: Mapping[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class SparseFit:
-    """Levels of which nodes were dropped.
+    """The measured levels as they are published.
 
     Attributes:
-        levels: the measured levels with their counts.
+        levels: with their counts.
         errors: of their nodes, level by level.
+        facts: what the statement says of the choice.
     """
 
-    levels: list[MeasuredLevel]
+    levels: Sequence[MeasuredLevel]
     errors: list[ListedErrors]
+    facts: Mapping[str, Any]
 
 
-def sparse_fit(
-    levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], sizes: Sequence[int]
-) -> tuple[SparseFit | None, Mapping[str, Any]]:
-    """The fit without the nodes that are probably 0, and what the statement says of it; None where nothing is dropped.
+def sparse_fit(levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], sizes: Sequence[int]) -> SparseFit:
+    """The fit without the nodes that are probably 0, where that is more accurate, or the fit of all nodes.
 
     Args:
         levels: all measured levels, root first, with what was left out; the root's count is not 0.
@@ -73,11 +77,11 @@ def sparse_fit(
         sizes: the number of nodes of each of them in the public tree.
     """
     found = sparsity_of(levels, sizes)
-    total = float(levels[0].counts[0])
-    about = {**NOTHING_MEASURED, **found.facts(), "unlisted_below": found.nine_in_ten_below(total, sizes[-1])}
-    if not found.few:
-        return None, about
     known = known_of(levels, sizes, found)
+    about = {**NOTHING_MEASURED, **found.facts()}
+    if not found.few:
+        return _whole(levels, whole, known, sizes[-1], about, few=False)
+    total = float(levels[0].counts[0])
     kept = np.concatenate(supported(levels, SURELY_KEPT**2))
     kept |= probable(known.tree.first_child, known.posterior.probability, LEAST_PROBABILITY)
     by_level = [kept[part] for part in known.levels]
@@ -87,7 +91,7 @@ def sparse_fit(
     counted = counts[-1][~by_level[-1]].sum()
     about |= {"in_dropped": _share(in_dropped / total), "counted_there": _share(counted / total)}
     if in_dropped > MOST_IN_DROPPED * counted:
-        return None, about
+        return _whole(levels, whole, known, sizes[-1], about, few=True)
     targets = [np.where(each, count, level.noisy) for each, count, level in zip(firm, counts, levels, strict=True)]
     smaller = reprojected(without(levels, by_level))
     places = [_places(level.nodes, of.nodes) for level, of in zip(smaller, levels, strict=True)]
@@ -96,8 +100,48 @@ def sparse_fit(
         [target[place] for target, place in zip(targets, places, strict=True)],
         [np.where(each[place], FIRMNESS, 1.0) for each, place in zip(firm, places, strict=True)],
     )
+    return _published(chosen, levels, errors, sizes[-1], {**about, "applied": True})
+
+
+def _whole(
+    levels: Sequence[MeasuredLevel],
+    whole: Sequence[MeasuredLevel],
+    known: Known,
+    leaves: int,
+    about: Mapping[str, Any],
+    *,
+    few: bool,
+) -> SparseFit:
+    """The fit of all nodes. A node is listed where IntOpt left it positive, whatever its probability is."""
+    errors = listed_errors(levels, known, np.zeros(len(known.means)), few=few)
+    return _published(whole, levels, errors, leaves, about)
+
+
+def _published(
+    chosen: Sequence[MeasuredLevel],
+    levels: Sequence[MeasuredLevel],
+    errors: Sequence[ListedErrors],
+    leaves: int,
+    about: Mapping[str, Any],
+) -> SparseFit:
+    """The chosen fit with the errors of its nodes, and what nine in ten leaves that are not listed are below."""
     places = [_places(level.nodes, of.nodes) for level, of in zip(chosen, levels, strict=True)]
-    return SparseFit(chosen, [each.at(at) for each, at in zip(errors, places, strict=True)]), {**about, "applied": True}
+    found = [each.at(at) for each, at in zip(errors, places, strict=True)]
+    return SparseFit(chosen, found, {**about, "unlisted_below": _nine_in_ten_below(found, leaves)})
+
+
+def _nine_in_ten_below(errors: Sequence[ListedErrors], leaves: int) -> int | None:
+    """What nine in ten leaves that are not listed are below; None where all are listed.
+
+    They have at most what the total has beside the listed leaves. If more than a tenth of them had N or more, they
+    would have more than N/10 each on average (Markov's inequality).
+    """
+    unlisted = leaves - len(errors[-1].unbiased)
+    if unlisted <= 0:
+        return None
+    noise = math.sqrt(float((errors[-1].std_dev ** 2).sum()) + float(errors[0].std_dev[0]) ** 2)
+    records = float(errors[0].unbiased[0] - errors[-1].bounds()[0].sum()) + ONE_IN_TEN * noise
+    return max(1, math.ceil(10 * records / unlisted))
 
 
 def _share(value: float) -> float:
@@ -149,7 +193,7 @@ def expected_in(
     """
     mass = (known.posterior.probability * np.maximum(known.posterior.mean, 0))[known.levels[-1]]
     expected = max(total - float(mass[listed].sum()), 0.0)
-    missing = float(errors[0].unbiased[0] - errors[-1].centers()[0][listed].sum())
+    missing = float(errors[0].unbiased[0] - errors[-1].centers()[listed].sum())
     return np.where(listed, 0.0, mass * max(missing / max(expected, 1.0), 1.0)), max(expected, missing)
 
 

@@ -95,7 +95,7 @@ def listed(
     nodes = np.flatnonzero(shown)
     children = np.bincount(parent[nodes[1:]], minlength=len(shown))
     partly = np.flatnonzero(shown & (children < tree.families))
-    errors = listed_errors(levels, known, np.full(len(shown), 0.5), least_median=LEAST_MEDIAN)
+    errors = listed_errors(levels, known, np.full(len(shown), 0.5), least_median=LEAST_MEDIAN, few=found.few)
     missing, _ = expected_in(known, errors, float(levels[0].counts[0]), shown[known.levels[-1]])
     fits, kept = firm_counts(levels, whole, missing)
     fit = np.concatenate(fits)
@@ -144,15 +144,22 @@ def _level(
 
 
 def _errors_of_rest(errors: ListedErrors, below: ListedErrors, parents: IntArray, these: BoolArray) -> ListedErrors:
-    """What is known of what is left of every node beside its listed children: its estimate less theirs."""
-    center, deviation = below.centers()
-    families = len(errors.unbiased)
-    listed, own = np.flatnonzero(these), errors.centers()
-    summed = np.bincount(parents[listed], center[listed], minlength=families)
-    squares = np.bincount(parents[listed], deviation[listed] ** 2, minlength=families)
-    none = np.full(families, np.nan)
+    """What is known of what is left of every node beside its listed children: its estimate less theirs.
+
+    It lies between two numbers, but for noise. Half their distance is added to the standard deviation of the noise.
+    """
+    families, listed = len(errors.unbiased), np.flatnonzero(these)
+    least, most = (
+        end - np.bincount(parents[listed], each[listed], minlength=families)
+        for end, each in zip(errors.bounds(), below.bounds()[::-1], strict=True)
+    )
+    squares = np.bincount(parents[listed], below.std_dev[listed] ** 2, minlength=families)
     return ListedErrors(
-        own[0] - summed, np.sqrt(own[1] ** 2 + squares), np.full(families, -np.inf), none, errors.laplace
+        (least + most) / 2,
+        np.sqrt(errors.std_dev**2 + squares) + (most - least) / 2,
+        np.full(families, -np.inf),
+        np.full(families, np.nan),
+        errors.laplace,
     )
 
 

@@ -36,7 +36,7 @@ from tallytree.postprocess.table_totals import total_of_tables
 from tallytree.product import Product
 from tallytree.progress import step_progress
 from tallytree.release import Release
-from tallytree.release.intervals import LISTED_FROM, LevelErrors, checked_alpha, interval, stated_rounding
+from tallytree.release.intervals import LevelErrors, checked_alpha, interval, stated_rounding
 from tallytree.release.remainders import NO_REPLICATES, lists_remainders, refuse_remainders
 from tallytree.stages import stage
 from tallytree.validate import integer
@@ -146,8 +146,8 @@ def _of_partly_listed(
 
 
 def _are_listed_by_measurement(release: Release) -> bool:
-    """Whether cells are listed because their measurements were large."""
-    return any(LISTED_FROM in table.read(0, 0).column_names for table in release.level_tables.values())
+    """Whether cells were dropped, so that what is published does not show which were measured."""
+    return bool((release.statement.get("sparsity") or {}).get("applied")) and has_fitted_errors(release)
 
 
 def errors_are_exact(release: Release) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 
 from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.compute.kernels import kernel
-from tallytree.solvers.normal_law import log_cdf
+from tallytree.solvers.normal_law import LOG_ROOT_2PI, log_cdf
 
 REACH = 50.0
 """In standard deviations, beyond any quantile at the least α that is allowed."""
@@ -47,6 +47,38 @@ def listed_intervals(
         [[8, 0], [24, 22]]
     """
     return _listed_intervals(noisy, std_devs, least, alpha / 2, laplace)
+
+
+def listing_bias(theta: FloatArray, std_devs: FloatArray, least: FloatArray, *, laplace: bool) -> FloatArray:
+    """By how much the noise of a listed number is larger than 0 on average: E[Y − θ | Y ≥ t], float64 (n,).
+
+    Args:
+        theta: float64 (n,), the true numbers.
+        std_devs: float64 (n,), of the noise, > 0.
+        least: float64 (n,), t; −inf gives 0.
+        laplace: whether the noise is Laplace noise, and not normal.
+
+    Example:
+        >>> listing_bias(np.zeros(2), np.ones(2), np.array([0.5, -np.inf]), laplace=False).round(4).tolist()
+        [0.7979, 0.0]
+    """
+    return _listing_bias(theta, std_devs, least, laplace)
+
+
+@kernel
+def _listing_bias(theta: FloatArray, std_devs: FloatArray, least: FloatArray, laplace: bool) -> FloatArray:
+    found = np.zeros(len(theta))
+    for i in range(len(theta)):
+        if least[i] == -np.inf:
+            continue
+        s = (least[i] - 0.5 - theta[i]) / std_devs[i]
+        if not laplace:
+            found[i] = std_devs[i] * math.exp(-0.5 * s * s - LOG_ROOT_2PI - log_cdf(-s))
+            continue
+        b = 1 / math.sqrt(2)
+        below = 0.5 * math.exp(min(s, 0.0) / b)
+        found[i] = std_devs[i] * (s + b if s >= 0 else below * (b - s) / (1 - below))
+    return found
 
 
 @kernel

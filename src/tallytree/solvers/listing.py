@@ -5,12 +5,13 @@ interval that does not know this misses too often. What it has to know is the le
 be listed (`solvers.listed_intervals`).
 
 The model is that of `solvers.sparse_posterior`. Let K be the odds that all but the node's own measurement y give it,
-and N(a, w) what they say of its value x if it is not 0; a leaf is exponential with mean μ too. Then with s = 1/(1/v +
-1/w) and m = s·(y/v + a/w − 1/μ), where v is the variance of the noise,
+and N(a, w) what they say of its value x if it is not 0. With v the variance of the noise, s = 1/(1/v + 1/w) and m =
+s·(y/v + a/w),
 
     log odds(y) = K + m²/(2s) + log Φ(m/√s) + a constant,
 
-which grows with y, and x is N(m, s) given that it is above 0.
+which grows with y, and x is N(m, s) given that it is above 0. A leaf is exponential with mean μ too; y alone makes it
+N(z, u), as there, and odds and value are those that the passes there compute from these.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ import numpy as np
 from tallytree.compute.arrays import FloatArray
 from tallytree.compute.kernels import kernel
 from tallytree.solvers.normal_law import LOG_ROOT_2PI, log_cdf
+from tallytree.solvers.sparse_posterior import leaf_posterior, log_normal
 
 CERTAIN = 1e-9
-"""A node that is 0 with a smaller probability is taken to be listed whatever its own measurement is."""
+"""A node that is 0 with a smaller probability is taken not to be 0 whatever its own measurement is."""
 REACH = 40.0
 """No threshold is looked for further than so many standard deviations below 0."""
 _HALVINGS = 50
@@ -71,8 +73,14 @@ def least_listed(
 @kernel
 def _gain(y: float, variance: float, around: float, width: float, mean: float) -> tuple[float, float, float]:
     """What y adds to the log odds, but for a constant; and the mean and variance of the node if it is not 0."""
+    if mean < np.inf:
+        evidence, z, u = leaf_posterior(y, variance, mean)
+        if width == np.inf:
+            return evidence, z, u
+        s = 1 / (1 / u + 1 / width)
+        return evidence + log_normal(around - z, width + u), s * (z / u + around / width), s
     s = 1 / (1 / variance + 1 / width)
-    m = s * (y / variance + around / width - 1 / mean)
+    m = s * (y / variance + around / width)
     r = m / math.sqrt(s)
     below = log_cdf(r)
     ratio = math.exp(-0.5 * r * r - LOG_ROOT_2PI - below)
@@ -117,10 +125,11 @@ def _least_listed(
     found = np.full(len(noisy), -np.inf)
     for i in range(len(noisy)):
         p, v = probability[i], variances[i]
-        if 1 - p < CERTAIN or p <= 0:
+        certain = 1 - p < CERTAIN
+        if p <= 0 or (certain and least_median <= 0):
             continue
         gain, _, _ = _gain(noisy[i], v, around[i], around_variance[i], means[i])
-        others = math.log(p / (1 - p)) - gain
+        others = np.inf if certain else math.log(p / (1 - p)) - gain
         low, high = min(noisy[i], 0.0) - REACH * math.sqrt(v), noisy[i]
         gain, mean, variance = _gain(low, v, around[i], around_variance[i], means[i])
         if _is_listed(others + gain, mean, variance, least_probability[i], least_median):

@@ -127,6 +127,12 @@ def _chebyshev(y: IntArray, total: int, order: IntArray, descending: bool, x: In
 
 
 @kernel
+def chebyshev_alone(y: IntArray, total: int, order: IntArray, x: IntArray) -> None:
+    """Write the solution of `simplex.chebyshev` for one family to x; `order` is working space of its length."""
+    _chebyshev(y, total, order, False, x)
+
+
+@kernel
 def _longest(offsets: IntArray) -> int:
     longest = 0
     for family in range(len(offsets) - 1):

@@ -245,13 +245,13 @@ def _joined(weight: float, mean: float, variance: float, odds: float, z: float, 
 
 
 @kernel
-def _normal(off: float, variance: float) -> float:
+def log_normal(off: float, variance: float) -> float:
     """The logarithm of a normal density, without its constant."""
     return -0.5 * (off * off / variance + math.log(variance))
 
 
 @kernel
-def _leaf(y: float, variance: float, mean: float) -> tuple[float, float, float]:
+def leaf_posterior(y: float, variance: float, mean: float) -> tuple[float, float, float]:
     """An exponential value with normal noise: its evidence against 0, and the mean and variance of its posterior."""
     spread = math.sqrt(variance)
     shift = y / spread - spread / mean
@@ -267,7 +267,7 @@ def _left_out_sum(noisy: FloatArray, variance: float, mean: float, odds: float) 
     """The sum of the children that were left out, given that one is not zero, and the log of its weight."""
     weight, total, spread = 0.0, 0.0, 0.0
     for i in range(len(noisy)):
-        evidence, z, u = _leaf(noisy[i], variance, mean)
+        evidence, z, u = leaf_posterior(noisy[i], variance, mean)
         evidence += odds
         weight += _sum_logs(0.0, evidence)
         share = 1 / (1 + math.exp(-evidence)) if evidence > -700 else 0.0
@@ -303,7 +303,7 @@ def _up(
     for i in range(n - 1, -1, -1):
         a, b = first_child[i], first_child[i + 1]
         if a == b:
-            evidence[i], z[i], u[i] = _leaf(y[i], variance[i], mean[i])
+            evidence[i], z[i], u[i] = leaf_posterior(y[i], variance[i], mean[i])
             continue
         odds = log_odds[a]
         first = a + np.argmax(evidence[a:b])
@@ -323,12 +323,12 @@ def _up(
                 w, m, s = weight + alone, total + z[first], spread + u[first]
             if w == _NEVER:
                 continue
-            w += _normal(y[i] - m, s + v)
+            w += log_normal(y[i] - m, s + v)
             gain = s / (s + v)
             found, z[i], u[i] = _mixed(found, z[i], u[i], w, m + gain * (y[i] - m), s * v / (s + v))
         u[i] = max(u[i], LEAST_VARIANCE)
         if v > 0:
-            found -= _normal(y[i], v)
+            found -= log_normal(y[i], v)
         # Of the prior weight of all cases, relative to that of no child: ∏ (1 + odds) − 1.
         some = families[i] * _sum_logs(0.0, odds)
         evidence[i] = found - (some if some > 40 else math.log(math.expm1(some)))
@@ -373,8 +373,8 @@ def _down(
                 if w == _NEVER:
                     continue
                 if case > 0:
-                    absent = _sum_logs(absent, w + _normal(x - m, s + r))
-                here = odds + w + _normal(x - m - z[c], s + r + u[c])
+                    absent = _sum_logs(absent, w + log_normal(x - m, s + r))
+                here = odds + w + log_normal(x - m - z[c], s + r + u[c])
                 there, around, breadth = _mixed(there, around, breadth, here, x - m, s + r)
             probability[c] = probability[i] * math.exp(there - _sum_logs(there, absent))
             cavity[c], width[c] = around, max(breadth, LEAST_VARIANCE)
