@@ -53,6 +53,7 @@ class _Tree:
     families: Sequence[IntArray]
     targets: Sequence[FloatArray]
     deviations: Sequence[FloatArray]
+    slack: Sequence[FloatArray]
     detail: list[FloatArray]
     shared: list[IntArray]
     sums: list[FloatArray]
@@ -64,6 +65,7 @@ def rake_tree(
     families: Sequence[IntArray],
     targets: Sequence[FloatArray],
     deviations: Sequence[FloatArray],
+    slack: Sequence[FloatArray],
     zero: BoolArray,
     threads: int | None,
 ) -> FittedDetail:
@@ -74,29 +76,30 @@ def rake_tree(
         families: per level but the last, int64 (areas + 1,): where the children of each area begin.
         targets: per level, float64 (areas, P) non-negative tables.
         deviations: per level, (K,) the standard deviation of a cell of each table.
+        slack: per level, (K,) by how much a cell of each table may miss its target at no cost.
         zero: bool (detail cells,), those that are 0 everywhere.
         threads: how many.
     """
     shared = [above.detail.cell_of(below.finest) for above, below in pairwise(lattices)]
     detail = _begun(lattices, families, targets, zero)
     sums = [np.empty((len(x), below.detail.cells)) for x, below in zip(detail, lattices[1:], strict=False)]
-    tree = _Tree(lattices, families, targets, deviations, detail, shared, sums, threads)
-    for stage, (tables, slack, rounds) in enumerate(_stages(lattices)):
+    tree = _Tree(lattices, families, targets, deviations, slack, detail, shared, sums, threads)
+    for stage, (tables, part, rounds) in enumerate(_stages(lattices)):
         if stage == 1:  # from the beginning: where there is no common solution, cells fall and do not rise again
             tree = replace(tree, detail=_begun(lattices, families, targets, zero))
         number, worst, before = 0, np.inf, np.inf
         while number < rounds and worst >= MET:
-            worst = _worst(_round(tree, tables, slack), tables)
+            worst = _worst(_round(tree, tables, part), tables)
             number += 1
             if worst < MET or number % LOOK_EVERY == 0:
-                worst = _worst(_missed(tree, slack), tables)
+                worst = _worst(_missed(tree, part), tables)
                 if worst > SLOW * before:
                     break
                 before = worst if number % LOOK_EVERY == 0 else before
         logger.info("raking, stage %d: %d rounds", stage + 1, number)
         if worst < MET:
             break
-    return FittedDetail(tree.detail, _missed(tree, 0.0))
+    return FittedDetail(tree.detail, _missed(tree, None))
 
 
 def _begun(
@@ -154,14 +157,21 @@ def _damping(tree: _Tree, depth: int) -> FloatArray:
     return np.where(fine, np.maximum(DAMPING * tree.deviations[depth], LEAST_DAMPING), LEAST_DAMPING)
 
 
-def _round(tree: _Tree, tables: Sequence[tuple[int, ...]], slack: float) -> list[FloatArray]:
+def _within(tree: _Tree, depth: int, part: float | None) -> FloatArray:
+    """By how much the cells of a level's tables may miss: this part of their deviations, or more; None for nothing."""
+    if part is None:
+        return np.zeros_like(tree.slack[depth])
+    return np.maximum(tree.slack[depth], part * tree.deviations[depth])
+
+
+def _round(tree: _Tree, tables: Sequence[tuple[int, ...]], part: float) -> list[FloatArray]:
     """One round up and down; by how much each table missed its targets in its turn, beyond the slack."""
     misses: list[FloatArray] = []
     for depth in range(len(tree.lattices) - 1, -1, -1):
         if depth < len(tree.lattices) - 1:
             _each(tree, depth, partial(_gather, tree, depth))
             take_over(tree.shared[depth], tree.sums[depth], tree.detail[depth])
-        misses.insert(0, _raked(tree, depth, np.array(tables[depth], dtype=np.int64), slack))
+        misses.insert(0, _raked(tree, depth, np.array(tables[depth], dtype=np.int64), part))
     for depth in range(len(tree.families)):
         _each(tree, depth, partial(_hand_down, tree, depth))
     return misses
@@ -189,11 +199,11 @@ def _hand_down(tree: _Tree, depth: int, part: slice) -> None:
     hand_down(tree.shared[depth], begins, x, tree.sums[depth][part], below)
 
 
-def _raked(tree: _Tree, depth: int, order: IntArray, slack: float) -> FloatArray:
+def _raked(tree: _Tree, depth: int, order: IntArray, part_of: float) -> FloatArray:
     """Rake a level; the miss of each table as it was found."""
     x, lattice = tree.detail[depth], tree.lattices[depth]
     squares = np.zeros((len(x), len(lattice.known)))
-    damping, within = _damping(tree, depth), slack * tree.deviations[depth]
+    damping, within = _damping(tree, depth), _within(tree, depth, part_of)
 
     def work(part: slice) -> None:
         rake(lattice.rows, tree.targets[depth][part], order, damping, within, x[part], squares[part])
@@ -205,14 +215,14 @@ def _raked(tree: _Tree, depth: int, order: IntArray, slack: float) -> FloatArray
     return np.asarray(np.sqrt(squares.sum(axis=0) / cells) / tree.deviations[depth], dtype=np.float64)
 
 
-def _missed(tree: _Tree, slack: float) -> list[FloatArray]:
+def _missed(tree: _Tree, part: float | None) -> list[FloatArray]:
     """By how much each table of every level misses its targets beyond the slack, in standard deviations."""
     found = []
     for depth, lattice in enumerate(tree.lattices):
-        squares = np.zeros(len(lattice.known))
+        squares, within = np.zeros(len(lattice.known)), _within(tree, depth, part)
         for k, marginal in enumerate(lattice.known):
             sums = lattice.detail.summed(tree.detail[depth], marginal)
             gaps = np.abs(sums - tree.targets[depth][:, lattice.places[marginal]])
-            squares[k] = (np.maximum(gaps - slack * tree.deviations[depth][k], 0.0) ** 2).mean()
+            squares[k] = (np.maximum(gaps - within[k], 0.0) ** 2).mean()
         found.append(np.sqrt(squares) / tree.deviations[depth])
     return found
