@@ -3,13 +3,15 @@
 The children c of an area have estimates z_cT of all tables T of a `Lattice`. Their tables x_cT are decided in the order
 of the lattice, the total first. With what is decided before, the tables of T are the nearest
 
-    minimise  Σ_c π_cT Σ_g (x_cg − z_cg)² / n_g   subject to   x ≥ 0,   Σ_c x_c = X,   and x_c sums to x_c,T−e_a
+    minimise  Σ_c π_cT Σ_g (x_cg − z_cg)² / n_g   subject to   x ≥ 0,   Σ_c x_c = X,   |Q_T' x_c − x_cT'| ≤ s_TT'
 
-for each attribute a that T refines, with X the parent's table. What x ≥ 0 changes stays within one table of one
-family. A joint fit of all tables would let hundreds of cells near 0 move the totals, however well these were measured.
+for the coarser tables T' (`wanted_sums`), with X the parent's table. s is 0 where T' was measured well. What x ≥ 0
+changes then stays within one table of one family. A joint fit of all tables would let hundreds of cells near 0 move the
+totals, however well these were measured. s is above 0 where T' is no more than the sum of T.
 
-Each kind of sum with x ≥ 0 is a product of simplexes, whose nearest point has a closed form (Michelot 1986). Dykstra's
-algorithm (Boyle and Dykstra 1986) goes between them.
+The multipliers λ of the sums give x = max(z + n_g Σ λ, 0). They are chosen by turns: those of the sums to one coarser
+table all at once, each in closed form (Michelot 1986). This raises the dual function until all sums are met; where they
+have no common solution it ends after some cycles. Source: Hildreth 1957 for the multipliers by turns.
 """
 
 from __future__ import annotations
@@ -41,7 +43,6 @@ class Sums(NamedTuple):
         maps_begin: where in `maps` the map to it begins.
         slack: by how much a cell of it may be missed.
         maps: for each cell of a table, the cell of the coarser table.
-        above: (K,) by how much the sum over a family may miss a cell of the parent's table.
     """
 
     begin: IntArray
@@ -49,58 +50,49 @@ class Sums(NamedTuple):
     maps_begin: IntArray
     slack: FloatArray
     maps: IntArray
-    above: FloatArray
 
-    def within(self) -> FloatArray:
-        """By how much a cell of each table may be missed by what is finer at its own level: float64 (K,)."""
-        found = np.zeros(len(self.above))
+    def most(self) -> FloatArray:
+        """The most by which a cell of each table may be missed: float64 (K,)."""
+        found = np.zeros(len(self.begin) - 1)
         np.maximum.at(found, self.table, self.slack)
         return found
 
 
-def wanted_sums(lattice: Lattice, deviation: FloatArray, parent: FloatArray | None, children: float) -> Sums:
-    """Which sums the tables of a family have to have, and how nearly.
+def wanted_sums(lattice: Lattice, deviation: FloatArray) -> Sums:
+    """Which sums the tables of an area have to have, and how nearly.
 
     A coarser table T' that was measured well has to be met. One that is no more accurate than the n cells of T that it
     sums has nothing to tell T, so its sums may move by a part of its standard deviation σ': with the part r = σ'² / nσ²
-    of its variance that T explains, by SOFT·σ'·max(2r − 1, 0). Tables that are more than one level coarser are sums of
-    those in between, so they are wanted only where one in between may be missed.
+    of its variance that T explains, by SOFT·σ'·max(2r − 1, 0). Totals never move: what x ≥ 0 does to them is of one
+    sign in all areas. Tables that are more than one level coarser are sums of those in between, so they are wanted only
+    where one in between may be missed.
 
     Args:
         lattice: the marginals.
         deviation: (K,) the standard deviation of a cell of each table.
-        parent: (K,) the same of the area above; None for the root.
-        children: the mean number of children.
     """
-    cells = np.diff(lattice.rows.begin)
-
-    def slack(own: FloatArray, coarser: FloatArray, terms: FloatArray) -> FloatArray:
-        explained = np.minimum(coarser / own, 1e3) ** 2 / terms
-        return np.asarray(SOFT * coarser * np.clip(2 * explained - 1, 0, 1))
-
-    begin, table, maps_begin, allowed, maps, length = [0], [], [], [], [np.zeros(0, dtype=np.int64)], 0
+    cells, ranks = np.diff(lattice.rows.begin), lattice.ranks
     number = {marginal: k for k, marginal in enumerate(lattice.known)}
+    begin, table, maps_begin, slack, maps, length = [0], [], [], [], [np.zeros(0, dtype=np.int64)], 0
     for k, marginal in enumerate(lattice.known):
-        below = [int(c) for c in lattice.rows.lower[k] if c >= 0]
-        soft = slack(deviation[k], deviation, cells[k] / cells)
-        coarser = below
-        if any(soft[c] > 0 for c in below):
+        explained = np.minimum(deviation / max(deviation[k], 1e-20), 1e3) ** 2 * cells / cells[k]
+        part = np.where((ranks > 0) & (explained > 0.5 + 1e-6), np.minimum(2 * explained - 1, 1), 0.0)
+        coarser = [int(c) for c in lattice.rows.lower[k] if c >= 0]
+        if any(part[c] > 0 for c in coarser):
             coarser = [number[t] for t in itertools.product(*(range(depth + 1) for depth in marginal))][:-1]
         for c in coarser:
             table.append(c)
             maps_begin.append(length)
-            allowed.append(soft[c])
+            slack.append(SOFT * part[c] * deviation[c])
             maps.append(lattice.whole.cell_of(lattice.known[c], within=marginal))
             length += len(maps[-1])
         begin.append(len(table))
-    above = np.zeros(len(cells)) if parent is None else slack(deviation, parent, np.full(len(cells), children))
     return Sums(
         np.array(begin, dtype=np.int64),
         np.array(table, dtype=np.int64),
         np.array(maps_begin, dtype=np.int64),
-        np.array(allowed, dtype=np.float64),
+        np.array(slack, dtype=np.float64),
         np.concatenate(maps),
-        above,
     )
 
 
@@ -144,19 +136,16 @@ def nearest_step(z: FloatArray, spread: FloatArray, low: float, high: float) -> 
 
 
 @kernel
-def _reach_column(
-    g: int, total: float, slack: float, y: FloatArray, force: FloatArray, scratch: _Scratch
-) -> float:
-    """Choose the multiplier of the sum over a family in one cell; how far the sum was from what it may be."""
+def _reach_column(g: int, total: float, y: FloatArray, force: FloatArray, scratch: _Scratch) -> float:
+    """Choose the multiplier of the sum over a family in one cell; how far the sum was from it."""
     found = 0.0
     for c in range(len(y)):
         found += max(y[c, g], 0.0)
         scratch.column[c] = y[c, g] - force[g] * scratch.spread[c]
-    low, high = max(total - slack, 0.0), max(total + slack, 0.0)
-    force[g] = nearest_step(scratch.column, scratch.spread, low, high)
+    force[g] = nearest_step(scratch.column, scratch.spread, total, total)
     for c in range(len(y)):
         y[c, g] = scratch.column[c] + force[g] * scratch.spread[c]
-    return max(low - found, found - high, 0.0)
+    return abs(found - total)
 
 
 @kernel
@@ -247,10 +236,8 @@ def _rake(
                 whole = 0.0
                 for c in range(len(x)):
                     whole += x[c, g]
-                total = parent[here + g]
-                total = max(min(max(whole, total - sums.above[k]), total + sums.above[k]), 0.0)
-                miss = max(miss, abs(whole - total) / deviation[1, k])
-                factor = total / whole if whole > 0.0 else 0.0
+                miss = max(miss, abs(whole - parent[here + g]) / deviation[1, k])
+                factor = parent[here + g] / whole if whole > 0.0 else 0.0
                 for c in range(len(x)):
                     x[c, g] *= factor
         for pair in range(sums.begin[k], sums.begin[k + 1]):
@@ -315,8 +302,7 @@ def nonnegative_tables(
             totals, spreads = z[:, 0].copy(), np.empty(m)
             for c in range(m):
                 spreads[c] = spread[0 if one else c, 0]
-            slack = sums.above[0]
-            step = nearest_step(totals, spreads, max(parent[0] - slack, 0.0), parent[0] + slack)
+            step = nearest_step(totals, spreads, parent[0], parent[0])
             for c in range(m):
                 z[c, 0] = max(totals[c] + step * spreads[c], 0.0)
         else:
@@ -347,7 +333,7 @@ def nonnegative_tables(
             if has_parent:
                 for g in range(n):
                     if not zero[here + g]:
-                        gap = _reach_column(g, parent[here + g], sums.above[k], y, force_above, scratch)
+                        gap = _reach_column(g, parent[here + g], y, force_above, scratch)
                         miss = max(miss, gap / deviation[1, k])
             first = 0
             for pair in range(sums.begin[k], sums.begin[k + 1]):

@@ -139,7 +139,7 @@ def _start(lattice: Lattice, targets: FloatArray, zero: BoolArray) -> FloatArray
 
 
 def _stages(lattices: Sequence[Lattice]) -> Iterator[tuple[list[tuple[int, ...]], bool, int]]:
-    """Of each stage, the tables of every level by number, the finest first, whether tables yield, and the most rounds."""
+    """Of each stage, the tables of every level, the finest first, whether tables yield, and the most rounds."""
     last = len(lattices) - 1
     ordered = [sorted(range(len(each.known)), key=lambda k: (-each.ranks[k], k)) for each in lattices]
     yield [tuple(order) for order in ordered], False, FIRST_ROUNDS

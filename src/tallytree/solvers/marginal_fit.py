@@ -162,11 +162,11 @@ class _Problem:
         lattices = [level.lattice for level in levels]
         exactly = self._deviations(lattices)
         deviations = [np.maximum(each, LEAST_DEVIATION) for each in exactly]
-        sums = self._sums(lattices, exactly)
+        sums = [wanted_sums(lattice, each) for lattice, each in zip(lattices, exactly, strict=True)]
         estimates: dict[Table, FloatArray] = {}
         targets = self._tables(levels, sums, deviations, wanted, estimates)
         self.progress("fitting the detail")
-        slack = _slack(lattices, sums)
+        slack = [each.most() for each in sums]
         found = rake_tree(lattices, self.families, targets, deviations, slack, self.zero, self.threads)
         misses = {
             (depth, marginal): float(found.misses[depth][k])
@@ -191,16 +191,6 @@ class _Problem:
             np.minimum([found[depth, marginal] for marginal in lattice.known], 1e30)
             for depth, lattice in enumerate(lattices)
         ]
-
-    def _sums(self, lattices: Sequence[Lattice], deviations: Sequence[FloatArray]) -> list[Sums]:
-        """Per level, what the tables have to add up to."""
-        found = [wanted_sums(lattices[0], deviations[0], None, 1.0)]
-        for depth, family in enumerate(self.families):
-            marginals, _ = lattices[depth].embedded(lattices[depth + 1])
-            children = float(family[-1]) / (len(family) - 1)
-            parent = deviations[depth][marginals]
-            found.append(wanted_sums(lattices[depth + 1], deviations[depth + 1], parent, children))
-        return found
 
     def _tables(
         self,
@@ -325,7 +315,15 @@ class _Children:
             values[children] = x[:, own.places[marginal]]
         spread = self.below.inverse(children)
         nonnegative_families(
-            own.rows, self.sums, family - family[0], x, spread, self.parents[part], exact is not None, self.zero, self.limits
+            own.rows,
+            self.sums,
+            family - family[0],
+            x,
+            spread,
+            self.parents[part],
+            exact is not None,
+            self.zero,
+            self.limits,
         )
         self.targets[children] = x
 
@@ -359,15 +357,6 @@ class _Rounded:
             np.empty((children.stop - children.start, self.x.shape[1]), dtype=np.int64),
             self.values[children],
         )
-
-
-def _slack(lattices: Sequence[Lattice], sums: Sequence[Sums]) -> list[FloatArray]:
-    """Per level, by how much a cell of each table may be missed by what is finer, at its level or below: (K,)."""
-    found = [each.within() for each in sums]
-    for depth in range(len(sums) - 1):
-        marginals, _ = lattices[depth].embedded(lattices[depth + 1])
-        found[depth][marginals] = np.maximum(found[depth][marginals], sums[depth + 1].above)
-    return found
 
 
 def _counted(lattice: Lattice, deviations: FloatArray) -> tuple[IntArray, FloatArray]:
