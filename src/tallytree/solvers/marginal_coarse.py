@@ -121,7 +121,7 @@ def nearest_step(z: FloatArray, spread: FloatArray, low: float, high: float) -> 
     total = min(max(clipped, low), high)
     if total == clipped:
         return 0.0
-    step, left = np.inf, 0
+    step, left = np.inf, n + 1
     while True:
         lacking, weight, before = total, 0.0, left
         left = 0
@@ -130,7 +130,7 @@ def nearest_step(z: FloatArray, spread: FloatArray, low: float, high: float) -> 
                 lacking -= z[i]
                 weight += spread[i]
                 left += 1
-        if left == before or weight <= 0.0:
+        if left >= before or weight <= 0.0:  # a value that comes back does so by rounding
             return step if step < np.inf else 0.0
         step = lacking / weight
 
