@@ -89,11 +89,13 @@ class Tables:
         records: one row for each record, all columns text; or with a column `count`.
         product: the hierarchies, the areas first.
         designs: lists of tables, by name.
+        precision: wanted standard deviations, for the shares `auto`; None for the same of all.
     """
 
     records: pd.DataFrame
     product: tt.Product
     designs: Mapping[str, Sequence[tuple[str, ...]]]
+    precision: Mapping[tuple[str, ...], float] | None = None
 
 
 def _rdata(package: str, item: str) -> pd.DataFrame:
@@ -207,6 +209,52 @@ def people_of_counties() -> Tables:
     }
     designs = {"few": [("county", "age", "sex"), ("county", "sex"), ("province", "age"), ("sex",), ()]}
     return Tables(records, tt.Product(sides), designs)
+
+
+OFFICE: dict[str, tuple[tuple[str, ...], dict[tuple[str, ...], float]]] = {
+    "office small": (
+        ("age", "sex"),
+        {
+            ("district", "age_band", "sex"): 5, ("municipality", "age_band"): 10, ("age", "sex"): 20,
+            ("district",): 10, ("sex",): 10, (): 10,
+        },
+    ),
+    "office nat": (
+        ("age_band", "sex", "nationality"),
+        {
+            ("district", "age_band", "sex"): 5, ("municipality", "nationality"): 5, ("nationality",): 10,
+            ("municipality",): 10, (): 10,
+        },
+    ),
+    "office prod": (
+        ("age_band", "sex"),
+        {
+            ("district", "age_band", "sex"): 5, ("municipality", "age_band"): 10, ("district",): 10, ("sex",): 10,
+            (): 10,
+        },
+    ),
+}  # fmt: skip
+"""An office's tables with the precision wanted: the finest level of every attribute, and the tables."""
+
+
+def office(folder: Path, name: str) -> Tables:
+    """Tables of a made-up country of 2 million people, from a folder with true_2025.parquet and its hierarchies."""
+    attributes, precision = OFFICE[name]
+    people = pd.read_parquet(folder / "true_2025.parquet").astype({"age": str})
+    people = people.merge(pd.read_csv(folder / "ages.csv", dtype=str), on="age")
+    areas = ["region", "province", "municipality", "district"]
+    columns = [*areas, *(["age_band"] if "age" in attributes else []), *attributes]
+    counted = people.groupby(columns, observed=True).size().rename("count").reset_index()
+    sides = {"area": tt.Hierarchy.from_table(pd.read_csv(folder / "areas.csv", dtype=str), levels=areas)}
+    for level in attributes:
+        if level in ("age", "age_band"):
+            levels = ["age_band", "age"] if level == "age" else ["age_band"]
+            values = pd.read_csv(folder / "ages.csv", dtype=str)[levels].drop_duplicates()
+            sides["age"] = tt.Hierarchy.from_table(values, levels=levels)
+        else:
+            file = {"sex": "sexes.csv", "nationality": "nationalities.csv"}[level]
+            sides[level] = tt.Hierarchy.from_values(level, pd.read_csv(folder / file, dtype=str)[level].tolist())
+    return Tables(counted, tt.Product(sides), {"asked": list(precision)}, precision)
 
 
 Flows = tuple[pd.DataFrame, pd.DataFrame, list[str]]

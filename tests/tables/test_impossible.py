@@ -3,9 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
 
 import tallytree as tt
 from tallytree.spec import load_spec
+from tallytree.tables import layout
 
 AREAS = pd.DataFrame({"state": list("AABB"), "county": list("abcd")})
 AGES = pd.DataFrame({"band": ["0-14", "0-14", "15+", "15+"], "age": ["5", "10", "30", "60"]})
@@ -179,6 +183,62 @@ def test_a_coarser_cell_is_impossible_only_where_all_of_it_is():
     records = records[(records["age"] != "5") | (records["work"] != "seeks")]
     rows = released(records, tree).table("band", "work").to_pandas()
     assert (rows["std_dev"] > 0).all()
+
+
+@pytest.mark.parametrize("limit", [10_000_000, 5])
+def test_tables_may_cover_a_cell_together(limit, monkeypatch):
+    """Of the band 0-14 that seeks work, one table names the age 5 and the other the age 10."""
+    monkeypatch.setattr(layout, "MAX_COMBINATIONS", limit)
+    given = [pd.DataFrame({"age": [age], "work": ["seeks"]}) for age in ("5", "10")]
+    records = people()
+    records = records[(records["band"] != "0-14") | (records["work"] != "seeks")]
+    sides = dict(zip(("area", "age", "work"), product().attributes, strict=True))
+    tree = tt.Product({name: side.hierarchy for name, side in sides.items()}, impossible=given)
+    tables = [("county", "band", "work"), ("work",)]
+    found = tt.release_tables(records, tree, tt.Budget(rho=1), neighboring="add_remove", tables=tables, seed=1)
+    rows = found.table("county", "band", "work").to_pandas()
+    empty = (rows["band"] == "0-14") & (rows["work"] == "seeks")
+    if limit > 12:  # the leaves of both attributes
+        assert (rows.loc[empty, ["count", "std_dev"]] == 0).all(axis=None)
+        assert (rows.loc[~empty, "std_dev"] > 0).all()
+    else:
+        assert (rows["std_dev"] > 0).all()
+
+
+@settings(max_examples=60)
+@drawn(st.integers(0, 10_000))
+def test_cells_that_are_impossible_are_those_without_a_possible_leaf(seed):
+    """Against a list of all leaves; three attributes with bands, and one to three tables of two or three of them."""
+    rng = np.random.default_rng(seed)
+    names = ("one", "two", "three")
+    bands = [np.array([0, *np.sort(rng.integers(0, 3, rng.integers(0, 4))), 2]) for _ in names]
+    trees = {
+        name: pd.DataFrame({f"{name}_band": [f"b{b}" for b in band], name: [f"v{i}" for i in range(len(band))]})
+        for name, band in zip(names, bands, strict=True)
+    }
+    given, refused = [], np.zeros([len(band) for band in bands], dtype=bool)
+    for _ in range(rng.integers(1, 4)):
+        about = [str(name) for name in np.sort(rng.choice(names, rng.integers(2, 4), replace=False))]
+        rows = {name: rng.choice(trees[name][name], 12) for name in about}
+        given.append(pd.DataFrame(rows))
+        for i in range(12):
+            refused[tuple(int(rows[name][i][1:]) if name in about else slice(None) for name in names)] = True
+    sides = {name: tt.Hierarchy.from_table(trees[name], [f"{name}_band", name]) for name in names}
+    tree = tt.Product({"area": tt.Hierarchy.from_values("county", ["a", "b"]), **sides}, impossible=given)
+    fine = rng.random(3) < 0.5
+    table = [name if is_fine else f"{name}_band" for name, is_fine in zip(names, fine, strict=True)]
+    if refused.all():
+        return
+    plan = layout.TableLayout(tree, layout.tables_of(tree, [("county", *table)], "tables"), 1)
+    own = [
+        np.arange(len(band)) if is_fine else np.unique(band, return_inverse=True)[1]
+        for band, is_fine in zip(bands, fine, strict=True)
+    ]
+    possible = np.zeros([int(each.max()) + 1 for each in own], dtype=bool)
+    for leaf in np.argwhere(~refused):
+        possible[tuple(each[i] for each, i in zip(own, leaf, strict=True))] = True
+    found = np.zeros(possible.size, dtype=bool) if plan.impossible is None else plan.impossible
+    np.testing.assert_array_equal(found, ~possible.ravel())
 
 
 @pytest.mark.parametrize(

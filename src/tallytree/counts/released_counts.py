@@ -50,9 +50,9 @@ class ListedErrors:
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """What each true number is at least and at most on average, but for noise whose mean is 0: float64 (n,) each.
 
-        By how much the noise of a listed number is larger than 0 depends on that number, of which its 80 %
-        interval says enough: a sum of such numbers lies between the sums, but for noise. (Estimates whose median is right
-        would not do: their means are not, and a sum adds that up.)
+        By how much the noise of a listed number is larger than 0 depends on that number, of which its 80 % interval
+        says enough: a sum of such numbers lies between the sums, but for noise. (Estimates whose median is right would
+        not do: their means are not, and a sum adds that up.)
         """
         given = self.unbiased, np.maximum(self.std_dev, 1e-9), self.listed_from
         lower, upper = listed_intervals(*given, 0.2, laplace=self.laplace)

@@ -23,8 +23,9 @@ MET = 0.1
 """A table is met when it misses its targets by no more than this, in standard deviations of its cells."""
 LOOK_EVERY, SLOW = 10, 0.95
 """After so many rounds, a stage ends if the worst miss is not below this part of what it was before them."""
-SLACK = 0.25
-"""Where the tables have no common solution, cells may miss their targets by this, in their standard deviations."""
+SLACK, TOTAL_SLACK = 0.25, 0.1
+"""Where the tables have no common solution, cells may miss their targets by so much more, in their standard deviations;
+totals by the second."""
 PATTERN = 0.01
 """What is added to each cell of a detail that starts from its own table, as a part of a record."""
 EXTRAS = (1, 0)
@@ -53,6 +54,7 @@ class _Tree:
     families: Sequence[IntArray]
     targets: Sequence[FloatArray]
     deviations: Sequence[FloatArray]
+    slack: Sequence[FloatArray]
     detail: list[FloatArray]
     shared: list[IntArray]
     sums: list[FloatArray]
@@ -64,6 +66,7 @@ def rake_tree(
     families: Sequence[IntArray],
     targets: Sequence[FloatArray],
     deviations: Sequence[FloatArray],
+    slack: Sequence[FloatArray],
     zero: BoolArray,
     threads: int | None,
 ) -> FittedDetail:
@@ -74,29 +77,31 @@ def rake_tree(
         families: per level but the last, int64 (areas + 1,): where the children of each area begin.
         targets: per level, float64 (areas, P) non-negative tables.
         deviations: per level, (K,) the standard deviation of a cell of each table.
+        slack: per level, (K,) by how much a cell of each table may miss its target at no cost.
         zero: bool (detail cells,), those that are 0 everywhere.
         threads: how many.
     """
     shared = [above.detail.cell_of(below.finest) for above, below in pairwise(lattices)]
     detail = _begun(lattices, families, targets, zero)
     sums = [np.empty((len(x), below.detail.cells)) for x, below in zip(detail, lattices[1:], strict=False)]
-    tree = _Tree(lattices, families, targets, deviations, detail, shared, sums, threads)
-    for stage, (tables, slack, rounds) in enumerate(_stages(lattices)):
+    tree = _Tree(lattices, families, targets, deviations, slack, detail, shared, sums, threads)
+    for stage, (tables, yields, rounds) in enumerate(_stages(lattices)):
         if stage == 1:  # from the beginning: where there is no common solution, cells fall and do not rise again
             tree = replace(tree, detail=_begun(lattices, families, targets, zero))
+        within = [_within(tree, depth, yields) for depth in range(len(lattices))]
         number, worst, before = 0, np.inf, np.inf
         while number < rounds and worst >= MET:
-            worst = _worst(_round(tree, tables, slack), tables)
+            worst = _worst(_round(tree, tables, within), tables)
             number += 1
             if worst < MET or number % LOOK_EVERY == 0:
-                worst = _worst(_missed(tree, slack), tables)
+                worst = _worst(_missed(tree, within), tables)
                 if worst > SLOW * before:
                     break
                 before = worst if number % LOOK_EVERY == 0 else before
         logger.info("raking, stage %d: %d rounds", stage + 1, number)
         if worst < MET:
             break
-    return FittedDetail(tree.detail, _missed(tree, 0.0))
+    return FittedDetail(tree.detail, _missed(tree, [np.zeros_like(each) for each in deviations]))
 
 
 def _begun(
@@ -133,19 +138,19 @@ def _start(lattice: Lattice, targets: FloatArray, zero: BoolArray) -> FloatArray
     return np.asarray(~zero, dtype=np.float64)[None, :]
 
 
-def _stages(lattices: Sequence[Lattice]) -> Iterator[tuple[list[tuple[int, ...]], float, int]]:
-    """Of each stage, the tables of every level by number, the finest first, the slack, and the most rounds."""
+def _stages(lattices: Sequence[Lattice]) -> Iterator[tuple[list[tuple[int, ...]], bool, int]]:
+    """Of each stage, the tables of every level, the finest first, whether tables yield, and the most rounds."""
     last = len(lattices) - 1
     ordered = [sorted(range(len(each.known)), key=lambda k: (-each.ranks[k], k)) for each in lattices]
-    yield [tuple(order) for order in ordered], 0.0, FIRST_ROUNDS
-    yield [tuple(order) for order in ordered], SLACK, FIRST_ROUNDS
+    yield [tuple(order) for order in ordered], False, FIRST_ROUNDS
+    yield [tuple(order) for order in ordered], True, FIRST_ROUNDS
     fewer = [(most, EXTRA) for most in range(int(lattices[last].ranks.max()) - 1, -1, -1)]
     for most, extra in (*fewer, *((0, each) for each in EXTRAS)):
         chosen = [
             tuple(k for k in order if each.ranks[k] <= most + extra * (last - depth))
             for depth, (each, order) in enumerate(zip(lattices, ordered, strict=True))
         ]
-        yield chosen, SLACK, ROUNDS
+        yield chosen, True, ROUNDS
 
 
 def _damping(tree: _Tree, depth: int) -> FloatArray:
@@ -154,14 +159,22 @@ def _damping(tree: _Tree, depth: int) -> FloatArray:
     return np.where(fine, np.maximum(DAMPING * tree.deviations[depth], LEAST_DAMPING), LEAST_DAMPING)
 
 
-def _round(tree: _Tree, tables: Sequence[tuple[int, ...]], slack: float) -> list[FloatArray]:
+def _within(tree: _Tree, depth: int, yields: bool) -> FloatArray:
+    """By how much the cells of a level's tables may miss their targets, float64 (K,); more where tables yield."""
+    if not yields:
+        return tree.slack[depth]
+    part = np.where(tree.lattices[depth].ranks == 0, TOTAL_SLACK, SLACK)
+    return np.asarray(tree.slack[depth] + part * tree.deviations[depth])
+
+
+def _round(tree: _Tree, tables: Sequence[tuple[int, ...]], within: Sequence[FloatArray]) -> list[FloatArray]:
     """One round up and down; by how much each table missed its targets in its turn, beyond the slack."""
     misses: list[FloatArray] = []
     for depth in range(len(tree.lattices) - 1, -1, -1):
         if depth < len(tree.lattices) - 1:
             _each(tree, depth, partial(_gather, tree, depth))
             take_over(tree.shared[depth], tree.sums[depth], tree.detail[depth])
-        misses.insert(0, _raked(tree, depth, np.array(tables[depth], dtype=np.int64), slack))
+        misses.insert(0, _raked(tree, depth, np.array(tables[depth], dtype=np.int64), within[depth]))
     for depth in range(len(tree.families)):
         _each(tree, depth, partial(_hand_down, tree, depth))
     return misses
@@ -189,11 +202,11 @@ def _hand_down(tree: _Tree, depth: int, part: slice) -> None:
     hand_down(tree.shared[depth], begins, x, tree.sums[depth][part], below)
 
 
-def _raked(tree: _Tree, depth: int, order: IntArray, slack: float) -> FloatArray:
+def _raked(tree: _Tree, depth: int, order: IntArray, within: FloatArray) -> FloatArray:
     """Rake a level; the miss of each table as it was found."""
     x, lattice = tree.detail[depth], tree.lattices[depth]
     squares = np.zeros((len(x), len(lattice.known)))
-    damping, within = _damping(tree, depth), slack * tree.deviations[depth]
+    damping = _damping(tree, depth)
 
     def work(part: slice) -> None:
         rake(lattice.rows, tree.targets[depth][part], order, damping, within, x[part], squares[part])
@@ -205,7 +218,7 @@ def _raked(tree: _Tree, depth: int, order: IntArray, slack: float) -> FloatArray
     return np.asarray(np.sqrt(squares.sum(axis=0) / cells) / tree.deviations[depth], dtype=np.float64)
 
 
-def _missed(tree: _Tree, slack: float) -> list[FloatArray]:
+def _missed(tree: _Tree, within: Sequence[FloatArray]) -> list[FloatArray]:
     """By how much each table of every level misses its targets beyond the slack, in standard deviations."""
     found = []
     for depth, lattice in enumerate(tree.lattices):
@@ -213,6 +226,6 @@ def _missed(tree: _Tree, slack: float) -> list[FloatArray]:
         for k, marginal in enumerate(lattice.known):
             sums = lattice.detail.summed(tree.detail[depth], marginal)
             gaps = np.abs(sums - tree.targets[depth][:, lattice.places[marginal]])
-            squares[k] = (np.maximum(gaps - slack * tree.deviations[depth][k], 0.0) ** 2).mean()
+            squares[k] = (np.maximum(gaps - within[depth][k], 0.0) ** 2).mean()
         found.append(np.sqrt(squares) / tree.deviations[depth])
     return found

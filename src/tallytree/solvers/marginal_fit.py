@@ -23,7 +23,7 @@ import numpy as np
 from tallytree.compute.arrays import BoolArray, FloatArray, IntArray, chunks
 from tallytree.compute.threads import side_by_side
 from tallytree.solvers.checks import MAX_EXACT, MAX_SUM, check_offsets
-from tallytree.solvers.marginal_coarse import nonnegative_families, nonnegative_tables
+from tallytree.solvers.marginal_coarse import Sums, nonnegative_families, nonnegative_tables, wanted_sums
 from tallytree.solvers.marginal_detail import FittedDetail, rake_tree
 from tallytree.solvers.marginal_lattice import Lattice
 from tallytree.solvers.marginal_linear import Level, Measured, downward, tables, upward
@@ -160,11 +160,14 @@ class _Problem:
             [self._chunks(depth, self.detail.cells) for depth in range(len(self.families))],
         )
         lattices = [level.lattice for level in levels]
-        deviations = self._deviations(lattices)
+        exactly = self._deviations(lattices)
+        deviations = [np.maximum(each, LEAST_DEVIATION) for each in exactly]
+        sums = [wanted_sums(lattice, each) for lattice, each in zip(lattices, exactly, strict=True)]
         estimates: dict[Table, FloatArray] = {}
-        targets = self._tables(levels, deviations, wanted, estimates)
+        targets = self._tables(levels, sums, deviations, wanted, estimates)
         self.progress("fitting the detail")
-        found = rake_tree(lattices, self.families, targets, deviations, self.zero, self.threads)
+        slack = [each.most() for each in sums]
+        found = rake_tree(lattices, self.families, targets, deviations, slack, self.zero, self.threads)
         misses = {
             (depth, marginal): float(found.misses[depth][k])
             for depth, lattice in enumerate(lattices)
@@ -178,20 +181,21 @@ class _Problem:
         return list(chunks(np.diff(self.families[depth]) * width, CELLS_AT_ONCE))
 
     def _deviations(self, lattices: Sequence[Lattice]) -> list[FloatArray]:
-        """Per level, the standard deviation of a cell of each known table, LEAST_DEVIATION at least: (K,)."""
+        """Per level, the standard deviation of a cell of each known table: (K,)."""
         areas = [1, *(int(family[-1]) for family in self.families)]
         precisions = [{each.marginal: 1 / each.variance for each in level} for level in self.measured]
         places = [(depth, marginal) for depth, lattice in enumerate(lattices) for marginal in lattice.known]
         exact = len(self.exact) - 1 if self.exact else None
         found = expected_std_devs(self.detail, areas, precisions, places, public_totals_level=exact)
         return [
-            np.clip([found[depth, marginal] for marginal in lattice.known], LEAST_DEVIATION, 1e30)
+            np.minimum([found[depth, marginal] for marginal in lattice.known], 1e30)
             for depth, lattice in enumerate(lattices)
         ]
 
     def _tables(
         self,
         levels: Sequence[Level],
+        sums: Sequence[Sums],
         deviations: Sequence[FloatArray],
         wanted: Sequence[Iterable[Marginal]],
         estimates: dict[Table, FloatArray],
@@ -208,7 +212,7 @@ class _Problem:
         limits = np.stack([deviations[0], deviations[0]])
         zero = root.lattice.holds_all(self.zero)
         nonnegative_tables(
-            root.lattice.rows, targets[0], root.inverse(whole), nothing, False, bool(self.exact), zero, limits
+            root.lattice.rows, sums[0], targets[0], root.inverse(whole), nothing, False, bool(self.exact), zero, limits
         )
         for depth, family in enumerate(self.families):
             below, last = levels[depth + 1], depth == len(self.families) - 1
@@ -218,6 +222,7 @@ class _Problem:
             work = _Children(
                 levels[depth].lattice,
                 below,
+                sums[depth + 1],
                 family,
                 components,
                 targets[depth][:, cells],
@@ -272,6 +277,7 @@ class _Children:
     Attributes:
         lattice: of the areas above.
         below: the children's level.
+        sums: what the children's tables have to add up to.
         family: (areas + 1,) where the children of each area begin.
         above: (areas, P of their lattice) the areas' estimates, as components.
         parents: (areas, P) the areas' non-negative tables, of the marginals that the children know.
@@ -285,6 +291,7 @@ class _Children:
 
     lattice: Lattice
     below: Level
+    sums: Sums
     family: IntArray
     above: FloatArray
     parents: FloatArray
@@ -308,7 +315,15 @@ class _Children:
             values[children] = x[:, own.places[marginal]]
         spread = self.below.inverse(children)
         nonnegative_families(
-            own.rows, family - family[0], x, spread, self.parents[part], exact is not None, self.zero, self.limits
+            own.rows,
+            self.sums,
+            family - family[0],
+            x,
+            spread,
+            self.parents[part],
+            exact is not None,
+            self.zero,
+            self.limits,
         )
         self.targets[children] = x
 

@@ -8,7 +8,8 @@ of the work.
 
 One **round** goes up the tree. Each level takes over what its children changed, and is raked to its own tables, the
 finest first, so that the coarsest hold best where there is no common solution. Then every level hands its changes
-down. The rounds come in stages, until the tables are met. The first has all tables. In the second a cell may miss its
+down. The rounds come in stages, until the tables are met. The first has all tables; one that is no more than the sum of
+a finer one may miss its target by the slack of `marginal_coarse`. In the second a cell may miss its
 target by a part of its standard deviation: where the tables have no common solution, inaccurate ones yield to accurate
 ones. The later ones are a staircase: they leave out the finest tables of the leaf areas, and then the next finer ones,
 up to their totals, while a level higher up keeps tables that are `EXTRA` levels finer.

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from tallytree.compute.arrays import BoolArray, IntArray
 from tallytree.hierarchy import ROOT, Hierarchy, decoded
+from tallytree.impossible import MAX_COMBINATIONS
 from tallytree.product import Attribute, Product, crossed_paths
 from tallytree.solvers.marginals import Detail, Marginal
 from tallytree.validate import safe_text
@@ -234,17 +235,31 @@ class TableLayout:
 
     @cached_property
     def impossible(self) -> BoolArray | None:
-        """The detail cells that are 0 in every area, bool (cells,): those that a table of `Product.impossible` covers.
+        """The detail cells that are 0 in every area, bool (cells,): all their leaves are in `Product.impossible`.
 
-        None where there are none.
+        The tables that are given may cover a cell together. Where the attributes that they name have more than
+        MAX_COMBINATIONS leaves, only cells that one table covers alone are found. None where there are none.
         """
+        given = self.product.impossible
+        about = sorted({side for each in given for side in each.sides})
+        leaves = [self._sides[side].attribute.hierarchy.n_leaves for side in about]
+        whole = bool(given) and np.prod(leaves, dtype=np.float64) <= MAX_COMBINATIONS
+        found = np.zeros(leaves if whole else [self._sides[side].sizes[-1] for side in about], dtype=np.bool_)
+        for each in given:
+            groups = [self._cells_of_leaves(side) for side in each.sides]
+            axes = tuple(axis for axis, side in enumerate(about) if side not in each.sides)
+            found |= np.expand_dims(each.covers([np.arange(len(g)) for g in groups] if whole else groups), axes)
+        for axis, side in enumerate(about if whole else ()):
+            begins = np.flatnonzero(np.diff(self._cells_of_leaves(side), prepend=-1))
+            found = np.logical_and.reduceat(found, begins, axis=axis)
         detail = np.zeros(self.detail.sizes, dtype=np.bool_)
-        for each in self.product.impossible:
-            sides = [self._sides[side] for side in each.sides]
-            groups = [_ancestors(side.attribute, len(side.attribute.columns), side.refined[-1]) for side in sides]
-            axes = tuple(axis for axis in range(detail.ndim) if axis + 1 not in each.sides)
-            detail |= np.expand_dims(each.covers(groups), axes)
+        detail |= np.expand_dims(found, tuple(axis for axis in range(detail.ndim) if axis + 1 not in about))
         return detail.ravel() if detail.any() else None
+
+    def _cells_of_leaves(self, side: int) -> IntArray:
+        """The value of the detail, in one hierarchy, that each of its leaves belongs to: int64 (leaves,)."""
+        own = self._sides[side]
+        return _ancestors(own.attribute, len(own.attribute.columns), own.refined[-1])
 
     def impossible_cells(self, depth: int) -> BoolArray | None:
         """The cells of a table that are 0 in every area: bool (cells of an area,); None where there are none."""
