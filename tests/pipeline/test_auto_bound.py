@@ -308,3 +308,16 @@ def test_with_memory_the_same_is_released(areas, budget):
 @pytest.mark.needs("opendp")
 def test_opendp_draws_it_too(areas):
     assert released(areas, noise="opendp").statement["noise_source"] == "opendp"
+
+
+@pytest.mark.parametrize(("people", "said"), [(300, True), (9_000, False)])
+def test_the_summary_says_where_too_few_people_were_seen_for_the_choice(people, said):
+    areas = tt.Hierarchy.from_table(pa.table({"town": ["x", "y"]}), levels=["town"])
+    cards = [card for card in range(people) for _ in range(1 + card % 9)]
+    trips = pa.table({"town": ["x" if place % 2 else "y" for place in range(len(cards))], "card": cards})
+    release = tt.release_counts(
+        trips, areas, tt.Budget(epsilon=1), neighboring="add_remove", person="card", max_contributions="auto",
+        contributions=tt.Contributions(share=0.1, at_most=20), seed=3,
+    )  # fmt: skip
+    summary = release.statement["contributions"]["summary"]
+    assert ("may be far from the best one" in summary) == said

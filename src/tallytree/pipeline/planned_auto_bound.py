@@ -256,6 +256,9 @@ class PlannedAutoBound(Planned[FirstPhase, Any]):
         statement = chosen.statement()
         published = people.published(chosen.terms, str(chosen.spec()["statistic"]))
         published.facts["contributions"]["chosen"] = facts
+        share = published.facts["contributions"].get("share_left_out")
+        if share is not None and share["ci_upper"] > MOST_LEFT_OUT:
+            published.facts["contributions"]["summary"] += LITTLE_WAS_SEEN
         made = release.reconcile_levels(second, source, on_measure, work, published)
         notes = {"notes": [*statement["notes"], _note(self.candidates)]}
         return chosen, replace(made, about={**statement, **notes, **made.about})
@@ -273,6 +276,14 @@ class PlannedAutoBound(Planned[FirstPhase, Any]):
             BudgetExceeded: always.
         """
         raise BudgetExceeded("noise: a release whose bound is chosen has noise of two keys; run it as it was planned")
+
+
+MOST_LEFT_OUT = 0.5
+"""A bound that may leave out a larger share was chosen on too little; the summary says so."""
+LITTLE_WAS_SEEN = (
+    " The noise hides how many people have more records, so the chosen bound may be far from the best one. With so few "
+    "people give a number, or a larger share."
+)
 
 
 def chosen_bound(planned: PlannedRecords, measured: MeasuredContributions) -> dict[str, Any]:
