@@ -15,7 +15,7 @@ from tallytree.counts.in_bands import Begun
 from tallytree.counts.measured_level import LeftOut, MeasuredLevel, without
 from tallytree.counts.mechanism import CountsMechanism, checked_sparsity, statistics_of_counts
 from tallytree.counts.released_counts import ListedErrors, ReleasedCounts, dense_level
-from tallytree.counts.sparse_fit import NOTHING_MEASURED, sparse_fit
+from tallytree.counts.sparse_fit import NOTHING_MEASURED, sparse_fit, whole_fit
 from tallytree.counts.top_down import TopDown
 from tallytree.counts.top_down_measuring import MeasuredFamilies, measured_families, measured_root
 from tallytree.hierarchy import Tree
@@ -139,7 +139,7 @@ class LeastSquares(CountsMechanism):
         measured = [depth for depth in range(1, len(tree.levels)) if not tree.only_children(depth)]
         for depth in measured:
             room = None if most is None or self._whole else most - sum(len(level.nodes) for level in levels)
-            level = _measured_level(tree, depth, levels[-1], measurer, room, most_left_out=self._most_left_out)
+            level = _measured_level(tree, depth, levels[-1], measurer, room, most_left_out=self._most_left_out(tree))
             if level is None:
                 return Begun(_counts_above(tree, depth, levels), measured_below=True)
             levels.append(level)
@@ -164,16 +164,19 @@ class LeastSquares(CountsMechanism):
             facts = {"sparsity": chosen.facts}
             if chosen.facts["applied"] or not tree.enumerated:
                 return Begun(_released(tree, chosen.levels, errors=chosen.errors), dense=True, facts=facts)
+        if self.sparsity == 0 and not tree.enumerated and self._may_choose(before):
+            chosen = whole_fit(before, levels, tree.size(before[-1].depth), {})
+            return Begun(_released(tree, chosen.levels, errors=chosen.errors), dense=True)
         # What κ dropped was chosen by the same noise, which the variances of the fit do not take into account.
         std_dev = self.sparsity in (0, AUTO) and self._fits(levels)
         return Begun(_released(tree, levels, with_std_dev=std_dev), dense=True, facts=facts)
 
-    @property
-    def _most_left_out(self) -> float:
+    def _most_left_out(self, tree: Tree) -> float:
         """How many measurements of a level's nodes that are 0 are kept; none where nothing needs them."""
         if self.lists_remainders:
             return np.inf
-        return self.largest_fit if self.sparsity == AUTO else 0
+        needed = self.sparsity == AUTO or (self.sparsity == 0 and not tree.enumerated)
+        return self.largest_fit if needed else 0
 
     def _may_choose(self, levels: Sequence[MeasuredLevel]) -> bool:
         """Whether there is something to choose from, and all of it was kept."""

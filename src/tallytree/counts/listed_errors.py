@@ -9,6 +9,7 @@ listed with nearly any measurement, the unbiased least-squares estimate of all m
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,39 +31,54 @@ SAFE = 4.0
 """A node is listed anyway if its measurement is so many standard deviations above the least that lists it."""
 
 
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """Which nodes are listed of those that IntOpt left positive.
+
+    Attributes:
+        known: what the measurements say of the nodes.
+        least_probability: float64 (n,), a node is listed if it is not 0 with this probability …
+        least_median: … and its median is this; or
+        sure: if its measurement is so many standard deviations.
+    """
+
+    known: Known
+    least_probability: FloatArray
+    least_median: float = 0.0
+    sure: float = np.inf
+
+    def least(self) -> FloatArray:
+        """The least measurement at which each node is listed, float64 (n,)."""
+        known, tree = self.known, self.known.tree
+        around, width = _of_others(known)
+        inner = tree.first_child[1:] > tree.first_child[:-1]
+        deviations = np.sqrt(np.maximum(tree.variances, 1e-9))
+        found = least_listed(
+            tree.noisy.astype(np.float64),
+            deviations**2,
+            known.posterior.probability,
+            around,
+            width,
+            np.where(inner, np.inf, known.means),
+            self.least_probability,
+            self.least_median,
+        )
+        return np.minimum(np.ceil(found), np.ceil(self.sure * deviations))
+
+
 def listed_errors(
-    levels: Sequence[MeasuredLevel],
-    known: Known,
-    least_probability: FloatArray,
-    *,
-    least_median: float = 0.0,
-    sure: float = np.inf,
-    few: bool = True,
+    levels: Sequence[MeasuredLevel], rule: Rule | None = None, *, chances: Known | None = None
 ) -> list[ListedErrors]:
     """What is known of the error of every node of the measured levels, if it is listed.
 
     Args:
         levels: the measured levels, root first, with what was left out.
-        known: what the measurements say of their nodes.
-        least_probability: float64 (n,), a node is listed if it is not 0 with this probability …
-        least_median: … and its median is this; or
-        sure: if its measurement is so many standard deviations.
-        few: whether few leaves are not 0; elsewhere nothing tells small numbers from 0, and no probability is given.
+        rule: which nodes are listed; None for all.
+        chances: what gives the probability of each to be 0. None where that is not known: where many leaves are not 0,
+            nothing tells small numbers from 0.
     """
-    posterior, tree = known.posterior, known.tree
-    around, width = _of_others(known)
-    inner = tree.first_child[1:] > tree.first_child[:-1]
-    noisy = tree.noisy.astype(np.float64)
-    least = least_listed(
-        noisy,
-        np.maximum(tree.variances, 1e-9),
-        posterior.probability,
-        around,
-        width,
-        np.where(inner, np.inf, known.means),
-        least_probability,
-        least_median,
-    )
+    ends = np.cumsum([0, *(len(level.nodes) for level in levels)])
+    least = np.full(ends[-1], -np.inf) if rule is None else rule.least()
     variances = combined(levels).nodes
     estimates = combined_estimates(
         [level.offsets for level in levels[1:]],
@@ -72,11 +88,10 @@ def listed_errors(
         [level.others.sums(len(level.families)) for level in levels[1:]],
     ).nodes
     found = []
-    for place, (level, part, variance, estimate) in enumerate(
-        zip(levels, known.levels, variances, estimates, strict=True)
-    ):
+    for place, (level, variance, estimate) in enumerate(zip(levels, variances, estimates, strict=True)):
         deviation = np.sqrt(max(level.variance, 1e-9))
-        from_here = np.minimum(np.ceil(least[part]), np.ceil(sure * deviation))
+        part = slice(ends[place], ends[place + 1])
+        from_here = least[part]
         if place:
             from_here = np.maximum(from_here, _least_kept(level, levels[place - 1].counts, deviation))
         from_here = np.minimum(from_here, level.noisy)
@@ -86,9 +101,9 @@ def listed_errors(
                 np.where(chosen, level.noisy, estimate),
                 np.where(chosen, deviation, np.sqrt(variance)),
                 np.where(chosen, from_here, -np.inf),
-                _chance_of_zero(level, 1 - posterior.probability[part], deviation)
-                if few
-                else np.full(len(level.nodes), np.nan),
+                np.full(len(level.nodes), np.nan)
+                if chances is None
+                else _chance_of_zero(level, 1 - chances.posterior.probability[part], deviation),
                 level.laplace,
             )
         )

@@ -27,7 +27,7 @@ import numpy as np
 from tallytree.compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree.counts.auto_sparsity import Known, known_of, sparsity_of
 from tallytree.counts.fitting import combined, fitted, reprojected, supported
-from tallytree.counts.listed_errors import listed_errors
+from tallytree.counts.listed_errors import Rule, listed_errors
 from tallytree.counts.measured_level import MeasuredLevel, without
 from tallytree.counts.released_counts import ListedErrors
 from tallytree.solvers.sparse_posterior import probable
@@ -77,21 +77,21 @@ def sparse_fit(levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], 
         sizes: the number of nodes of each of them in the public tree.
     """
     found = sparsity_of(levels, sizes)
-    known = known_of(levels, sizes, found)
     about = {**NOTHING_MEASURED, **found.facts()}
     if not found.few:
-        return _whole(levels, whole, known, sizes[-1], about, few=False)
+        return whole_fit(levels, whole, sizes[-1], about)
+    known = known_of(levels, sizes, found)
     total = float(levels[0].counts[0])
     kept = np.concatenate(supported(levels, SURELY_KEPT**2))
     kept |= probable(known.tree.first_child, known.posterior.probability, LEAST_PROBABILITY)
     by_level = [kept[part] for part in known.levels]
-    errors = listed_errors(levels, known, _least_probability(known), sure=SURELY_KEPT)
+    errors = listed_errors(levels, Rule(known, _least_probability(known), sure=SURELY_KEPT), chances=known)
     missing, in_dropped = expected_in(known, errors, total, by_level[-1])
     counts, firm = firm_counts(levels, whole, missing)
     counted = counts[-1][~by_level[-1]].sum()
     about |= {"in_dropped": _share(in_dropped / total), "counted_there": _share(counted / total)}
     if in_dropped > MOST_IN_DROPPED * counted:
-        return _whole(levels, whole, known, sizes[-1], about, few=True)
+        return whole_fit(levels, whole, sizes[-1], about, known)
     targets = [np.where(each, count, level.noisy) for each, count, level in zip(firm, counts, levels, strict=True)]
     smaller = reprojected(without(levels, by_level))
     places = [_places(level.nodes, of.nodes) for level, of in zip(smaller, levels, strict=True)]
@@ -103,18 +103,23 @@ def sparse_fit(levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], 
     return _published(chosen, levels, errors, sizes[-1], {**about, "applied": True})
 
 
-def _whole(
+def whole_fit(
     levels: Sequence[MeasuredLevel],
     whole: Sequence[MeasuredLevel],
-    known: Known,
     leaves: int,
     about: Mapping[str, Any],
-    *,
-    few: bool,
+    known: Known | None = None,
 ) -> SparseFit:
-    """The fit of all nodes. A node is listed where IntOpt left it positive, whatever its probability is."""
-    errors = listed_errors(levels, known, np.zeros(len(known.means)), few=few)
-    return _published(whole, levels, errors, leaves, about)
+    """The fit of all nodes. A node is listed where IntOpt left it positive.
+
+    Args:
+        levels: the measured levels, root first, with what was left out.
+        whole: the same in the fit.
+        leaves: the number of leaves of the public tree.
+        about: what the statement says of the choice.
+        known: what the measurements say of the nodes, where few leaves are not 0.
+    """
+    return _published(whole, levels, listed_errors(levels, chances=known), leaves, about)
 
 
 def _published(

@@ -25,7 +25,7 @@ from tallytree.compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree.counts.auto_sparsity import known_of, sparsity_of
 from tallytree.counts.in_bands import Begun
 from tallytree.counts.least_squares import LeastSquares
-from tallytree.counts.listed_errors import listed_errors
+from tallytree.counts.listed_errors import Rule, listed_errors
 from tallytree.counts.measured_level import MeasuredLevel
 from tallytree.counts.released_counts import ListedErrors, ReleasedCounts
 from tallytree.counts.sparse_fit import FIRMNESS, expected_in, firm_counts
@@ -95,7 +95,8 @@ def listed(
     nodes = np.flatnonzero(shown)
     children = np.bincount(parent[nodes[1:]], minlength=len(shown))
     partly = np.flatnonzero(shown & (children < tree.families))
-    errors = listed_errors(levels, known, np.full(len(shown), 0.5), least_median=LEAST_MEDIAN, few=found.few)
+    rule = Rule(known, np.full(len(shown), 0.5), LEAST_MEDIAN)
+    errors = listed_errors(levels, rule, chances=known if found.few else None)
     missing, _ = expected_in(known, errors, float(levels[0].counts[0]), shown[known.levels[-1]])
     fits, kept = firm_counts(levels, whole, missing)
     fit = np.concatenate(fits)

@@ -32,6 +32,7 @@ from tallytree.private.noise.noise_source import NoiseSource
 from tallytree.private.tabulate.counts_in_files import CountsInFiles, ancestor_runs, ancestors
 from tallytree.release import LevelTable
 from tallytree.release.level_files import MeasurementFiles, TableFiles
+from tallytree.release.released_tables import count_columns
 
 LEAF_BYTES = 64
 """Bytes for a leaf with records at each level below the cut: its true count, and what is measured and released."""
@@ -187,7 +188,7 @@ def go_down(mechanism: GoesDown, bands: Bands, cut: Cut, total: int | None, file
     while len(levels) <= cut.depth:
         above = measuring.measurer(bands.true.top(cut.depth), taken=len(levels) == measured)
         levels.append(mechanism.descend(tree, len(levels), levels[-1], above))
-    with files(_columns(levels[0]).slice(0, 0)) as tables:
+    with files(count_columns(levels[0]).slice(0, 0)) as tables:
         for depth, level in enumerate(levels):
             _append(tables, tree, depth, level, dense=begun.dense)
         facts = Facts(count_violations(tree, levels), count_negative(levels), begun.facts)
@@ -251,10 +252,10 @@ def add_up(mechanism: AddsUp, bands: Bands, work: Workspace, files: Callable[...
         levels.append(sum_files(*levels[-1], parents, work.private, f"released-{depth - 1}", rows=bands.rows))
     # Every level is the sum of the one below, so no constraint is violated; numbers may be negative.
     facts = Facts(0, 0)
-    with files(_columns(ReleasedCounts(_NONE, _NONE))) as tables:
+    with files(count_columns(ReleasedCounts(_NONE, _NONE))) as tables:
         for depth, level in enumerate(reversed(levels)):
             for piece in _pieces(tree, depth, *level, rows=bands.rows):
-                tables.append(depth, piece.nodes, _columns(piece))
+                tables.append(depth, piece.nodes, count_columns(piece))
                 facts.negative_numbers += count_negative([piece])
         facts.tables = tables.done()
     return facts
@@ -336,15 +337,10 @@ def parts_of(cut: Cut, depth: int, level: ReleasedCounts) -> Callable[[int], Rel
     return part
 
 
-def _columns(level: ReleasedCounts) -> pa.Table:
-    known = {} if level.std_dev is None else {"std_dev": level.std_dev}
-    return pa.table({"count": level.counts, **known})
-
-
 def _append(tables: TableFiles, tree: Tree, depth: int, level: ReleasedCounts, *, dense: bool) -> None:
     """Write a level of the whole tree; every node of it where the tree is enumerated."""
     shown = dense_level(tree, depth, level) if tree.enumerated and not dense else level
-    tables.append(depth, shown.nodes, _columns(shown))
+    tables.append(depth, shown.nodes, count_columns(shown))
 
 
 def _append_band(tables: TableFiles, band: Band, depth: int, level: ReleasedCounts) -> None:
@@ -354,7 +350,7 @@ def _append_band(tables: TableFiles, band: Band, depth: int, level: ReleasedCoun
         counts = np.zeros(stop - first, dtype=np.int64)
         counts[level.nodes - first] = level.counts
         level = ReleasedCounts(np.arange(first, stop, dtype=np.int64), counts)
-    tables.append(depth, level.nodes, _columns(level))
+    tables.append(depth, level.nodes, count_columns(level))
 
 
 def _pieces(tree: Tree, depth: int, nodes: FileArray, counts: FileArray, *, rows: int) -> Iterator[ReleasedCounts]:

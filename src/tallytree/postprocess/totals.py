@@ -36,7 +36,7 @@ from tallytree.postprocess.table_totals import total_of_tables
 from tallytree.product import Product
 from tallytree.progress import step_progress
 from tallytree.release import Release
-from tallytree.release.intervals import LevelErrors, checked_alpha, interval, stated_rounding
+from tallytree.release.intervals import LISTED_FROM, LevelErrors, checked_alpha, interval, stated_rounding
 from tallytree.release.remainders import NO_REPLICATES, lists_remainders, refuse_remainders
 from tallytree.stages import stage
 from tallytree.validate import integer
@@ -92,7 +92,7 @@ def total_of(
     tree = tree_of(release, hierarchy)
     areas = read_areas(tree, table, by)
     noise = recorded_noise(release.statement, tree)
-    if lists_remainders(release.statement) or _are_listed_by_measurement(release):
+    if lists_remainders(release.statement) or _lists_by_measurement(release):
         return _of_partly_listed(release, areas, noise, rounds, level_alpha)
     plan = StatedPlan(noise, stated_thresholds(release.statement, noise))
     published = [published_level(each, tree, depth) for depth, each in enumerate(release.level_tables.values())]
@@ -145,9 +145,18 @@ def _of_partly_listed(
     return pa.table(columns | {"count": sums.count, "std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
 
 
-def _are_listed_by_measurement(release: Release) -> bool:
-    """Whether cells were dropped, so that what is published does not show which were measured."""
-    return bool((release.statement.get("sparsity") or {}).get("applied")) and has_fitted_errors(release)
+def _lists_by_measurement(release: Release) -> bool:
+    """Whether cells have rows because their measurements were large, so that sums of published numbers are too large.
+
+    Where nothing was dropped and the measurements were not kept, the published numbers are all there is.
+    """
+    if (
+        not has_fitted_errors(release)
+        or LISTED_FROM not in [*release.level_tables.values()][-1].read(0, 0).column_names
+    ):
+        return False
+    dropped = (release.statement.get("sparsity") or {}).get("applied", False)
+    return bool(dropped or release.statement.get("measurements_kept") is not False)
 
 
 def errors_are_exact(release: Release) -> bool:
