@@ -6,6 +6,7 @@ secret, seed) have no part in it.
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -274,8 +275,29 @@ class _Release:
             yield NOISE_ONLY.format(mechanism)
         if bases & {"closed form", "mean families"}:
             yield AWAY_FROM_ZERO
+            if self.spec.statistic in ("counts", "flows"):
+                wanted = {**amounts_of(self.budget), "mechanism": mechanism}
+                yield from _worth_its_noise(
+                    [row for row in rows if all(row[name] == value for name, value in wanted.items())],
+                    ", or use unlisted: remainder" if self.spec.statistic == "flows" else "",
+                )
         if "mean families" in bases:
             yield "The tree is too large for every node to be computed: families have their level's mean size."
+
+
+def _worth_its_noise(rows: Sequence[Mapping[str, Any]], other: str) -> Iterator[str]:
+    """How many records a level needs so that its counts say more than zeros would: what its errors add up to."""
+    sums = [
+        (row["level"], math.sqrt(2 / math.pi) * row["nodes"] * row["std_dev"])
+        for row in rows
+        if row["nodes"] > 1 and row["std_dev"]
+    ]
+    if sums:
+        each = ", ".join(f"{shown(total)} at {level}" for level, total in sums)
+        yield (
+            f"If no count were near 0, the errors of a level would add up to about {each}. A level with fewer records "
+            f"than that is mostly noise: publish a coarser one{other}."
+        )
 
 
 _AMOUNTS = [("epsilon", pa.float64()), ("delta", pa.float64()), ("rho", pa.float64())]
