@@ -13,6 +13,7 @@ from tallytree.counts.measured_level import MeasuredLevel, first_children, witho
 from tallytree.solvers.simplex import chebyshev_families
 from tallytree.solvers.sparse_support import support
 from tallytree.solvers.tree import project
+from tallytree.solvers.tree_estimates import Estimates, combined_estimates
 from tallytree.solvers.tree_variance import Combined, combined_variances
 
 
@@ -96,4 +97,15 @@ def combined(levels: Sequence[MeasuredLevel]) -> Combined:
         [level.offsets for level in levels[1:]],
         [level.variance for level in levels],
         [level.families - np.diff(level.offsets) for level in levels[1:]],
+    )
+
+
+def estimated(levels: Sequence[MeasuredLevel]) -> Estimates:
+    """The unbiased estimate of every node, from all measurements, those of nodes that were left out too."""
+    return combined_estimates(
+        [level.offsets for level in levels[1:]],
+        [level.variance for level in levels],
+        [level.noisy for level in levels],
+        [level.families - np.diff(level.offsets) for level in levels[1:]],
+        [level.others.sums(len(level.families)) for level in levels[1:]],
     )

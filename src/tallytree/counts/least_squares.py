@@ -10,7 +10,7 @@ import numpy as np
 
 from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.counts.expected_variances import ExpectedVariances, fitted_variances
-from tallytree.counts.fitting import combined, fitted, reprojected, supported
+from tallytree.counts.fitting import combined, estimated, fitted, reprojected, supported
 from tallytree.counts.in_bands import Begun
 from tallytree.counts.measured_level import LeftOut, MeasuredLevel, without
 from tallytree.counts.mechanism import CountsMechanism, checked_sparsity, statistics_of_counts
@@ -21,6 +21,7 @@ from tallytree.counts.top_down_measuring import MeasuredFamilies, measured_famil
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Noise, Statistic
 from tallytree.solvers.simplex import chebyshev_families
+from tallytree.solvers.tree_estimates import Estimates
 from tallytree.solvers.tree_shape import MAX_TREE_SUM
 from tallytree.solvers.tree_variance import Combined
 from tallytree.validate import integer
@@ -139,7 +140,7 @@ class LeastSquares(CountsMechanism):
         measured = [depth for depth in range(1, len(tree.levels)) if not tree.only_children(depth)]
         for depth in measured:
             room = None if most is None or self._whole else most - sum(len(level.nodes) for level in levels)
-            level = _measured_level(tree, depth, levels[-1], measurer, room, most_left_out=self._most_left_out(tree))
+            level = _measured_level(tree, depth, levels[-1], measurer, room, most_left_out=self._most_left_out())
             if level is None:
                 return Begun(_counts_above(tree, depth, levels), measured_below=True)
             levels.append(level)
@@ -171,12 +172,11 @@ class LeastSquares(CountsMechanism):
         std_dev = self.sparsity in (0, AUTO) and self._fits(levels)
         return Begun(_released(tree, levels, with_std_dev=std_dev), dense=True, facts=facts)
 
-    def _most_left_out(self, tree: Tree) -> float:
+    def _most_left_out(self) -> float:
         """How many measurements of a level's nodes that are 0 are kept; none where nothing needs them."""
         if self.lists_remainders:
             return np.inf
-        needed = self.sparsity == AUTO or (self.sparsity == 0 and not tree.enumerated)
-        return self.largest_fit if needed else 0
+        return self.largest_fit if self.sparsity in (0, AUTO) else 0
 
     def _may_choose(self, levels: Sequence[MeasuredLevel]) -> bool:
         """Whether there is something to choose from, and all of it was kept."""
@@ -217,7 +217,7 @@ def _measured_level(
     parents = ReleasedCounts(_nodes_at(tree, depth - 1, above), above.counts)
     sizes = tree.child_counts(depth - 1, parents.nodes)
     parts: list[tuple[IntArray, IntArray, IntArray, IntArray]] = [(_NONE, _NONE, _NONE, _NONE)]
-    others: list[tuple[IntArray, IntArray]] = [(_NONE, _NONE)]
+    others: list[tuple[IntArray, IntArray, IntArray]] = [(_NONE, _NONE, _NONE)]
     variance, found, laplace, left = MIN_VARIANCE, 0, False, 0
     for families in measured_families(tree, depth, parents, measurer):
         counts = chebyshev_families(families.noisy, families.offsets, families.totals)
@@ -230,7 +230,7 @@ def _measured_level(
         left += len(counts) - len(kept)
         if left <= most_left_out:
             zero = np.flatnonzero(counts == 0)
-            others.append((_parents_in(families, zero), families.noisy[zero]))
+            others.append((_parents_in(families, zero), families.noisy[zero], families.nodes[zero]))
         else:
             others = others[:1]
         variance = max(families.noise.variance, MIN_VARIANCE)
@@ -279,8 +279,11 @@ def _released(
 ) -> list[ReleasedCounts]:
     """The released counts of all levels of the tree, root first."""
     fit = combined(levels) if with_std_dev else None
+    kept = all(level.left_out is not None for level in levels) and len(levels[0].nodes) > 0
+    estimates = estimated(levels) if fit is not None and tree.enumerated and kept else None
     released: list[ReleasedCounts] = []
     dense: FloatArray | None = None
+    unbiased: FloatArray | None = None
     place = -1
     for depth in range(len(tree.levels)):
         place += place + 1 < len(levels) and levels[place + 1].depth == depth
@@ -294,8 +297,32 @@ def _released(
             if tree.enumerated:
                 dense = variances = _dense_variances(tree, depth, levels, fit, place, dense)
             counts = replace(counts, std_dev=np.sqrt(variances))
+        if estimates is not None:
+            unbiased = _dense_estimates(tree, depth, levels, estimates, place, unbiased)
+            counts = replace(counts, unbiased=unbiased)
         released.append(counts)
     return released
+
+
+def _dense_estimates(
+    tree: Tree,
+    depth: int,
+    levels: Sequence[MeasuredLevel],
+    estimates: Estimates,
+    place: int,
+    above: FloatArray | None,
+) -> FloatArray:
+    """The estimate of every node of a dense level: of one that was not measured, its part of its parent's."""
+    if above is None:
+        return estimates.nodes[0]
+    children = tree.child_counts(depth - 1, np.arange(tree.size(depth - 1), dtype=np.int64))
+    found = (above / children)[tree.parents(depth, np.arange(tree.size(depth), dtype=np.int64))]
+    level = levels[place]
+    if level.depth == depth:
+        left = level.others
+        found[left.nodes] = left.noisy + estimates.shifts[place - 1][left.parents]
+        found[level.nodes] = estimates.nodes[place]
+    return found
 
 
 def _dense_variances(

@@ -15,13 +15,12 @@ import numpy as np
 
 from tallytree.compute.arrays import FloatArray, IntArray
 from tallytree.counts.auto_sparsity import Known
-from tallytree.counts.fitting import combined
+from tallytree.counts.fitting import combined, estimated
 from tallytree.counts.measured_level import MeasuredLevel
 from tallytree.counts.released_counts import ListedErrors
 from tallytree.solvers.least_positive import least_positive
 from tallytree.solvers.listing import least_listed
 from tallytree.solvers.null_share import recalibrated
-from tallytree.solvers.tree_estimates import combined_estimates
 
 FAR = 10.0
 """Standard deviations beyond which no node is left out."""
@@ -80,13 +79,7 @@ def listed_errors(
     ends = np.cumsum([0, *(len(level.nodes) for level in levels)])
     least = np.full(ends[-1], -np.inf) if rule is None else rule.least()
     variances = combined(levels).nodes
-    estimates = combined_estimates(
-        [level.offsets for level in levels[1:]],
-        [level.variance for level in levels],
-        [level.noisy for level in levels],
-        [level.families - np.diff(level.offsets) for level in levels[1:]],
-        [level.others.sums(len(level.families)) for level in levels[1:]],
-    ).nodes
+    estimates = estimated(levels).nodes
     found = []
     for place, (level, variance, estimate) in enumerate(zip(levels, variances, estimates, strict=True)):
         deviation = np.sqrt(max(level.variance, 1e-9))

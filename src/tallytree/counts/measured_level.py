@@ -19,23 +19,26 @@ class LeftOut:
     Attributes:
         parents: int64 (m,), ascending, the index of each one's parent in the measured level above.
         noisy: int64 (m,), their noisy measurements.
+        nodes: int64 (m,), node numbers.
     """
 
     parents: IntArray = field(default_factory=_NONE.copy)
     noisy: IntArray = field(default_factory=_NONE.copy)
+    nodes: IntArray = field(default_factory=_NONE.copy)
 
     def below(self, above: BoolArray) -> LeftOut:
         """Those whose parents are kept."""
         here = above[self.parents]
-        return LeftOut((np.cumsum(above) - 1)[self.parents[here]], self.noisy[here])
+        return LeftOut((np.cumsum(above) - 1)[self.parents[here]], self.noisy[here], self.nodes[here])
 
-    def with_more(self, parents: IntArray, noisy: IntArray) -> LeftOut:
+    def with_more(self, parents: IntArray, noisy: IntArray, nodes: IntArray) -> LeftOut:
         """These and others."""
         if not len(parents):
             return self
         both = np.concatenate([self.parents, parents])
         order = np.argsort(both, kind="stable")
-        return LeftOut(both[order], np.concatenate([self.noisy, noisy])[order])
+        columns = (np.concatenate(each)[order] for each in ((self.noisy, noisy), (self.nodes, nodes)))
+        return LeftOut(both[order], *columns)
 
     def sums(self, families: int) -> FloatArray:
         """The sum of the measurements by parent, float64 (families,)."""
@@ -97,7 +100,7 @@ class MeasuredLevel:
         left_out = self.left_out
         if left_out is not None:
             gone = ~these & above[self.parents]
-            left_out = left_out.below(above).with_more(places[self.parents[gone]], self.noisy[gone])
+            left_out = left_out.below(above).with_more(places[self.parents[gone]], self.noisy[gone], self.nodes[gone])
         return replace(
             self,
             nodes=self.nodes[these],

@@ -36,7 +36,16 @@ from tallytree.postprocess.table_totals import total_of_tables
 from tallytree.product import Product
 from tallytree.progress import step_progress
 from tallytree.release import Release
-from tallytree.release.intervals import LISTED_FROM, LevelErrors, checked_alpha, interval, stated_rounding
+from tallytree.release.intervals import (
+    LISTED_FROM,
+    UNBIASED,
+    LevelErrors,
+    checked_alpha,
+    interval,
+    stated_rounding,
+    unbiased_interval,
+)
+from tallytree.release.level_tables import in_slices
 from tallytree.release.remainders import NO_REPLICATES, lists_remainders, refuse_remainders
 from tallytree.stages import stage
 from tallytree.validate import integer
@@ -120,7 +129,11 @@ def total_of(
         std_dev = _replicated(release, areas, plan, published, sums, fresh_sources(rounds, fixed), rounds, progress)
         floors = np.zeros(len(areas)) if statistic == "group_sizes" else _upward(areas, plan)
         errors = LevelErrors(rounds, floors[sums.rows])
-    lower, upper = interval(sums.numbers, std_dev, level_alpha, errors)
+    unbiased = None if variances is None else _unbiased_sums(release, areas)
+    if unbiased is None:
+        lower, upper = interval(sums.numbers, std_dev, level_alpha, errors)
+    else:
+        lower, upper = unbiased_interval(sums.numbers, unbiased, std_dev, level_alpha)
     return pa.table(columns | {"std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
 
 
@@ -157,6 +170,18 @@ def _lists_by_measurement(release: Release) -> bool:
         return False
     dropped = (release.statement.get("sparsity") or {}).get("applied", False)
     return bool(dropped or release.statement.get("measurements_kept") is not False)
+
+
+def _unbiased_sums(release: Release, areas: Areas) -> FloatArray | None:
+    """The sum of the unbiased estimates of every area, float64 (areas,); None where there are none of all nodes."""
+    tables = [*release.level_tables.values()]
+    if not isinstance(areas.tree, Hierarchy) or UNBIASED not in tables[-1].read(0, 0).column_names:
+        return None
+    columns = [np.concatenate([rows.column(UNBIASED).to_numpy() for rows in in_slices(table)]) for table in tables]
+    sums = np.zeros(len(areas))
+    sums_of = _area_cells(areas, [(np.arange(len(column)), column) for column in columns], 1)
+    sums[sums_of[0]] = sums_of[1]
+    return sums
 
 
 def errors_are_exact(release: Release) -> bool:
