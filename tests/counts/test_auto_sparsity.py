@@ -203,11 +203,12 @@ def test_left_out_children_follow_their_parents():
         1.0,
         np.array([2, 3]),
         np.array([1, 2, 3]),
-        LeftOut(np.array([0, 1]), np.array([-3, -5])),
+        LeftOut(np.array([0, 1]), np.array([-3, -5]), np.array([6, 7])),
     )
     kept = level.kept(np.array([False, True, False]), np.array([False, True]))
     # the last node's parent stays, so what was measured of the node is left out now
     assert (kept.left_out.parents.tolist(), kept.left_out.noisy.tolist()) == ([0, 0], [-5, 9])
+    assert kept.left_out.nodes.tolist() == [7, 9]
     assert (kept.parents.tolist(), kept.families.tolist()) == ([0], [3])
 
 

@@ -241,4 +241,4 @@ def test_no_place_among_siblings_is_favored():
         held.append(row["ci_lower"] <= true <= row["ci_upper"])
     # 9,600 errors with a standard deviation of 0.7: the standard error of a place is 0.014.
     assert np.abs(np.mean(errors, axis=0)).max() < 0.06
-    assert np.mean(held) >= 0.85
+    assert np.mean(held) >= 0.75  # of 40, where 90 % are stated: 3 standard errors
