@@ -259,7 +259,7 @@ def require_workers(session: Any, modules: Sequence[str]) -> None:
         return
     raise OSError(
         f"engine: Spark's workers {problem}; this one is {sys.executable}, Python {wanted}. Set the environment "
-        "variable PYSPARK_PYTHON to such a Python on every worker, with tallytree and pyarrow, before the session is made"
+        "variable PYSPARK_PYTHON to such a Python on every worker, with tallytree and pyarrow; then make the session"
     )
 
 
