@@ -4,10 +4,14 @@ import importlib.util
 import itertools
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import tallytree as tt
 from helpers.releases import TABLES, counts, flows, group_sizes, tables
+from tallytree.ledger import Ledger
+from tallytree.pipeline.counted_records import MAX_RECORDS
+from tallytree.pipeline.planned_sizes import MAX_GROUPS
 from tallytree.solvers.papers.packages import PROJECTION_PACKAGES
 
 BLACK_BOXES = [
@@ -114,3 +118,47 @@ def test_mechanisms_for_comparison_keep_to_the_budget_and_to_public_numbers(area
     assert {table["groups"].dtype for table in tables} == {
         np.dtype(np.float64 if isinstance(mechanism, tt.sizes.MeanConsistency) else np.int64)
     }
+
+
+BUDGETS_OF_LARGEST = [tt.Budget(epsilon=1), tt.Budget(epsilon=1e-7), tt.Budget(rho=1)]
+LARGEST_SIZES = dict.fromkeys(mechanism for publish, mechanism in MECHANISMS if publish is group_sizes)
+LARGEST = [(*LARGEST_SIZES, tt.sizes.Independent(), tt.sizes.MeanConsistency()), BUDGETS_OF_LARGEST]
+
+
+def paid_or_refused_before(tmp_path, release, *arguments, **options):
+    """Release with a ledger; a refusal is one before anything is paid for."""
+    tmp_path.mkdir(exist_ok=True)
+    ledger = Ledger.create(tmp_path / "ledger.db")
+    try:
+        release(*arguments, **options, ledger=ledger, dataset="d")
+    except ValueError as error:
+        assert ledger.entries() == (), error  # noqa: PT017
+    else:
+        assert [entry.state for entry in ledger.entries()] == ["finished"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:mechanism")
+@pytest.mark.parametrize(("mechanism", "budget"), [*itertools.product(*LARGEST)])
+@pytest.mark.parametrize("invariants", ["groups", "total", "none"])
+def test_the_largest_number_of_groups_is_released_or_refused_before_the_payment(
+    areas, mechanism, budget, invariants, tmp_path
+):
+    rows = pa.table({"state": ["A", "B"], "county": ["x", "x"], "size": [1, 3], "n": [MAX_GROUPS - 5, 5]})
+    paid_or_refused_before(
+        tmp_path, tt.release_group_sizes, rows, areas, budget, neighboring="add_remove", size="size", groups="n",
+        max_group_size=5, mechanism=mechanism, invariants=invariants,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", BUDGETS_OF_LARGEST)
+@pytest.mark.parametrize("mechanism", [mechanism for publish, mechanism in MECHANISMS if publish is counts])
+def test_the_largest_number_of_records_is_released_or_refused_before_the_payment(areas, mechanism, budget, tmp_path):
+    most = mechanism.most or MAX_RECORDS
+    for count in (most, most + 1):
+        rows = pa.table({"state": ["A", "B"], "county": ["x", "x"], "n": [count - 5, 5]})
+        paid_or_refused_before(
+            tmp_path / str(count), tt.release_counts, rows, areas, budget, neighboring="change_one", count="n",
+            mechanism=mechanism,
+        )  # fmt: skip

@@ -227,7 +227,7 @@ def _areas_alone(frame: Any, place: Path) -> Any:
 def _code_columns(frame: Any, hierarchy: Hierarchy, depth: int, code: str | None) -> list[str]:
     """The columns by which shapes meet nodes: the code alone, or the whole path where labels repeat."""
     labels = hierarchy.labels[depth]
-    own = hierarchy.levels[depth] if code is None else text(code, "boundary-code", "the name of a column")
+    own = hierarchy.levels[depth] if code is None else text(code, "boundary_code", "the name of a column")
     path = list(hierarchy.path_columns(depth))
     columns = [own] if len(labels.unique()) == len(labels) else [*path[:-1], own]
     missing = [column for column in columns if column not in frame.columns or column == frame.geometry.name]
@@ -235,7 +235,7 @@ def _code_columns(frame: Any, hierarchy: Hierarchy, depth: int, code: str | None
         known = ", ".join(str(column) for column in frame.columns if column != frame.geometry.name)
         why = "" if len(columns) == 1 else f" (labels of {path[-1]!r} repeat, so the whole path is needed)"
         raise ValueError(
-            f"boundary-code: the boundaries have no column {missing[0]!r}{why}; they have {known or 'none'}: name the "
+            f"boundary_code: the boundaries have no column {missing[0]!r}{why}; they have {known or 'none'}: name the "
             "one with the labels"
         )
     return columns
@@ -244,7 +244,7 @@ def _code_columns(frame: Any, hierarchy: Hierarchy, depth: int, code: str | None
 def _as_text(column: Any, name: str) -> pa.ChunkedArray:
     """A column of codes as text; whole numbers as decimal text."""
     if column.isna().any():
-        raise ValueError(f"boundary-code: the column {name!r} of the boundaries has empty codes; fill them in")
+        raise ValueError(f"boundary_code: the column {name!r} of the boundaries has empty codes; fill them in")
     if column.dtype.kind == "f" and (column % 1 == 0).all():
         column = column.astype("int64")
     return pa.chunked_array([pa.array([str(value) for value in column], pa.large_string())])

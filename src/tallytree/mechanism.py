@@ -8,6 +8,8 @@ from typing import ClassVar, Self
 
 from tallytree.validate import safe_text
 
+MOST_OF_GENERAL_SOLVERS = 2**39
+"""The most records or groups that a general solver takes: it computes in floats, to 2^40 with the noise."""
 FOR_COMPARISON = "For comparison only."
 """The last sentence of every caution."""
 
@@ -45,6 +47,14 @@ class Mechanism(ABC):
     @property
     def caveat(self) -> str | None:
         """The promise that its releases do not keep, as the rest of a sentence that begins with its name; or None."""
+        return None
+
+    @property
+    def most(self) -> int | None:
+        """The most records, or groups, in all that it takes; None where it takes all that are tabulated.
+
+        More are refused before the release is paid for.
+        """
         return None
 
     @property

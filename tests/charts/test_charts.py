@@ -12,9 +12,11 @@ from tallytree.charts import (
     LevelNodes,
     bars,
     boxes,
+    drawing,
     errors_by_level,
     icicle,
     matrix,
+    one_drawing_process,
     size_distribution,
     svg,
     svg_in_page,
@@ -129,3 +131,38 @@ def test_maps_have_a_step_for_each_area_and_links_where_these_are_given() -> Non
     flows = [{"origin": 0, "destination": 1, "value": 7}, {"origin": 1, "destination": 1, "value": 900}]
     lines = flow_map(shapes, flows).to_dict()["layer"][1]["data"]["values"]
     assert [(each["from"], each["to"], each["value"]) for each in lines] == [("<b>", "B", 7)]  # none within an area
+
+
+def test_a_crash_of_the_drawing_library_ends_its_process_alone(monkeypatch, tmp_path):
+    crashing = tmp_path / "crashing.py"
+    crashing.write_text("import os\nos.abort()\n")
+    monkeypatch.setattr(drawing, "PROGRAM", crashing)
+    with pytest.raises(ChildProcessError, match="charts ended with code -6 before"):
+        svg(bars([{"label": "A", "value": 1}]))
+    monkeypatch.undo()
+    assert "A" in texts(svg(bars([{"label": "A", "value": 1}])))
+
+
+def test_charts_of_a_block_are_drawn_by_one_process(monkeypatch):
+    started = []
+    starting = drawing.subprocess.Popen
+    monkeypatch.setattr(drawing.subprocess, "Popen", lambda *a, **k: started.append(starting(*a, **k)) or started[-1])
+    with one_drawing_process():
+        for label in AWKWARD[2:4]:
+            svg(bars([{"label": label, "value": 1}]))
+        assert len(started) == 1
+        started[0].kill()
+        with pytest.raises(ChildProcessError, match="code -9"):
+            svg(bars([{"label": "A", "value": 1}]))
+        svg(bars([{"label": "A", "value": 1}]))
+    assert len(started) == 2
+    assert all(each.poll() == -9 for each in started)
+
+
+def test_a_chart_that_cannot_be_drawn_is_an_error_in_this_process():
+    class Chart:
+        def to_dict(self, **_):
+            return {"mark": "no such mark"}
+
+    with pytest.raises(RuntimeError, match="ValueError"):
+        svg(Chart())

@@ -1,5 +1,9 @@
 """Exit codes: one for each kind of failure, whatever the command."""
 
+import os
+import subprocess
+import sys
+
 import pyarrow as pa
 import pytest
 
@@ -45,3 +49,21 @@ def test_the_exit_codes_are_what_the_documentation_says():
 
 
 SIGNALS = {129: "hangup", 130: "interrupted", 143: "terminated"}
+
+
+def test_a_long_message_is_shown_without_its_middle(run, tmp_path):
+    (tmp_path / "s.yaml").write_text(f"statistic: {'x' * 100_000}\n")
+    ran = run("check", tmp_path / "s.yaml")
+    assert ran.exit_code == ExitCode.INPUT
+    assert len(ran.stderr) < 5_000
+    assert "s.yaml" in ran.stderr
+
+
+@pytest.mark.slow
+def test_no_thread_for_compiled_code_is_refused_with_the_variable(tmp_path):
+    program = [sys.executable, "-c", "import tallytree.compute.kernels"]
+    ran = subprocess.run(
+        program, env={**os.environ, "NUMBA_NUM_THREADS": "0"}, check=False, capture_output=True, text=True
+    )
+    last = ran.stderr.splitlines()[-1]
+    assert last.startswith("ValueError: threads: the environment variable NUMBA_NUM_THREADS is '0'; set it to 1")

@@ -7,6 +7,7 @@ import yaml
 import tallytree as tt
 from tallytree.cli.failures import ExitCode
 from tallytree.release.registry_entry import TO_BE_FILLED
+from tallytree.release.registry_schema import keys_of_values
 
 TOWNS = pa.table({"state": ["A", "A", "B"], "town": ["x", "y", "z"]})
 FILLED = {
@@ -148,3 +149,15 @@ def test_errors_that_are_added_keep_the_publisher_s_entry(folder, output):
     before = (folder / "release/deployment.yaml").read_bytes()
     output("error", "release", "--replicates", "10")
     assert (folder / "release/deployment.yaml").read_bytes() == before
+
+
+def test_an_entry_that_holds_itself_is_refused(folder, refusal):
+    entry = folder / "release/deployment.yaml"
+    entry.write_text(entry.read_text("utf-8").replace("deployment:", "own: &own [*own]\ndeployment:", 1), "utf-8")
+    for options in ((), ("--set", "url_slug=towns")):
+        assert "has an alias to itself; write the value in its place" in refusal("registry", "release", *options)
+
+
+def test_numbers_are_written_in_ascii(folder, refusal):
+    key = next(key for key in keys_of_values() if key.endswith("epsilon"))
+    assert "must be" in refusal("registry", "release", "--set", f"{key}=\uff11")

@@ -1,7 +1,12 @@
 """`export`: what is chosen, what is refused, and that nothing is left half-made."""
 
+import gc
+import sys
+from contextlib import contextmanager
+
 import pytest
 
+from tallytree.cli.failures import ExitCode, exit_code
 from tallytree.export import exporting
 from tallytree.export.exporting import export
 
@@ -70,3 +75,37 @@ def test_a_missing_extra_is_named(made, tmp_path, monkeypatch):
     monkeypatch.setitem(exporting._PACKAGES, "xlsx", ("no_such_package",))
     with pytest.raises(ModuleNotFoundError, match=r"to: 'xlsx' needs no_such_package.*tallytree\[export\]"):
         export(made["counts"], "xlsx", tmp_path / "out.xlsx")
+
+
+@contextmanager
+def no_file_longer_than(size):
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.needs("xlsxwriter", "pysdmx")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits of a process")
+@pytest.mark.parametrize("size", [0, 512, 4096, 8192])
+@pytest.mark.parametrize("to", ["csv", "parquet", "xlsx", "duckdb", "sdmx"])
+def test_a_full_disk_is_an_error_of_the_system_in_every_format(to, size, made, tmp_path, monkeypatch):
+    printed = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda each: printed.append(each.exc_value))
+    folder = tmp_path / "out"
+    folder.mkdir()
+    written = 0
+    with no_file_longer_than(size):
+        try:
+            written = export(made["counts"], to, folder / "made").tables
+        except OSError as error:
+            assert "too large" in str(error) or "cannot be written" in str(error)  # noqa: PT017  (small formats fit)
+            assert exit_code(error) == ExitCode.SYSTEM  # noqa: PT017
+    gc.collect()
+    assert all(isinstance(each, ResourceWarning) for each in printed)  # Python shows the others with a traceback
+    assert written or not [*folder.iterdir()]
+    assert size or not written

@@ -1,18 +1,20 @@
 """Tables written in slices: the files that saving the same tables in memory makes, and gone with what holds them."""
 
+import errno
 import gc
 import os
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
 from tallytree.compute.spill_folders import KeptFolder
 from tallytree.measurements import Measurement, Noise
 from tallytree.release import level_files, level_tables, measured_table
-from tallytree.release.files import write_parquet
+from tallytree.release.files import TableWriter, write_parquet
 from tallytree.release.level_files import MeasurementFiles, TableFiles
 from tallytree.release.level_tables import FileTable, NodeTable, read_all
 from tallytree.release.measured_table import measurement_tables
@@ -142,3 +144,23 @@ def test_files_are_removed_with_the_last_table(tree, tmp_path):
     del leaf
     gc.collect()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_the_error_that_is_told(tmp_path, monkeypatch):
+    rows = pa.table({"count": [1]})
+
+    class Full:
+        is_open = True
+
+        def write_table(self, rows):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def add_key_value_metadata(self, metadata):
+            raise pa.ArrowInvalid("Cannot add key-value metadata to closed file")
+
+        def close(self):
+            raise pa.ArrowInvalid("closed")
+
+    monkeypatch.setattr(pq, "ParquetWriter", lambda *_, **__: Full())
+    with pytest.raises(OSError, match="No space left"), TableWriter(tmp_path / "x.parquet", rows.schema) as writer:
+        writer.write(rows)

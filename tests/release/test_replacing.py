@@ -2,8 +2,11 @@
 
 import errno
 import json
+import os
 import shlex
 import shutil
+import socket
+import stat
 import subprocess
 import sys
 import textwrap
@@ -202,3 +205,16 @@ def test_what_a_live_run_builds_is_not_called_left(pair):
         assert live.stdout.readline() == "locked\n"
         replacing.replace_release(tt.Release.load(pair / "new"), pair / "earlier")  # a warning would be an error
         live.kill()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes with names")
+def test_a_pipe_in_a_replaced_folder_is_kept_and_not_read(areas, tmp_path):
+    target = releases.counts(areas).save(tmp_path / "out")
+    os.mkfifo(target / "pipe", 0o640)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(os.path.relpath(target / "socket"))
+        with pytest.warns(UserWarning, match=r"folder: 'socket' is neither a file, a link nor a pipe"):
+            replacing.replace_release(releases.counts(areas), target)
+    kept = (target / "pipe").stat().st_mode
+    assert (stat.S_ISFIFO(kept), stat.S_IMODE(kept)) == (True, 0o640)
+    tt.Release.load(target)

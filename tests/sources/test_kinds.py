@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import socket
+import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,8 +21,9 @@ import tallytree as tt
 from helpers.refused_records import LEAF, SECRET
 from tallytree.compute.spill_folders import spill_folder
 from tallytree.private.engines import CountRecords, Local
-from tallytree.sources import cloud, duckdb_files
+from tallytree.sources import cloud, duckdb_files, postgresql
 from tallytree.sources.addresses import check_address, published_name
+from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import locate
 from tallytree.sources.public_tables import read_public
 from tallytree.sources.same_tables import refuse_private, same_table
@@ -341,3 +345,47 @@ def test_rows_of_a_view_spill_where_the_engine_spills(file: Path, tmp_path: Path
     assert sum(engine.tabulate(DuckDB(file, "rows"), CountRecords([LEAF])).counts) > 0
     assert made == [str(tmp_path / "spill")]
     assert not list((tmp_path / "spill").iterdir())
+
+
+@pytest.mark.needs("adbc_driver_postgresql")
+def test_a_server_that_does_not_answer_is_not_waited_for(monkeypatch: Any) -> None:
+    monkeypatch.setitem(postgresql._NETWORK, "connect_timeout", "2")
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        url = f"postgresql://user@127.0.0.1:{silent.getsockname()[1]}/db"
+        start = time.monotonic()
+        with pytest.raises(OSError, match="records: the PostgreSQL database cannot be opened"):
+            locate(tt.sources.PostgreSQL(url, table="people"), "records")
+        assert time.monotonic() - start < 20
+
+
+@pytest.mark.parametrize(
+    ("url", "added"),
+    [
+        ("postgresql://u@h/db", "?connect_timeout=30&keepalives_idle=30&"),
+        ("postgresql://u@h/db?connect_timeout=5", "&keepalives_idle=30&"),
+    ],
+)
+def test_a_url_says_itself_how_long_to_wait(url: str, added: str, monkeypatch: Any) -> None:
+    monkeypatch.delenv("PGCONNECT_TIMEOUT", raising=False)
+    assert postgresql._with_limits(url).startswith(url + added)
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "7")
+    assert postgresql._with_limits(url).count("connect_timeout") == url.count("connect_timeout")
+
+
+def test_a_question_to_a_server_has_a_limit(monkeypatch: Any) -> None:
+    never = threading.Event()
+    place = cloud.Place("gs", None, "gs://")
+    monkeypatch.setattr(cloud, "SECONDS", 0.05)
+    with pytest.raises(
+        SourceError, match=r"records: 'gs://bucket/x' cannot be read: the server has not answered within"
+    ):
+        place.run(never.wait, "bucket/x", "records")
+    never.set()
+    monkeypatch.undo()
+    assert place.run(lambda: None, "bucket/x", "records") is None
+    with pytest.raises(SourceError, match="is not there"):
+        place.run(lambda: open("/no/such/file"), "bucket/x", "records")  # noqa: PTH123, SIM115
+    with pytest.raises(KeyError):
+        place.run(lambda: {}["x"], "bucket/x", "records")

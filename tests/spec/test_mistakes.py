@@ -16,6 +16,11 @@ from tallytree.spec import (
 MISTAKES = {
     "a number out of range": ("epsilon: 1", "epsilon: -1", ", line 7, budget.epsilon: -1 must be greater than 0"),
     "not a number": ("epsilon: 1", "epsilon: one", ", line 7, budget.epsilon: 'one' must be a number"),
+    "digits of another script": (
+        "epsilon: 1",
+        "epsilon: \u0661",
+        ", line 7, budget.epsilon: '\u0661' must be a number",
+    ),
     "an infinite number": ("epsilon: 1", "epsilon: .inf", ", line 7, budget.epsilon: .inf must be a number"),
     "a monstrous number": (
         "epsilon: 1",

@@ -5,7 +5,7 @@ chosen by the floors above.
 """
 
 from tallytree.charts.bars import bars, errors_by_level
-from tallytree.charts.drawing import require_charts, svg, svg_in_page
+from tallytree.charts.drawing import html, one_drawing_process, require_charts, svg, svg_in_page
 from tallytree.charts.icicle import LevelNodes, boxes, icicle
 from tallytree.charts.maps import choropleth, flow_map
 from tallytree.charts.matrix import matrix
@@ -14,6 +14,6 @@ from tallytree.charts.theme import DARK, LIGHT, Scheme, config, contrast, css_va
 
 __all__ = [
     "DARK", "LIGHT", "LevelNodes", "Scheme", "bars", "boxes", "choropleth", "config", "contrast", "css_variables",
-    "errors_by_level", "flow_map", "icicle", "matrix", "require_charts", "size_distribution", "styled", "svg",
-    "svg_in_page",
+    "errors_by_level", "flow_map", "html", "icicle", "matrix", "one_drawing_process", "require_charts",
+    "size_distribution", "styled", "svg", "svg_in_page",
 ]  # fmt: skip

@@ -32,6 +32,8 @@ class ExitCode(IntEnum):
 
 
 INTERRUPTED = 130
+MOST = 4_000
+"""Characters of a message."""
 
 
 @contextmanager
@@ -55,8 +57,13 @@ def errors_in_one_line(*, debug: bool) -> Iterator[None]:
         if debug:
             typer.echo(traceback.format_exc(), err=True, nl=False)
         code = exit_code(error)
-        logs.error(in_one_line(_message(error)) + _notes(error), exit_code=code)
+        logs.error(in_one_line(_shortened(_message(error))) + _notes(error), exit_code=code)
         raise typer.Exit(code) from None
+
+
+def _shortened(message: str) -> str:
+    """The message without its middle, where it is longer than a page: a label may have a million characters."""
+    return message if len(message) <= MOST else f"{message[: MOST // 2]} … {message[-MOST // 2 :]}"
 
 
 def _notes(error: BaseException) -> str:

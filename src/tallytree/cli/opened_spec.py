@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import typer
 from tallytree.cli import logs
 from tallytree.cli.rendering.statements import show_terms, warn_of_seed
 from tallytree.cli.rendering.terminal import open_console, show_line
+from tallytree.cli.streams import discard_output, flush_output
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,3 +58,43 @@ def show_end(console: Console, loaded: Spec, released: Release, out: Path) -> No
 
         show_account(console, loaded.ledger_path, released.statement["ledger"]["dataset"])
     show_line(console, f"Release: {out}")
+
+
+@contextmanager
+def showing_what_is_paid(loaded: Spec, released: Release, out: Path) -> Iterator[None]:
+    """A block that shows a release which is saved and paid for: what goes wrong in it is a warning.
+
+    The disk of the log may be full, or the reader of a pipe gone. A command that failed for that would be repeated, and
+    charged again.
+    """
+    try:
+        yield
+        flush_output()
+    except Exception as error:  # noqa: BLE001  (any error here would look like a release that was not made)
+        discard_output()
+        reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+        logs.warning(f"The summary could not be shown ({reason}). {_paid(loaded, released, out)}")
+    except KeyboardInterrupt:
+        logs.warning(f"The summary was not shown. {_paid(loaded, released, out)}")
+        raise
+
+
+def _paid(loaded: Spec, released: Release, out: Path) -> str:
+    """That a release is whole, and where it and its entry in the ledger are."""
+    whole = f"The release is whole, and paid for once: {out}"
+    if loaded.ledger_path is None:
+        return whole
+    number = _entry_number(loaded.ledger_path, released)
+    return f"{whole}, {'' if number is None else f'entry {number} of '}ledger {loaded.ledger_path}"
+
+
+def _entry_number(ledger: Path, released: Release) -> int | None:
+    """The number of a release in the ledger; None where the ledger cannot be read just now."""
+    from tallytree.ledger import Ledger
+
+    try:
+        entries = Ledger(ledger).entries()
+    except Exception:  # noqa: BLE001  (the warning is shown all the same)
+        return None
+    own = released.statement["release"]["id"]
+    return next((entry.number for entry in entries if entry.release_id == own), None)

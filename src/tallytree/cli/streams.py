@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from contextlib import suppress
 from typing import TextIO
 
 
@@ -30,6 +31,23 @@ def prepare_streams() -> None:
     if isinstance(sys.stderr, io.TextIOWrapper):
         encoding = sys.stderr.encoding
         sys.stderr = _Unfailing(sys.stderr.detach(), encoding, "backslashreplace", line_buffering=True)
+
+
+def flush_output() -> None:
+    """Write what standard output holds.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    sys.stdout.flush()
+
+
+def discard_output() -> None:
+    """Lose what standard output holds and gets: it could not be written, and would fail again when the program ends."""
+    with suppress(OSError):  # a stream of a test has no descriptor
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
 
 
 def _opened(descriptor: int) -> TextIO:

@@ -36,11 +36,17 @@ def report_beside(folder: Path, *, wanted: bool) -> None:
 
         write_report(Release.load(folder), folder / FILE, title=folder.absolute().name)
     except Exception as error:  # noqa: BLE001  (an error here would look like a release that was not made, and be retried)
-        reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
-        logs.warning(f"The report could not be written ({reason}). {_WHOLE}")
+        logs.warning(f"The report could not be written ({_reason(error)}). {_WHOLE}")
     except KeyboardInterrupt:
         logs.warning(f"The report was not written. {_WHOLE}")
         raise
+
+
+def _reason(error: Exception) -> str:
+    """What may be shown of an error; the message of a library may quote a number of the release."""
+    if isinstance(error, ChildProcessError):
+        return str(error)
+    return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
 
 
 _WHOLE = "The release is whole, and paid for once; `tallytree report` makes its report."

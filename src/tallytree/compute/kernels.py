@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import numba
+try:
+    import numba
+except ValueError as refusal:  # of numba's own; only this one is about what the user has set
+    if "threads" not in str(refusal):
+        raise
+    raise ValueError(
+        f"threads: the environment variable NUMBA_NUM_THREADS is {os.environ.get('NUMBA_NUM_THREADS', '')[:20]!r}; "
+        "set it to 1 or more, or leave it out"
+    ) from None
 from numba.core import event
 
 from tallytree.compute.compiled_ahead import keep_compiled, use_compiled_ahead

@@ -17,6 +17,7 @@ from tallytree.counts.released_counts import ReleasedCounts, published_levels
 from tallytree.counts.top_down_measuring import MeasuredFamilies, measured_families, measured_root, positive_nodes
 from tallytree.hierarchy import Tree
 from tallytree.measurements import Measures, Noise, Statistic
+from tallytree.mechanism import MOST_OF_GENERAL_SOLVERS
 from tallytree.solvers.simplex import chebyshev_families, euclidean_families
 from tallytree.solvers.thresholds import survivors
 from tallytree.validate import require_packages, text
@@ -62,6 +63,11 @@ class TopDown(CountsMechanism):
 
     projection: Projection = "chebyshev"
     sparsity: float = 0.0
+
+    @property
+    def most(self) -> int | None:
+        """See `Mechanism.most`: the papers' black boxes take less."""
+        return None if self.projection in _PROJECTIONS else MOST_OF_GENERAL_SOLVERS
 
     def __post_init__(self) -> None:
         """Check the options."""

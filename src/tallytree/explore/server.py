@@ -13,6 +13,7 @@ from fastapi.concurrency import run_in_threadpool
 from nicegui import app, ui
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+from tallytree.charts import one_drawing_process
 from tallytree.explore.address import Address, read_address
 from tallytree.explore.downloads import csv_of_page, svg_of_view
 from tallytree.explore.page import show_page
@@ -105,17 +106,18 @@ def serve(explorer: Explorer, port: int, *, show: bool, dark: bool | None = None
 
     ui.page("/", title="tallytree", language="en-US")(index)
     logging.getLogger("nicegui").setLevel(logging.ERROR)  # paths that are asked for do not go to the terminal
-    ui.run(
-        host=HOST,
-        port=port,
-        title="tallytree",
-        reload=False,
-        show=show,
-        dark=dark,
-        favicon=str(Path(__file__).parent / "icon.svg"),
-        show_welcome_message=False,
-        uvicorn_logging_level="error",
-    )
+    with one_drawing_process():
+        ui.run(
+            host=HOST,
+            port=port,
+            title="tallytree",
+            reload=False,
+            show=show,
+            dark=dark,
+            favicon=str(Path(__file__).parent / "icon.svg"),
+            show_welcome_message=False,
+            uvicorn_logging_level="error",
+        )
 
 
 def _download(

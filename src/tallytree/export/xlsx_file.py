@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,8 +46,10 @@ def write_xlsx_file(tables: Sequence[ExportedTable], path: Path) -> None:
 
     Raises:
         ValueError: a table has more rows than a sheet, or a label more characters than a cell.
+        OSError: it cannot be written.
     """
     import xlsxwriter
+    from xlsxwriter.exceptions import FileCreateError
 
     refuse_what_no_sheet_holds(tables)
     options = {
@@ -56,13 +59,22 @@ def write_xlsx_file(tables: Sequence[ExportedTable], path: Path) -> None:
         "strings_to_numbers": False,
         "tmpdir": str(path.parent),
     }
-    with xlsxwriter.Workbook(str(path), options) as book:
-        bold, wrapped = book.add_format({"bold": True}), book.add_format({"text_wrap": True, "valign": "top"})
-        sheets = sheet_names((table.name for table in tables), taken=_NOTES)
-        _write_notes(book.add_worksheet(_NOTES[0]), tables, sheets, bold, wrapped)
-        _write_columns(book.add_worksheet(_NOTES[1]), tables, sheets, bold, wrapped)
-        for name, table in zip(sheets, tables, strict=True):
-            _write_table(book.add_worksheet(name), table, bold)
+    # The sheets are in files of their own. A ZipFile that cannot write its end prints a traceback when it is deleted.
+    # So it writes to memory, and is deleted first.
+    made, failure = io.BytesIO(), None
+    try:
+        with xlsxwriter.Workbook(made, options) as book:
+            bold, wrapped = book.add_format({"bold": True}), book.add_format({"text_wrap": True, "valign": "top"})
+            sheets = sheet_names((table.name for table in tables), taken=_NOTES)
+            _write_notes(book.add_worksheet(_NOTES[0]), tables, sheets, bold, wrapped)
+            _write_columns(book.add_worksheet(_NOTES[1]), tables, sheets, bold, wrapped)
+            for name, table in zip(sheets, tables, strict=True):
+                _write_table(book.add_worksheet(name), table, bold)
+    except FileCreateError as error:
+        failure = OSError(getattr(error.args[0], "errno", None), "the workbook cannot be written", str(path.parent))
+    if failure is not None:  # raised here: what holds the library's ZipFile is gone by now
+        raise failure
+    path.write_bytes(made.getbuffer())
     flush(path)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tallytree.contributions import Contributions
 from tallytree.impossible import Impossible
+from tallytree.mechanism import Mechanism
 from tallytree.pipeline.arguments import RecordOptions
 from tallytree.pipeline.person_bound import contribution_bound
 from tallytree.private.engines import CountRecords, Engine
@@ -51,6 +52,25 @@ def counted_records(
     if int(found.counts.sum()) > MAX_RECORDS:
         raise ValueError(f"{argument}: counts add up to more than 2^58; use a coarser unit")
     return found
+
+
+def refuse_more_than(mechanism: Mechanism, found: int, argument: str, what: str) -> None:
+    """Refuse more records or groups than a mechanism takes, while nothing is paid for.
+
+    Args:
+        mechanism: decides how many these are.
+        found: how many there are; private, and not in the message.
+        argument: the name of the table in messages.
+        what: `"records"` or `"groups"`.
+
+    Raises:
+        ValueError: there are more.
+    """
+    if mechanism.most is not None and found > mechanism.most:
+        raise ValueError(
+            f"{argument}: there are more {what} than {mechanism!r} takes, {mechanism.most:,}; use a mechanism without "
+            "a general solver"
+        )
 
 
 def listed_counts(engine: Engine, table: Any, keys: Sequence[LeafKey], count: str, argument: str) -> LeafCounts:

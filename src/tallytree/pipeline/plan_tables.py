@@ -36,6 +36,10 @@ from tallytree.validate import safe_text
 LEAST_WISH, MOST_WISH = 1e-6, 1e12
 """Standard deviations that can be wished for."""
 
+LEAST_ALONE, MOST_ALONE = 1e-20, 1e20
+"""Bounds of a standard deviation that shares are chosen by, so that its square is a number. What is drawn is less than
+1e10 (the plan refuses more), and less than 1e-3 is no noise."""
+
 CELL_BYTES = 64
 """Of memory that a cell of a table takes, about: its true, its noisy and its released number, and its error."""
 
@@ -228,7 +232,8 @@ def _wishes(arguments: TablesArguments, layout: TableLayout) -> dict[str, float]
 def _std_dev_alone(arguments: TablesArguments, layout: TableLayout, name: str) -> float:
     """The standard deviation of a cell's noise, if the table had all of the budget."""
     statistic = statistic_of(layout, layout.levels.index(name), arguments)
-    return std_dev_alone(arguments.budget, sensitivity(statistic, arguments.relation, arguments.bound))
+    alone = std_dev_alone(arguments.budget, sensitivity(statistic, arguments.relation, arguments.bound))
+    return min(max(alone, LEAST_ALONE), MOST_ALONE)
 
 
 def _check_totals(arguments: TablesArguments) -> None:

@@ -16,7 +16,7 @@ from tallytree.counts.released_counts import count_negative, count_violations
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.measurements import Measures
 from tallytree.pipeline.arguments import CountsArguments
-from tallytree.pipeline.counted_records import check_schema, counted_records
+from tallytree.pipeline.counted_records import check_schema, counted_records, refuse_more_than
 from tallytree.pipeline.counts_in_bands import Bands, Measuring, reconcile_in_bands
 from tallytree.pipeline.measured_contributions import (
     PublishedContributions,
@@ -161,6 +161,7 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
         if work is not None and isinstance(self.mechanism, GoesDown):
             work.place.check(self.mechanism)
         found = counted_records(self.engine, given, given.records, self.keys, self.argument, asked)
+        refuse_more_than(self.mechanism, int(found.counts.sum()), self.argument, "records")
         people = true_contributions(found, self.tree, asked, bins_of or given.bound)
         if work is not None:
             return CountsInFiles(

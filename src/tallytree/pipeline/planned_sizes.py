@@ -16,7 +16,7 @@ from tallytree.contributions import Contributions
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.measurements import Measurement
 from tallytree.pipeline.arguments import SizesArguments
-from tallytree.pipeline.counted_records import listed_counts
+from tallytree.pipeline.counted_records import listed_counts, refuse_more_than
 from tallytree.pipeline.measured_contributions import (
     PublishedContributions,
     published_contributions,
@@ -205,6 +205,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         leaves, sizes, groups = self._groups_of_leaves(found)
         if int(groups.sum()) > MAX_GROUPS:
             raise ValueError("records: they hold more than 2^50 groups, beyond which sums are not exact; use fewer")
+        refuse_more_than(self.mechanism, int(groups.sum()), "records", "groups")
         groups_per_leaf = np.zeros(self.tree.n_leaves, dtype=np.int64)
         np.add.at(groups_per_leaf, leaves, groups)
         # From here on the domain knows what is public of these, and nothing else.

@@ -102,6 +102,7 @@ class TableWriter:
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         described = base64.b64encode(decoded(schema.empty_table()).schema.serialize())
         self._metadata = {**(schema.metadata or {}), b"ARROW:schema": described}
+        self._failed = False
         self._writer = pa.parquet.ParquetWriter(
             path,
             schema,
@@ -121,11 +122,18 @@ class TableWriter:
 
     def write(self, rows: pa.Table) -> None:
         """Write a slice after those before."""
-        self._writer.write_table(rows)
+        try:
+            self._writer.write_table(rows)
+        except BaseException:
+            self._failed = True
+            raise
 
     def close(self) -> None:
-        """Complete the file; a second time does nothing."""
-        if self._writer.is_open:
+        """Complete the file; a second time does nothing, nor does it after a failure, which is the error to be told."""
+        if self._failed:
+            with suppress(OSError, pa.ArrowException):
+                self._writer.close()
+        elif self._writer.is_open:
             self._writer.add_key_value_metadata(self._metadata)
             self._writer.close()
 

@@ -53,10 +53,12 @@ def _value(text: str, schema: Mapping[str, Any], key: str) -> Any:
     for kind, make in (("integer", int), ("number", float)):
         if kind in kinds:
             try:
-                return make(text)
+                if text.isascii():  # Python takes digits of other scripts, too
+                    return make(text)
             except ValueError:
-                if "string" not in kinds:
-                    raise ValueError(f"set: {key}={text[:80]!r} must be {kind}; give a number") from None
+                pass
+            if "string" not in kinds:
+                raise ValueError(f"set: {key}={text[:80]!r} must be {kind}; give a number")
     return text
 
 

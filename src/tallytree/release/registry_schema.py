@@ -117,7 +117,25 @@ def composed(text: str) -> yaml.MappingNode:
         raise ValueError(f"entry: it is no YAML{line}: {why}; correct the line, or take the file out of DIR") from None
     if not isinstance(node, yaml.MappingNode):
         raise ValueError("entry: it must be a mapping of keys to values, as tallytree writes deployment.yaml")
+    _refuse_circles(node, set(), set())
     return node
+
+
+def _refuse_circles(node: yaml.Node, above: set[int], checked: set[int]) -> None:
+    """Refuse an alias to what it is a part of.
+
+    Raises:
+        ValueError: there is one.
+    """
+    if id(node) in above:
+        line = node.start_mark.line + 1
+        raise ValueError(f"entry: what begins at line {line} has an alias to itself; write the value in its place")
+    if id(node) in checked or not isinstance(node, yaml.CollectionNode):
+        return
+    checked.add(id(node))
+    for child in node.value:
+        for each in child if isinstance(child, tuple) else (child,):
+            _refuse_circles(each, above | {id(node)}, checked)
 
 
 def _check(node: yaml.Node, schema: Mapping[str, Any], key: str, checked: CheckedEntry) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
+import warnings
 from collections.abc import Container
 from pathlib import Path
 from typing import Any
@@ -133,7 +135,18 @@ def _keep_others(target: Path, made: Path, own: Container[str]) -> None:
         for name in (*files, *links):
             path = here / name
             if path.as_posix() not in own and not os.path.lexists(made / path):
-                shutil.copy2(target / path, made / path, follow_symlinks=False)
+                _copy(target / path, made / path)
+
+
+def _copy(path: Path, copy: Path) -> None:
+    """Copy a file or a link; a pipe is made anew, since whoever reads one may wait for ever."""
+    kind = path.lstat().st_mode
+    if stat.S_ISREG(kind) or stat.S_ISLNK(kind):
+        shutil.copy2(path, copy, follow_symlinks=False)
+    elif stat.S_ISFIFO(kind):
+        os.mkfifo(copy, stat.S_IMODE(kind))
+    else:
+        warnings.warn(f"folder: {path.name!r} is neither a file, a link nor a pipe; it is not kept", stacklevel=2)
 
 
 def _keep_entry(target: Path, made: Path) -> None:

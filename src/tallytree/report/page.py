@@ -58,7 +58,7 @@ def write_report(
 
     Raises:
         ModuleNotFoundError: a package of the extra `report` is not installed.
-        OSError: the file cannot be written.
+        OSError: the file cannot be written, or the process that draws ended.
     """
     target = Path(path_text(out, "out", "the path of an .html file"))
     if target.suffix.lower() not in (".html", ".htm"):
@@ -66,7 +66,8 @@ def write_report(
     if not target.absolute().parent.is_dir():
         raise ValueError(f"out: {str(target.parent)!r} is no folder; make it first")
     charts.require_charts("report", "a report")
-    page = report_page(release, title=title, boundaries=boundaries)
+    with charts.one_drawing_process():
+        page = report_page(release, title=title, boundaries=boundaries)
     aside = target.with_name(f".{target.name}.{os.urandom(4).hex()}.partial")
     try:
         aside.write_text(page, encoding="utf-8")

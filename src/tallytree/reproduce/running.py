@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from tallytree.charts import require_charts
-from tallytree.charts.drawing import png, svg
+from tallytree.charts.drawing import one_drawing_process, png, svg
 from tallytree.reproduce.catalogue import experiment_named
 from tallytree.reproduce.experiment import Experiment, Settings
 from tallytree.reproduce.figure import drawn
@@ -75,8 +75,9 @@ def reproduce(
     if found.plot is not None:
         chart = drawn(table, found.plot, f"{name}: {experiment.shows}")
         files += [folder / f"{name}.svg", folder / f"{name}.png"]
-        files[1].write_text(svg(chart), encoding="utf-8")
-        files[2].write_bytes(png(chart))
+        with one_drawing_process():
+            files[1].write_text(svg(chart), encoding="utf-8")
+            files[2].write_bytes(png(chart))
     files.append(folder / f"{name}.md")
     files[-1].write_text(page(experiment, settings, found, table, version("tallytree")), encoding="utf-8")
     return Reproduction(experiment, table, tuple(files))

@@ -11,6 +11,7 @@ import numpy as np
 from tallytree.compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
+from tallytree.mechanism import MOST_OF_GENERAL_SOLVERS
 from tallytree.sizes import solver_options
 from tallytree.sizes.domain import SizesDomain, measured_everywhere
 from tallytree.sizes.mechanism import SizesMechanism
@@ -49,6 +50,11 @@ class CumulativeProjection(SizesMechanism):
     def __post_init__(self) -> None:
         """Check the options."""
         solver_options.check_options(self.solver, get_args(CumulativeSolver), self.time_limit)
+
+    @property
+    def most(self) -> int | None:
+        """See `Mechanism.most`: general solvers take less."""
+        return None if self.solver in ("two_step",) else MOST_OF_GENERAL_SOLVERS
 
     @property
     def caveat(self) -> str | None:

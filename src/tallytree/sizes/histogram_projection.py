@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.measurements import Measures, Statistic
+from tallytree.mechanism import MOST_OF_GENERAL_SOLVERS
 from tallytree.sizes import solver_options
 from tallytree.sizes.domain import SizesDomain, measured_everywhere
 from tallytree.sizes.mechanism import SizesMechanism
@@ -50,6 +51,11 @@ class HistogramProjection(SizesMechanism):
     def __post_init__(self) -> None:
         """Check the options."""
         solver_options.check_options(self.solver, get_args(HistogramSolver), self.time_limit, self.delta)
+
+    @property
+    def most(self) -> int | None:
+        """See `Mechanism.most`: general solvers take less."""
+        return None if self.solver in ("exact", "cost_table") else MOST_OF_GENERAL_SOLVERS
 
     @property
     def caveat(self) -> str | None:

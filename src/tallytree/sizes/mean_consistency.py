@@ -100,4 +100,9 @@ def _leaf_tails(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> FloatArray:
     for chunk in chunks(np.full(width - 1, nodes, dtype=np.int64), CELLS_AT_ONCE):
         columns = slice(chunk.start + 1, chunk.stop + 1)
         tails[:, columns] = fitted(columns, variances)
+    # There are 2^50 groups at most, so what adds up to more is noise; a refusal would come after the payment.
+    beyond = np.abs(tails).sum(axis=0) >= mean_consistency.MAX_COLUMN_SUM
+    if beyond.any():
+        most = mean_consistency.MAX_COLUMN_SUM / 2 / leaves
+        tails[:, beyond] = np.clip(tails[:, beyond], -most, most)
     return mean_consistency.with_exact_sums(tails, domain.total)

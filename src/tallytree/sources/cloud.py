@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from fnmatch import translate
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -22,6 +24,9 @@ from tallytree.sources.failures import SourceError
 from tallytree.sources.formats import FileFormat, is_data
 
 _T = TypeVar("_T")
+
+SECONDS = 300.0
+"""The most that one question to a server takes: a list of a folder, or the next rows. Not every client has a limit."""
 
 _MAGIC = re.compile(r"[*?\[]")
 
@@ -75,10 +80,13 @@ class Place:
         """Do what asks the server.
 
         Raises:
-            SourceError: it refuses, cannot be reached, or does not have it; nothing of what it says is shown.
+            SourceError: it refuses, cannot be reached, does not answer in time, or does not have it; nothing of what it
+                says is shown.
         """
         try:
-            return work()
+            return _within(SECONDS, work)
+        except _TooLongError:
+            problem = f"cannot be read: the server has not answered within {SECONDS:.0f} s; is there a network?"
         except FileNotFoundError:
             problem = "is not there (any more)"
         except PermissionError:
@@ -130,6 +138,35 @@ class Place:
         if "NO_SUCH_KEY" in text or "RESOURCE_NOT_FOUND" in text:
             return "is not there (any more)"
         return "cannot be read to its end: the server does not answer, or stopped half-way; try again"
+
+
+class _TooLongError(Exception):
+    """A server that has not answered."""
+
+
+def _within(seconds: float, work: Callable[[], _T]) -> _T:
+    """The result of work, which another thread does; that thread is left alone where it takes too long.
+
+    Raises:
+        _TooLongError: it does.
+    """
+    done: list[_T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(work())
+        except BaseException as error:  # noqa: BLE001  (raised below)
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="source", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if failed:
+        raise failed[0]
+    if not done:
+        raise _TooLongError
+    return done[0]
 
 
 def place_of(url: str, argument: str) -> tuple[Place, str]:
@@ -225,7 +262,12 @@ def _s3(bucket: str, environment: dict[str, str]) -> Any:
 
 
 def _gs(_: str, environment: dict[str, str]) -> Any:
-    return pa.fs.GcsFileSystem() if hasattr(pa.fs, "GcsFileSystem") else _of_fsspec("gs")
+    # Its client tries twice as long as this, and for a quarter of an hour without it.
+    return (
+        pa.fs.GcsFileSystem(retry_time_limit=timedelta(seconds=30))
+        if hasattr(pa.fs, "GcsFileSystem")
+        else _of_fsspec("gs")
+    )
 
 
 def _azure(account: str, environment: dict[str, str]) -> Any:

@@ -35,7 +35,18 @@ def write_database(path: Path, tables: Iterable[DatabaseTable]) -> None:
     Args:
         path: of the file; it must not exist.
         tables: what to write; slice by slice, so that memory holds one slice.
+
+    Raises:
+        OSError: it cannot be written.
     """
+    try:
+        _write(path, tables)
+    except (duckdb.IOException, duckdb.FatalException) as error:
+        # What is written is published, so DuckDB's words may be shown.
+        raise OSError(f"out: {path.name!r} could not be written: {str(error).splitlines()[0]}") from error
+
+
+def _write(path: Path, tables: Iterable[DatabaseTable]) -> None:
     with duckdb.connect(str(path), config={"autoinstall_known_extensions": "false"}) as database:
         for table in tables:
             name = _quoted(table.name)

@@ -7,6 +7,7 @@ quote a value of a row, so all of its messages end here; of an error only SQLSTA
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -23,6 +24,15 @@ _T = TypeVar("_T")
 
 BATCH_BYTES = 4 << 20
 """About how many bytes a batch has."""
+
+CONNECT_SECONDS, WAIT_SECONDS, QUERY_SECONDS = 30, 60, 3600
+"""The most that a connection, a lock of a table, and a query with all of its rows take."""
+
+_NETWORK = {
+    "connect_timeout": str(CONNECT_SECONDS), "keepalives_idle": "30", "keepalives_interval": "10",
+    "keepalives_count": "3", "tcp_user_timeout": "60000",
+}  # fmt: skip
+"""Of libpq: a server that is gone is noticed within a minute."""
 
 _READ_ONLY = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 """One snapshot of the data, and nothing of a query can write."""
@@ -215,7 +225,7 @@ def _opened(url: str, argument: str) -> Iterator[Any]:
             'pip install "tallytree[postgres]"'
         )
     try:
-        connection = dbapi.connect(url)
+        connection = dbapi.connect(_with_limits(url))
         problem = False
     except Exception:  # noqa: BLE001 (what it says may hold parts of the URL)
         problem = True
@@ -226,7 +236,26 @@ def _opened(url: str, argument: str) -> Iterator[Any]:
         )
     with closing(connection), closing(connection.cursor()) as cursor:
         _shielded(lambda: cursor.execute(_READ_ONLY), argument)
+        _shielded(lambda: cursor.execute(_limits()), argument)
         yield cursor
+
+
+def _with_limits(url: str) -> str:
+    """A URL with what it does not say itself of how long to wait; the environment may say more of connections."""
+    said = {name for name, _ in parse_qsl(urlsplit(url).query)}
+    if "PGCONNECT_TIMEOUT" in os.environ:
+        said.add("connect_timeout")
+    added = "&".join(f"{name}={value}" for name, value in _NETWORK.items() if name not in said)
+    return f"{url}{'&' if '?' in url else '?'}{added}"
+
+
+def _limits() -> str:
+    """SQL that limits how long a query takes, where the server, the role or PGOPTIONS have no limit of their own."""
+    return (
+        "SELECT pg_catalog.set_config(name, CASE name WHEN 'lock_timeout' "
+        f"THEN '{WAIT_SECONDS * 1000:.0f}' ELSE '{QUERY_SECONDS * 1000:.0f}' END, true) "
+        "FROM pg_catalog.pg_settings WHERE name IN ('statement_timeout', 'lock_timeout') AND setting = '0'"
+    )
 
 
 def _shielded(work: Callable[[], _T], argument: str) -> _T:
@@ -237,5 +266,6 @@ def _shielded(work: Callable[[], _T], argument: str) -> _T:
     told = f" (SQLSTATE {state})" if state else ""
     raise SourceError(
         f"{argument}: PostgreSQL did not give the rows to their end{told}; what it says is withheld, since it may "
-        "quote a record. Is the query right, and does the server still run?"
+        "quote a record. Is the query right, does the server still run, and is there time enough (statement_timeout, "
+        "lock_timeout)?"
     )

@@ -18,7 +18,7 @@ from tallytree.budget import MAX_EXPONENT
 from tallytree.spec.wording import article, shortened
 from tallytree.terms import AUTO
 
-NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.[\d_]*)?|\.\d[\d_]*)([eE][-+]?\d+)?")
+NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.[\d_]*)?|\.\d[\d_]*)([eE][-+]?\d+)?", re.ASCII)
 
 _MAX_EXPONENT = MAX_EXPONENT
 

@@ -54,7 +54,9 @@ def test_text_in_the_records_and_integers_in_the_hierarchy_are_warned_of():
 
 
 def test_a_refusal_names_the_types_where_they_may_be_the_reason():
-    with pytest.raises(ValueError, match=r"at code='1'; .*Column 'code' holds int64, but .* such as '01' at 'code'"):
+    with pytest.raises(
+        ValueError, match=r"by its label of 'code', .*Column 'code' holds int64, but .* such as '01' at 'code'"
+    ):
         released([1, 2], CODES)
     with pytest.raises(ValueError, match=r"labels at 'code' are numbers without leading zeros; if codes have"):
         released(["01"], PLAIN)

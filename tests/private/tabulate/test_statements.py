@@ -64,7 +64,8 @@ def refusal(
             return f"column {column!r}"
     unknown = sorted(path for path in paths if path not in leaves)
     if unknown and not drop:
-        return f"at region={unknown[0][0]!r}, town={unknown[0][1]!r};"
+        level = "town" if unknown[0][0] in {leaf[0] for leaf in leaves} else "region"
+        return f"by its label of {level!r}, which"
     return None
 
 
@@ -201,6 +202,6 @@ def test_text_of_records_is_kept_only_where_a_message_may_need_it(few: int, monk
     key = LeafKey(hierarchy, tuple(LEVELS))
     Local().tabulate(table, CountRecords([key], on_unknown="drop"))
     assert sorted(kept.pop(), key=str) == [(0, 0, None, 1), (1, 0, None, 2), (None, 3, None, 1)]
-    with pytest.raises(ValueError, match="at region='c', town='z'"):
+    with pytest.raises(ValueError, match="by its label of 'region', which the hierarchy does not have; add"):
         Local().tabulate(table, CountRecords([key]))
     assert sorted(kept.pop(), key=str) == [(0, 0, None, 1), (1, 0, None, 2), (None, 3, ["c", "z"], 1)]

@@ -8,7 +8,7 @@ import typer
 
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.opened_spec import is_finished, opened_spec, show_end
+from tallytree.cli.opened_spec import is_finished, opened_spec, show_end, showing_what_is_paid
 from tallytree.cli.rendering.statements import say_repeated
 from tallytree.cli.rendering.terminal import open_console
 from tallytree.cli.shared_options import (
@@ -80,6 +80,7 @@ def contributions(
             return
         with run_progress(logs.show_bar()):
             released = loaded.release_contributions(output, share=share, at_most=at_most)
-        console = open_console()
-        show_contributions(console, released)
-        show_end(console, loaded, released, out)
+        with showing_what_is_paid(loaded, released, out):
+            console = open_console()
+            show_contributions(console, released)
+            show_end(console, loaded, released, out)

@@ -8,7 +8,7 @@ import typer
 
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.opened_spec import is_finished, opened_spec, show_end
+from tallytree.cli.opened_spec import is_finished, opened_spec, show_end, showing_what_is_paid
 from tallytree.cli.rendering.statements import (
     note_invariants,
     published_rows,
@@ -78,9 +78,10 @@ def release(
                 return
             released = loaded.release(output)
             report_beside(out, wanted=report)
-        if quiet:
-            note_invariants(released.statement)
-        else:
+        with showing_what_is_paid(loaded, released, out):
+            if quiet:
+                note_invariants(released.statement)
+                return
             console = open_console()
             show_levels(console, released.statement, published_rows(out))
             show_drowned(console, released)

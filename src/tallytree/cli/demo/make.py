@@ -65,8 +65,11 @@ def make_demo(
             commute_errors(trips, commutes_release, console),
         ]
         if report:
-            _write_report(building, "households", households_release, {})
-            _write_report(building, "commutes", commutes_release, {"municipality": "data/municipalities.geojson"})
+            from tallytree.charts import one_drawing_process
+
+            with one_drawing_process():
+                _write_report(building, "households", households_release, {})
+                _write_report(building, "commutes", commutes_release, {"municipality": "data/municipalities.geojson"})
         building.chmod(0o755)
         swap(building, target)
     except BaseException:

@@ -34,13 +34,12 @@ def save_picture(plan: ErrorPlan, path: Path) -> None:
     """Draw the standard deviation of every level, by budget and by mechanism.
 
     Raises:
-        OSError: the file cannot be written.
+        OSError: the file cannot be written, or the process that draws ended.
     """
-    chart = _chart(plan)
-    if path.suffix.lower() == ".svg":
-        chart.save(str(path), format="svg")
-    else:
-        chart.save(str(path), format="html", inline=True)  # with its scripts, so that it needs no network
+    from tallytree.charts import html, svg
+
+    drawn = svg if path.suffix.lower() == ".svg" else html
+    path.write_text(drawn(_chart(plan)), encoding="utf-8")
 
 
 def _chart(plan: ErrorPlan) -> Any:

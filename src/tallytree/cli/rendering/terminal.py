@@ -17,7 +17,13 @@ def open_console(*, stderr: bool = False) -> Console:
     """A console that shows text unchanged; a pipe is 120 columns wide."""
     from rich.console import Console
 
-    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    class Shown(Console):
+        """Raises what rich turns into an exit of the program with code 1, which only the command may decide."""
+
+        def on_broken_pipe(self) -> None:
+            raise  # rich calls it while it handles the error
+
+    console = Shown(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = 120  # a pipe or a file has no width of its own
     return console

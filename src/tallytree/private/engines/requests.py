@@ -97,7 +97,7 @@ class CountRecords(_Request):
     Raises:
         ValueError: `on_unknown` is another word. When it is counted: a missing column; a null key; a null id of a
             person; a record outside the hierarchy; a count that is not an integer from 0 to 2^62, or counts that add
-            up to more. Of the records, messages name only the path of one outside the hierarchy.
+            up to more. Of private records, messages name at most the column by which one is outside the hierarchy.
         TypeError: when it is counted: a column's type does not fit its use; the table is not a table.
         MemoryError: when it is counted: memory, or room for spilled rows, ran out.
         OSError: when it is counted: a file cannot be read.

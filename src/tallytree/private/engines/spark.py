@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -29,6 +31,9 @@ _ALWAYS = {"spark.ui.enabled": "false", "spark.eventLog.enabled": "false", "spar
 _FILES = re.compile(r"[/\\*?\[]|\.(parquet|pq|csv|csv\.gz)$", re.IGNORECASE)
 
 BANDS = "on the executors, written by the driver"
+
+_OF_BOUNDS, _OF_BANDS = ("pyarrow", "numpy"), ("pyarrow", "numpy", "numba", "tallytree")
+"""Modules that workers import for contribution bounds, and for bands."""
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -112,6 +117,8 @@ class Spark:
         request.require_bound()
         require_packages()
         spark = self._started()
+        if getattr(request, "bound", None) is not None:
+            require_workers(spark, _OF_BOUNDS)
         records = self._records(table, request)
         try:
             from tallytree.private.tabulate import spark_session
@@ -127,6 +134,7 @@ class Spark:
         require_packages()
         from tallytree.private.tabulate import spark_bands
 
+        require_workers(self._started(), _OF_BANDS)
         with ExitStack() as closing:
             yield spark_bands.SparkBands(self._started, folder, closing)
 
@@ -207,6 +215,54 @@ def _require_version(found: str, what: str) -> None:
         )
 
 
+def require_workers(session: Any, modules: Sequence[str]) -> None:
+    """Run one task that has no records, once per session, and refuse workers that could not do the work.
+
+    Bands are worked on after the payment, so this is before it.
+
+    Args:
+        session: Spark's.
+        modules: what the work imports.
+
+    Raises:
+        OSError: they run another Python, or one without these modules.
+    """
+    if set(modules) <= getattr(session, "_tallytree_checked", set()):
+        return
+
+    def worker(batches: Any) -> Any:  # sent by value: the workers may not have tallytree
+        import importlib.util
+        import platform
+        import sys
+
+        import pyarrow
+
+        missing = ", ".join(name for name in modules if importlib.util.find_spec(name) is None)
+        about = {"executable": [sys.executable], "version": [platform.python_version()], "missing": [missing]}
+        for _ in batches:
+            yield pyarrow.RecordBatch.from_pydict(about)
+
+    try:
+        asked = session.range(0, 1, 1, 1).mapInArrow(worker, "executable string, version string, missing string")
+        (found,) = asked.collect()
+    except Exception:  # noqa: BLE001 (it is about no record, but long, and different in each version)
+        found = None
+    wanted = platform.python_version()
+    if found is None:
+        problem = "cannot run a task of this Python"
+    elif found["version"].split(".")[:2] != wanted.split(".")[:2]:
+        problem = f"run {found['executable']}, which is Python {found['version']}"
+    elif found["missing"]:
+        problem = f"run {found['executable']}, which does not have {found['missing']}"
+    else:
+        session._tallytree_checked = {*modules, *getattr(session, "_tallytree_checked", ())}
+        return
+    raise OSError(
+        f"engine: Spark's workers {problem}; this one is {sys.executable}, Python {wanted}. Set the environment "
+        "variable PYSPARK_PYTHON to such a Python on every worker, with tallytree and pyarrow; then make the session"
+    )
+
+
 def _require_classic(session: Any) -> None:
     module = type(session).__module__
     if not module.startswith("pyspark.sql"):
@@ -227,6 +283,8 @@ def _active() -> Any:
 def _made(master: str | None, conf: Mapping[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
+    if master is None or master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers on this machine run this Python
     builder = SparkSession.Builder().appName("tallytree")
     if master is not None:
         builder = builder.master(master)

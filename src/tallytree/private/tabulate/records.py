@@ -19,6 +19,9 @@ from tallytree.sources.schemas import require_columns, schemas
 from tallytree.sources.text_columns import is_text_type
 from tallytree.validate import safe_text
 
+PUBLIC_TABLES = frozenset({"public_groups", "public_totals"})
+"""Arguments with tables that are counted as records are, and are public."""
+
 Use = Literal["key", "group", "person", "number"]
 """What a column is used for: part of a path, the identity of a group or of a person, or an integer ≥ 0."""
 
@@ -113,6 +116,11 @@ class Records:
     layouts: tuple[Layout, ...]
     argument: str
     failures: list[SourceError] = field(default_factory=list, init=False, compare=False)
+
+    @property
+    def is_public(self) -> bool:
+        """Whether they are a public table, which a message may quote: its argument says so."""
+        return self.argument in PUBLIC_TABLES
 
     @property
     def local_parquet(self) -> bool:

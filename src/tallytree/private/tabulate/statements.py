@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from tallytree.compute.arrays import IntArray
 from tallytree.impossible import Impossible
 from tallytree.private.tabulate.contribution_bound import (
@@ -303,7 +306,7 @@ def _refuse_faults(db: Session, records: Records, keys: Sequence[LeafKey], drop_
     """Refuse records that are at fault, and those outside the hierarchy unless they are left out.
 
     Raises:
-        ValueError: there are some; of a record the message names at most its path.
+        ValueError: there are some; of a private record the message names at most the column that is at fault.
     """
     outside = [f"coalesce(bool_or(leaf{i} IS NULL), false)" for i in range(len(keys))]
     first_fault, *found = db.run(f"SELECT min(fault), {_listed(outside)} FROM {grouped} WHERE fault > 0")[0]
@@ -322,18 +325,37 @@ def _refuse_faults(db: Session, records: Records, keys: Sequence[LeafKey], drop_
         places = range(first, first + len(columns))
         first = places.stop
         if unknown:
-            # The first in order, so that the message does not depend on threads. The path is all it may say.
+            # The first in order, so that the message does not depend on threads.
             texts = [f"stray[{place}] AS label{place}" for place in places]
             labels = db.run(
                 f"SELECT {_listed(texts)} FROM {grouped} WHERE leaf{i} IS NULL "
                 f"ORDER BY {_listed([f'label{place}' for place in places])} LIMIT 1"
             )[0]
-            path = ", ".join(f"{column}={label!r}" for column, label in zip(columns, labels, strict=True))
+            where, remedy = _outside(records.is_public, keys[i], columns, labels)
             raise ValueError(
-                f"{records.argument}: a record is outside the hierarchy, at {path}; add that leaf to the hierarchy's "
-                "table, correct the record, or (private records only) leave such records out with on_unknown='drop'"
-                f"{_hint_on_types(records, keys, i)}"
+                f"{records.argument}: a record is outside the hierarchy, {where}; add the missing leaf to the "
+                f"hierarchy's table, {remedy}{_hint_on_types(records, keys, i)}"
             )
+
+
+def _outside(public: bool, key: LeafKey, columns: Sequence[str], labels: Sequence[str]) -> tuple[str, str]:
+    """Where a record is outside its hierarchy, as a message may say it, and the remedy.
+
+    The path of a public record; of a private one the first column whose label the hierarchy does not have below the
+    labels before it, and never the label.
+    """
+    if public:
+        path = ", ".join(f"{column}={label!r}" for column, label in zip(columns, labels, strict=True))
+        return f"at {path}", "or correct the record"
+    remedy = "correct the record, or leave such records out with on_unknown='drop'"
+    inside: Any = None
+    for place, (leaves, label) in enumerate(zip(key.leaf_columns(columns), labels, strict=True)):
+        same = pc.equal(pc.cast(leaves, pa.string()), pa.scalar(label, pa.string()))
+        inside = same if inside is None else pc.and_(inside, same)
+        if not pc.any(inside).as_py():
+            above = " below the record's labels above it" if place else ""
+            return f"by its label of {columns[place]!r}, which the hierarchy does not have{above}", remedy
+    return f"by its label of {columns[-1]!r}", remedy
 
 
 def _hint_on_types(records: Records, keys: Sequence[LeafKey], i: int) -> str:

@@ -18,7 +18,8 @@ FINEST_BITS = 20
 """Exact sums are of multiples of 2^-20, about a millionth, or of a larger power of two where they are large."""
 SUM_BITS = 50
 """They stay below 2^50 of these units, so that doubles hold them and their differences exactly."""
-MAX_COLUMN_SUM = 2.0**SUM_BITS
+MAX_COLUMN_SUM = 2.0**52
+"""Above 2^50 the unit is 1; differences of two columns are exact still."""
 
 
 def fit(
@@ -80,7 +81,7 @@ def with_exact_sums(values: FloatArray, total: int | None = None) -> FloatArray:
         float64 (n, columns).
 
     Raises:
-        ValueError: a column whose magnitudes, or the total, are beyond 2^50.
+        ValueError: a column whose magnitudes, or the total, reach 2^52.
 
     Example:
         >>> thirds = np.array([[1 / 3], [1 / 3], [1 / 3 + 1e-12]])
@@ -89,8 +90,8 @@ def with_exact_sums(values: FloatArray, total: int | None = None) -> FloatArray:
     """
     largest = max(float(np.abs(values).sum(axis=0).max(initial=0.0)), abs(float(total or 0)))
     if not largest < MAX_COLUMN_SUM:
-        raise ValueError(f"values: they add up to a magnitude of {largest:.3g}, and sums are exact below 2^50 only")
-    unit = 2.0 ** -min(FINEST_BITS, SUM_BITS - int(np.frexp(largest)[1]))
+        raise ValueError(f"values: they add up to a magnitude of {largest:.3g}, and sums are exact below 2^52 only")
+    unit = 2.0 ** -max(0, min(FINEST_BITS, SUM_BITS - int(np.frexp(largest)[1])))
     units: FloatArray = values / unit
     np.rint(units, out=units)
     if total is not None:
