@@ -94,7 +94,7 @@ class Standing:
     max_contributions: int | None
     unit: ProtectedUnit | None
     limits: tuple[LimitEntry, ...] = ()
-    sums: Sums = Sums()
+    sums: Sums = field(default_factory=Sums)
     least_bound: int | None = None
     most_bounds: Mapping[str, int] = field(default_factory=dict)
 

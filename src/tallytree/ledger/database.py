@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Literal
 
-from tallytree.ledger.chain import START, Chain, append
+from tallytree.ledger.chain import Head, append
 from tallytree.ledger.schema import check_tables, create_tables
 from tallytree.ledger.sqlite_errors import translated
 
@@ -109,7 +109,7 @@ def blank_ledger(path: Path, first_event: bytes) -> Iterator[Path]:
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("BEGIN")
             create_tables(connection)
-            append(connection, Chain((), START), [first_event])
+            append(connection, Head(), [first_event])
             connection.execute("COMMIT")
         yield Path(name)
     finally:
