@@ -20,7 +20,7 @@ from tallytree.accounting.spending import Approval, DataSet, Entry, Posting, Sta
 from tallytree.budget import Budget
 from tallytree.ledger.books import Books, known_dataset
 from tallytree.ledger.chain import START
-from tallytree.ledger.database import FileIdentity, blank_ledger, file_identity, make_ledger
+from tallytree.ledger.database import FileIdentity, blank_ledger, file_identity, make_ledger, remove_leftovers
 from tallytree.ledger.dataset_names import checked_name, checked_run
 from tallytree.ledger.events import amounts, event_text
 from tallytree.ledger.limit_events import LimitAsked, strict_text
@@ -215,6 +215,7 @@ class Ledger:
         most = None if max_contributions is None else integer(max_contributions, "max_contributions", least=1)
         if unit is not None:
             choice(unit, "unit", get_args(ProtectedUnit))
+        remove_leftovers(self.path)
         asked = LimitAsked(name, budget, relation, most, unit, strict, approval or Approval())
         if not self.path.exists():
             asked.check_relation()
@@ -244,6 +245,7 @@ class Ledger:
             BudgetExceeded, ValueError, OSError: as `record` would now.
         """
         choice(on_changed, "on_changed", get_args(OnChanged))
+        remove_leftovers(self.path)
         if not self.path.exists():
             with blank_ledger(self.path, _first_event(strict=False)) as blank:
                 return Ledger(blank).check(posting, on_changed=on_changed)
