@@ -5,14 +5,17 @@ import os
 import subprocess
 import sys
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
 
 import tallytree as tt
+from helpers.ledger_entries import PEOPLE
 from tallytree.accounting import kept_values, noise_plan, plan_noise, pld
 from tallytree.accounting.kept_values import KeptValues
 from tallytree.accounting.sensitivity import sensitivity
+from tallytree.pipeline import CountsArguments, plan_counts
 
 BUDGET = tt.Budget(epsilon=1, delta=1e-8)
 LEVELS = {
@@ -26,6 +29,7 @@ def forget():
     """What a new process would not know."""
     noise_plan._rho_by_pld.cache_clear()
     pld._composition.cache_clear()
+    pld.implied_without_kept.cache_clear()
     kept_values._folder.cache_clear()
     kept_values.why_untrusted.cache_clear()
 
@@ -177,21 +181,32 @@ def test_old_files_make_room(folder, monkeypatch):
     assert 3 <= len(list(folder.iterdir())) <= 6
 
 
-RECORDS = pa.table({"state": ["A"] * 60 + ["B"] * 40, "county": ["x"] * 100})
-
-
-def released_from_damaged_numbers(folder, monkeypatch, **options):
-    """A release whose noise is planned for 1 % more ρ than fits, which kept numbers 10 % too small let pass."""
+@pytest.fixture
+def too_much(monkeypatch):
+    """Plans are made with 0.4 % more ρ than fits, as a search over damaged numbers could make them."""
     right = noise_plan._rho_by_pld
-    more = lambda *asked: right(*asked) * Fraction(101, 100)  # noqa: E731
-    with monkeypatch.context() as patch:
-        patch.setattr(noise_plan, "_rho_by_pld", more)
-        patch.setattr(pld, "implied", lambda mechanisms, *budget: pld._delta_at(mechanisms, 1.0, BUDGET.delta) < 1)
-        areas = tt.Hierarchy.from_table(RECORDS, levels=["state", "county"])
-        CountsPlan = CountsArguments(RECORDS, areas, BUDGET, neighboring="change_one", **options)
-        plan_counts(CountsPlan)
+    monkeypatch.setattr(noise_plan, "_rho_by_pld", cache(lambda *asked: right(*asked) * Fraction(1004, 1000)))
+
+
+def test_a_damaged_number_cannot_understate_what_a_ledger_is_charged(areas, folder, too_much, tmp_path, monkeypatch):
+    """Within what is plausible a kept δ could be a tenth too small, and the plan passed."""
+    asked = {"neighboring": "change_one", "ledger": tmp_path / "ledger.db", "dataset": "people"}
+    monkeypatch.setattr(tt.engines.Local, "tabulate", lambda *arguments: pytest.fail("the records were read"))
+    with pytest.raises(tt.BudgetExceeded, match=r"^budget: the levels would spend more than"):
+        tt.release_counts(PEOPLE, areas, BUDGET, **asked)
     for path in folder.glob("*.json"):
-        path.write_text(lower(path.read_text(), 0.9), encoding="ascii")
+        path.write_text(lower(path.read_text(), 0.91), encoding="ascii")
     forget()
-    monkeypatch.setattr(noise_plan, "_rho_by_pld", more)
-    return plan_counts(CountsPlan)
+    plan = plan_counts(CountsArguments(PEOPLE, areas, BUDGET, neighboring="change_one")).plan
+    assert pld.implied(plan._curves, BUDGET.epsilon, BUDGET.delta)
+    assert not pld.implied_without_kept(plan._curves, BUDGET.epsilon, BUDGET.delta)
+    with pytest.raises(tt.BudgetExceeded, match=r"^accounting: a number of this plan that an earlier process kept \('"):
+        tt.release_counts(PEOPLE, areas, BUDGET, **asked)
+    assert not (tmp_path / "ledger.db").exists()
+
+
+def test_right_numbers_are_computed_once_more_for_a_ledger_and_accepted(folder, right):
+    plan_noise(BUDGET, LEVELS)
+    forget()
+    plan_noise(BUDGET, LEVELS).check_without_kept()
+    plan_noise(tt.Budget(epsilon=1), LEVELS).check_without_kept()  # nothing is kept of it
