@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from fractions import Fraction
 
 import pytest
@@ -15,7 +15,7 @@ import pytest
 import tallytree as tt
 from helpers.changed_ledgers import changed
 from helpers.ledger_entries import TERMS, posting, pure, zcdp
-from tallytree.ledger import Ledger, running, verified
+from tallytree.ledger import Ledger, database, running, verified
 from tallytree.ledger.chain import Head, linked
 from tallytree.ledger.database import blank_ledger
 from tallytree.ledger.events import event_text, release_text
@@ -131,10 +131,8 @@ def test_threads_with_one_ledger_keep_to_its_limit(thirds):
 
     def record():
         for _ in range(4):
-            try:
+            with suppress(tt.BudgetExceeded):
                 passed.append(Ledger(thirds.path).record(posting(pure("1/3"))).number)
-            except tt.BudgetExceeded:
-                pass
 
     threads = [threading.Thread(target=record) for _ in range(4)]
     for thread in threads:
@@ -241,9 +239,16 @@ def test_another_ledger_in_its_place_is_read_from_its_start(thirds, tmp_path):
     other = Ledger(tmp_path / "other.db")
     for _ in range(40):
         other.record(posting(zcdp("1/4"), dataset="others"))
-    os.replace(other.path, thirds.path)
+    other.path.replace(thirds.path)
     assert thirds.spent("others") == {"rho": 10}
     assert [each.name for each in thirds.standings()] == ["others"]
+
+
+def test_a_ledger_that_is_replaced_while_it_is_opened_is_refused(thirds, monkeypatch):
+    identities = iter([(1, 1), (1, 2)])
+    monkeypatch.setattr(database, "file_identity", lambda path: next(identities))
+    with pytest.raises(ValueError, match=r"^ledger: '.*' was replaced while it was opened; run the command again"):
+        thirds.spent("people")
 
 
 def test_the_text_of_an_earlier_entry_is_compared_with_the_digest_that_was_verified(thirds):
@@ -339,4 +344,3 @@ def test_the_folder_of_a_live_process_stays(path):
         Ledger(path).set_limit("people", tt.Budget(epsilon=1), **TERMS)
         assert blank.exists()
     assert [*path.parent.iterdir()] == [path]
-

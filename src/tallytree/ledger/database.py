@@ -45,13 +45,14 @@ def transaction(path: Path, timeout: float, begin: Literal["BEGIN", "BEGIN IMMED
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is not a ledger, is damaged, or has another journal mode.
+        ValueError: the file is not a ledger, has other tables or another journal mode, or was replaced meanwhile.
         OSError: it cannot be read or written; TimeoutError where another process keeps it locked.
     """
     if not path.exists():
         raise FileNotFoundError(f"ledger: no file at {str(path)!r}; give the path of a ledger")
     if not path.is_file():
         raise ValueError(f"ledger: {str(path)!r} is not a file; give the path of a ledger")
+    opened = file_identity(path)
     uri = f"{path.absolute().as_uri()}?mode=rw"  # this mode never creates the file
     with (
         translated(path),
@@ -68,6 +69,8 @@ def transaction(path: Path, timeout: float, begin: Literal["BEGIN", "BEGIN IMMED
         connection.execute(begin)
         try:
             check_tables(connection, path)
+            if file_identity(path) != opened:  # what is known of a file would be taken for that of another
+                raise ValueError(f"ledger: {str(path)!r} was replaced while it was opened; run the command again")
             yield connection
             if connection.in_transaction:
                 connection.execute("COMMIT")
