@@ -15,6 +15,7 @@ import pytest
 import tallytree as tt
 from helpers.changed_ledgers import changed
 from helpers.ledger_entries import TERMS, posting, pure, zcdp
+from tallytree.accounting.spending import Approval
 from tallytree.ledger import Ledger, database, running, verified
 from tallytree.ledger.chain import Head, linked
 from tallytree.ledger.database import blank_ledger
@@ -141,6 +142,19 @@ def test_threads_with_one_ledger_keep_to_its_limit(thirds):
         thread.join()
     assert sorted(passed) == list(range(7, 16))
     assert thirds.remaining("people") == {"epsilon": 0}
+
+
+def test_what_another_thread_has_read_meanwhile_is_not_taken_in_twice(thirds, monkeypatch):
+    remember = verified._remember_written
+
+    def after_another_thread(path, memory, books):
+        if books.written:
+            Ledger(path).spent("people")
+        remember(path, memory, books)
+
+    monkeypatch.setattr(verified, "_remember_written", after_another_thread)
+    thirds.set_limit("people", tt.Budget(epsilon=6), approval=Approval(reason="more"))
+    assert [limit.limit.epsilon for limit in thirds.standing("people").limits] == [5, 6]
 
 
 def refused_by_all(ledger):

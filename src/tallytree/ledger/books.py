@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from tallytree.accounting.spending import DataSet, Entry, Standing
 from tallytree.ledger import format_1
-from tallytree.ledger.chain import START, Head, append, linked, read_text
+from tallytree.ledger.chain import BEFORE_ALL, START, Head, append, linked, read_text
 from tallytree.ledger.events import read_entry, read_event
 from tallytree.ledger.running import Running
 from tallytree.ledger.schema import check_pages
@@ -64,6 +64,7 @@ class OpenBooks:
         running: what its events add up to.
         old_texts: of a ledger of format 1, the events that lead to it; else None.
         written: the texts and digests of the events that were added.
+        written_after: the last event before them.
     """
 
     connection: sqlite3.Connection
@@ -71,6 +72,7 @@ class OpenBooks:
     running: Running
     old_texts: tuple[bytes, ...] | None = None
     written: list[tuple[bytes, str]] = field(default_factory=list)
+    written_after: Head = BEFORE_ALL
 
     @classmethod
     def of_format_1(cls, connection: sqlite3.Connection, path: Path) -> OpenBooks:
@@ -146,8 +148,9 @@ class OpenBooks:
         """
         if texts and self.old_texts is not None:
             format_1.replace_tables(self.connection)
-            append(self.connection, Head(), self.old_texts)
-        digests = append(self.connection, self.running.head, texts)
+            append(self.connection, BEFORE_ALL, self.old_texts)
+        self.written_after = self.running.head
+        digests = append(self.connection, self.written_after, texts)
         self.written = [] if self.old_texts is not None else [*zip(texts, digests, strict=True)]
 
     def try_to_write(self, texts: Sequence[bytes]) -> None:

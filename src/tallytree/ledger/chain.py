@@ -46,6 +46,7 @@ class Head(NamedTuple):
 
 
 BEFORE_ALL = Head()
+"""What the first event follows."""
 
 
 def encoded(facts: Facts) -> bytes:

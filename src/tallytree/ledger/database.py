@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from tallytree.compute.locked_folders import is_locked, locked
-from tallytree.ledger.chain import Head, append
+from tallytree.ledger.chain import BEFORE_ALL, append
 from tallytree.ledger.schema import check_tables, create_tables
 from tallytree.ledger.sqlite_errors import translated
 
@@ -122,7 +122,7 @@ def blank_ledger(path: Path, first_event: bytes) -> Iterator[Path]:
                 connection.execute("PRAGMA synchronous = EXTRA")
                 connection.execute("BEGIN")
                 create_tables(connection)
-                append(connection, Head(), [first_event])
+                append(connection, BEFORE_ALL, [first_event])
                 connection.execute("COMMIT")
             yield blank
     finally:

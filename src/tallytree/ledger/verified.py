@@ -191,17 +191,19 @@ def _carry_on(connection: sqlite3.Connection, path: Path, memory: _Memory, state
 
 
 def _remember_written(path: Path, memory: _Memory, books: OpenBooks) -> None:
-    """Take in what was written, after it was committed; another process may have written since, which is read later."""
+    """Take in what was written, after it was committed, unless another thread has read it by now."""
     if not books.written:
         return
     with memory.lock:
-        if memory.running is not books.running or not memory.complete:
+        if memory.running is not books.running or memory.running.head != books.written_after:
             return
         try:
-            books.running.take(books.written, path)
+            memory.running.take(books.written, path)
             memory.signature = _signature(path)
-        except (ValueError, OSError, MemoryError):  # the next operation verifies all
-            memory.start_anew()
+        except BaseException as error:
+            memory.start_anew()  # the next operation verifies all
+            if not isinstance(error, ValueError | OSError | MemoryError):
+                raise
 
 
 def _signature(path: Path) -> Signature:
