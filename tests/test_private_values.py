@@ -177,7 +177,7 @@ def test_nor_in_place_of_an_argument_about_a_release(call, release, tmp_path, mo
             shows_nothing(function, {**given, parameter: value})
 
 
-@pytest.mark.parametrize("call", ["create", "set_limit", "dataset", "remaining", "entries"])
+@pytest.mark.parametrize("call", ["create", "set_limit", "dataset", "standing", "last_of_run", "remaining", "entries"])
 def test_nor_in_place_of_an_argument_about_a_ledger(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ledger = Ledger(tmp_path / "ledger.db")
@@ -189,6 +189,8 @@ def test_nor_in_place_of_an_argument_about_a_ledger(call, tmp_path, monkeypatch)
             {"dataset": "people", "budget": BUDGET, "neighboring": None, "max_contributions": 1, "unit": "record"},
         ),
         "dataset": (ledger.dataset, {"dataset": "people"}),
+        "standing": (ledger.standing, {"dataset": "people"}),
+        "last_of_run": (ledger.last_of_run, {"dataset": "people", "run": "monday"}),
         "remaining": (ledger.remaining, {"dataset": "people"}),
         "entries": (ledger.entries, {"dataset": "people"}),
     }

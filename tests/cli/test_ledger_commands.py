@@ -244,7 +244,7 @@ def test_a_ledger_that_cannot_be_read_afterwards_does_not_make_a_saved_release_f
     def fail(self, name):
         raise TimeoutError("ledger: 'ledger.db' is locked by another process")
 
-    monkeypatch.setattr(Ledger, "dataset", fail)
+    monkeypatch.setattr(Ledger, "standing", fail)
     result = run("release", "counts.yaml", "--out", "out", *HERE)
     assert result.exit_code == 0
     assert result.stderr == "warning: The ledger cannot be shown: ledger: 'ledger.db' is locked by another process\n"

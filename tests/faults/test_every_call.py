@@ -164,3 +164,20 @@ def test_every_fault_of_a_limit_leaves_the_earlier_limit_or_the_new_one(faults, 
         assert status != 0 or limit == tt.Budget(epsilon=3), fault
         seen[fault[0], str(limit)] += 1
     assert len(seen) > 2
+
+
+@pytest.mark.slow
+def test_every_fault_of_a_first_limit_leaves_a_whole_ledger_or_none_and_nothing_beside_it(faults, inputs, seen):
+    faults.keep_start()
+    argv = ("limit", "new.db", "people", "--epsilon", "3", "--neighboring", "add_remove")
+    for fault, status in faults.each_fault(*argv):
+        made = (inputs / "new.db").exists()
+        limit = Ledger(inputs / "new.db").standings() if made else None
+        assert status != 0 or limit, fault
+        left = len([*inputs.glob(".new.db.*")])
+        assert fault[0] == "kill" or fault[2] in ("rmdir", "unlink", "unlinkat") or not left, fault
+        seen[fault[0], "made" if made else "not made", f"{left} beside"] += 1
+        assert faults.run(*argv)[0] == 0, fault
+        assert Ledger(inputs / "new.db").standing("people").limit == tt.Budget(epsilon=3), fault
+        assert not [*inputs.glob(".new.db.*")], fault
+    assert seen["kill", "not made", "1 beside"] > 0

@@ -11,9 +11,10 @@ from fractions import Fraction
 import pytest
 
 import tallytree as tt
+from helpers.changed_ledgers import changed
 from helpers.ledger_entries import TERMS, approximate, posting, pure, zcdp
 from tallytree.accounting.spending import Approval
-from tallytree.ledger import Ledger
+from tallytree.ledger import Ledger, verified
 from tallytree.ledger.chain import START, encoded
 
 REFUSED = (ValueError, OSError)
@@ -41,7 +42,7 @@ def copy_of(ledger, path):
 
 def everything(ledger):
     books = ledger.contents()
-    return books.strict, books.last_number, books.datasets, books.chain.head
+    return books.strict, books.last_number, books.datasets, books.head
 
 
 def refused_or_as_before(ledger, before):
@@ -60,6 +61,7 @@ def refused_or_as_before(ledger, before):
 
 def damaged_by(ledger, path, content):
     path.write_bytes(content)
+    verified.forget()  # as the next process would read it; see test_verified.py for this one
     return refused_or_as_before(Ledger(path, timeout=0), ledger)
 
 
@@ -123,19 +125,6 @@ def test_damaged_blocks_are_refused_or_make_no_difference(whole, path, damage):
     assert sum(refused) > 20
 
 
-def changed(path, *statements):
-    """Change a ledger as somebody with SQLite would, who takes the triggers away and puts them back."""
-    with closing(sqlite3.connect(path)) as connection:
-        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-        for name, _ in triggers:
-            connection.execute(f"DROP TRIGGER {name}")
-        for statement in statements:
-            connection.execute(*((statement,) if isinstance(statement, str) else statement))
-        for _, definition in triggers:
-            connection.execute(definition)
-        connection.commit()
-
-
 EDITS = {
     "an amount": "UPDATE events SET facts = replace(facts, '1/2', '1/3')",
     "a longer amount": "UPDATE events SET facts = replace(facts, '\"1/3\"', '\"01/3\"')",
@@ -165,6 +154,7 @@ EDITS = {
 def test_an_edit_is_refused_at_every_reading_and_writing(whole, path, edit):
     ledger = copy_of(whole, path)
     changed(path, EDITS[edit])
+    verified.forget()
     after = path.read_bytes()
     asked = (
         ledger.datasets,
@@ -190,10 +180,12 @@ def rechained(path, texts):
     inserted = [("INSERT INTO events VALUES (?, ?, ?)", row) for row in rows]
     head = ("INSERT INTO head VALUES (1, ?, ?)", (len(rows), digest))
     changed(path, "DELETE FROM events", "DELETE FROM head", *inserted, head)
+    verified.forget()
 
 
 def texts_of(ledger):
-    return list(ledger.contents().chain.texts)
+    with closing(sqlite3.connect(ledger.path)) as connection:
+        return [text.encode() for (text,) in connection.execute("SELECT facts FROM events ORDER BY number")]
 
 
 def test_a_new_chain_is_not_noticed_but_by_who_has_noted_the_head(whole, path):
@@ -233,6 +225,11 @@ def altered_facts(whole, kind, **facts):
     ("kind", "facts"),
     [
         ("release", {"epsilon": "9" * 4_301}),
+        ("release", {"epsilon": "9" * 4_300}),
+        ("release", {"epsilon": "1" + "0" * 300}),
+        ("release", {"rho": "9" * 4_300}),
+        ("release", {"number": 2**63}),
+        ("limit", {"epsilon": "9" * 4_300}),
         ("release", {"epsilon": "1/" + "9" * 4_301}),
         ("release", {"epsilon": "-1"}),
         ("release", {"epsilon": 1}),
@@ -271,6 +268,26 @@ def test_text_that_is_no_event_is_refused_in_a_new_chain_too(whole, path, text):
     rechained(path, [*texts_of(whole), text])
     with pytest.raises(ValueError, match=r"^ledger: '.*' was changed, or is damaged: event \d+ cannot be one of a "):
         ledger.datasets()
+
+
+@pytest.mark.parametrize(
+    "texts_of_a_forger",
+    [
+        lambda texts: [],
+        lambda texts: texts[1:],
+        lambda texts: texts[2:],
+        lambda texts: [texts[1], texts[0], *texts[2:]],
+        lambda texts: [texts[0], *texts],
+        lambda texts: [text for text in texts if b'"event":"strict"' in text],
+    ],
+    ids=["no event", "no first event", "no data set either", "a later one", "two of them", "strict alone"],
+)
+def test_a_ledger_that_no_first_event_makes_is_refused_in_a_new_chain_too(whole, path, texts_of_a_forger):
+    ledger = copy_of(whole, path)
+    rechained(path, texts_of_a_forger(texts_of(whole)))
+    for ask in (ledger.contents, lambda: ledger.spent("census"), lambda: ledger.record(posting(pure(1)))):
+        with pytest.raises(ValueError, match=r"^ledger: '.*' was changed, or is damaged: "):
+            ask()
 
 
 @pytest.mark.parametrize("loss", [pure(Fraction(1, 10**4_301)), pure(10**301)], ids=["long", "large"])

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 import tallytree as tt
 from helpers.ledger_entries import approximate, posting, pure, zcdp
 from tallytree.accounting.spending import Approval
-from tallytree.ledger import Ledger
+from tallytree.ledger import Ledger, verified
 
 AMOUNTS = st.fractions(min_value=Fraction(1, 50), max_value=1, max_denominator=50)
 LOSSES = st.one_of(
@@ -46,11 +46,14 @@ class Bookkeeping(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(verified, "CHUNK", 3)
         self.folder = tempfile.TemporaryDirectory()
         self.ledger = Ledger(Path(self.folder.name) / "ledger.db")
         self.losses, self.limit, self.finished = [], None, set()
 
     def teardown(self):
+        self.patch.undo()
         self.folder.cleanup()
 
     @rule(loss=LOSSES)
@@ -72,6 +75,10 @@ class Bookkeeping(RuleBasedStateMachine):
             with pytest.raises(ValueError, match=r"^budget: "):
                 self.ledger.set_limit("people", limit, neighboring="unbounded", approval=APPROVAL)
 
+    @rule()
+    def begin_another_process(self):
+        verified.forget()
+
     @precondition(lambda self: self.losses)
     @rule(data=st.data())
     def finish(self, data):
@@ -83,6 +90,9 @@ class Bookkeeping(RuleBasedStateMachine):
     def the_books_agree(self):
         if not self.losses:
             return
+        standing, listed = self.ledger.standing("people"), self.ledger.dataset("people")
+        for name in ("sums", "limits", "least_bound", "most_bounds", "unit", "spent"):
+            assert getattr(standing, name) == getattr(listed, name)
         entries = self.ledger.entries("people")
         assert [entry.loss for entry in entries] == self.losses
         assert {entry.number for entry in entries if entry.state == "finished"} == self.finished

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -70,6 +71,17 @@ def test_only_the_last_entry_of_a_run_is_finished_and_shown(ledger):
     with pytest.raises(ValueError, match=r"^run: another process has finished the run 'monday' meanwhile; its release"):
         ledger.finish(2, shown_once=True)
     assert [entry.state for entry in ledger.entries()] == ["started", "finished"]
+
+
+def test_a_copy_made_before_the_run_was_finished_repeats_it_where_changes_are_charged(ledger, tmp_path):
+    """The case that decision 21 leaves: only the head that was noted elsewhere shows it."""
+    first = ledger.record(MONDAY, statistics=STATISTICS, on_changed="charge")
+    copy = Ledger(shutil.copyfile(ledger.path, tmp_path / "copy.db"))
+    ledger.finish(first.number, shown_once=True)
+    assert not ledger.record(MONDAY, statistics=STATISTICS, on_changed="charge").again
+    again = copy.record(MONDAY, statistics=STATISTICS, on_changed="charge")
+    assert (again.release_id, again.again) == (first.release_id, True)
+    assert copy.head != ledger.head
 
 
 def test_a_finished_run_needs_room_where_changes_are_charged(ledger):

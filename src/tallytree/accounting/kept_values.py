@@ -6,7 +6,8 @@ A wrong number could understate a privacy loss. So
 
 * the file of a composition says in full what it is about, and has a digest; where either does not agree it is not used;
 * a folder or a file that somebody else can write to is not used (as of compiled code, `compute.trusted_folders`);
-* `pld` uses no δ that is below nine tenths of that of the continuous Gaussian mechanism with the same ρ.
+* `pld` uses no δ that is below nine tenths of that of the continuous Gaussian mechanism with the same ρ;
+* a release that a ledger is charged for computes the loss of its plan itself (`NoisePlan.check_without_kept`).
 
 The folder is `accounting` in that named by the environment variable `TALLYTREE_CACHE_DIR`; by default `tallytree` in
 `XDG_CACHE_HOME`, or in `~/.cache`. If the variable is empty, nothing is kept. What is kept follows from plans, which
@@ -97,6 +98,12 @@ class KeptValues:
             if not isinstance(error, FileNotFoundError):
                 logger.info("what was computed of a plan before cannot be read, and is computed again")
         return {}
+
+
+def kept_in() -> str:
+    """The folder, as text for a message."""
+    folder = _folder(os.environ.get("TALLYTREE_CACHE_DIR"))
+    return "in no folder" if folder is None else repr(str(folder))
 
 
 @cache

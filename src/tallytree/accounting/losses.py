@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from fractions import Fraction
 
 from tallytree.accounting import Plan, StabilityPlan, epsilon_from_rho
@@ -63,41 +62,80 @@ class Loss:
 
     def stated(self) -> dict[str, Fraction]:
         """In those terms."""
-        return added([self], self.kind)
+        return self.sums.stated(self.kind)
+
+    @property
+    def sums(self) -> Sums:
+        """The sums of this loss alone."""
+        return Sums.of([(self, 1)])
 
 
-def strongest(losses: Sequence[Loss]) -> BudgetKind:
-    """The strongest terms that each of them may have; `countable` says whether it has."""
-    kinds = {loss.kind for loss, _ in _counted(losses)}
-    return "zcdp" if "zcdp" in kinds else "approximate" if "approximate" in kinds else "pure"
+@dataclass(frozen=True)
+class Sums:
+    """What losses add up to, exactly, and which terms all of them have.
 
-
-def countable(losses: Sequence[Loss], kind: BudgetKind) -> bool:
-    """Whether every loss can be stated in these terms."""
-    if kind == "zcdp":
-        return all(loss.rho is not None for loss, _ in _counted(losses))
-    return all(loss.kind in ("pure", kind) for loss, _ in _counted(losses))
-
-
-def added(losses: Sequence[Loss], kind: BudgetKind) -> dict[str, Fraction]:
-    """The sum of losses that can be stated in these terms, exactly.
-
-    Raises:
-        ValueError: one of them cannot be; the ledger admits none such.
+    Attributes:
+        number: how many losses.
+        epsilon: the sum of ε over those that have one.
+        delta: the sum of δ over the same.
+        rho: the sum of ρ over those that have one.
+        without_epsilon: how many have no ε.
+        with_delta: how many have a δ above 0.
+        without_rho: how many have no ρ.
     """
-    if not countable(losses, kind):
-        raise ValueError(f"ledger: a release in it cannot be counted in {', '.join(TERMS[kind])}; it was tampered with")
-    counted = _counted(losses)
-    return {name: _sum([getattr(loss, name) * times for loss, times in counted]) for name in TERMS[kind]}
 
+    number: int = 0
+    epsilon: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+    rho: Fraction = Fraction(0)
+    without_epsilon: int = 0
+    with_delta: int = 0
+    without_rho: int = 0
 
-def _counted(losses: Sequence[Loss]) -> list[tuple[Loss, int]]:
-    """The losses, each object once, and how often it is there: a ledger has the same one for the same amounts.
+    @classmethod
+    def of(cls, losses: Iterable[tuple[Loss, int]]) -> Sums:
+        """The sums of losses, each with how often it is there.
 
-    So the same spec run again costs no longer sum, and no rational is compared.
-    """
-    objects = {id(loss): loss for loss in losses}
-    return [(objects[key], times) for key, times in Counter(map(id, losses)).items()]
+        So the same amounts cost one multiplication, and sums of other amounts are added in halves.
+        """
+        counted = [*losses]
+        sums = {
+            name: _sum([amount * times for loss, times in counted if (amount := getattr(loss, name)) is not None])
+            for name in ("epsilon", "delta", "rho")
+        }
+        return cls(
+            number=sum(times for _, times in counted),
+            **sums,
+            without_epsilon=sum(times for loss, times in counted if loss.epsilon is None),
+            with_delta=sum(times for loss, times in counted if loss.delta),
+            without_rho=sum(times for loss, times in counted if loss.rho is None),
+        )
+
+    def __add__(self, more: Sums) -> Sums:
+        return Sums(*(getattr(self, one.name) + getattr(more, one.name) for one in fields(self)))
+
+    @property
+    def kind(self) -> BudgetKind:
+        """The strongest terms that each loss may have; `countable` says whether it has."""
+        return "zcdp" if self.without_epsilon else "approximate" if self.with_delta else "pure"
+
+    def countable(self, kind: BudgetKind) -> bool:
+        """Whether every loss can be stated in these terms."""
+        if kind == "zcdp":
+            return not self.without_rho
+        return not self.without_epsilon and not (kind == "pure" and self.with_delta)
+
+    def stated(self, kind: BudgetKind) -> dict[str, Fraction]:
+        """The sum of losses that can be stated in these terms, exactly.
+
+        Raises:
+            ValueError: one of them cannot be; the ledger admits none such.
+        """
+        if not self.countable(kind):
+            raise ValueError(
+                f"ledger: a release in it cannot be counted in {', '.join(TERMS[kind])}; it was tampered with"
+            )
+        return {name: getattr(self, name) for name in TERMS[kind]}
 
 
 def _sum(terms: Sequence[Fraction]) -> Fraction:

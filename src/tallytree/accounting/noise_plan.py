@@ -12,6 +12,7 @@ from typing import cast, get_args
 from tallytree.accounting import pld
 from tallytree.accounting.calibration import Grid, gaussian_for, laplace_for, privacy_cost
 from tallytree.accounting.conversions import epsilon_from_rho, rho_from_epsilon
+from tallytree.accounting.kept_values import kept_in
 from tallytree.accounting.scales import MIN_SCALE, representable
 from tallytree.accounting.sensitivity import Sensitivity
 from tallytree.budget import Budget, BudgetSplit, shares
@@ -130,6 +131,24 @@ class NoisePlan:
         if not self.chosen:
             epsilon = min(epsilon_from_rho(total, self.budget.delta, self.accounting), epsilon)
         return {"epsilon": epsilon, "delta": self.budget.delta, "rho": total}
+
+    def check_without_kept(self) -> None:
+        """Refuse a plan whose loss is understated by a number that was kept on the disk (`kept_values`).
+
+        Such a number has a digest, and is near the continuous Gaussian's; within that, a damaged one could still
+        understate δ by a ninth. What a ledger is charged is computed by the process that pays, once per plan.
+
+        Raises:
+            BudgetExceeded: the plan is not known to have the loss that it states.
+        """
+        spent, delta = self.spent, self.budget.delta
+        if self.accounting != "pld" or delta is None:
+            return
+        if not pld.implied_without_kept(self._curves, spent["epsilon"], delta):
+            raise BudgetExceeded(
+                f"accounting: a number of this plan that an earlier process kept ({kept_in()}) is wrong, so the plan "
+                "would spend more than it states; remove that folder, and run the release again"
+            )
 
     @property
     def measured(self) -> tuple[LevelPlan, ...]:

@@ -83,6 +83,15 @@ def implied(mechanisms: Curves, epsilon: Fraction, delta: Fraction) -> bool:
     return not mechanisms or _delta_at(mechanisms, _float_down(epsilon), delta) <= _float_down(delta)
 
 
+@lru_cache(maxsize=64)
+def implied_without_kept(mechanisms: Curves, epsilon: Fraction, delta: Fraction) -> bool:
+    """`implied`, by what this process computes itself; no number that was kept for it is used."""
+    if not mechanisms:
+        return True
+    computed = _composition(mechanisms, delta).computed_delta_at(_float_down(epsilon))
+    return computed * (1 + _RELATIVE) + _absolute(mechanisms) <= _float_down(delta)
+
+
 def epsilon_spent(mechanisms: Curves, epsilon: Fraction, delta: Fraction) -> Fraction:
     """About the least ε' ≤ ε for which the composition is known to be (ε', δ)-differentially private.
 
@@ -186,13 +195,17 @@ class _Composition:
         for i, epsilon in enumerate(epsilons.tolist()):
             kept = None if self._kept is None else self._kept.get(f"delta at {epsilon.hex()}")
             if kept is None or not self._is_plausible(epsilon, kept):
-                kept = float(self._distribution.get_delta_for_epsilon(epsilon))
+                kept = self.computed_delta_at(epsilon)
                 if self._kept is not None:
                     self._kept.put(f"delta at {epsilon.hex()}", kept)
             found[i] = kept
         if self._kept is not None:
             self._kept.save()
         return found
+
+    def computed_delta_at(self, epsilon: float) -> float:
+        """δ at ε, as `dp-accounting` computes it now."""
+        return float(self._distribution.get_delta_for_epsilon(epsilon))
 
     def epsilon_at(self, delta: float) -> float:
         """ε at δ, as `dp-accounting` computes it; one that is kept is used if it still leads back to δ."""

@@ -20,7 +20,7 @@ from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 
 from tallytree.accounting.conversions import epsilon_from_rho, rho_from_epsilon
-from tallytree.accounting.spending import DataSet
+from tallytree.accounting.spending import Standing
 
 DELTA = Fraction(1, 10**8)
 """The δ of a run that asks for ε and δ against a limit in ρ, unless another is given."""
@@ -58,7 +58,7 @@ class RunShares:
     asking: tuple[Asking, ...]
 
 
-def run_shares(dataset: DataSet, runs: int, delta: Fraction = DELTA) -> RunShares:
+def run_shares(dataset: Standing, runs: int, delta: Fraction = DELTA) -> RunShares:
     """Divide what a data set's limit leaves among equal runs.
 
     Args:

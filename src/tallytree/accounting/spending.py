@@ -46,12 +46,13 @@ Under the units record, trip and membership, which one statistic has, the bound 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tallytree.accounting.entries import Approval, Entry, LimitEntry, Posting, State
-from tallytree.accounting.losses import Loss, added, admits_more, countable, granted, shown, strongest
+from tallytree.accounting.losses import Loss, Sums, admits_more, granted, shown
 from tallytree.budget import Budget, BudgetKind
 from tallytree.errors import BudgetExceeded
 from tallytree.terms import Neighboring, ProtectedUnit
@@ -63,7 +64,9 @@ __all__ = [
     "LimitEntry",
     "Loss",
     "Posting",
+    "Standing",
     "State",
+    "Sums",
     "admits_more",
     "granted",
     "shown",
@@ -71,8 +74,8 @@ __all__ = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataSet:
-    """A data set with its limits and its releases.
+class Standing:
+    """Where a data set stands: its terms, its limits, and what its releases add up to.
 
     Attributes:
         name: its declared name.
@@ -81,7 +84,9 @@ class DataSet:
             has its own.
         unit: the unit of protection; None, in old ledgers, until the first release or a limit says so.
         limits: what all its releases may spend; the last one counts.
-        entries: its releases, in the order they were recorded.
+        sums: what its releases add up to.
+        least_bound: the smallest contribution bound of a release that does not protect all records; None without one.
+        most_bounds: the largest contribution bound of its releases, by statistic.
     """
 
     name: str
@@ -89,7 +94,9 @@ class DataSet:
     max_contributions: int | None
     unit: ProtectedUnit | None
     limits: tuple[LimitEntry, ...] = ()
-    entries: tuple[Entry, ...] = ()
+    sums: Sums = field(default_factory=Sums)
+    least_bound: int | None = None
+    most_bounds: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def limit(self) -> Budget | None:
@@ -99,22 +106,12 @@ class DataSet:
     @property
     def kind(self) -> BudgetKind:
         """The terms it is added up in: its limit's, or without one the strongest that all its releases have."""
-        if self.limit is not None:
-            return self.limit.kind
-        return strongest([entry.loss for entry in self.entries])
+        return self.sums.kind if self.limit is None else self.limit.kind
 
     @property
     def spent(self) -> dict[str, Fraction]:
         """The sum of its releases, exactly."""
-        return added([entry.loss for entry in self.entries], self.kind)
-
-    def running_totals(self) -> Iterator[dict[str, Fraction]]:
-        """What was spent once each release was recorded, exactly."""
-        total = added([], self.kind)
-        for entry in self.entries:
-            loss = added([entry.loss], self.kind)
-            total = {name: total[name] + loss[name] for name in total}
-            yield total
+        return self.sums.stated(self.kind)
 
     @property
     def remaining(self) -> dict[str, Fraction] | None:
@@ -169,9 +166,8 @@ class DataSet:
         Raises:
             ValueError: a release was made for people with fewer records.
         """
-        bounds = [entry.max_contributions for entry in self.entries if not entry.protects_all_records]
-        least = min(bounds, default=max_contributions)
-        if least < max_contributions:
+        least = self.least_bound
+        if least is not None and least < max_contributions:
             raise ValueError(
                 f"max_contributions: {max_contributions} records of a person are more than the {least} that a release "
                 f"of the data set {self.name!r} protects; give at most {least}, or leave it out"
@@ -185,21 +181,21 @@ class DataSet:
             ValueError: it cannot be counted in the limit's terms, or without a limit in those of earlier releases.
         """
         if self.limit is None:
-            losses = [*(entry.loss for entry in self.entries), loss]
-            if not countable(losses, strongest(losses)):
+            together = self.sums + loss.sums
+            if not together.countable(together.kind):
                 raise ValueError(
                     f"budget: {shown(loss.stated())} cannot be added to what the data set {self.name!r} has spent: "
                     "releases in rho and releases with a threshold, of which no rho holds, have no terms in common; "
                     "keep to the one or the other, with epsilon and delta instead of rho"
                 )
             return
-        if not countable([loss], self.limit.kind):
+        if not loss.sums.countable(self.limit.kind):
             raise ValueError(
                 f"budget: {shown(loss.stated())} cannot be counted against the limit of the data set {self.name!r}, "
                 f"{shown(granted(self.limit))}; give {_WHAT_FITS[self.limit.kind]}, or set its limit in "
                 f"{_terms_that_count(loss)}"
             )
-        asked, remaining = added([loss], self.limit.kind), self.remaining or {}
+        asked, remaining = loss.sums.stated(self.limit.kind), self.remaining or {}
         if any(amount > remaining[name] for name, amount in asked.items()):
             raise BudgetExceeded(
                 f"budget: {shown(asked)} is more than the {shown(remaining, down=True)} that is left of "
@@ -213,19 +209,58 @@ class DataSet:
         Raises:
             ValueError: it does.
         """
-        losses = [entry.loss for entry in self.entries]
-        thresholds = any(loss.rho is None for loss in losses)
-        if not countable(losses, budget.kind):
+        if not self.sums.countable(budget.kind):
             raise ValueError(
                 f"budget: the data set has releases that a limit of {shown(granted(budget))} cannot count; set it in "
-                f"{'epsilon and delta' if thresholds else 'rho'}, which counts every release"
+                f"{'epsilon and delta' if self.sums.without_rho else 'rho'}, which counts every release"
             )
-        spent = added(losses, budget.kind)
+        spent = self.sums.stated(budget.kind)
         if any(spent[name] > amount for name, amount in granted(budget).items()):
             raise ValueError(
                 f"budget: a limit of {shown(granted(budget))} is less than what is spent already, {shown(spent)}; "
                 "nothing can be given back, so set at least that"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSet(Standing):
+    """A data set with its limits and every one of its releases, whose sums are those of the entries.
+
+    Attributes:
+        entries: its releases, in the order they were recorded.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    sums: Sums = field(init=False)
+    least_bound: int | None = field(init=False)
+    most_bounds: Mapping[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Add the entries up."""
+        object.__setattr__(self, "sums", Sums.of(_counted(entry.loss for entry in self.entries)))
+        bounds = [entry.max_contributions for entry in self.entries if not entry.protects_all_records]
+        object.__setattr__(self, "least_bound", min(bounds, default=None))
+        most: dict[str, int] = {}
+        for entry in self.entries:
+            most[entry.statistic] = max(entry.max_contributions, most.get(entry.statistic, 0))
+        object.__setattr__(self, "most_bounds", most)
+
+    def running_totals(self) -> Iterator[dict[str, Fraction]]:
+        """What was spent once each release was recorded, exactly."""
+        total = Sums()
+        for entry in self.entries:
+            total = total + entry.loss.sums
+            yield total.stated(self.kind)
+
+
+def _counted(losses: Iterable[Loss]) -> list[tuple[Loss, int]]:
+    """The losses, each object once, and how often it is there: a ledger has the same one for the same amounts.
+
+    So no rational is compared.
+    """
+    known = [*losses]
+    objects = {id(loss): loss for loss in known}
+    return [(objects[key], times) for key, times in Counter(map(id, known)).items()]
 
 
 _NAMES = {"neighboring": "relation", "max_contributions": "bound on a person's records", "unit": "unit of protection"}

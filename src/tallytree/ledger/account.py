@@ -6,7 +6,7 @@ import logging
 import warnings
 from typing import get_args
 
-from tallytree.accounting.spending import DataSet, Posting
+from tallytree.accounting.spending import Posting, Standing
 from tallytree.ledger.database import FileIdentity
 from tallytree.ledger.ledger import Ledger
 from tallytree.ledger.release_events import Recorded
@@ -33,19 +33,18 @@ class Account:
         self._warned = False
         self._repeatable = False
 
-    def check(self) -> DataSet:
+    def check(self) -> Standing:
         """See `Ledger.check`; nothing is recorded. Warns of a new data set where one of nearly its name is known."""
         self.recorded, self._checked = None, self.ledger.identity()
         found = self.ledger.check(self.posting, on_changed=self.on_changed)
-        if not (self._warned or found.entries or found.limit):
+        if not (self._warned or found.sums.number or found.limit):
             self._warn_of_a_similar_name()
         self._warn_of_a_smaller_bound(found)
         return found
 
-    def _warn_of_a_smaller_bound(self, found: DataSet) -> None:
+    def _warn_of_a_smaller_bound(self, found: Standing) -> None:
         """Warn where fewer records of a person are assumed than an earlier release of the same statistic had."""
-        same = [entry for entry in found.entries if entry.statistic == self.posting.statistic]
-        most = max((entry.max_contributions for entry in same), default=0)
+        most = found.most_bounds.get(self.posting.statistic, 0)
         mine = self.posting.max_contributions
         if self._warned or not self.bound_is_assumed or mine >= most:
             return
@@ -59,7 +58,7 @@ class Account:
 
     def _warn_of_a_similar_name(self) -> None:
         """Warn where a known name is similar: a mistyped name starts with nothing spent, and with no limit."""
-        known = self.ledger.datasets() if self.ledger.path.exists() else ()
+        known = self.ledger.standings() if self.ledger.path.exists() else ()
         limited = near_names(self.posting.dataset, [each.name for each in known if each.limit])
         near = " or ".join(map(repr, limited or near_names(self.posting.dataset, [each.name for each in known])))
         if near:

@@ -6,8 +6,8 @@ its own number and text:
     digest(n) = SHA-256(digest(n − 1) in hex, newline, n in decimal, newline, the text of event n in UTF-8)
 
 with 64 zeros before the first event. So an event that is altered, left out, put in or moved makes the chain break at
-its place, and `head`, which holds the last number and digest, misses events that were cut off at the end. The whole
-chain is computed anew at every reading and before every writing.
+its place, and `head`, which holds the last number and digest, misses events that were cut off at the end. `verified`
+says when the chain is computed.
 
 The chain is no signature: who can write the file can also compute a new chain. Nor can it tell that the whole file is
 an older copy. Both are noticed by whoever has noted the last digest (`Ledger.head`) elsewhere.
@@ -19,9 +19,8 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tallytree.ledger.sqlite_errors import altered
 
@@ -31,18 +30,23 @@ Facts = Mapping[str, Any]
 START = "0" * 64
 """In place of a digest before the first event."""
 
+_LEAST_NUMBER = -(2**63)
 
-@dataclass(frozen=True)
-class Chain:
-    """The events of a ledger, whose digests agree.
+
+class Head(NamedTuple):
+    """The last of some events.
 
     Attributes:
-        texts: the events' texts, in order.
-        head: the digest of the last one.
+        number: its number; 0 before the first event.
+        digest: its digest; `START` before the first event, and in a ledger of format 1, which has no chain.
     """
 
-    texts: tuple[bytes, ...]
-    head: str
+    number: int = 0
+    digest: str = START
+
+
+BEFORE_ALL = Head()
+"""What the first event follows."""
 
 
 def encoded(facts: Facts) -> bytes:
@@ -50,50 +54,108 @@ def encoded(facts: Facts) -> bytes:
     return json.dumps(facts, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
 
 
-def linked(texts: Iterable[bytes], after: int = 0, digest: str = START) -> list[str]:
-    """The digests of events that follow event number `after`, whose digest is given."""
-    found = []
-    for number, text in enumerate(texts, after + 1):
-        digest = hashlib.sha256(b"%b\n%d\n%b" % (digest.encode(), number, text)).hexdigest()
+def digest_after(before: str, number: int, text: bytes) -> str:
+    """The digest of an event that follows one with this digest."""
+    return hashlib.sha256(b"%b\n%d\n%b" % (before.encode(), number, text)).hexdigest()
+
+
+def linked(texts: Iterable[bytes], after: Head = BEFORE_ALL) -> list[str]:
+    """The digests of events that follow another one."""
+    found, digest = [], after.digest
+    for number, text in enumerate(texts, after.number + 1):
+        digest = digest_after(digest, number, text)
         found.append(digest)
     return found
 
 
-def read_chain(connection: sqlite3.Connection, path: Path) -> Chain:
-    """All events of a ledger, within a transaction.
+def read_head(connection: sqlite3.Connection, path: Path) -> Head:
+    """The last event as the file states it, within a transaction.
 
     Raises:
-        ValueError: their digests do not agree: the file was changed, or is damaged.
+        ValueError: there is no such statement, or more than one.
     """
-    connection.text_factory = bytes  # damaged text is not always UTF-8
-    try:
-        rows = connection.execute("SELECT number, facts, digest FROM events ORDER BY number").fetchall()
-        heads = connection.execute("SELECT number, digest FROM head").fetchall()
-    finally:
-        connection.text_factory = str
-    texts = tuple(text for _, text, _ in rows)
-    if not all(isinstance(text, bytes) for text in texts):
-        raise altered(path, "an event has no text")
-    digest = START
-    for place, (digest, (number, _, kept)) in enumerate(zip(linked(texts), rows, strict=True), 1):
+    heads = _rows(connection, "SELECT number, digest FROM head")
+    match heads:
+        case [(int() as number, bytes() as digest)] if number >= 1:
+            return Head(number, digest.decode(errors="replace"))
+    raise altered(path, "it does not say which event is the last")
+
+
+def read_links(
+    connection: sqlite3.Connection, path: Path, after: Head, stated: Head, most: int
+) -> list[tuple[bytes, str]]:
+    """The texts and digests of the next events, within a transaction.
+
+    Args:
+        connection: to the ledger.
+        path: the ledger's file, for messages.
+        after: the last event that is known; the next one has to be linked to its digest.
+        stated: the last event as the file states it, not before `after`. If it is among those that are read, the chain
+            has to end with it.
+        most: how many events are read at most.
+
+    Raises:
+        ValueError: the digests do not agree: the file was changed, or is damaged.
+    """
+    missing = stated.number - after.number
+    first, number_of = after.number + 1 if after.number else _LEAST_NUMBER, min(missing + 1, most)
+    query = "SELECT number, facts, digest FROM events WHERE number >= ? ORDER BY number LIMIT ?"
+    found, digest = [], after.digest
+    for place, (number, text, kept) in enumerate(_rows(connection, query, first, number_of), after.number + 1):
+        if not isinstance(text, bytes):
+            raise altered(path, "an event has no text")
+        digest = digest_after(digest, place, text)
         if number != place or kept != digest.encode():
             raise altered(path, f"event {place} does not agree with its digest")
-    if heads != [(len(rows), digest.encode())]:
-        raise altered(path, f"it does not end with event {len(rows)}")
-    return Chain(texts, digest)
+        found.append((text, digest))
+    last = Head(after.number + len(found), digest)
+    if len(found) < most if missing >= most else last != stated:
+        raise altered(path, f"it does not end with event {last.number}")
+    return found
 
 
-def append(connection: sqlite3.Connection, chain: Chain, texts: Iterable[bytes]) -> Chain:
-    """The chain with further events, which are inserted, within a transaction that has read the chain."""
+def read_digest(connection: sqlite3.Connection, number: int) -> str | None:
+    """The digest of an event as the file has it; None without one."""
+    rows = _rows(connection, "SELECT digest FROM events WHERE number = ?", number)
+    return rows[0][0].decode(errors="replace") if rows and isinstance(rows[0][0], bytes) else None
+
+
+def read_text(connection: sqlite3.Connection, path: Path, number: int, digest: str) -> bytes:
+    """The text of an event whose digest is known.
+
+    Raises:
+        ValueError: it is not the text that had this digest. (No other text, nor another digest before it, has it.)
+    """
+    rows = dict(_rows(connection, "SELECT number, facts FROM events WHERE number = ?", number))
+    before = START if number == 1 else read_digest(connection, number - 1)
+    text = rows.get(number)
+    if before is None or not isinstance(text, bytes) or digest_after(before, number, text) != digest:
+        raise altered(path, f"event {number} does not agree with its digest")
+    return text
+
+
+def append(connection: sqlite3.Connection, head: Head, texts: Iterable[bytes]) -> list[str]:
+    """The digests of further events, which are inserted, within a transaction that has read the head."""
     added = tuple(texts)
     if not added:
-        return chain
-    before = len(chain.texts)
-    digests = linked(added, before, chain.head)
-    rows = [(before + i, text.decode(), digest) for i, (text, digest) in enumerate(zip(added, digests, strict=True), 1)]
+        return []
+    digests, last = linked(added, head), head.number + len(added)
+    rows = [
+        (number, text.decode(), digest)
+        for number, text, digest in zip(range(head.number + 1, last + 1), added, digests, strict=True)
+    ]
     connection.executemany("INSERT INTO events (number, facts, digest) VALUES (?, ?, ?)", rows)
-    if before:
-        connection.execute("UPDATE head SET number = ?, digest = ?", (before + len(added), digests[-1]))
+    if head.number:
+        connection.execute("UPDATE head SET number = ?, digest = ?", (last, digests[-1]))
     else:
-        connection.execute("INSERT INTO head VALUES (1, ?, ?)", (len(added), digests[-1]))
-    return Chain((*chain.texts, *added), digests[-1])
+        connection.execute("INSERT INTO head VALUES (1, ?, ?)", (last, digests[-1]))
+    return digests
+
+
+def _rows(connection: sqlite3.Connection, query: str, *values: int) -> list[tuple[Any, ...]]:
+    """The rows, with text as bytes: damaged text is not always UTF-8."""
+    connection.text_factory = bytes
+    try:
+        return connection.execute(query, values).fetchall()
+    finally:
+        connection.text_factory = str

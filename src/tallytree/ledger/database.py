@@ -10,14 +10,16 @@ after a commit can bring the journal back and undo it.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from tallytree.ledger.chain import START, Chain, append
+from tallytree.compute.locked_folders import is_locked, locked
+from tallytree.ledger.chain import BEFORE_ALL, append
 from tallytree.ledger.schema import check_tables, create_tables
 from tallytree.ledger.sqlite_errors import translated
 
@@ -25,6 +27,9 @@ FileIdentity = tuple[int, int]
 """A file's device and inode, which stay as they are while SQLite writes to it."""
 
 _PRAGMAS = ("synchronous = EXTRA", "fullfsync = ON", "foreign_keys = ON", "cell_size_check = ON")
+
+_BLANK = "ledger"
+"""The file in the folder in which a new ledger is made."""
 
 
 @contextmanager
@@ -40,13 +45,14 @@ def transaction(path: Path, timeout: float, begin: Literal["BEGIN", "BEGIN IMMED
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is not a ledger, is damaged, or has another journal mode.
+        ValueError: the file is not a ledger, has other tables or another journal mode, or was replaced meanwhile.
         OSError: it cannot be read or written; TimeoutError where another process keeps it locked.
     """
     if not path.exists():
         raise FileNotFoundError(f"ledger: no file at {str(path)!r}; give the path of a ledger")
     if not path.is_file():
         raise ValueError(f"ledger: {str(path)!r} is not a file; give the path of a ledger")
+    opened = file_identity(path)
     uri = f"{path.absolute().as_uri()}?mode=rw"  # this mode never creates the file
     with (
         translated(path),
@@ -63,6 +69,8 @@ def transaction(path: Path, timeout: float, begin: Literal["BEGIN", "BEGIN IMMED
         connection.execute(begin)
         try:
             check_tables(connection, path)
+            if file_identity(path) != opened:  # what is known of a file would be taken for that of another
+                raise ValueError(f"ledger: {str(path)!r} was replaced while it was opened; run the command again")
             yield connection
             if connection.in_transaction:
                 connection.execute("COMMIT")
@@ -96,21 +104,45 @@ def make_ledger(path: Path, first_event: bytes) -> bool:
 
 @contextmanager
 def blank_ledger(path: Path, first_event: bytes) -> Iterator[Path]:
-    """A ledger with nothing but its first event, beside the path, removed when the context ends."""
-    folder = path.absolute().parent
+    """A ledger with nothing but its first event, in a folder beside the path, removed when the context ends.
+
+    The folder is locked, and not the file: to close a handle of the file would release SQLite's locks.
+    """
+    above = path.absolute().parent
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=folder)  # mode 0600
+        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=above))  # mode 0700
     except OSError as error:
         remedy = f"{error.strerror}; the ledger {path.name!r} cannot be made there"
-        raise type(error)(error.errno, remedy, str(folder)) from None
-    os.close(handle)
+        raise type(error)(error.errno, remedy, str(above)) from None
     try:
-        with translated(path), closing(sqlite3.connect(name, isolation_level=None)) as connection:
-            connection.execute("PRAGMA synchronous = EXTRA")
-            connection.execute("BEGIN")
-            create_tables(connection)
-            append(connection, Chain((), START), [first_event])
-            connection.execute("COMMIT")
-        yield Path(name)
+        with locked(folder):  # others do not take it for one that a killed process left
+            blank = folder / _BLANK
+            os.close(os.open(blank, os.O_CREAT | os.O_EXCL, 0o600))
+            with translated(path), closing(sqlite3.connect(blank, isolation_level=None)) as connection:
+                connection.execute("PRAGMA synchronous = EXTRA")
+                connection.execute("BEGIN")
+                create_tables(connection)
+                append(connection, BEFORE_ALL, [first_event])
+                connection.execute("COMMIT")
+            yield blank
     finally:
-        Path(name).unlink()
+        _remove(folder)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove the folders in which killed processes made this ledger; they hold an empty ledger, or none."""
+    name = re.compile(re.escape(f".{path.name}.") + r"[a-z0-9_]{8}\.partial")  # as tempfile names it
+    with suppress(OSError):  # the folder above does not exist, or may not be listed
+        for entry in os.scandir(path.absolute().parent):
+            if name.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+                folder = Path(entry.path)
+                if {*os.listdir(folder)} <= {_BLANK, f"{_BLANK}-journal"} and not is_locked(folder):  # noqa: PTH208
+                    _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder of `blank_ledger`; one that cannot be removed stays."""
+    with suppress(OSError):
+        for name in (_BLANK, f"{_BLANK}-journal"):
+            (folder / name).unlink(missing_ok=True)
+        folder.rmdir()

@@ -20,11 +20,13 @@ from tallytree.terms import Neighboring, ProtectedUnit, Unit
 MOST_DIGITS = 4_300
 """Of the numerator and of the denominator of an amount; Python reads and writes no more by default."""
 
-REMEMBERED = 50_000
-"""How many events are kept as they were read: a program that releases in a loop reads each of them only once."""
+REMEMBERED = 10_000
+"""How many amounts and approvals are kept as they were read, since most events have the same few."""
 
 _RATIONAL = re.compile(r"[0-9]{1,4300}(/[1-9][0-9]{0,4299})?")
 _TOO_LONG, _TOO_LARGE = 10**MOST_DIGITS, 10**300
+_SHORT = 300
+"""Characters with which no amount is too large."""
 _HEX = re.compile(r"[0-9a-f]{32}([0-9a-f]{32})?")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 
@@ -40,7 +42,9 @@ def _count(value: Any) -> bool:
 
 
 def _amount(value: Any) -> bool:
-    return isinstance(value, str) and _RATIONAL.fullmatch(value) is not None
+    if not isinstance(value, str) or _RATIONAL.fullmatch(value) is None:
+        return False
+    return len(value) <= _SHORT or Fraction(value) < _TOO_LARGE
 
 
 def _hex(value: Any) -> bool:
@@ -196,7 +200,6 @@ def _version() -> str:
     return metadata.version("tallytree")
 
 
-@lru_cache(maxsize=REMEMBERED)
 def read_event(text: bytes) -> Facts:
     """The facts of an event.
 
@@ -214,10 +217,10 @@ def read_event(text: bytes) -> Facts:
         value = facts[name]
         if not (optional if value is None else check(value)):
             raise ValueError(f"an event {kind!r} has a {name} that none may have")
-    return dict(facts)
+    known: Facts = facts
+    return known
 
 
-@lru_cache(maxsize=REMEMBERED)
 def read_entry(text: bytes, position: int, neighboring: Neighboring, finished: bool) -> Entry:
     """The entry of a release, from the text of its event.
 
@@ -238,7 +241,7 @@ def read_entry(text: bytes, position: int, neighboring: Neighboring, finished: b
         neighboring=neighboring,
         max_contributions=facts["max_contributions"],
         unit=facts["unit"],
-        loss=_loss(facts["epsilon"], facts["delta"], facts["rho"]),
+        loss=loss_of(facts["epsilon"], facts["delta"], facts["rho"]),
         run=facts["run"],
         plan=facts["plan"],
         approval=approval_of(facts),
@@ -253,7 +256,12 @@ def read_entry(text: bytes, position: int, neighboring: Neighboring, finished: b
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _loss(*texts: str | None) -> Loss:
+def loss_of(*texts: str | None) -> Loss:
+    """The loss with these amounts: ε, δ and ρ as text.
+
+    Raises:
+        ValueError: no release can have it.
+    """
     return Loss(*(None if text is None else Fraction(text) for text in texts))
 
 

@@ -16,16 +16,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import get_args
 
-from tallytree.accounting.spending import Approval, DataSet, Entry, Posting, granted, shown
+from tallytree.accounting.spending import Approval, DataSet, Entry, Posting, Standing, granted, shown
 from tallytree.budget import Budget
-from tallytree.ledger.books import Books, read_books, write_events
+from tallytree.ledger.books import Books, known_dataset
 from tallytree.ledger.chain import START
-from tallytree.ledger.database import FileIdentity, blank_ledger, file_identity, make_ledger, transaction
-from tallytree.ledger.dataset_names import checked_name
+from tallytree.ledger.database import FileIdentity, blank_ledger, file_identity, make_ledger, remove_leftovers
+from tallytree.ledger.dataset_names import checked_name, checked_run
 from tallytree.ledger.events import amounts, event_text
 from tallytree.ledger.limit_events import LimitAsked, strict_text
 from tallytree.ledger.release_events import Recorded, recorded_posting, tried_posting
-from tallytree.ledger.runs import KeyedDigest, OnChanged, is_last_of_its_run
+from tallytree.ledger.runs import KeyedDigest, OnChanged
+from tallytree.ledger.verified import listed_books, opened_books
 from tallytree.markup import html_table
 from tallytree.terms import ProtectedUnit, neighboring_relation
 from tallytree.validate import choice, integer, path_text, safe_text
@@ -89,32 +90,31 @@ class Ledger:
         rows = [
             (
                 each.name,
-                len(each.entries),
+                each.sums.number,
                 shown(each.spent),
                 granted(each.limit) if each.limit else "none",
                 shown(each.remaining) if each.remaining is not None else "no limit",
             )
-            for each in self.datasets()
+            for each in self.standings()
         ]
         return html_table("Ledger", ("data set", "releases", "spent", "limit", "remaining"), rows)
 
     def contents(self) -> Books:
-        """All that the ledger holds, read at once.
+        """All that the ledger holds, each release included; the whole chain is verified.
 
         Raises:
             FileNotFoundError: there is no such file.
             ValueError: the file is no ledger, was changed, or is damaged.
             OSError: it cannot be read; TimeoutError where another process keeps it locked.
         """
-        with transaction(self.path, self.timeout, "BEGIN") as connection:
-            return read_books(connection, self.path)
+        return listed_books(self.path, self.timeout)
 
     def datasets(self) -> tuple[DataSet, ...]:
-        """Every data set, by name; raises as `contents` does."""
+        """Every data set, by name, with its releases; raises as `contents` does."""
         return tuple(self.contents().datasets.values())
 
     def dataset(self, name: str) -> DataSet:
-        """One data set.
+        """One data set, with its releases.
 
         Raises:
             ValueError: the ledger does not know it.
@@ -127,18 +127,38 @@ class Ledger:
         found = self.datasets() if dataset is None else (self.dataset(dataset),)
         return tuple(sorted((entry for one in found for entry in one.entries), key=lambda entry: entry.number))
 
+    def standings(self) -> tuple[Standing, ...]:
+        """Where every data set stands, by name, without a list of its releases; raises as `contents` does.
+
+        What this process has verified before is not read again (`tallytree.ledger.verified`).
+        """
+        with opened_books(self.path, self.timeout, "BEGIN") as books:
+            return tuple(books.datasets[name] for name in sorted(books.datasets))
+
+    def standing(self, dataset: str) -> Standing:
+        """Where one data set stands: its terms, limits and sums; see `standings`. Raises as `dataset` does."""
+        name = checked_name(dataset)
+        with opened_books(self.path, self.timeout, "BEGIN") as books:
+            return known_dataset(books.datasets, name, self.path)
+
+    def last_of_run(self, dataset: str, run: str) -> Entry | None:
+        """The last entry of a run; None without one. Raises as `contents` does."""
+        with opened_books(self.path, self.timeout, "BEGIN") as books:
+            return next(reversed(books.of_run(checked_name(dataset), checked_run(run))), None)
+
     def spent(self, dataset: str) -> dict[str, Fraction]:
-        """What a data set's releases have spent, exactly; see `DataSet.spent`. Raises as `dataset` does."""
-        return self.dataset(dataset).spent
+        """What a data set's releases have spent, exactly; see `Standing.spent`. Raises as `dataset` does."""
+        return self.standing(dataset).spent
 
     def remaining(self, dataset: str) -> dict[str, Fraction] | None:
         """What a data set's limit leaves, exactly; None without a limit. Raises as `dataset` does."""
-        return self.dataset(dataset).remaining
+        return self.standing(dataset).remaining
 
     @property
     def strict(self) -> bool:
         """Whether releases of data sets without a limit are refused; raises as `contents` does."""
-        return self.contents().strict
+        with opened_books(self.path, self.timeout, "BEGIN") as books:
+            return books.strict
 
     @property
     def head(self) -> str | None:
@@ -147,8 +167,8 @@ class Ledger:
         Who notes it elsewhere can tell later whether this file is an older copy, or has another past. Raises as
         `contents` does.
         """
-        head = self.contents().chain.head
-        return None if head == START else head
+        with opened_books(self.path, self.timeout, "BEGIN") as books:
+            return None if books.head == START else books.head
 
     # --- Writing ---
 
@@ -195,13 +215,13 @@ class Ledger:
         most = None if max_contributions is None else integer(max_contributions, "max_contributions", least=1)
         if unit is not None:
             choice(unit, "unit", get_args(ProtectedUnit))
+        remove_leftovers(self.path)
         asked = LimitAsked(name, budget, relation, most, unit, strict, approval or Approval())
         if not self.path.exists():
             asked.check_relation()
             make_ledger(self.path, _first_event(strict=strict is not False))
-        with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
-            books = read_books(connection, self.path)
-            write_events(connection, books, asked.events(books, self.path))
+        with opened_books(self.path, self.timeout, "BEGIN IMMEDIATE") as books:
+            books.write(asked.events(books, self.path))
 
     def set_strict(self, strict: bool, *, approval: Approval | None = None) -> None:
         """Say whether releases of data sets without a limit are refused.
@@ -209,11 +229,10 @@ class Ledger:
         Raises:
             ValueError, OSError: as `set_limit` does.
         """
-        with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
-            books = read_books(connection, self.path)
-            write_events(connection, books, [strict_text(strict, approval or Approval())])
+        with opened_books(self.path, self.timeout, "BEGIN IMMEDIATE") as books:
+            books.write([strict_text(strict, approval or Approval())])
 
-    def check(self, posting: Posting, *, on_changed: OnChanged = "error") -> DataSet:
+    def check(self, posting: Posting, *, on_changed: OnChanged = "error") -> Standing:
         """Try to record a release and undo it: whether the ledger can be written, and has room.
 
         The statistics are not known yet. So no room is asked for where the same run and plan were recorded with a
@@ -226,14 +245,13 @@ class Ledger:
             BudgetExceeded, ValueError, OSError: as `record` would now.
         """
         choice(on_changed, "on_changed", get_args(OnChanged))
+        remove_leftovers(self.path)
         if not self.path.exists():
             with blank_ledger(self.path, _first_event(strict=False)) as blank:
                 return Ledger(blank).check(posting, on_changed=on_changed)
-        with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
-            books = read_books(connection, self.path)
+        with opened_books(self.path, self.timeout, "BEGIN IMMEDIATE") as books:
             known, events = tried_posting(books, posting, self.path, on_changed)
-            write_events(connection, books, events)
-            connection.rollback()
+            books.try_to_write(events)
             return known
 
     def record(
@@ -267,15 +285,14 @@ class Ledger:
         choice(on_changed, "on_changed", get_args(OnChanged))
         if into is None and not self.path.exists():
             make_ledger(self.path, _first_event(strict=False))
-        with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
+        with opened_books(self.path, self.timeout, "BEGIN IMMEDIATE") as books:
             if into is not None and self.identity() != into:
                 raise ValueError(
                     f"ledger: {str(self.path)!r} is not the file that was checked before the records were read; put it "
                     "back, and run the release again"
                 )
-            books = read_books(connection, self.path)
             recorded, events = recorded_posting(books, posting, self.path, statistics, on_changed)
-            write_events(connection, books, events)
+            books.write(events)
             return recorded
 
     def identity(self) -> FileIdentity | None:
@@ -294,20 +311,16 @@ class Ledger:
                 Its output must not be shown then: two outputs of a run tell whether the records have changed.
             ValueError, OSError: see `contents`.
         """
-        with transaction(self.path, self.timeout, "BEGIN IMMEDIATE") as connection:
-            books = read_books(connection, self.path)
-            known = next((one for one in books.datasets.values() if any(e.number == number for e in one.entries)), None)
-            if known is None:
-                raise ValueError(f"number: the ledger {str(self.path)!r} has no entry {number}")
-            entry = next(each for each in known.entries if each.number == number)
-            later = entry.run is not None and not is_last_of_its_run(known, entry)
+        with opened_books(self.path, self.timeout, "BEGIN IMMEDIATE") as books:
+            entry = books.entry(number)
+            later = entry.run is not None and books.of_run(entry.dataset, entry.run)[-1].number != number
             if later or (shown_once and entry.state == "finished"):
                 raise ValueError(
                     f"run: another process has {'recorded' if later else 'finished'} the run {entry.run!r} meanwhile; "
                     "its release counts, and this one is not shown"
                 )
             if entry.state == "started":
-                write_events(connection, books, [event_text("finish", number=number)])
+                books.write([event_text("finish", number=number)])
 
 
 def _first_event(*, strict: bool) -> bytes:

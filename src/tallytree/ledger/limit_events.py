@@ -6,9 +6,9 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from tallytree.accounting.spending import Approval, DataSet, admits_more, granted, shown
+from tallytree.accounting.spending import Approval, Standing, admits_more, granted, shown
 from tallytree.budget import Budget
-from tallytree.ledger.books import Books
+from tallytree.ledger.books import OpenBooks
 from tallytree.ledger.events import amounts, approval_facts, event_text
 from tallytree.ledger.similar_names import near_names
 from tallytree.terms import Neighboring, ProtectedUnit
@@ -38,7 +38,7 @@ class LimitAsked:
                 'releases have, "add_remove" or "change_one" (`--neighboring`)'
             )
 
-    def events(self, books: Books, path: Path) -> list[bytes]:
+    def events(self, books: OpenBooks, path: Path) -> list[bytes]:
         """The events that set the limit; warns where a new data set has nearly the name of another.
 
         Raises:
@@ -53,7 +53,7 @@ class LimitAsked:
         changed = [] if self.strict in (None, books.strict) else [strict_text(bool(self.strict), self.approval)]
         return [*changed, *terms, limit]
 
-    def _made(self, books: Books, path: Path) -> list[bytes]:
+    def _made(self, books: OpenBooks, path: Path) -> list[bytes]:
         """The event that makes the data set."""
         self.check_relation()
         near = near_names(self.dataset, [*books.datasets])
@@ -68,7 +68,7 @@ class LimitAsked:
         terms = {"neighboring": self.neighboring, "max_contributions": most, "unit": unit}
         return [event_text("dataset", dataset=self.dataset, **terms)]
 
-    def _stated(self, known: DataSet) -> list[bytes]:
+    def _stated(self, known: Standing) -> list[bytes]:
         """The event that states terms which were open."""
         known.check_terms(self.neighboring, self.max_contributions, self.unit)
         most = self.max_contributions if known.max_contributions is None else None
@@ -79,7 +79,7 @@ class LimitAsked:
             return []
         return [event_text("terms", dataset=self.dataset, max_contributions=most, unit=unit)]
 
-    def _check_reason(self, known: DataSet) -> None:
+    def _check_reason(self, known: Standing) -> None:
         if known.limit is not None and admits_more(self.budget, known.limit) and self.approval.reason is None:
             raise ValueError(
                 f"reason: the limit of the data set {self.dataset!r}, {shown(granted(known.limit))}, would be raised "

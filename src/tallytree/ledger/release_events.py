@@ -7,8 +7,8 @@ import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tallytree.accounting.spending import DataSet, Posting
-from tallytree.ledger.books import Books
+from tallytree.accounting.spending import Posting, Standing
+from tallytree.ledger.books import OpenBooks
 from tallytree.ledger.dataset_names import checked_name, checked_run
 from tallytree.ledger.events import event_text, release_text
 from tallytree.ledger.runs import (
@@ -39,7 +39,7 @@ class Recorded:
 
 
 def recorded_posting(
-    books: Books, posting: Posting, path: Path, statistics: KeyedDigest | None, on_changed: OnChanged
+    books: OpenBooks, posting: Posting, path: Path, statistics: KeyedDigest | None, on_changed: OnChanged
 ) -> tuple[Recorded, list[bytes]]:
     """The entry of a release, and the events that record it: none where it was recorded before.
 
@@ -54,11 +54,11 @@ def recorded_posting(
         BudgetExceeded, ValueError: see `Ledger.record`.
     """
     posting = _checked(posting)
-    known = books.datasets.get(posting.dataset)
-    before = made_before(known, posting, statistics, on_changed)
+    earlier = books.of_run(posting.dataset, posting.run, posting.plan)
+    before = made_before(earlier, posting, statistics, on_changed)
     if before is not None and before.release_id is not None:
         return Recorded(before.number, before.release_id, again=True), []
-    check_run_is_new(known, posting, secret=statistics is not None, on_changed=on_changed)
+    check_run_is_new(earlier, posting, secret=statistics is not None, on_changed=on_changed)
     _, new = _admitted(books, posting, path)
     recorded = Recorded(books.last_number + 1, secrets.token_hex(16), again=False)
     digest = None if statistics is None else statistics(recorded.release_id)
@@ -67,7 +67,9 @@ def recorded_posting(
     return recorded, [*new, release_text(posting, recorded.number, recorded.release_id, digest)]
 
 
-def tried_posting(books: Books, posting: Posting, path: Path, on_changed: OnChanged) -> tuple[DataSet, list[bytes]]:
+def tried_posting(
+    books: OpenBooks, posting: Posting, path: Path, on_changed: OnChanged
+) -> tuple[Standing, list[bytes]]:
     """The data set of a release whose statistics are not known yet, and the events that would record the release.
 
     Raises:
@@ -75,9 +77,10 @@ def tried_posting(books: Books, posting: Posting, path: Path, on_changed: OnChan
     """
     posting = _checked(posting)
     known = books.datasets.get(posting.dataset)
+    earlier = books.of_run(posting.dataset, posting.run, posting.plan)
     new: list[bytes] = []
-    if known is None or not may_be_made_before(known, posting, on_changed):
-        check_run_is_new(known, posting, secret=True, on_changed=on_changed)
+    if known is None or not may_be_made_before(earlier, posting, on_changed):
+        check_run_is_new(earlier, posting, secret=True, on_changed=on_changed)
         known, new = _admitted(books, posting, path)
     return known, [*new, release_text(posting, books.last_number + 1, secrets.token_hex(16), None)]
 
@@ -90,7 +93,7 @@ def _checked(posting: Posting) -> Posting:
     return replace(posting, dataset=checked_name(posting.dataset), run=run)
 
 
-def _admitted(books: Books, posting: Posting, path: Path) -> tuple[DataSet, list[bytes]]:
+def _admitted(books: OpenBooks, posting: Posting, path: Path) -> tuple[Standing, list[bytes]]:
     """The data set of a release, which has room for it, and where it is new, the event that makes it.
 
     Raises:
@@ -109,6 +112,6 @@ def _admitted(books: Books, posting: Posting, path: Path) -> tuple[DataSet, list
         known.check_release_terms(posting)
         known.check_room(posting.loss)
         return known, []
-    made = DataSet(name=posting.dataset, neighboring=posting.neighboring, max_contributions=None, unit="person")
+    made = Standing(name=posting.dataset, neighboring=posting.neighboring, max_contributions=None, unit="person")
     terms = {"neighboring": made.neighboring, "max_contributions": None, "unit": "person"}
     return made, [event_text("dataset", dataset=made.name, **terms)]

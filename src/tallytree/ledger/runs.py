@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from tallytree.accounting.spending import DataSet, Entry, Posting
+from tallytree.accounting.spending import Entry, Posting
 
 OnChanged = Literal["error", "charge"]
 """What happens to a release under the name of an earlier run that is another release: refused, or charged as one."""
@@ -26,35 +26,36 @@ KeyedDigest = Callable[[str], str]
 _SAME = ("statistic", "mechanism", "max_contributions", "unit", "loss")
 
 
-def is_last_of_its_run(known: DataSet, entry: Entry) -> bool:
-    """Whether no later entry has the run of this one."""
-    return not any(each.run == entry.run and each.number > entry.number for each in known.entries)
-
-
 def made_before(
-    known: DataSet | None, posting: Posting, statistics: KeyedDigest | None, on_changed: OnChanged
+    earlier: Sequence[Entry], posting: Posting, statistics: KeyedDigest | None, on_changed: OnChanged
 ) -> Entry | None:
     """The last entry of the run, if it is of the same plan and statistics and may be repeated; else None.
+
+    Args:
+        earlier: the entries of the run that decide about it (`OpenBooks.of_run`).
+        posting: the release.
+        statistics: the keyed digest of its statistics for a release id; None without a secret.
+        on_changed: what happens to another release under this name.
 
     Raises:
         ValueError: an entry of the same plan spent something else, which one plan cannot.
     """
-    last = _repeatable(known, posting, on_changed)
+    last = _repeatable(earlier, posting, on_changed)
     if last is None or statistics is None or last.release_id is None:
         return None
     return last if last.statistics == statistics(last.release_id) else None
 
 
-def may_be_made_before(known: DataSet | None, posting: Posting, on_changed: OnChanged) -> bool:
+def may_be_made_before(earlier: Sequence[Entry], posting: Posting, on_changed: OnChanged) -> bool:
     """Whether the release may turn out to be the last entry of its run; its statistics are not known yet."""
-    return _repeatable(known, posting, on_changed) is not None
+    return _repeatable(earlier, posting, on_changed) is not None
 
 
-def check_run_is_new(known: DataSet | None, posting: Posting, *, secret: bool, on_changed: OnChanged) -> None:
+def check_run_is_new(earlier: Sequence[Entry], posting: Posting, *, secret: bool, on_changed: OnChanged) -> None:
     """Refuse another release under the name of an earlier run, unless it is to be charged as one.
 
     Args:
-        known: the data set.
+        earlier: the entries of the run that decide about it (`OpenBooks.of_run`).
         posting: the release, which `made_before` does not have.
         secret: whether a secret was given, or it is not known yet.
         on_changed: whether it is refused.
@@ -62,7 +63,6 @@ def check_run_is_new(known: DataSet | None, posting: Posting, *, secret: bool, o
     Raises:
         ValueError: an entry has the name of this run, and the release is another one.
     """
-    earlier = _of_run(known, posting)
     if not earlier or on_changed == "charge":
         return
     last = earlier[-1]
@@ -81,19 +81,12 @@ def check_run_is_new(known: DataSet | None, posting: Posting, *, secret: bool, o
     )
 
 
-def _of_run(known: DataSet | None, posting: Posting) -> Sequence[Entry]:
-    if known is None or posting.run is None:
-        return []
-    return [entry for entry in known.entries if entry.run == posting.run]
-
-
-def _repeatable(known: DataSet | None, posting: Posting, on_changed: OnChanged) -> Entry | None:
+def _repeatable(earlier: Sequence[Entry], posting: Posting, on_changed: OnChanged) -> Entry | None:
     """The last entry of the run, if it has the same plan, a keyed digest, and no output that a change could betray.
 
     Raises:
         ValueError: an entry of the same plan spent something else: the same noise would be drawn at another scale.
     """
-    earlier = _of_run(known, posting)
     for entry in earlier:
         same = entry.plan is not None and entry.plan == posting.plan
         if same and any(getattr(entry, name) != getattr(posting, name) for name in _SAME):

@@ -26,7 +26,7 @@ def create_tables(connection: sqlite3.Connection) -> None:
 
 
 def check_tables(connection: sqlite3.Connection, path: Path) -> int:
-    """Refuse a file that is not a ledger, is damaged, or comes from another version.
+    """Refuse a file that is not a ledger, has other tables, or comes from another version.
 
     Returns:
         The version of its format.
@@ -37,15 +37,30 @@ def check_tables(connection: sqlite3.Connection, path: Path) -> int:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION_ID:
         raise ValueError(f"ledger: {str(path)!r} is not a tallytree ledger; give the path of one")
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    version = format_version(connection)
     if version not in _DEFINITIONS:
         raise ValueError(
             f"ledger: {str(path)!r} has format version {version}; this tallytree reads "
             f"{' and '.join(map(str, _DEFINITIONS))}"
         )
-    intact = connection.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]
-    if not intact or _tables(connection) != expected_tables(version):
+    if _tables(connection) != expected_tables(version):
         raise damaged(path)
+    return version
+
+
+def check_pages(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file in which SQLite's own structure is damaged; its time grows with the file.
+
+    Raises:
+        ValueError: it is; `path` names it in the message.
+    """
+    if connection.execute("PRAGMA quick_check(1)").fetchall() != [("ok",)]:
+        raise damaged(path)
+
+
+def format_version(connection: sqlite3.Connection) -> int:
+    """The version of a ledger's format."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
 
 

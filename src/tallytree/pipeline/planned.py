@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
-from tallytree.accounting import Plan, StabilityPlan
+from tallytree.accounting import NoisePlan, Plan, StabilityPlan
 from tallytree.accounting.sensitivity import level_sensitivities, sensitivity
 from tallytree.accounting.spending import Posting
 from tallytree.bands import ForcedCut
@@ -192,6 +192,8 @@ class Planned(ABC, Generic[T, M]):
             workspace(self.options.memory, self.engine, forced) as work,
         ):
             self._check_room()
+            if self.account is not None and isinstance(self.plan, NoisePlan):
+                self.plan.check_without_kept()
             with self.stage("tabulate"):
                 true = self.tabulate(work)
             with self.stage("record"):

@@ -31,7 +31,8 @@ noise of a new entry, also where nothing changed. Only an entry that is still `s
 last entry of a run is ever repeated: which of two was repeated would say which statistics the records agree with.
 For the same reason an entry is finished before its output is shown (`Planned.run`), and of two processes that run at
 once, only one shows an output that it was charged for: the other one finds that its entry is not the last, or is
-finished, and shows nothing.
+finished, and shows nothing. (A ledger that is restored from a copy made between the two has the entry as started again;
+no file can notice that. See `docs/decisions/0021-named-runs.md`.)
 
 The ledger finds a repetition by the keyed digest. It is computed under the secret, so without the secret nobody can
 test a guess of the records against it; with the secret they can, as they could subtract the noise.

@@ -92,7 +92,7 @@ def plan_runs(
 
         number = integer(runs, "runs", least=1, most=10**6)
         asked = _amounts(delta=delta)["delta"]
-        found = Ledger(ledger).dataset(dataset)
+        found = Ledger(ledger).standing(dataset)
         shares = run_shares(found, number, asked)
         if as_json:
             typer.echo(run_shares_json(found, shares))

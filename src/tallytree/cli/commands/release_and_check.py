@@ -125,11 +125,14 @@ def check(
 
             found = planned.account.check()
             show_line(console, account_line(found, planned.account.ledger.path))
-            earlier = [entry for entry in found.entries if entry.run is not None and entry.run == loaded.run]
-            if earlier:
-                entry = f"entry {earlier[-1].number}, {earlier[-1].state}"
+            account = planned.account
+            last = None
+            if loaded.run is not None and account.ledger.path.exists():
+                last = account.ledger.last_of_run(found.name, loaded.run)
+            if last is not None:
+                entry = f"entry {last.number}, {last.state}"
                 again = "With the same secret and the same records it is made again free of charge."
-                if planned.account.on_changed == "charge" and earlier[-1].state == "finished":
+                if account.on_changed == "charge" and last.state == "finished":
                     again = "It is finished, and changes are charged: another release of it is charged."
                 show_line(console, f"The ledger has the run {loaded.run!r} as {entry}. {again}")
         show_line(console, f"{spec} is ready to be released. No private row was read, nothing was spent.")

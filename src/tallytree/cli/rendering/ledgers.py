@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallytree.accounting.amounts import float_up
-from tallytree.accounting.spending import Approval, DataSet, Entry, LimitEntry, granted, shown
+from tallytree.accounting.spending import Approval, DataSet, Entry, LimitEntry, Standing, granted, shown
 from tallytree.cli import logs
 from tallytree.cli.logs import in_one_line
 from tallytree.cli.rendering.terminal import fitted_table, printable, show_line
@@ -46,7 +46,7 @@ def show_books(console: Console, books: Books) -> None:
         show_line(console, "")
     if books.strict:
         show_line(console, "Strict: releases of data sets without a limit are refused.")
-    head = "none until something is written (format 1)" if books.chain.head == START else books.chain.head
+    head = "none until something is written (format 1)" if books.head == START else books.head
     show_line(console, f"Head: {head}")
 
 
@@ -56,12 +56,12 @@ def show_account(console: Console, ledger: Path, dataset: str) -> None:
     A release was saved or a limit was set before, so a ledger that cannot be read makes a warning and no error.
     """
     try:
-        show_line(console, account_line(Ledger(ledger).dataset(dataset), ledger))
+        show_line(console, account_line(Ledger(ledger).standing(dataset), ledger))
     except (OSError, ValueError) as error:
         logs.warning(f"The ledger cannot be shown: {in_one_line(str(error))}")
 
 
-def account_line(dataset: DataSet, ledger: Path) -> str:
+def account_line(dataset: Standing, ledger: Path) -> str:
     """What a data set has spent and what is left, in one line."""
     return f"Ledger: {ledger}: {printable(dataset.name)}: {_standing(dataset)}."
 
@@ -70,8 +70,8 @@ def ledger_json(books: Books) -> str:
     """The ledger as JSON; `docs/how-to/ledger.md` explains the keys."""
     plain = {
         "strict": books.strict,
-        "events": len(books.chain.texts),
-        "head": None if books.chain.head == START else books.chain.head,
+        "events": books.events,
+        "head": None if books.head == START else books.head,
         "datasets": [_plain(dataset) for dataset in books.datasets.values()],
     }
     return json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False)
@@ -88,12 +88,12 @@ def _terms(dataset: DataSet) -> str:
     return f"{dataset.neighboring}, {f'one {one}' if most == 1 else f'at most {most} {many}'} per person"
 
 
-def _limit(dataset: DataSet) -> str:
+def _limit(dataset: Standing) -> str:
     return "no limit" if dataset.limit is None else f"limit {shown(granted(dataset.limit))}"
 
 
-def _standing(dataset: DataSet) -> str:
-    releases = f"{len(dataset.entries)} release{'' if len(dataset.entries) == 1 else 's'}"
+def _standing(dataset: Standing) -> str:
+    releases = f"{dataset.sums.number} release{'' if dataset.sums.number == 1 else 's'}"
     spent = f"{releases} spent {shown(dataset.spent)}"
     if dataset.limit is None or dataset.remaining is None:
         return f"{spent}; no limit is set (`tallytree limit` sets one)"

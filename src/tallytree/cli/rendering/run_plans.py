@@ -8,14 +8,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tallytree.accounting.run_shares import RunShares
-from tallytree.accounting.spending import DataSet, granted, shown
+from tallytree.accounting.spending import Standing, granted, shown
 from tallytree.cli.rendering.terminal import printable, show_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-def show_run_shares(console: Console, dataset: DataSet, shares: RunShares) -> None:
+def show_run_shares(console: Console, dataset: Standing, shares: RunShares) -> None:
     """Show what is left, what one of the runs may spend, and what it may ask for in every kind of terms."""
     left, runs = dataset.remaining or {}, shares.runs
     limit = "" if dataset.limit is None else f" of the limit {shown(granted(dataset.limit))}"
@@ -28,7 +28,7 @@ def show_run_shares(console: Console, dataset: DataSet, shares: RunShares) -> No
         show_line(console, f"  {shown(each.amounts, down=True)}: {verdict}{f' ({each.note})' if each.note else ''}")
 
 
-def run_shares_json(dataset: DataSet, shares: RunShares) -> str:
+def run_shares_json(dataset: Standing, shares: RunShares) -> str:
     """The same as JSON, with exact amounts as text."""
     plain = {
         "dataset": dataset.name,
