@@ -126,7 +126,7 @@ FOR_PROGRAMMERS = (
     "accounting/pld.py", "accounting/scales.py",  # planning asks them, and says it with the argument that decides
     "audit/inputs.py",  # `shift` begins with "neighbor: "
     "compute/spill_folders.py", "private/noise/", "report/plots.py", "datasets/", "solvers/",  # called by programs only
-    "ledger/books.py", "ledger/events.py", "ledger/format_1.py",  # the ledger says it with its name
+    "ledger/books.py", "ledger/events.py", "ledger/format_1.py", "ledger/running.py",  # the ledger adds its name
     "pipeline/output.py",  # begins with the message of `Release.load`
     "private/engines/requests.py", "private/engines/spark.py",  # `what` is "engine: …"; a range of two arguments
     "private/tabulate/leaf_statistics.py", "private/tabulate/spark_dialect.py",  # what no caller does
