@@ -52,7 +52,7 @@ def test_a_median_is_asked_for_too_and_certain_nodes_have_no_threshold():
     y, v, one = np.array([30.0]), np.array([25.0]), np.ones(1)
     chance = np.array([0.999])
     given_ = (y, v, chance, 0 * one, np.inf * one, 20 * one, 0.5 * one)
-    first, second = (least_listed(*given_, median)[0] for median in (0.0, 8.0))
+    first, second = (least_listed(*given_, median)[0] for median in (0.0, 20.0))
     assert first < second < 30
     certain = least_listed(y, v, one * (1 - 1e-12), 0 * one, np.inf * one, 20 * one, 0.5 * one, 0.0)
     assert certain[0] == -np.inf

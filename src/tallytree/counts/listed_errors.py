@@ -8,6 +8,7 @@ listed with nearly any measurement, the unbiased least-squares estimate of all m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -61,6 +62,7 @@ class Rule:
             np.where(inner, np.inf, known.means),
             self.least_probability,
             self.least_median,
+            SAFE,
         )
         return np.minimum(np.ceil(found), np.ceil(self.sure * deviations))
 
@@ -132,4 +134,5 @@ def _least_kept(level: MeasuredLevel, totals: IntArray, deviation: float) -> Flo
     largest = np.zeros(len(level.families), dtype=np.int64)
     np.maximum.at(largest, left.parents, left.noisy)
     near = level.noisy < largest[level.parents] + FAR * deviation
-    return least_positive(level.noisy, level.offsets, left.noisy, starts, totals, near)
+    reach = math.ceil(SAFE * deviation) + 1
+    return least_positive(level.noisy, level.offsets, left.noisy, starts, totals, near, reach)

@@ -19,8 +19,9 @@ def least_positive(
     left_out_offsets: IntArray,
     totals: IntArray,
     wanted: BoolArray,
+    reach: int,
 ) -> FloatArray:
-    """The least measurement at which each of some children would still have a positive count.
+    """The least measurement at which each of some children would still have a positive count, if it is near its own.
 
     The solution of `solvers.simplex.chebyshev` is computed again for other measurements of the child, by bisection.
 
@@ -31,18 +32,19 @@ def least_positive(
         left_out_offsets: int64 (families + 1,).
         totals: int64 (families,), the count of each parent.
         wanted: bool (n,), for which children it is asked.
+        reach: no threshold is looked for further below the measurement.
 
     Returns:
-        Float64 (n,), at most `noisy`; −inf where it is not asked for, or has no siblings.
+        Float64 (n,), at most `noisy`; −inf where it is not asked for, or further below than `reach`.
 
     Example:
         Of a parent with 50, a child of 120 beside one of 90: with 41 it would have none.
 
         >>> least_positive(np.array([120, 90]), np.array([0, 2]), np.empty(0, int), np.zeros(2, int), np.array([50]),
-        ...                np.array([True, False])).tolist()
+        ...                np.array([True, False]), 1000).tolist()
         [42.0, -inf]
     """
-    return _least_positive(noisy, offsets, left_out, left_out_offsets, totals, wanted)
+    return _least_positive(noisy, offsets, left_out, left_out_offsets, totals, wanted, reach)
 
 
 @kernel
@@ -53,6 +55,7 @@ def _least_positive(
     left_out_offsets: IntArray,
     totals: IntArray,
     wanted: BoolArray,
+    reach: int,
 ) -> FloatArray:
     """Invariant of the bisection: the count is 0 at `low`, and positive at `high`."""
     found = np.full(len(noisy), -np.inf)
@@ -72,10 +75,7 @@ def _least_positive(
                 continue
             y[: b - a], y[b - a : n] = noisy[a:b], left_out[c:d]
             place, high = i - a, noisy[i]
-            low = -1 - totals[family]
-            for other in range(n):
-                if other != place:
-                    low = min(low, y[other] - totals[family] - 1)
+            low = high - reach
             y[place] = low
             chebyshev_alone(y[:n], totals[family], order[:n], x[:n])
             if x[place] > 0:

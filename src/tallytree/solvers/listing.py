@@ -27,9 +27,9 @@ from tallytree.solvers.sparse_posterior import leaf_posterior, log_normal
 
 CERTAIN = 1e-9
 """A node that is 0 with a smaller probability is taken not to be 0 whatever its own measurement is."""
-REACH = 40.0
-"""No threshold is looked for further than so many standard deviations below 0."""
-_HALVINGS = 50
+_HALVINGS = 12
+"""From a few standard deviations to a thousandth of one."""
+_HALVINGS_OF_QUANTILE = 24
 
 
 def least_listed(
@@ -41,8 +41,9 @@ def least_listed(
     means: FloatArray,
     least_probability: FloatArray,
     least_median: float,
+    reach: float = 40.0,
 ) -> FloatArray:
-    """The least own measurement at which each node is listed.
+    """The least own measurement at which each node is listed, if it is near its measurement.
 
     Args:
         noisy: float64 (n,), the measurements of the nodes, all of which are listed.
@@ -53,9 +54,10 @@ def least_listed(
         means: float64 (n,), μ > 0; infinite for nodes whose value has no prior of its own.
         least_probability: float64 (n,), a node is listed that is not 0 with at least this probability.
         least_median: and whose median count is at least this; 0 where that does not matter.
+        reach: no threshold is looked for further below the measurement, in standard deviations of the noise.
 
     Returns:
-        Float64 (n,), at most `noisy`; −inf where nothing is known to depend on the node's own measurement.
+        Float64 (n,), at most `noisy`; −inf where the node would be listed with any measurement within reach.
 
     Example:
         One leaf with noise of standard deviation 5, which all else gives odds of 1 : 100:
@@ -66,7 +68,7 @@ def least_listed(
         [17.6]
     """
     return _least_listed(
-        noisy, variances, probability, around, around_variance, means, least_probability, float(least_median)
+        noisy, variances, probability, around, around_variance, means, least_probability, float(least_median), reach
     )
 
 
@@ -91,7 +93,7 @@ def _gain(y: float, variance: float, around: float, width: float, mean: float) -
 def _quantile(p: float) -> float:
     """The standard normal quantile for p in [0, ½], by bisection; used for medians, which need no digits."""
     low, high = -9.0, 0.0
-    for _ in range(40):
+    for _ in range(_HALVINGS_OF_QUANTILE):
         middle = (low + high) / 2
         if 0.5 * math.erfc(-middle / math.sqrt(2)) < p:
             low = middle
@@ -120,6 +122,7 @@ def _least_listed(
     means: FloatArray,
     least_probability: FloatArray,
     least_median: float,
+    reach: float,
 ) -> FloatArray:
     """Invariant of the bisection: the node is not listed at `low`, and is listed at `high`."""
     found = np.full(len(noisy), -np.inf)
@@ -130,7 +133,7 @@ def _least_listed(
             continue
         gain, _, _ = _gain(noisy[i], v, around[i], around_variance[i], means[i])
         others = np.inf if certain else math.log(p / (1 - p)) - gain
-        low, high = min(noisy[i], 0.0) - REACH * math.sqrt(v), noisy[i]
+        low, high = noisy[i] - reach * math.sqrt(v), noisy[i]
         gain, mean, variance = _gain(low, v, around[i], around_variance[i], means[i])
         if _is_listed(others + gain, mean, variance, least_probability[i], least_median):
             continue
