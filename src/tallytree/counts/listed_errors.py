@@ -96,9 +96,7 @@ def listed_errors(
                 np.where(chosen, level.noisy, estimate),
                 np.where(chosen, deviation, np.sqrt(variance)),
                 np.where(chosen, from_here, -np.inf),
-                np.full(len(level.nodes), np.nan)
-                if chances is None
-                else _chance_of_zero(level, 1 - chances.posterior.probability[part], deviation),
+                None if chances is None else _chance_of_zero(level, 1 - chances.posterior.probability[part], deviation),
                 level.laplace,
             )
         )

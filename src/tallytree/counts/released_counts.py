@@ -27,14 +27,14 @@ class ListedErrors:
         unbiased: float64 (n,), an unbiased estimate but for what listing does.
         std_dev: float64 (n,), of its error.
         listed_from: float64 (n,), the least `unbiased` at which the node is listed; −inf where it is listed anyway.
-        probability_zero: float64 (n,), that the true number is 0.
+        probability_zero: float64 (n,), that the true number is 0; None where that is not known.
         laplace: whether the noise of one measurement is Laplace noise.
     """
 
     unbiased: FloatArray
     std_dev: FloatArray
     listed_from: FloatArray
-    probability_zero: FloatArray
+    probability_zero: FloatArray | None
     laplace: bool
 
     def at(self, places: IntArray) -> ListedErrors:
@@ -43,7 +43,7 @@ class ListedErrors:
             self.unbiased[places],
             self.std_dev[places],
             self.listed_from[places],
-            self.probability_zero[places],
+            None if self.probability_zero is None else self.probability_zero[places],
             self.laplace,
         )
 

@@ -159,7 +159,7 @@ def _errors_of_rest(errors: ListedErrors, below: ListedErrors, parents: IntArray
         (least + most) / 2,
         np.sqrt(errors.std_dev**2 + squares) + (most - least) / 2,
         np.full(families, -np.inf),
-        np.full(families, np.nan),
+        None if errors.probability_zero is None else np.full(families, np.nan),
         errors.laplace,
     )
 

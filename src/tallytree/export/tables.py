@@ -17,7 +17,6 @@ from tallytree.release import Release
 from tallytree.release.contributions_table import FILE as CONTRIBUTIONS
 from tallytree.release.contributions_table import PlainTable
 from tallytree.release.intervals import (
-    LISTED_FROM,
     LevelErrors,
     checked_alpha,
     stated_errors,
@@ -117,8 +116,8 @@ class ExportedTable:
     def _with_errors(self, rows: pa.Table) -> pa.Table:
         if self.alpha is not None and "people" not in rows.column_names:
             rows = with_intervals(rows, self.alpha, self.errors)
-        # What intervals of listed cells are made of says nothing to a reader.
-        return without_hidden(rows) if LISTED_FROM in rows.column_names else rows
+        # Of tables the unbiased estimate is for means over many cells; elsewhere it says nothing to a reader.
+        return rows if self.statement["statistic"] == TABLES else without_hidden(rows)
 
 
 def exported_tables(release: Release, names: Sequence[Any] | None, alpha: float | None) -> tuple[ExportedTable, ...]:

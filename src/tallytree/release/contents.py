@@ -21,7 +21,11 @@ _NUMBERS = {"tables": ("count",), "counts": ("count",), "flows": ("count",), "gr
 _ERRORS = ((), ERROR_COLUMNS[:1], ERROR_COLUMNS)
 _FURTHER = {"group_sizes": (*_ERRORS, *((*TAIL_COLUMNS, *errors) for errors in _ERRORS))}
 _FURTHER |= {"tables": (*_ERRORS, *((errors[0], UNBIASED, *errors[1:]) for errors in _ERRORS[1:]))}
-_LISTED = tuple((errors[0], UNBIASED, LISTED_FROM, PROBABILITY_ZERO, *errors[1:]) for errors in _ERRORS[1:])
+_LISTED = tuple(
+    (errors[0], UNBIASED, LISTED_FROM, *chance, *errors[1:])
+    for errors in _ERRORS[1:]
+    for chance in ((), (PROBABILITY_ZERO,))
+)
 _FURTHER |= dict.fromkeys(("counts", "flows"), (*_FURTHER["tables"], *_LISTED))
 """By statistic what columns its tables may have beside their numbers, where this is not `_ERRORS` alone."""
 _TYPES = {"std_dev": "float", "ci_lower": "integer", "ci_upper": "integer", "size": "integer", "value": "integer"}

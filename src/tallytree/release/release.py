@@ -49,7 +49,7 @@ from tallytree.release.files import (
     write_parquet,
     write_text,
 )
-from tallytree.release.intervals import stated_errors, with_intervals, without_hidden
+from tallytree.release.intervals import ShownTable, stated_errors, with_intervals, without_hidden
 from tallytree.release.leftovers import how_to_put_back, warn_of_leftovers
 from tallytree.release.level_tables import ROWS_AT_ONCE, FileTable, LevelTable, NodeTable, read_all
 from tallytree.release.manifest import (
@@ -419,6 +419,8 @@ class Release:
 
         def write_one(name: str) -> tuple[str, dict[str, Any]]:
             level, table, write = jobs[name]
+            if write is write_csv and self.statement["statistic"] != TABLES:
+                table = ShownTable(table)
             write(described(table, self.statement) if kind == "tables" else table, folder / name)
             return name, {"level": level, "rows": table.num_rows, "sha256": sha256(folder / name)}
 

@@ -50,13 +50,11 @@ def count_columns(level: ReleasedCounts) -> pa.Table:
 
 def _listed_columns(errors: ListedErrors) -> dict[str, Any]:
     """The columns about the errors of nodes that are listed by their measurements; what is left over has no chance."""
-    least = np.where(np.isfinite(errors.listed_from), errors.listed_from, np.nan)
-    columns = (
-        errors.std_dev,
-        errors.unbiased,
-        *(pa.array(e, from_pandas=True) for e in (least, errors.probability_zero)),
-    )
-    return dict(zip(("std_dev", UNBIASED, LISTED_FROM, PROBABILITY_ZERO), columns, strict=True))
+    least = pa.array(np.where(np.isfinite(errors.listed_from), errors.listed_from, np.nan), from_pandas=True)
+    columns: dict[str, Any] = {"std_dev": errors.std_dev, UNBIASED: errors.unbiased, LISTED_FROM: least}
+    if errors.probability_zero is not None:
+        columns[PROBABILITY_ZERO] = pa.array(errors.probability_zero, from_pandas=True)
+    return columns
 
 
 def published_tables(layout: TableLayout, fitted: FittedTables) -> dict[str, LevelTable]:
