@@ -315,7 +315,7 @@ def test_rows_are_those_of_the_files(folder, version, name):
         ("counts", "tables/state", lambda t: t.drop_columns(["count"]), "other columns"),
         ("counts", "tables/state", lambda t: t.append_column("name", [[RECORD] * 2]), "other columns"),
         ("counts", "tables/state", lambda t: t.set_column(1, "count", pa.array(["5", "7"])), "other columns"),
-        ("counts", "tables/state", lambda t: t.rename_columns(["town", "count", "std_dev"]), "other columns"),
+        ("counts", "tables/state", lambda t: t.rename_columns(["town", *t.column_names[1:]]), "other columns"),
         ("counts", "tables/state", lambda t: t.slice(1), "another number of rows"),
         ("counts", "measurements/state", lambda t: t.drop_columns(["std_dev"]), "other columns"),
         ("counts", "measurements/all", lambda t: pa.table({"value": [5], "std_dev": [1.0]}), "another number of rows"),

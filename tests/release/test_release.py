@@ -97,8 +97,9 @@ def test_an_empty_name_is_no_folder(release):
 def test_tables_longer_than_a_slice_are_written_and_read_whole(release, tmp_path, monkeypatch):
     monkeypatch.setattr(level_tables, "ROWS_AT_ONCE", 7)
     loaded = tt.Release.load(release.save(tmp_path / "out", csv=True))
-    assert loaded.table("county").equals(release.table("county"))
-    assert decoded(loaded._tables["county"].read(5, 16)).equals(release.table("county").slice(5, 11))
+    wanted = release.table("county", unbiased=True)
+    assert loaded.table("county", unbiased=True).equals(wanted)
+    assert decoded(loaded._tables["county"].read(5, 16)).equals(wanted.slice(5, 11))
     assert len((tmp_path / "out/tables/all.csv").read_text().splitlines()) == 2
 
 

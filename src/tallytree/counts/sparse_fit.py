@@ -26,7 +26,7 @@ import numpy as np
 
 from tallytree.compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree.counts.auto_sparsity import Known, known_of, sparsity_of
-from tallytree.counts.fitting import combined, fitted, reprojected, supported
+from tallytree.counts.fitting import combined, estimated, fitted, reprojected, supported
 from tallytree.counts.listed_errors import Rule, listed_errors
 from tallytree.counts.measured_level import MeasuredLevel, without
 from tallytree.counts.released_counts import ListedErrors
@@ -48,7 +48,7 @@ ONE_IN_TEN = 1.2816
 
 NOTHING_MEASURED: Mapping[str, Any] = {
     "applied": False,
-    **dict.fromkeys(("leaves_not_zero", "clustering", "in_dropped", "counted_there", "unlisted_below")),
+    **dict.fromkeys(("leaves_not_zero", "clustering", "in_dropped", "counted_there", "in_unlisted", "unlisted_below")),
 }
 """What the statement says where nothing below the root was measured, or too much to look at."""
 
@@ -119,7 +119,13 @@ def whole_fit(
         about: what the statement says of the choice.
         known: what the measurements say of the nodes, where few leaves are not 0.
     """
-    return _published(whole, levels, listed_errors(levels, chances=known), leaves, about)
+    errors = listed_errors(levels, chances=known)
+    if levels[0].variance > 0:  # children that are 0 pull the total upward: where their noise is negative, they are out
+        targets, factors = [level.noisy for level in levels], [np.ones(len(level.nodes)) for level in levels]
+        targets[0] = np.maximum(np.rint(errors[0].unbiased).astype(np.int64), 1)
+        factors[0] = np.full(1, FIRMNESS)
+        whole = fitted(levels, targets, factors)
+    return _published(whole, levels, errors, leaves, about)
 
 
 def _published(
@@ -132,7 +138,9 @@ def _published(
     """The chosen fit with the errors of its nodes, and what nine in ten leaves that are not listed are below."""
     places = [_places(level.nodes, of.nodes) for level, of in zip(chosen, levels, strict=True)]
     found = [each.at(at) for each, at in zip(errors, places, strict=True)]
-    return SparseFit(chosen, found, {**about, "unlisted_below": _nine_in_ten_below(found, leaves)})
+    missing = float(errors[0].unbiased[0] - found[-1].centers().sum()) / max(float(errors[0].unbiased[0]), 1.0)
+    told = {"in_unlisted": _share(min(max(missing, 0.0), 1.0)), "unlisted_below": _nine_in_ten_below(found, leaves)}
+    return SparseFit(chosen, found, {**about, **told})
 
 
 def _nine_in_ten_below(errors: Sequence[ListedErrors], leaves: int) -> int | None:
@@ -179,7 +187,10 @@ def firm_counts(
     variances = combined(levels).nodes
     firm = [gone > LEAST_MISSING * np.sqrt(u) for gone, u in zip(sums[::-1], variances, strict=True)]
     firm[-1] = np.zeros(len(levels[-1].nodes), dtype=np.bool_)
-    return [_counts_of(fit, level) for fit, level in zip(whole, levels, strict=True)], firm
+    fits = [_counts_of(fit, level) for fit, level in zip(whole, levels, strict=True)]
+    if firm[0].all():  # what is kept of leaves that are 0 pulls the total upward; its estimate is not biased
+        fits[0] = np.maximum(np.rint(estimated(levels).nodes[0]).astype(np.int64), 1)
+    return fits, firm
 
 
 def expected_in(

@@ -115,7 +115,8 @@ def listed(
             children_listed = published[known.levels[place + 1]] > 0
             below = _errors_of_rest(error, errors[place + 1], levels[place + 1].parents, children_listed)
         levels_published.append(_level(level, published[part], left[part], error, below))
-    return levels_published, {"unlisted": found.facts()}
+    rest = float(left.sum()) / max(float(published[0]), 1.0)
+    return levels_published, {"unlisted": {**found.facts(), "in_unlisted": float(f"{rest:.3g}")}}
 
 
 def _all_levels(tree: Tree, depths: Sequence[int], levels: Sequence[ReleasedCounts]) -> list[ReleasedCounts]:

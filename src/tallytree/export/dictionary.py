@@ -32,7 +32,7 @@ class Column:
         name: its name.
         kind: `"string"`, `"integer"` or `"number"`.
         role: `"path"` and `"key"` say what a row is about, as does `"path or empty"` in tables with rows that say how
-            much is not listed; `"value"` is the published number; `"error"` and, in SDMX,
+            much is not listed; `"value"` is the published number; `"error"`, `"error or empty"` and, in SDMX,
             `"attribute"` are about it; `"geometry"`, or `"shape or empty"`, is that of GeoParquet.
         unit: of a number, in the plural; empty for text.
         description: what it means.
@@ -46,13 +46,13 @@ class Column:
 
     @property
     def may_be_empty(self) -> bool:
-        """Whether a cell may be empty: attributes of SDMX; labels and shapes where rows say how much is not listed."""
-        return self.role in ("attribute", "path or empty", "shape or empty")
+        """Whether a cell may be empty: attributes of SDMX, and what a row that says how much is not listed has not."""
+        return self.role in ("attribute", "path or empty", "shape or empty", "error or empty")
 
     @property
     def least(self) -> int | None:
         """The least number that it may hold; None of text, and of published numbers, which may be < 0."""
-        return 0 if self.kind != "string" and self.role in ("key", "error") else None
+        return 0 if self.kind != "string" and self.role in ("key", "error", "error or empty") else None
 
 
 def described_columns(schema: pa.Schema, statement: Mapping[str, Any], alpha: float | None) -> tuple[Column, ...]:
@@ -77,6 +77,8 @@ def described_columns(schema: pa.Schema, statement: Mapping[str, Any], alpha: fl
             continue
         kind = "integer" if pa.types.is_integer(field.type) else "number"
         role, of, meaning = texts[field.name]
+        if field.name == "probability_zero" and lists_remainders(statement):
+            role, meaning = "error or empty", f"{meaning} Empty: the row says how much is not listed."
         made.append(Column(field.name, kind, role, of, meaning))
     return tuple(made)
 
@@ -97,7 +99,11 @@ def _texts(unit: str, alpha: float | None) -> dict[str, tuple[str, str, str]]:
             "The estimate from the noisy measurements before numbers below 0 were raised and all were rounded. It may "
             "be negative. Intervals are around it.",
         ),
-        "probability_zero": ("error", "probability", "How probable it is that the true number is 0."),
+        "probability_zero": (
+            "error",
+            "probability",
+            "How probable it is that the true number is 0; 0.5 stands for 0.5 or more.",
+        ),
         "ci_lower": ("error", unit, f"The lower end of an interval for the true number.{missed} {COVERS}"),
         "ci_upper": ("error", unit, f"The upper end of an interval for the true number.{missed} {COVERS}"),
         "tail_count": ("value", unit, "The published number of groups of this size or more."),

@@ -142,10 +142,11 @@ class Release:
                 are made many times as fast as strings, and need 4 bytes a cell.
             dense: list all cells, also those that are 0 and have no row; of group sizes every size up to K of every
                 node. The errors of cells without a row are null.
-            unbiased: of `release_tables`, also the column `unbiased` (float64): the least-squares estimate, before
+            unbiased: where it is known, also the column `unbiased` (float64): the least-squares estimate, before
                 numbers below 0 were raised and all were rounded. Its error is 0 on average, and `std_dev` is that of
                 its error, so it is what means over many cells are made of. It may be negative, and intervals are
-                around it.
+                around it. Of flows, also `listed_from`: the least estimate with which a cell that is 0 would have a
+                row, which intervals take into account.
 
         Raises:
             ValueError: an unknown level; `dense` for more than 10^8 cells, or for a release without its tree; with

@@ -41,17 +41,18 @@ def lists_remainders(statement: Mapping[str, Any]) -> bool:
 def unlisted_sentence(statement: Mapping[str, Any]) -> str:
     """What a cell without a row is, of flows whose cells are mostly 0; empty where nothing is known of it."""
     if lists_remainders(statement):
-        return "Cells without a row are not known to be 0: rows without a label say how much is not listed."
+        share = (statement.get("unlisted") or {}).get("in_unlisted")
+        how_much = "" if share is None else f" ({share:.0%} of all records at the finest level)"
+        return f"Cells without a row are not known to be 0: rows without a label say how much is not listed{how_much}."
     told = statement.get("sparsity") or {}
     below = told.get("unlisted_below")
     if below is None:
         return ""
     nine = "0 in truth, too" if below == 1 else f"below {below:,}"
     placed = ""
-    if told["applied"] and told["in_dropped"] >= LEAST_SAID:
-        placed = (
-            f" About {told['in_dropped']:.0%} of all records are in such cells, and are counted at others beside them."
-        )
+    elsewhere = told.get("in_unlisted") or 0.0
+    if elsewhere >= LEAST_SAID:
+        placed = f" About {elsewhere:.0%} of all records are in such cells, and are counted at others beside them."
     return f"Cells without a row are published as 0. By an estimate, nine in ten of them are {nine}.{placed}"
 
 
