@@ -158,7 +158,6 @@ def test_no_records_at_all(deep):
         "clustering": None,
         "in_dropped": None,
         "counted_there": None,
-        "in_unlisted": None,
         "unlisted_below": None,
     }
     assert leaves_of(found).sum() == 0

@@ -70,12 +70,15 @@ def test_every_table_adds_up_and_a_row_that_is_not_listed_is_what_its_siblings_l
 
 @pytest.mark.parametrize("budget", [0.1, 1.0, 10.0])
 def test_no_level_errs_more_than_with_zeros_or_a_sparsity(budget):
-    """Means of five releases; they err by up to 1.7 at the leaves where everything is placed, and zeros by 1."""
+    """Means of five releases; they err by up to 1.8 at the leaves where everything is placed, and zeros by 1.
+
+    The total is one number, whose mean error over five is too uncertain for a ratio: the next test is about it.
+    """
     table, spent = trips(), tt.Budget(epsilon=budget, delta=1e-8)
     options = {
         "remainder": {"unlisted": "remainder"},
-        "zero": {},
-        "auto": {"mechanism": tt.counts.LeastSquares(sparsity="auto")},
+        "zero": {"mechanism": tt.counts.LeastSquares()},
+        "auto": {},
     }
     found = {
         name: np.mean(
@@ -88,9 +91,24 @@ def test_no_level_errs_more_than_with_zeros_or_a_sparsity(budget):
         for name, option in options.items()
     }
     least = np.minimum(found["zero"], found["auto"])
-    assert (found["remainder"][:-1] <= 1.3 * least[:-1] + 0.004).all()
+    assert (found["remainder"][1:-1] <= 1.3 * least[1:-1] + 0.004).all()
     assert found["remainder"][-1] <= min(1.03, least[-1])
     assert found["remainder"][-1] < 0.95 * found["zero"][-1]
+
+
+@pytest.mark.parametrize("option", [{}, {"unlisted": "remainder"}])
+def test_the_total_is_not_biased_and_errs_as_stated(option):
+    """25 releases: a mean that is off by 0.7 of its standard deviation is found in 93 of 100 cases."""
+    table = trips()
+    totals = [released(table, tt.Budget(epsilon=1, delta=1e-8), seed=seed, **option).table("all") for seed in range(25)]
+    errors = np.array(
+        [
+            (each.column("count")[0].as_py() - table["count"].sum()) / each.column("std_dev")[0].as_py()
+            for each in totals
+        ]
+    )
+    assert abs(errors.mean()) < 0.4
+    assert 0.6 < np.sqrt(np.mean(errors**2)) < 1.4
 
 
 def test_what_is_listed_follows_from_the_measurements_alone():

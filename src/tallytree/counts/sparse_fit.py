@@ -48,7 +48,7 @@ ONE_IN_TEN = 1.2816
 
 NOTHING_MEASURED: Mapping[str, Any] = {
     "applied": False,
-    **dict.fromkeys(("leaves_not_zero", "clustering", "in_dropped", "counted_there", "in_unlisted", "unlisted_below")),
+    **dict.fromkeys(("leaves_not_zero", "clustering", "in_dropped", "counted_there", "unlisted_below")),
 }
 """What the statement says where nothing below the root was measured, or too much to look at."""
 
@@ -79,7 +79,7 @@ def sparse_fit(levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], 
     found = sparsity_of(levels, sizes)
     about = {**NOTHING_MEASURED, **found.facts()}
     if not found.few:
-        return whole_fit(levels, whole, sizes[-1], about)
+        return whole_fit(levels, whole, sizes[-1], about, unbiased_total=True)
     known = known_of(levels, sizes, found)
     total = float(levels[0].counts[0])
     kept = np.concatenate(supported(levels, SURELY_KEPT**2))
@@ -91,7 +91,7 @@ def sparse_fit(levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], 
     counted = counts[-1][~by_level[-1]].sum()
     about |= {"in_dropped": _share(in_dropped / total), "counted_there": _share(counted / total)}
     if in_dropped > MOST_IN_DROPPED * counted:
-        return whole_fit(levels, whole, sizes[-1], about, known)
+        return whole_fit(levels, whole, sizes[-1], about, known, unbiased_total=True)
     targets = [np.where(each, count, level.noisy) for each, count, level in zip(firm, counts, levels, strict=True)]
     smaller = reprojected(without(levels, by_level))
     places = [_places(level.nodes, of.nodes) for level, of in zip(smaller, levels, strict=True)]
@@ -109,6 +109,8 @@ def whole_fit(
     leaves: int,
     about: Mapping[str, Any],
     known: Known | None = None,
+    *,
+    unbiased_total: bool = False,
 ) -> SparseFit:
     """The fit of all nodes. A node is listed where IntOpt left it positive.
 
@@ -118,9 +120,11 @@ def whole_fit(
         leaves: the number of leaves of the public tree.
         about: what the statement says of the choice.
         known: what the measurements say of the nodes, where few leaves are not 0.
+        unbiased_total: fit to the estimate of the total before any node was left out. In the least-squares fit,
+            children that are 0 pull it upward, because they are there only where their noise is positive.
     """
     errors = listed_errors(levels, chances=known)
-    if levels[0].variance > 0:  # children that are 0 pull the total upward: where their noise is negative, they are out
+    if unbiased_total and levels[0].variance > 0:
         targets, factors = [level.noisy for level in levels], [np.ones(len(level.nodes)) for level in levels]
         targets[0] = np.maximum(np.rint(errors[0].unbiased).astype(np.int64), 1)
         factors[0] = np.full(1, FIRMNESS)
@@ -138,9 +142,7 @@ def _published(
     """The chosen fit with the errors of its nodes, and what nine in ten leaves that are not listed are below."""
     places = [_places(level.nodes, of.nodes) for level, of in zip(chosen, levels, strict=True)]
     found = [each.at(at) for each, at in zip(errors, places, strict=True)]
-    missing = float(errors[0].unbiased[0] - found[-1].centers().sum()) / max(float(errors[0].unbiased[0]), 1.0)
-    told = {"in_unlisted": _share(min(max(missing, 0.0), 1.0)), "unlisted_below": _nine_in_ten_below(found, leaves)}
-    return SparseFit(chosen, found, {**about, **told})
+    return SparseFit(chosen, found, {**about, "unlisted_below": _nine_in_ten_below(found, leaves)})
 
 
 def _nine_in_ten_below(errors: Sequence[ListedErrors], leaves: int) -> int | None:

@@ -100,7 +100,9 @@ def listed(
     missing, _ = expected_in(known, errors, float(levels[0].counts[0]), shown[known.levels[-1]])
     fits, kept = firm_counts(levels, whole, missing)
     fit = np.concatenate(fits)
+    fit[0] = max(round(float(errors[0].unbiased[0])), 1)
     firm = np.concatenate(kept) & (fit > 0)
+    firm[0] = True
     own = np.maximum(tree.variances, LEAST_VARIANCE) / FIRMNESS
     median, variance = np.where(firm, fit, median), np.where(firm, np.minimum(own, variance), variance)
     counts = _counts(levels[0], nodes, partly, parent, median, variance)

@@ -50,9 +50,10 @@ def unlisted_sentence(statement: Mapping[str, Any]) -> str:
         return ""
     nine = "0 in truth, too" if below == 1 else f"below {below:,}"
     placed = ""
-    elsewhere = told.get("in_unlisted") or 0.0
-    if elsewhere >= LEAST_SAID:
-        placed = f" About {elsewhere:.0%} of all records are in such cells, and are counted at others beside them."
+    if told["applied"] and told["in_dropped"] >= LEAST_SAID:
+        placed = (
+            f" About {told['in_dropped']:.0%} of all records are in such cells, and are counted at others beside them."
+        )
     return f"Cells without a row are published as 0. By an estimate, nine in ten of them are {nine}.{placed}"
 
 
