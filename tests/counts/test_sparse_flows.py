@@ -1,6 +1,7 @@
 """Flows whose cells are mostly 0: what the default drops, and what it states of the cells that it lists."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import tallytree as tt
@@ -130,3 +131,28 @@ def test_nothing_is_dropped_where_too_many_records_would_be_in_dropped_cells(spa
 def test_in_parts_the_fit_is_that_of_all_cells(sparse):
     release = released(sparse, memory="600MB")
     assert release.statement["mechanism"]["options"]["sparsity"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "budget", "seed", "trips"),
+    [
+        ("zero", tt.Budget(epsilon=0.05), 9, 1),
+        ("zero", tt.Budget(rho=1.0), 27, 1),
+        ("zero", tt.Budget(rho=1.0), 33, 0),
+        ("auto", tt.Budget(epsilon=0.05), 53, 0),
+        ("auto", tt.Budget(epsilon=0.05), 106, 3),
+        ("auto", tt.Budget(rho=0.0005), 41, 1),
+    ],
+)
+def test_a_total_that_is_measured_above_0_and_fitted_to_0_is_released(mechanism, budget, seed, trips):
+    areas = {"state": ["s0", "s1", "s1"], "town": ["t0", "t1", "t2"]}
+    tree = tt.Hierarchy.from_table(pa.table(areas), levels=["state", "town"])
+    columns = {"so": "s0", "o": "t0", "sd": "s1", "d": "t1"}
+    table = pa.table({name: pa.array([value] * trips, pa.string()) for name, value in columns.items()})
+    options = {"mechanism": tt.counts.LeastSquares()} if mechanism == "zero" else {}
+    release = tt.release_flows(
+        table, origins=tree, destinations=tree, origin=["so", "o"], destination=["sd", "d"], budget=budget,
+        neighboring="add_remove", seed=seed, **options,
+    )  # fmt: skip
+    assert {level: release.table(level).num_rows for level in release.levels} == dict.fromkeys(release.levels, 0)
+    assert release.statement["constraint_violations"] == release.statement["negative_numbers"] == 0

@@ -15,7 +15,7 @@ from tallytree.counts.in_bands import Begun
 from tallytree.counts.measured_level import LeftOut, MeasuredLevel, without
 from tallytree.counts.mechanism import CountsMechanism, checked_sparsity, statistics_of_counts
 from tallytree.counts.released_counts import ListedErrors, ReleasedCounts, dense_level
-from tallytree.counts.sparse_fit import NOTHING_MEASURED, sparse_fit, whole_fit
+from tallytree.counts.sparse_fit import NOTHING_MEASURED, NothingDropped, SparseFit, sparse_fit, whole_fit
 from tallytree.counts.top_down import TopDown
 from tallytree.counts.top_down_measuring import MeasuredFamilies, measured_families, measured_root
 from tallytree.hierarchy import Tree
@@ -59,8 +59,8 @@ class LeastSquares(CountsMechanism):
             noise is set to 0 too, and its siblings get its
             part of the parent's count. `"auto"` chooses from the noisy measurements: it estimates how many leaves are
             not 0; if these are few, it keeps the nodes that are more probably positive than 0, and what κ = 3.5 keeps;
-            otherwise the release is that of 0 (`counts.auto_sparsity`). The statement says what was estimated, under
-            `sparsity`.
+            otherwise the release is that of 0 (`counts.auto_sparsity`), but for the total of flows and products, which
+            is at its unbiased estimate. The statement says what was estimated, under `sparsity`.
         largest_fit: the most nodes that are fitted at once. Beyond it, counts stay as projected family by family, as in
             `TopDown`, and have no `std_dev`. A node takes about 300 bytes of memory.
 
@@ -160,14 +160,16 @@ class LeastSquares(CountsMechanism):
             levels: after it.
         """
         facts: Mapping[str, Any] = {"sparsity": NOTHING_MEASURED} if self.sparsity == AUTO else {}
-        if self.sparsity == AUTO and self._may_choose(before):
-            chosen = sparse_fit(before, levels, [tree.size(level.depth) for level in before])
-            facts = {"sparsity": chosen.facts}
-            if chosen.facts["applied"] or not tree.enumerated:
-                return Begun(_released(tree, chosen.levels, errors=chosen.errors), dense=True, facts=facts)
-        if self.sparsity == 0 and not tree.enumerated and self._may_choose(before):
-            chosen = whole_fit(before, levels, tree.size(before[-1].depth), {})
-            return Begun(_released(tree, chosen.levels, errors=chosen.errors), dense=True)
+        chosen: SparseFit | NothingDropped | None = None
+        if self._may_choose(before):
+            if self.sparsity == AUTO:
+                chosen = sparse_fit(before, levels, [tree.size(level.depth) for level in before])
+            if self.sparsity in (0, AUTO) and not isinstance(chosen, SparseFit) and not tree.enumerated:
+                chosen = whole_fit(before, levels, tree.size(before[-1].depth), chosen)
+            if self.sparsity == AUTO and chosen is not None:
+                facts = {"sparsity": chosen.facts}
+        if isinstance(chosen, SparseFit):
+            return Begun(_released(tree, chosen.levels, errors=chosen.errors), dense=True, facts=facts)
         # What κ dropped was chosen by the same noise, which the variances of the fit do not take into account.
         std_dev = self.sparsity in (0, AUTO) and self._fits(levels)
         return Begun(_released(tree, levels, with_std_dev=std_dev), dense=True, facts=facts)

@@ -51,7 +51,6 @@ class Rule:
         """The least measurement at which each node is listed, float64 (n,)."""
         known, tree = self.known, self.known.tree
         around, width = _of_others(known)
-        inner = tree.first_child[1:] > tree.first_child[:-1]
         deviations = np.sqrt(np.maximum(tree.variances, 1e-9))
         found = least_listed(
             tree.noisy.astype(np.float64),
@@ -59,7 +58,7 @@ class Rule:
             known.posterior.probability,
             around,
             width,
-            np.where(inner, np.inf, known.means),
+            np.where(tree.inner, np.inf, known.means),
             self.least_probability,
             self.least_median,
             SAFE,
@@ -112,7 +111,7 @@ def _chance_of_zero(level: MeasuredLevel, zero: FloatArray, deviation: float) ->
 def _of_others(known: Known) -> tuple[FloatArray, FloatArray]:
     """What all measurements but a node's own say of its value, if it is not 0: mean and variance, float64 (n,)."""
     posterior, tree = known.posterior, known.tree
-    inner = tree.first_child[1:] > tree.first_child[:-1]
+    inner = tree.inner
     own = np.maximum(tree.variances, 1e-9)
     precision = np.where(inner, 1 / posterior.variance - 1 / own, 1 / posterior.outside_variance)
     told = precision > 1e-9 / own

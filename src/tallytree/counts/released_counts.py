@@ -54,20 +54,26 @@ class ListedErrors:
         says enough: a sum of such numbers lies between the sums, but for noise. (Estimates whose median is right would
         not do: their means are not, and a sum adds that up.)
         """
-        given = self.unbiased, np.maximum(self.std_dev, 1e-9), self.listed_from
-        lower, upper = listed_intervals(*given, 0.2, laplace=self.laplace)
+        lower, upper = (
+            self.unbiased - listing_bias(end, self._deviations, self.listed_from, laplace=self.laplace)
+            for end in self._intervals(0.2)
+        )
         chosen = np.isfinite(self.listed_from)
-        ends = [
-            self.unbiased - listing_bias(end.astype(np.float64), given[1], given[2], laplace=self.laplace)
-            for end in (lower, upper)
-        ]
-        return np.where(chosen, ends[0], self.unbiased), np.where(chosen, ends[1], self.unbiased)
+        return np.where(chosen, lower, self.unbiased), np.where(chosen, upper, self.unbiased)
 
     def centers(self) -> FloatArray:
         """An estimate without the bias of listing, whose median is the true number: float64 (n,)."""
-        given = self.unbiased, np.maximum(self.std_dev, 1e-9), self.listed_from
-        middle, _ = listed_intervals(*given, 1.0, laplace=self.laplace)
+        middle, _ = self._intervals(1.0)
         return np.where(np.isfinite(self.listed_from), middle, self.unbiased)
+
+    @property
+    def _deviations(self) -> FloatArray:
+        return np.maximum(self.std_dev, 1e-9)
+
+    def _intervals(self, alpha: float) -> tuple[FloatArray, FloatArray]:
+        """See `solvers.listed_intervals`."""
+        ends = listed_intervals(self.unbiased, self._deviations, self.listed_from, alpha, laplace=self.laplace)
+        return ends[0].astype(np.float64), ends[1].astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ import numpy as np
 
 from tallytree.compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree.counts.auto_sparsity import Known, known_of, sparsity_of
-from tallytree.counts.fitting import combined, estimated, fitted, reprojected, supported
+from tallytree.counts.fitting import combined, fitted, reprojected, supported
 from tallytree.counts.listed_errors import Rule, listed_errors
 from tallytree.counts.measured_level import MeasuredLevel, without
 from tallytree.counts.released_counts import ListedErrors
@@ -68,8 +68,23 @@ class SparseFit:
     facts: Mapping[str, Any]
 
 
-def sparse_fit(levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], sizes: Sequence[int]) -> SparseFit:
-    """The fit without the nodes that are probably 0, where that is more accurate, or the fit of all nodes.
+@dataclass(frozen=True, eq=False)
+class NothingDropped:
+    """Why the fit of all nodes is published.
+
+    Attributes:
+        facts: what the statement says of the choice.
+        known: what the measurements say of the nodes, where few leaves are not 0.
+    """
+
+    facts: Mapping[str, Any]
+    known: Known | None = None
+
+
+def sparse_fit(
+    levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], sizes: Sequence[int]
+) -> SparseFit | NothingDropped:
+    """The fit without the nodes that are probably 0, where that is more accurate.
 
     Args:
         levels: all measured levels, root first, with what was left out; the root's count is not 0.
@@ -79,7 +94,7 @@ def sparse_fit(levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], 
     found = sparsity_of(levels, sizes)
     about = {**NOTHING_MEASURED, **found.facts()}
     if not found.few:
-        return whole_fit(levels, whole, sizes[-1], about, unbiased_total=True)
+        return NothingDropped(about)
     known = known_of(levels, sizes, found)
     total = float(levels[0].counts[0])
     kept = np.concatenate(supported(levels, SURELY_KEPT**2))
@@ -87,11 +102,11 @@ def sparse_fit(levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], 
     by_level = [kept[part] for part in known.levels]
     errors = listed_errors(levels, Rule(known, _least_probability(known), sure=SURELY_KEPT), chances=known)
     missing, in_dropped = expected_in(known, errors, total, by_level[-1])
-    counts, firm = firm_counts(levels, whole, missing)
+    counts, firm = firm_counts(levels, whole, missing, errors)
     counted = counts[-1][~by_level[-1]].sum()
     about |= {"in_dropped": _share(in_dropped / total), "counted_there": _share(counted / total)}
     if in_dropped > MOST_IN_DROPPED * counted:
-        return whole_fit(levels, whole, sizes[-1], about, known, unbiased_total=True)
+        return NothingDropped(about, known)
     targets = [np.where(each, count, level.noisy) for each, count, level in zip(firm, counts, levels, strict=True)]
     smaller = reprojected(without(levels, by_level))
     places = [_places(level.nodes, of.nodes) for level, of in zip(smaller, levels, strict=True)]
@@ -104,32 +119,31 @@ def sparse_fit(levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], 
 
 
 def whole_fit(
-    levels: Sequence[MeasuredLevel],
-    whole: Sequence[MeasuredLevel],
-    leaves: int,
-    about: Mapping[str, Any],
-    known: Known | None = None,
-    *,
-    unbiased_total: bool = False,
+    levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], leaves: int, nothing: NothingDropped | None = None
 ) -> SparseFit:
     """The fit of all nodes. A node is listed where IntOpt left it positive.
+
+    Where nothing was dropped that might have been, the total is its unbiased estimate. In the least-squares fit,
+    children that are 0 pull it upward, because they are there only where their noise is positive.
 
     Args:
         levels: the measured levels, root first, with what was left out.
         whole: the same in the fit.
         leaves: the number of leaves of the public tree.
-        about: what the statement says of the choice.
-        known: what the measurements say of the nodes, where few leaves are not 0.
-        unbiased_total: fit to the estimate of the total before any node was left out. In the least-squares fit,
-            children that are 0 pull it upward, because they are there only where their noise is positive.
+        nothing: why nothing was dropped; None where there was no choice.
     """
-    errors = listed_errors(levels, chances=known)
-    if unbiased_total and levels[0].variance > 0:
+    errors = listed_errors(levels, chances=None if nothing is None else nothing.known)
+    if nothing is not None and levels[0].variance > 0:
         targets, factors = [level.noisy for level in levels], [np.ones(len(level.nodes)) for level in levels]
-        targets[0] = np.maximum(np.rint(errors[0].unbiased).astype(np.int64), 1)
-        factors[0] = np.full(1, FIRMNESS)
+        targets[0], factors[0] = unbiased_total(errors), np.full(1, FIRMNESS)
         whole = fitted(levels, targets, factors)
-    return _published(whole, levels, errors, leaves, about)
+    return _published(whole, levels, errors, leaves, {} if nothing is None else nothing.facts)
+
+
+def unbiased_total(errors: Sequence[ListedErrors]) -> IntArray:
+    """The integer nearest to the unbiased estimate of the root, which is not 0: int64 (1,)."""
+    found: IntArray = np.maximum(np.rint(errors[0].unbiased).astype(np.int64), 1)
+    return found
 
 
 def _published(
@@ -142,20 +156,22 @@ def _published(
     """The chosen fit with the errors of its nodes, and what nine in ten leaves that are not listed are below."""
     places = [_places(level.nodes, of.nodes) for level, of in zip(chosen, levels, strict=True)]
     found = [each.at(at) for each, at in zip(errors, places, strict=True)]
-    return SparseFit(chosen, found, {**about, "unlisted_below": _nine_in_ten_below(found, leaves)})
+    return SparseFit(chosen, found, {**about, "unlisted_below": _nine_in_ten_below(errors[0], found[-1], leaves)})
 
 
-def _nine_in_ten_below(errors: Sequence[ListedErrors], leaves: int) -> int | None:
-    """What nine in ten leaves that are not listed are below; None where all are listed.
+def _nine_in_ten_below(root: ListedErrors, listed: ListedErrors, leaves: int) -> int | None:
+    """What nine in ten leaves that are not listed are below, from the root and the listed leaves.
+
+    None where all are listed.
 
     They have at most what the total has beside the listed leaves. If more than a tenth of them had N or more, they
     would have more than N/10 each on average (Markov's inequality).
     """
-    unlisted = leaves - len(errors[-1].unbiased)
+    unlisted = leaves - len(listed.unbiased)
     if unlisted <= 0:
         return None
-    noise = math.sqrt(float((errors[-1].std_dev ** 2).sum()) + float(errors[0].std_dev[0]) ** 2)
-    records = float(errors[0].unbiased[0] - errors[-1].bounds()[0].sum()) + ONE_IN_TEN * noise
+    noise = math.sqrt(float((listed.std_dev**2).sum()) + float(root.std_dev[0]) ** 2)
+    records = float(root.unbiased[0] - listed.bounds()[0].sum()) + ONE_IN_TEN * noise
     return max(1, math.ceil(10 * records / unlisted))
 
 
@@ -171,14 +187,20 @@ def _counts_of(fit: MeasuredLevel, level: MeasuredLevel) -> IntArray:
 
 
 def firm_counts(
-    levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], missing: FloatArray
+    levels: Sequence[MeasuredLevel],
+    whole: Sequence[MeasuredLevel],
+    missing: FloatArray,
+    errors: Sequence[ListedErrors],
 ) -> tuple[list[IntArray], list[BoolArray]]:
     """Per level, the counts of the fit of all nodes, and which nodes are to keep theirs.
+
+    The root's is its unbiased estimate: what is kept of leaves that are 0 pulls the total upward.
 
     Args:
         levels: the measured levels, root first.
         whole: the same in the fit of all nodes.
         missing: float64 (leaves,), what is expected in each leaf that is not listed; 0 in others.
+        errors: of all nodes, level by level.
 
     Returns:
         Inner nodes below which so much is missing that it matters to their count. No leaf.
@@ -190,8 +212,7 @@ def firm_counts(
     firm = [gone > LEAST_MISSING * np.sqrt(u) for gone, u in zip(sums[::-1], variances, strict=True)]
     firm[-1] = np.zeros(len(levels[-1].nodes), dtype=np.bool_)
     fits = [_counts_of(fit, level) for fit, level in zip(whole, levels, strict=True)]
-    if firm[0].all():  # what is kept of leaves that are 0 pulls the total upward; its estimate is not biased
-        fits[0] = np.maximum(np.rint(estimated(levels).nodes[0]).astype(np.int64), 1)
+    fits[0] = unbiased_total(errors)
     return fits, firm
 
 
@@ -230,7 +251,7 @@ def _least_probability(known: Known) -> FloatArray:
     """
     probability, first = known.posterior.probability, known.tree.first_child
     found = np.full(len(probability), LEAST_PROBABILITY)
-    parents = np.flatnonzero(first[1:] > first[:-1])
+    parents = np.flatnonzero(known.tree.inner)
     starts = first[parents]
     most = np.maximum.reduceat(probability, starts)
     sizes = first[parents + 1] - starts

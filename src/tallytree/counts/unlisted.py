@@ -98,9 +98,8 @@ def listed(
     rule = Rule(known, np.full(len(shown), 0.5), LEAST_MEDIAN)
     errors = listed_errors(levels, rule, chances=known if found.few else None)
     missing, _ = expected_in(known, errors, float(levels[0].counts[0]), shown[known.levels[-1]])
-    fits, kept = firm_counts(levels, whole, missing)
+    fits, kept = firm_counts(levels, whole, missing, errors)
     fit = np.concatenate(fits)
-    fit[0] = max(round(float(errors[0].unbiased[0])), 1)
     firm = np.concatenate(kept) & (fit > 0)
     firm[0] = True
     own = np.maximum(tree.variances, LEAST_VARIANCE) / FIRMNESS

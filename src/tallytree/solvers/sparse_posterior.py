@@ -52,6 +52,12 @@ class MeasuredTree:
     left_out_parents: IntArray
     roots: int = 1
 
+    @property
+    def inner(self) -> BoolArray:
+        """Which nodes have children in the tree: bool (n,)."""
+        found: BoolArray = self.first_child[1:] > self.first_child[:-1]
+        return found
+
     def __post_init__(self) -> None:
         """Check what the kernels rely on.
 
