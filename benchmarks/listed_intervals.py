@@ -9,11 +9,10 @@ been listed. The least level and class of true numbers are those with 100 cells 
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 import numpy as np
-from unlisted import DELTA, NAMES, data_set, planned
+from unlisted import DELTA, each_case, parser_of, planned
 
 import tallytree as tt
 from tallytree.counts import LeastSquares
@@ -78,21 +77,13 @@ def measure(name: str, data: Any, epsilon: float, runs: int, pure: bool) -> None
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=",".join(NAMES))
-    parser.add_argument("--epsilon", default="0.1,1,10")
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--pure", action="store_true")
-    given = parser.parse_args()
+    given = parser_of(__doc__).parse_args()
     chances = " | ".join(f"0 of {low:g}–{high:g}" for low, high in zip(CHANCES, [*CHANCES[1:], 1], strict=True))
     print(
         "| data | ε | listed by | leaves | naive | leaves hold | least level | least class | "
         + chances + " |\n|" + " --- |" * (8 + len(CHANCES))
     )  # fmt: skip
-    for name in given.data.split(","):
-        data = data_set(name)
-        for epsilon in given.epsilon.split(","):
-            measure(name, data, float(epsilon), given.runs, given.pure)
+    each_case(given, measure)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ sum: all that leaves or reaches leaves of the areas' hierarchy, and flows betwee
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -200,13 +201,27 @@ def totals(name: str, data: Any, epsilon: float, runs: int, pure: bool) -> None:
         )
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parser_of(doc: str | None) -> argparse.ArgumentParser:
+    """Arguments that say what is measured: data sets, budgets, runs."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default=",".join(NAMES))
     parser.add_argument("--epsilon", default="0.1,1,10")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--pure", action="store_true")
+    return parser
+
+
+def each_case(given: argparse.Namespace, measure: Callable[[str, Any, float, int, bool], None]) -> None:
+    """Measure every data set at every budget."""
+    for name in given.data.split(","):
+        data = data_set(name)
+        for epsilon in given.epsilon.split(","):
+            measure(name, data, float(epsilon), given.runs, given.pure)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = parser_of(__doc__)
     parser.add_argument("--totals", action="store_true")
     given = parser.parse_args()
     heading = (
@@ -217,10 +232,7 @@ def main() -> None:
         "| data | ε | κ = 0 | auto | stability | remainder | ÷ least, leaves | ÷ least, worst level above |"
         " levels above | records in listed leaves |\n|" + " --- |" * 10
     ))  # fmt: skip
-    for name in given.data.split(","):
-        data = data_set(name)
-        for epsilon in given.epsilon.split(","):
-            (totals if given.totals else run)(name, data, float(epsilon), given.runs, given.pure)
+    each_case(given, totals if given.totals else run)
 
 
 if __name__ == "__main__":

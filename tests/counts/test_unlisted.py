@@ -7,25 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
+from helpers import partly_listed
 from tallytree.counts.unlisted import Remainders
 
-AREAS = pd.DataFrame({"state": np.repeat([f"s{i}" for i in range(6)], 8), "town": [f"t{i}" for i in range(48)]})
-TREE = tt.Hierarchy.from_table(AREAS, levels=["state", "town"])
-SIDES = {
-    "origins": TREE,
-    "destinations": TREE,
-    "origin": ["from_state", "from_town"],
-    "destination": ["to_state", "to_town"],
-}
+AREAS = partly_listed.towns_of(6, 8)
+SIDES = partly_listed.sides_of(AREAS)
 
 
 def trips(seed=1, pairs=300, mean=20.0):
     """Numbers of trips between some of the 2,304 pairs of towns."""
-    rng = np.random.default_rng(seed)
-    chosen = rng.choice(48 * 48, pairs, replace=False)
-    found = AREAS.iloc[chosen // 48].add_prefix("from_").reset_index(drop=True)
-    found = found.join(AREAS.iloc[chosen % 48].add_prefix("to_").reset_index(drop=True))
-    return found.assign(count=rng.geometric(1 / mean, pairs))
+    return partly_listed.trips(seed, pairs, mean, AREAS)
 
 
 def released(table, budget, **options):
@@ -167,7 +158,7 @@ def test_what_does_not_go_with_it_is_refused():
     with pytest.raises(ValueError, match=r"unlisted: 'nothing' is not known"):
         released(trips(), budget, unlisted="nothing")
     with pytest.raises(ValueError, match=r"unlisted: 'remainder' goes with flows and other products"):
-        tt.release_counts(AREAS, TREE, budget, neighboring="add_remove", unlisted="remainder", seed=1)
+        tt.release_counts(AREAS, SIDES["origins"], budget, neighboring="add_remove", unlisted="remainder", seed=1)
     assert Remainders().lists_remainders
 
 

@@ -5,23 +5,32 @@ import pandas as pd
 
 import tallytree as tt
 
-AREAS = pd.DataFrame({"state": np.repeat(["s0", "s1", "s2"], 4), "town": [f"t{i}" for i in range(12)]})
-TREE = tt.Hierarchy.from_table(AREAS, levels=["state", "town"])
-SIDES = {
-    "origins": TREE,
-    "destinations": TREE,
-    "origin": ["from_state", "from_town"],
-    "destination": ["to_state", "to_town"],
-}
+
+def towns_of(states, towns):
+    """A table of states with as many towns each."""
+    names = np.repeat([f"s{i}" for i in range(states)], towns)
+    return pd.DataFrame({"state": names, "town": [f"t{i}" for i in range(states * towns)]})
 
 
-def trips(seed=1, pairs=60, mean=12.0):
-    """Numbers of trips between some of the 144 pairs of towns."""
+def sides_of(areas):
+    """The arguments of `release_flows` that name the areas and the columns of `trips`."""
+    tree = tt.Hierarchy.from_table(areas, levels=["state", "town"])
+    columns = {"origin": ["from_state", "from_town"], "destination": ["to_state", "to_town"]}
+    return {"origins": tree, "destinations": tree, **columns}
+
+
+AREAS = towns_of(3, 4)
+SIDES = sides_of(AREAS)
+TREE = SIDES["origins"]
+
+
+def trips(seed=1, pairs=60, mean=12.0, areas=AREAS):
+    """Numbers of trips between some of the pairs of towns."""
     rng = np.random.default_rng(seed)
-    chosen = rng.choice(144, pairs, replace=False)
+    chosen = rng.choice(len(areas) ** 2, pairs, replace=False)
     sides = [
-        AREAS.iloc[each].add_prefix(f"{side}_").reset_index(drop=True)
-        for side, each in zip(("from", "to"), np.divmod(chosen, 12), strict=True)
+        areas.iloc[each].add_prefix(f"{side}_").reset_index(drop=True)
+        for side, each in zip(("from", "to"), np.divmod(chosen, len(areas)), strict=True)
     ]
     return sides[0].join(sides[1]).assign(count=rng.geometric(1 / mean, pairs))
 
