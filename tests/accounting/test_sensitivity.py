@@ -134,6 +134,15 @@ def test_group_sizes_move_by_exactly_what_the_table_says(relation, regime, m, z)
         assert tuple(np.max(norms, axis=0)) == (bound.l1, bound.l2_squared)
 
 
+@pytest.mark.parametrize("regime", REGIMES)
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_a_histogram_moves_by_exactly_what_the_table_says_where_a_person_has_three_records(relation, regime):
+    """Every data set of six groups of up to four members: three can give a member to each of three others."""
+    level = SizesLevel("histogram", (0,) * 6, regime, 0 if regime == "groups" else 1, 4)
+    bound = level.bound(relation, 3, 1)
+    assert worst(level.differences(relation, 3, 1, most=4)) == (bound.l1, bound.l2_squared)
+
+
 @pytest.mark.parametrize(("m", "z"), [(1, 1), pytest.param(1, 3, marks=SLOW), pytest.param(2, 2, marks=SLOW)])
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("relation", RELATIONS)

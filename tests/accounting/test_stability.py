@@ -127,11 +127,10 @@ def test_the_divergence_is_that_of_the_enumerated_outputs(moves, epsilon):
     assert float(hockey_stick(moves, scale, threshold, epsilon)) == pytest.approx(brute, abs=1e-12)
 
 
-def neighbors(relation, m, threshold):
-    """How cells move between small neighboring data sets: few records, or as many as the threshold."""
+def neighbors(relation, m, counts, places):
+    """How cells move between neighboring data sets that have some of these counts in so many cells."""
     found = set()
-    places = 2 if m == 1 else 4
-    for data in itertools.combinations_with_replacement((0, 1, m, threshold), places):
+    for data in itertools.combinations_with_replacement(counts, places):
         near = Neighborhood(relation, m).of(np.array(data))
         pairs = np.stack([np.broadcast_to(data, near.shape), near], axis=2).tolist()
         for pair in pairs:
@@ -154,7 +153,7 @@ def test_every_pair_of_neighbors_is_within_epsilon_and_delta_and_with_less_some_
     """Enumerates what is released: the tables are sums of it."""
     stable = plan(relation, m, budget).stable
     scale, threshold = stable.noise.scale, stable.threshold
-    pairs = neighbors(relation, m, threshold)
+    pairs = neighbors(relation, m, (0, 1, m, threshold), 2 if m == 1 else 4)
     delta = Decimal(budget.delta.numerator) / Decimal(budget.delta.denominator)
 
     def worst(scale, threshold):
@@ -169,6 +168,19 @@ def test_every_pair_of_neighbors_is_within_epsilon_and_delta_and_with_less_some_
     lost = ((threshold + 50 + m, threshold + 50),) if relation == "change_one" else ()
     assert hockey_stick(gained + lost, scale, threshold, budget.epsilon) <= Decimal(10) ** -40  # rounding
     assert hockey_stick(gained + lost, scale * 9 / 10, threshold, budget.epsilon) > (delta if small else 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("m", [1, 2])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_all_neighbors_with_up_to_three_cells_of_any_count_are_within_epsilon_and_delta(relation, m):
+    budget = tt.Budget(epsilon=2, delta=0.02)
+    stable = plan(relation, m, budget).stable
+    scale, threshold = stable.noise.scale, stable.threshold
+    pairs = neighbors(relation, m, range(threshold + m + 1), 3)
+    assert len(pairs) >= 2 * (threshold + 1)  # at least each single cell that moves by 1
+    delta = Decimal(budget.delta.numerator) / Decimal(budget.delta.denominator)
+    assert max(hockey_stick(moves, scale, threshold, budget.epsilon) for moves in pairs) <= delta
 
 
 # --- The plan ---

@@ -15,18 +15,8 @@ gains and losses, or all m of them.
 2. 1 − (1 − p(1))^m ≤ δ and p(m) ≤ δ;
 3. p(1) ≤ 1 − q and p(m) ≤ 1 − q^m.
 
-**Proof.** Let B be the event that a cell which D has and D' has not is published. Such cells have at most m records in
-all, so B has the probability 1 − Π(1 − p(c_i)) with Σ c_i ≤ m. f(c) = −ln(1 − p(c)) rises and is convex in c (p is an
-exponential, −ln(1 − p) is convex and rises), so Σ f(c_i) grows when a record goes from a smaller cell of two or more to
-a larger one: of k cells the worst have 1, …, 1 and m − k + 1 records, which is convex in k, so that k = m or k = 1 is
-the worst. By 2, P(B) ≤ δ. It is attained, and then everything in B is impossible under D': δ can be no less.
-
-Outside of B, compare what cells show, which is independent, under D and D'. (a) A cell of D that D' has not is left
-out: its probability under D' is 1, so the ratio is at most 1. (b) A cell of both that moves by d: what it shows is
-computed from c + X, so the ratio is at most exp(|d|/b). (c) A cell of D' that D has not, with c records: under D it is
-left out with certainty, under D' with probability 1 − p(c), a ratio of 1/(1 − p(c)) ≤ exp(c/b) where p(c) + q^c ≤ 1.
-The left side is convex in c, so by 3 that holds for c = 1 … m. All ratios together are at most exp(Σ|d|/b) ≤ exp(Δ/b) ≤
-exp(ε). So P(S) ≤ P(B) + P(S without B) ≤ δ + exp(ε)·P'(S) for every set S of outputs. ∎
+The proof is that of Lemma 10 in `docs/explanation/proofs.md`. With B, the event that a cell which D has and D' has not
+is published, everything in B is impossible under D'; the bound of P(B) in condition 2 is attained.
 
 Condition 3 is not tight, but 2 implies it unless δ is about as large as 1/b. It is not zero-concentrated for any ρ: B
 is impossible under D'. Which cells have records is not to be seen before the threshold; so noise and threshold are the
