@@ -51,8 +51,12 @@ def made_day(seed: int = 5) -> tuple[Any, Any, list[str]]:
 
 def data_set(name: str) -> tuple[Any, Any, list[str]]:
     """Trips, the areas' leaves, and their levels."""
-    if name in ("day", "flights"):
-        return made_day() if name == "day" else flights()
+    if name == "day":
+        return made_day()
+    if name == "flights":
+        import real_sets
+
+        return real_sets.trips_of_2001(["state", "airport"])
     if name == "italy":
         from tallytree.datasets import italy
 
@@ -60,20 +64,6 @@ def data_set(name: str) -> tuple[Any, Any, list[str]]:
         return made.flows, made.areas, list(made.levels)
     made = boninsegna.od_flows(*name.split("_"))
     return made.flows, made.areas, list(made.levels)
-
-
-def flights() -> tuple[Any, Any, list[str]]:
-    """3.0 million flights of 2001 between 229 airports of 52 states (`real_sets`)."""
-    import pandas as pd
-    import real_sets
-
-    made = real_sets.flights().records[["state", "origin"]].drop_duplicates()
-    leaves = made.rename(columns={"origin": "airport"})
-    trips = real_sets.trips_of_2001()
-    for side in ("origin", "destination"):
-        trips = trips.rename(columns={side: f"{side}_airport"})
-        trips[f"{side}_state"] = trips[f"{side}_airport"].map(leaves.set_index("airport")["state"])
-    return trips[pd.notna(trips).all(axis=1)], leaves, ["state", "airport"]
 
 
 def planned(data: tuple[Any, Any, list[str]], budget: Any, mechanism: Any) -> Any:
