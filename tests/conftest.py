@@ -12,6 +12,9 @@ from hypothesis import settings
 
 import tallytree as tt
 from helpers.spark import started
+from helpers.tools import check_release
+from tallytree.pipeline.planned import Planned
+from tallytree.release.release import Release
 
 # No test finds what an earlier one, or the user, has computed of a plan; subprocesses inherit it.
 os.environ["TALLYTREE_CACHE_DIR"] = ""
@@ -83,6 +86,37 @@ def pytest_runtest_setup(item):
         for package in marker.args:
             if find_spec(package) is None:
                 pytest.skip(f"{package}, of the extra tallytree[{EXTRA_OF[package]}], is not installed")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def every_release_is_checked():
+    """Each release that a test makes or saves is checked by a program that has nothing of tallytree."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Planned, "run", checked_when_made(Planned.run))
+        patch.setattr(Release, "save", checked_when_saved(Release.save))
+        yield
+
+
+def checked_when_made(run):
+    def run_and_check(planned, *args, **kwargs):
+        release = run(planned, *args, **kwargs)
+        findings = check_release.Findings()
+        manifest = {"statement": release.statement, "spec": release.spec, "levels": release.levels}
+        check_release.check_statement(manifest, findings)
+        assert findings.wrong == []
+        return release
+
+    return run_and_check
+
+
+def checked_when_saved(save):
+    def save_and_check(release, *args, **kwargs):
+        folder = save(release, *args, **kwargs)
+        if "neighboring" in release.statement:  # else it is made up, to be saved
+            assert check_release.check(folder).wrong == []
+        return folder
+
+    return save_and_check
 
 
 @pytest.fixture(scope="session")
