@@ -24,6 +24,7 @@ from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.replay import replay, replaying
 from tallytree.replay.answers import Book, forced
+from tallytree.replay.choice import Choice
 from tallytree.replay.configurations import KEPT_APART, NEW_LEDGER, Pair, random_pair
 from tallytree.replay.replaying import compare_pair
 from tallytree.replay.stated import KEYS, contradictions, moved
@@ -159,6 +160,7 @@ def test_a_statement_that_has_a_true_number_is_found(monkeypatch):
     assert "file release.json differs" in found
 
 
+@pytest.mark.planted
 def test_a_halved_sensitivity_is_found(monkeypatch):
     whole = sensitivities.sensitivity
 
@@ -185,6 +187,7 @@ def test_a_cell_number_that_two_cells_share_is_found(monkeypatch):
     assert any("so they have the same noise" in fault for fault in found)
 
 
+@pytest.mark.planted
 def test_noise_at_two_scales_is_found(monkeypatch):
     draw = KeyedNoise.draw
     seen = itertools.count(2)
@@ -204,6 +207,7 @@ def test_noise_at_two_scales_is_found(monkeypatch):
     assert KeyedNoise.draw is draw
 
 
+@pytest.mark.planted
 def test_noise_of_a_scale_that_follows_from_the_data_is_found(monkeypatch):
     measure = Measurer.measure
 
@@ -239,6 +243,7 @@ def test_a_threshold_below_that_of_the_statement_is_found(monkeypatch):
     assert "table a differs" in compare_pair(above_a_threshold)[0]
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(("lower_by", "faults"), [(0, 0), (2, 1)])
 def test_a_threshold_that_is_too_low_for_delta_is_found(monkeypatch, lower_by, faults):
     enough = stability.suffices
@@ -257,7 +262,8 @@ def test_a_log_line_with_the_number_of_records_is_found(monkeypatch):
         return true
 
     monkeypatch.setattr(PlannedCounts, "tabulate", talkative)
-    assert compare_pair(pair())[0] == ["log differs: 'read 5 records' and 'read 3 records'"]
+    about = " [DEBUG tallytree.pipeline []]"
+    assert compare_pair(pair())[0] == [f"log differs: 'read 5 records{about}' and 'read 3 records{about}'"]
 
 
 def test_rows_in_an_order_that_follows_from_the_data_are_found(monkeypatch):
@@ -304,6 +310,21 @@ def test_every_option_of_every_statistic_is_in_some_configuration():
     assert [each for each in missing if each[0] != "release_contributions"] == []
     assert {name for _, name in missing} <= {"contributions", "count", "distinct", "mechanism", "unlisted"}
     assert repr(NEW_LEDGER) in used["release_counts", "ledger"]
+
+
+def test_every_value_of_every_option_is_covered():
+    found = replay(3, seed=1)
+    assert 0 <= found.least <= 3
+    assert len(found.covered) > 50
+    assert dataclasses.replace(found, covered={"a": 3, "b": 2}).found_with(0.5) == 0.75
+    candidates = [random_pair(np.random.default_rng(seed)) for seed in range(60)]
+    choice = Choice(candidates)
+    chosen = [choice.next() for _ in range(12)]
+    for each in chosen:
+        choice.note(each, refused=False)
+    assert len({value for each in chosen for value in each.values()}) > len(
+        {value for each in candidates[:12] for value in each.values()}
+    )
 
 
 @pytest.mark.parametrize(("arguments", "error"), [({"pairs": 0}, ValueError), ({"pairs": 1, "seed": -1}, ValueError),

@@ -100,6 +100,11 @@ def exact_delta(plan: NoisePlan, before: TrueStatistics, after: TrueStatistics, 
     for planned, here, there in zip(plan.measured, _cells(plan, before), _cells(plan, after), strict=True):
         distances = np.abs(there - here)
         moved.update((int(distance), float(planned.noise.scale)) for distance in distances[distances > 0])
+    return delta_of_moves(moved, epsilon)
+
+
+def delta_of_moves(moved: Counter[tuple[int, float]], epsilon: float) -> float:
+    """The δ that goes with ε where so many cells differ by a distance > 0, with noise of a scale; see `exact_delta`."""
     if not moved:
         return 0.0
     highest = {cell: _cell_loss(_reach(cell[1]), *cell) for cell in moved}

@@ -6,6 +6,11 @@ the same answers, everything published must be equal, byte for byte. Whatever is
 The answers are forced in the `Measurer`, through which alone a mechanism sees private statistics. While `forced` is
 active, its true statistics and its noise source are wrapped: the first run notes every answer, the second gets these.
 No code of a release knows of it.
+
+In both runs the noise is drawn too, and the subkey it is drawn with is noted: noise is a function of a subkey and the
+number of a cell. So one and the same noise must not be added to two true values, nor to cells of two statistics, in
+either run or in both: whoever sees both answers would know their difference. The sampler is noted as well: it is that
+of the scale that was asked for.
 """
 
 from __future__ import annotations
@@ -20,11 +25,13 @@ from unittest import mock
 
 import numpy as np
 
+from tallytree.accounting.scales import representable
 from tallytree.bands import ForcedCut
 from tallytree.compute.arrays import IntArray
 from tallytree.measurements import Noise, Statistic
 from tallytree.pipeline.planned import Planned
 from tallytree.private.measurer import Measurer
+from tallytree.private.noise import discrete
 
 Address = tuple[str | int, ...]
 KEY = bytes(range(32))
@@ -63,6 +70,8 @@ class Book:
         run: the run that goes on.
         first: whether it is the first one, which makes the answers.
         cut: where the run that goes on cuts the tree, if it has `memory`; as deep as the tree allows.
+        used: by subkey and the number of a cell, the true value and the address of that cell, of both runs.
+        drawn_with: the subkeys of the noise that is being drawn, with its samplers.
     """
 
     answers: dict[Address, dict[int, int]] = field(default_factory=dict)
@@ -70,6 +79,8 @@ class Book:
     run: Run = field(default_factory=Run)
     first: bool = True
     cut: ForcedCut | None = None
+    used: dict[bytes, dict[int, tuple[int, Address]]] = field(default_factory=dict)
+    drawn_with: list[tuple[bytes, Any]] = field(default_factory=list)
 
 
 @contextmanager
@@ -81,6 +92,7 @@ def forced(book: Book) -> Iterator[Run]:
     """
     book.run, owner = Run(), threading.get_ident()
     made, ran, drawn, named = Measurer.__init__, Planned.run, secrets.token_bytes, secrets.token_hex
+    filled = discrete._filled  # where every keyed noise is drawn, whatever its source
 
     def wrapped(measurer: Measurer, statistics: Any, plan: Any, source: Any, *rest: Any, **more: Any) -> None:
         if threading.get_ident() != owner:
@@ -100,10 +112,16 @@ def forced(book: Book) -> Iterator[Run]:
     def token_hex(size: int | None = None) -> str:
         return KEY[:size].hex() if threading.get_ident() == owner else named(size)
 
+    def filled_with(sampler: Any, subkey: bytes, *rest: Any) -> IntArray:
+        if threading.get_ident() == owner:
+            book.drawn_with.append((subkey, sampler))
+        return filled(sampler, subkey, *rest)
+
     with (
         _ONE_AT_A_TIME,
         mock.patch.object(Measurer, "__init__", wrapped),
         mock.patch.object(Planned, "run", cut_run),
+        mock.patch.object(discrete, "_filled", filled_with),
         mock.patch.object(secrets, "token_bytes", token_bytes),
         mock.patch.object(secrets, "token_hex", token_hex),
     ):
@@ -160,14 +178,29 @@ class _ForcedNoise:
         if book.run.noise.setdefault(address, noise) != noise:
             book.run.faults.append(f"the cells below {address} have noise of two scales, which shows the true value")
         self._note(address, cells, true)
+        drawn = self._drawn(noise, address, cells, true)
         if address[-1] == "stable_counts":
-            return self._stable(noise, address, cells, true)
+            return self._stable(address, cells, true, drawn)
         known = book.answers.setdefault(address, {})
         if book.first:
-            drawn = np.asarray(self._source.draw(noise, address, cells), dtype=np.int64)
             known.update(zip(cells.tolist(), (true + drawn).tolist(), strict=True))
             return drawn
         return np.array([self._answer(address, known, cell) for cell in cells.tolist()], dtype=np.int64) - true
+
+    def _drawn(self, noise: Noise, address: Address, cells: IntArray, true: IntArray) -> IntArray:
+        """The release's own noise; its subkeys are noted, with what it would be added to."""
+        book = self._book
+        book.drawn_with.clear()
+        drawn = np.asarray(self._source.draw(noise, address, cells), dtype=np.int64)
+        sampler_of, argument = discrete._SAMPLERS[noise.distribution]
+        for subkey, sampler in book.drawn_with:
+            if sampler is not sampler_of(representable(noise.scale, argument)):
+                book.run.faults.append(f"the cells below {address} have noise of another scale than was asked for")
+            used = book.used.setdefault(subkey, {})
+            for cell, value in zip(cells.tolist(), true.tolist(), strict=True):
+                if used.setdefault(cell, (value, address)) != (value, address):
+                    book.run.faults.append(f"the noise of cell {cell} below {address} is that of another cell or value")
+        return drawn
 
     def _note(self, address: Address, cells: IntArray, true: IntArray) -> None:
         """Parts of a tree may measure a cell again, which must have the same value: it gets the same noise."""
@@ -182,18 +215,17 @@ class _ForcedNoise:
             return 0
         return known[cell]
 
-    def _stable(self, noise: Noise, address: Address, cells: IntArray, true: IntArray) -> IntArray:
+    def _stable(self, address: Address, cells: IntArray, true: IntArray, drawn: IntArray) -> IntArray:
         """Nodes that only one data set has miss the threshold by 1; that they can pass it is what δ pays for."""
         threshold = self._plan.planned_stable(address[0]).threshold
         self._book.run.threshold[address] = threshold
         known, both = self._book.answers.setdefault(address, {}), self._book.present.get(str(address[0]), set())
-        drawn = np.asarray(self._source.draw(noise, address, cells), dtype=np.int64) if self._book.first else None
         answers = []
         for place, (cell, value) in enumerate(zip(cells.tolist(), true.tolist(), strict=True)):
             if cell not in both:
                 answers.append(threshold - 1)
             else:
-                if drawn is not None:
+                if self._book.first:
                     known[cell] = value + int(drawn[place])
                 answers.append(self._answer(address, known, cell))
         return np.array(answers, dtype=np.int64) - true

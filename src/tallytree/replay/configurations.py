@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,6 @@ NEW_LEDGER, NEW_SECRET = "a new ledger", "a secret"
 """Stand for a file that is made for the release."""
 KEPT_APART = {
     "seed": "a release with a seed is not private",
-    "noise": "OpenDP's noise is drawn beyond this process's reach",
     "records": "the private table itself", "trips": "the private table itself",
 }  # fmt: skip
 """Options that no configuration has, and why."""
@@ -61,6 +61,7 @@ class Pair:
         second: that of a neighbor.
         options: all other arguments, which are the same for both.
         cuts: where the tree is cut in a run with `memory`: it may follow from the data, so it must not be seen.
+        kind: what the data are like: "" (some dozen records), or one of `KINDS`.
     """
 
     function: Callable[..., Release]
@@ -68,6 +69,16 @@ class Pair:
     second: pa.Table
     options: Mapping[str, Any]
     cuts: tuple[ForcedCut | None, ForcedCut | None] = (None, None)
+    kind: str = ""
+
+    def values(self) -> frozenset[str]:
+        """The values of its options, and the kind of its data; of trees, tables and names, that they are given."""
+        name = self.function.__name__.removeprefix("release_")
+        named = {option: value for option, value in self.options.items() if value is not None}
+        found = {f"{option}={value!r}" if _is_choice(value) else option for option, value in named.items()}
+        return frozenset(
+            f"{name}: {each}" for each in {*found, f"kind={self.kind!r}", f"cut={self.cuts[0] is not None}"}
+        )
 
     def release(self, private: pa.Table, folder: Path) -> Release:
         """Make the release of one of the data sets, with its ledger and secret in a folder of its own."""
@@ -82,7 +93,17 @@ class Pair:
         """The function, the options that are not the tree, and the cuts."""
         shown = {name: value for name, value in self.options.items() if not isinstance(value, Hierarchy | pa.Table)}
         given = ", ".join(f"{name}={value!r}" for name, value in shown.items())
-        return f"{self.function.__name__}({given}){'' if self.cuts == (None, None) else f' cut at {self.cuts}'}"
+        cut = "" if self.cuts == (None, None) else f" cut at {self.cuts}"
+        return f"{self.function.__name__}({given}){cut}{f' of {self.kind}' if self.kind else ''}"
+
+
+KINDS = ("large numbers", "many cells", "stray records", "too many records")
+"""Counts of 10^4 to 10^9 in every place; a product of more than 2^20 cells; both refused, with the same words."""
+
+
+def _is_choice(value: object) -> bool:
+    """Whether an option's value is one of a few."""
+    return not isinstance(value, Hierarchy | Product | pa.Table | list | dict)
 
 
 COUNT_MECHANISMS = (
@@ -114,18 +135,28 @@ SIZE_MECHANISMS = (
     sizes.Chain(),
     sizes.CensusTopDown(),
 )
+OPENDP = find_spec("opendp") is not None
 MOST_RECORDS = 3
 """The largest contribution bound that is given; where it is drawn, some releases choose theirs."""
-EPSILONS = (0.5, 1.0, 2.0)
+EPSILONS = (0.002, 0.5, 1.0, 2.0)
+"""With the first, Gaussian noise has scales above 512."""
 DELTA = 1e-6
 ABOVE_A_THRESHOLD = (Budget(epsilon=1, delta=DELTA), Budget(epsilon=2, delta=0.05))
 """With the second, even a count of 3 may be published."""
 
 
-def random_pair(rng: np.random.Generator) -> Pair:
-    """A statistic, its options, and two neighboring data sets."""
+def random_pair(rng: np.random.Generator, engines: Sequence[Any] = ()) -> Pair:
+    """A statistic, its options, and two neighboring data sets.
+
+    Args:
+        rng: where the numbers come from.
+        engines: one of which tabulates, in place of DuckDB.
+    """
     makers = (_counts, _counts, _flows, _tables, _group_rows, _entity_rows, _entity_rows, _contributions)
-    pair = makers[int(rng.integers(len(makers)))](rng)
+    pair = _many_cells(rng) if rng.random() < 0.02 else makers[int(rng.integers(len(makers)))](rng)
+    if engines:  # with `memory` an engine's own tasks draw noise, which is beyond this process's reach
+        options = {name: value for name, value in pair.options.items() if name != "memory"}
+        pair = dataclasses.replace(pair, options=options | {"engine": _one_of(rng, engines)})
     if "memory" in pair.options and rng.random() < 0.8:
         return dataclasses.replace(pair, cuts=(_cut(rng), _cut(rng)))
     return pair
@@ -156,6 +187,24 @@ def _flows(rng: np.random.Generator) -> Pair:
         "destination": list(sides[1].columns), "tree": _one_of(rng, ("destination", "origin")),
     }  # fmt: skip
     return _of_records(rng, release_flows, places, _with_mechanism(rng, options))
+
+
+def _many_cells(rng: np.random.Generator) -> Pair:
+    """Trips between 1,025 and 1,024 places, from two places whose cells are 2^20 numbers apart."""
+    origins, destinations = (
+        Hierarchy.from_values(side, [f"{i}" for i in range(n)]) for side, n in (("o", 1025), ("d", 1024))
+    )
+    places: list[Row] = [{"o": start, "d": f"{end}"} for start in ("0", "1024") for end in rng.integers(0, 1024, 3)]
+    options = {
+        "origins": origins, "destinations": destinations, "origin": ["o"], "destination": ["d"],
+        "budget": Budget(epsilon=20), "neighboring": _one_of(rng, ("add_remove", "change_one")),
+        "max_contributions": int(rng.integers(1, MOST_RECORDS + 1)), "progress": False, "on_unknown": "error",
+        "mechanism": _one_of(rng, (None, counts.LeastSquares(), counts.TopDown())),
+    }  # fmt: skip
+    several = pa.Table.from_pylist([{**place, "id": -1, "n": 50} for place in places])
+    pair = _of_records(rng, release_flows, places, options, counted=True)
+    first, second = (pa.concat_tables([each, several.cast(each.schema)]) for each in (pair.first, pair.second))
+    return Pair(release_flows, first, second, pair.options, kind="many cells")
 
 
 def _with_mechanism(rng: np.random.Generator, options: dict[str, Any]) -> dict[str, Any]:
@@ -226,7 +275,12 @@ def _group_rows(rng: np.random.Generator) -> Pair:
     }  # fmt: skip
     first, second = neighboring_sizes(rng, paths_of(tree), _change(options), smallest, reach)
     schema = _schema(tree.columns, size=pa.int64(), groups=pa.int64())
-    return Pair(release_group_sizes, as_table(first, schema), as_table(second, schema), options)
+    kind = "large numbers" if rng.random() < 0.3 else ""
+    if kind:
+        most = 10 ** int(rng.integers(4, 10))
+        large = [{**place, "size": size, "groups": most} for place in paths_of(tree) for size in (smallest, 3)]
+        first, second = [*first, *large], [*second, *large]
+    return Pair(release_group_sizes, as_table(first, schema), as_table(second, schema), options, kind=kind)
 
 
 def _entity_rows(rng: np.random.Generator) -> Pair:
@@ -258,12 +312,18 @@ def _sizes(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _of_records(
-    rng: np.random.Generator, function: Callable[..., Release], places: Sequence[Row], options: dict[str, Any]
+    rng: np.random.Generator,
+    function: Callable[..., Release],
+    places: Sequence[Row],
+    options: dict[str, Any],
+    *,
+    counted: bool | None = None,
 ) -> Pair:
     """Counted records: of people with an id, or rows that stand for several records."""
     columns = list(places[0])
-    outside: Row | None = dict.fromkeys(columns, "elsewhere") if options["on_unknown"] == "drop" else None
-    counted = rng.random() < 0.3
+    elsewhere: Row = dict.fromkeys(columns, "elsewhere")
+    outside = elsewhere if options["on_unknown"] == "drop" else None
+    counted = bool(rng.random() < 0.3) if counted is None else counted
     if counted:
         options["count"] = "n"
 
@@ -274,7 +334,15 @@ def _of_records(
     if "person" in options and function is not release_contributions:
         options["distinct"] = bool(rng.random() < 0.6)
     schema = _schema(columns, id=pa.int64(), n=pa.int64())
-    return Pair(function, as_table(first, schema), as_table(second, schema), options)
+    kind, drawn = "", rng.random()
+    if outside is None and drawn < 0.05:
+        kind, more_outside = "stray records", [{**elsewhere, "id": i, "n": 1} for i in range(int(rng.integers(2, 9)))]
+        first, second = [*first, *more_outside], [*second, *more_outside[1:]]
+    elif counted and "person" not in options and drawn < 0.6:
+        kind, most = ("too many records", 2**62) if drawn < 0.1 else ("large numbers", 10 ** int(rng.integers(4, 10)))
+        large = [{**place, "id": -1, "n": most} for place in places for _ in range(3 if drawn < 0.1 else 1)]
+        first, second = [*first, *large], [*second, *large]
+    return Pair(function, as_table(first, schema), as_table(second, schema), options, kind=kind)
 
 
 def _terms(rng: np.random.Generator, named: bool | None = None) -> dict[str, Any]:
@@ -288,6 +356,7 @@ def _terms(rng: np.random.Generator, named: bool | None = None) -> dict[str, Any
         "keep_measurements": bool(rng.random() < 0.9),
         "progress": False,
         "engine": Local(threads=1) if rng.random() < 0.5 else None,
+        "noise": "opendp" if OPENDP and rng.random() < 0.15 else "keyed",
     }
     if options["budget"].delta is not None:
         options["accounting"] = _one_of(rng, (None, "zcdp", "paper", "zcdp", "paper"))

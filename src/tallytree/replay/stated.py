@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from tallytree.audit.exact import delta_of_moves
 from tallytree.measurements import BESIDE_THE_LEVELS, Noise
 from tallytree.replay.answers import Address, Run
 
@@ -26,12 +28,14 @@ class Moved:
         l1: Σ|difference|.
         squared: Σ difference².
         noise: of every cell.
+        distances: how many cells differ by a distance > 0.
     """
 
     address: Address
     l1: int
     squared: int
     noise: Noise
+    distances: Counter[int]
 
     @property
     def cost(self) -> Fraction:
@@ -47,8 +51,10 @@ def moved(first: Run, second: Run) -> list[Moved]:
     for address, noise in first.noise.items():
         one, other = first.true[address], second.true.get(address, {})
         cells = {*one} & {*other} if address in first.threshold else {*one} | {*other}
-        differences = [one.get(cell, 0) - other.get(cell, 0) for cell in cells]
-        found.append(Moved(address, sum(map(abs, differences)), sum(each * each for each in differences), noise))
+        distances = Counter(abs(one.get(cell, 0) - other.get(cell, 0)) for cell in cells)
+        del distances[0]
+        l1, squared = (sum(times * distance**power for distance, times in distances.items()) for power in (1, 2))
+        found.append(Moved(address, l1, squared, noise, distances))
     return found
 
 
@@ -76,6 +82,15 @@ def contradictions(statement: Mapping[str, Any], first: Run, second: Run) -> lis
     cost = sum((each.cost for each in differences), Fraction(0))
     if limit is not None and cost > limit * ROUNDING:
         found.append(f"the loss is {float(cost):.6g}, where {limit:.6g} is stated")
+    if not laplace and "delta" in spent:
+        cells = Counter[tuple[int, float]]()
+        for one in differences:
+            cells.update({(each, float(one.noise.scale)): times for each, times in one.distances.items()})
+        delta = delta_of_moves(cells, spent["epsilon"])
+        if delta > spent["delta"] * ROUNDING:
+            found.append(
+                f"delta is {delta:.6g} at epsilon {spent['epsilon']:.6g}, where {spent['delta']:.6g} is stated"
+            )
     return found
 
 

@@ -42,7 +42,10 @@ def show_replay(console: Console, found: Replay) -> None:
     show_line(
         console,
         f"{found.pairs} pairs of releases with equal noisy answers: {verdict}. {found.refused} more were refused, both "
-        "releases with the same words. docs/explanation/audit.md says what this shows.",
+        f"releases with the same words. Each of {len(found.covered)} values of options was in {found.least} pairs or "
+        "more: a fault that shows in half of the pairs with a value is found with probability "
+        f"{found.found_with(0.5):.1%} or more, in a tenth with {found.found_with(0.1):.1%}. docs/explanation/audit.md "
+        "says what this shows.",
     )
 
 
