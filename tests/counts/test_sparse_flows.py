@@ -1,6 +1,7 @@
 """Flows whose cells are mostly 0: what the default drops, and what it states of the cells that it lists."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import tallytree as tt
@@ -130,3 +131,15 @@ def test_nothing_is_dropped_where_too_many_records_would_be_in_dropped_cells(spa
 def test_in_parts_the_fit_is_that_of_all_cells(sparse):
     release = released(sparse, memory="600MB")
     assert release.statement["mechanism"]["options"]["sparsity"] == 0.0
+
+
+@pytest.mark.parametrize("seed", [77, 134])
+def test_flows_of_which_the_fit_leaves_nothing_are_released(seed):
+    """One record and ε = 1: with the noise of these seeds the fit makes the total 0. It failed, after the payment."""
+    areas = tt.Hierarchy.from_values("town", ["x", "y", "z"])
+    release = tt.release_flows(
+        pa.table({"origin_town": ["x"], "destination_town": ["z"]}), origins=areas, destinations=areas,
+        origin=["origin_town"], destination=["destination_town"], budget=tt.Budget(epsilon=1),
+        neighboring="add_remove", mechanism=tt.counts.LeastSquares(), seed=seed,
+    )  # fmt: skip
+    assert [release.table(level).num_rows for level in release.levels] == [0, 0, 0]

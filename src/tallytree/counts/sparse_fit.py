@@ -142,20 +142,22 @@ def _published(
     """The chosen fit with the errors of its nodes, and what nine in ten leaves that are not listed are below."""
     places = [_places(level.nodes, of.nodes) for level, of in zip(chosen, levels, strict=True)]
     found = [each.at(at) for each, at in zip(errors, places, strict=True)]
-    return SparseFit(chosen, found, {**about, "unlisted_below": _nine_in_ten_below(found, leaves)})
+    return SparseFit(chosen, found, {**about, "unlisted_below": _nine_in_ten_below(errors[0], found[-1], leaves)})
 
 
-def _nine_in_ten_below(errors: Sequence[ListedErrors], leaves: int) -> int | None:
+def _nine_in_ten_below(total: ListedErrors, listed: ListedErrors, leaves: int) -> int | None:
     """What nine in ten leaves that are not listed are below; None where all are listed.
+
+    The total has errors also where the fit has made it 0, so that nothing is listed.
 
     They have at most what the total has beside the listed leaves. If more than a tenth of them had N or more, they
     would have more than N/10 each on average (Markov's inequality).
     """
-    unlisted = leaves - len(errors[-1].unbiased)
+    unlisted = leaves - len(listed.unbiased)
     if unlisted <= 0:
         return None
-    noise = math.sqrt(float((errors[-1].std_dev ** 2).sum()) + float(errors[0].std_dev[0]) ** 2)
-    records = float(errors[0].unbiased[0] - errors[-1].bounds()[0].sum()) + ONE_IN_TEN * noise
+    noise = math.sqrt(float((listed.std_dev**2).sum()) + float(total.std_dev[0]) ** 2)
+    records = float(total.unbiased[0] - listed.bounds()[0].sum()) + ONE_IN_TEN * noise
     return max(1, math.ceil(10 * records / unlisted))
 
 
