@@ -150,8 +150,8 @@ MUTANTS = [
         "cell numbers of group sizes modulo 2^20",
         "tests/private/tabulate/test_cell_numbers.py::test_no_two_cells_of_a_level_share_a_number",
         "return np.ascontiguousarray(table).reshape(-1), np.arange(len(nodes) + 1) * width, numbers.reshape(-1)",
-        "numbers %= 2**20\n"
-        "        return np.ascontiguousarray(table).reshape(-1), np.arange(len(nodes) + 1) * width, numbers.reshape(-1)",
+        "numbers %= 2**20\n        return np.ascontiguousarray(table).reshape(-1), "
+        "np.arange(len(nodes) + 1) * width, numbers.reshape(-1)",
     ),
     fault(
         "cell numbers of counts in bands that begin anew in every band",
