@@ -122,7 +122,7 @@ MUTANTS = [
     ),
     fault(
         "shares of the levels ignored",
-        f"{ACCOUNTING}::test_no_plan_spends_more_than_its_budget",
+        f"{ACCOUNTING}::test_a_larger_share_means_less_noise",
         "noise = noise_for(each.sensitivity, granted * each.share, grid)\n        return LevelPlan",
         "noise = noise_for(each.sensitivity, granted, grid)\n        return LevelPlan",
     ),
@@ -158,7 +158,7 @@ MUTANTS = [
     ),
     fault(
         "ε by losses understated by a twentieth",
-        "tests/accounting/test_pld.py::test_claims_cover_the_loss_summed_over_all_outcomes",
+        "tests/accounting/test_pld.py::test_the_epsilon_that_is_said_to_be_spent_holds_and_hardly_less_does",
         "return Fraction(least) if least < epsilon and implied(mechanisms, Fraction(least), delta) else epsilon",
         "return Fraction(least) * Fraction(19, 20)",
     ),
@@ -188,7 +188,7 @@ MUTANTS = [
     ),
     fault(
         "a threshold for one record where a person has m",
-        "tests/accounting/test_stability.py::test_thresholds_worked_by_hand",
+        "tests/accounting/test_stability.py::test_it_is_the_least_that_high_precision_confirms",
         "single, together = shown(1), shown(most_lost)",
         "single, together = shown(1), shown(1)",
     ),

@@ -109,7 +109,7 @@ MUTANTS = [
     ),
     fault(
         "sizes that are not cut to K",
-        "tests/test_api_counts.py::test_sizes_are_clamped_into_the_stated_range",
+        "tests/private/tabulate/test_statements.py::test_stated_groups_by_leaf_and_size",
         'size = "greatest(least(v0, $largest), $smallest)"',
         'size = "greatest(least(v0, $largest + 1), $smallest)"',
     ),

@@ -81,7 +81,8 @@ MUTANTS = [
         "a threshold of a sampler one too low",
         f"{NOISE}/test_inverse_cdf.py::test_thresholds_are_the_floors_and_words_beside_them_are_decided_rightly",
         "return max(0, cdf[0] >> dropped_bits), min(ones, cdf[1] >> dropped_bits)",
-        "return max(0, (cdf[0] >> dropped_bits) - 1), max(0, min(ones, cdf[1] >> dropped_bits) - 1)",
+        "low, high = max(0, cdf[0] >> dropped_bits), min(ones, cdf[1] >> dropped_bits)\n"
+        "    return low - (0 < low < ones), high - (0 < high < ones)",
     ),
     fault(
         "a Gaussian proposal of a large scale never rejected",
