@@ -74,10 +74,11 @@ MUTANTS = [
         "if number != place:",
     ),
     fault(
-        "a chain that may lose its end",
-        "tests/ledger/test_verified.py::test_a_ledger_that_lost_events_is_refused",
-        "if len(found) < most if missing >= most else last != stated:",
-        "if len(found) > most:",
+        "the text of an earlier entry that is not compared with its digest",
+        "tests/ledger/test_verified.py::"
+        "test_the_text_of_an_earlier_entry_is_compared_with_the_digest_that_was_verified",
+        "if before is None or not isinstance(text, bytes) or digest_after(before, number, text) != digest:",
+        "if before is None or not isinstance(text, bytes):",
     ),
     # --- The order of payment and noise ---
     fault(
@@ -120,11 +121,9 @@ MUTANTS = [
     ),
     fault(
         "one key of all data sets of a secret",
-        f"{NAMED}::test_two_data_sets_with_the_same_records_and_run_have_independent_noise",
+        "tests/pipeline/test_release_keys.py::test_each_key_depends_on_what_it_has_to_and_on_nothing_else",
         'read_secret(options.secret), "release", str(options.dataset), str(options.run))',
         'read_secret(options.secret), "release", str(options.run))',
-        "recorded = Recorded(books.last_number + 1, secrets.token_hex(16), again=False)",
-        "recorded = Recorded(books.last_number + 1, f'{books.last_number % 1:032x}', again=False)",
     ),
     fault(
         "a seeded release in a ledger",

@@ -28,7 +28,7 @@ MUTANTS = [
     ),
     fault(
         "a true total as the seconds of a line of the log",
-        "tests/test_stages.py::test_a_line_has_its_attributes_and_nothing_else",
+        PLANTED,
         "rounded = round(max(seconds, 0.0), 1)\n",
         'rounded = float(getattr(__import__("builtins"), "seen_by_a_mutant", 0))\n',
         *KEEPS_THE_TOTAL,
@@ -140,7 +140,7 @@ MUTANTS = [
     ),
     fault(
         "std_dev of tables understated by 10 %",
-        "tests/evaluate/test_expected_tables.py::test_observed_errors_are_as_expected",
+        "tests/test_api_tables.py::test_the_stated_errors_of_two_tables_by_hand",
         "found = std_devs(layout.detail, layout.families, precisions, wanted, public_totals_level=exact_level)",
         "found = std_devs(layout.detail, layout.families, precisions, wanted, public_totals_level=exact_level)\n"
         "    found = {place: 0.9 * each for place, each in found.items()}",

@@ -74,12 +74,23 @@ REFUSED: dict[str, tuple[Callable[[Engine, pa.Table], Any], dict[str, Any]]] = {
 }
 
 
+def another(value: Any, number: int) -> Any:
+    """Another label that is not there, or another number that is wrong: records at fault differ from each other."""
+    if value in KNOWN or value is None or not number:
+        return value
+    return f"{value}{number}" if isinstance(value, str) else value - number
+
+
+KNOWN = ("1", "2", "A", "B", 7)
+
+
 @pytest.mark.parametrize("fault", REFUSED)
 def test_no_message_depends_on_how_many_records_there_are(fault: str) -> None:
     work, change = REFUSED[fault]
+    at_fault = [GOOD | {name: another(value, number) for name, value in change.items()} for number in range(9)]
     said = []
     for good, bad in ((3, 1), (3, 5), (8, 1), (1, 7)):
-        records = pa.Table.from_pylist([GOOD] * good + [GOOD | change] * bad)
+        records = pa.Table.from_pylist([GOOD] * good + at_fault[:bad])
         with pytest.raises(ValueError) as caught:
             work(Local(), records)
         said.append(str(caught.value))
