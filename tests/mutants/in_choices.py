@@ -65,10 +65,10 @@ MUTANTS = [
         'return self.relation == "change_one" and one_each',
     ),
     fault(
-        "private numbers of groups in sorted sizes",
-        "tests/private/test_measurer.py::test_parts_do_not_open_private_numbers_of_groups",
-        "if level not in self._first_group:",
-        "if level not in self._nodes:",
+        "private numbers of groups in every domain",
+        f"{SIZES}::test_no_private_number_of_groups_reaches_a_mechanism_or_a_plan",
+        'here if invariants == "groups" or (invariants == "total" and len(here) == 1) else None',
+        'here if invariants != "none" or len(here) == 1 else None',
     ),
     # --- Bounds ---
     fault(
@@ -98,8 +98,8 @@ MUTANTS = [
     fault(
         "which records count without the key",
         "tests/private/tabulate/test_contribution_bound.py::test_the_key_chooses_and_every_leaf_is_as_likely",
-        "CASE WHEN repeats IS NOT NULL THEN keyed_place($key, {cells.content}) END AS place",
-        "CASE WHEN repeats IS NOT NULL THEN keyed_place('', {cells.content}) END AS place",
+        'key=bound.key,\n    )\n    db.drop("matched")',
+        'key=bytes(32),\n    )\n    db.drop("matched")',
     ),
     fault(
         "a quantity that is not cut",

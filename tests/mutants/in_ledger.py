@@ -24,7 +24,7 @@ MUTANTS = [
         "self.sums = Sums.of(self.new.values())",
     ),
     fault(
-        "a release charged a tenth too little",
+        "a release charged a tenth of what it spends",
         f"{SUMS}::test_sums_are_exact",
         'amounts = (facts["epsilon"], facts["delta"], facts["rho"])\n        loss, times',
         'amounts = (facts["epsilon"] and f"{facts[\'epsilon\']}0", facts["delta"], facts["rho"])\n        loss, times',
@@ -86,6 +86,8 @@ MUTANTS = [
         f"{RELEASES}::test_it_is_on_the_disk_before_the_key_exists_and_after_the_records_were_accepted",
         "known = None if options.secret is None else keys()",
         "known = keys()",
+        "account.record(None if known is None else known.keyed_digest)",
+        "account.record(None if options.secret is None else known.keyed_digest)",
     ),
     fault(
         "a payment before the records are accepted",

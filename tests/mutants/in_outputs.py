@@ -168,7 +168,7 @@ MUTANTS = [
         "return -0.95 * NormalDist().inv_cdf(alpha / 2)",
     ),
     fault(
-        "intervals of listed cells 5 % too narrow",
+        "intervals of listed cells of six tenths of their width",
         "tests/counts/test_sparse_flows.py::test_intervals_of_listed_cells_hold_and_naive_ones_do_not",
         "unbiased[chosen], np.maximum(std_dev[chosen], 1e-9), least[chosen], alpha, laplace=errors.laplace",
         "unbiased[chosen], np.maximum(0.6 * std_dev[chosen], 1e-9), least[chosen], alpha, laplace=errors.laplace",
