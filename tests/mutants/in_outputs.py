@@ -79,7 +79,7 @@ MUTANTS = [
         f"{MESSAGES}::test_no_message_depends_on_how_many_records_there_are",
         'f"{records.argument}: a record is outside the hierarchy, {where}; add the missing leaf to the "',
         'f"{records.argument}: a record is outside the hierarchy, {where}; add the missing leaf to the "\n'
-        "                f\"{db.run(f'SELECT count(*) FROM {grouped} WHERE fault > 0')[0][0]} \"",
+        "                f\"{db.run(f'SELECT sum(amount) FROM {grouped} WHERE fault > 0')[0][0]} \"",
     ),
     fault(
         "the number of records in the message about stray ones",
@@ -95,10 +95,10 @@ MUTANTS = [
         'return f"by its label {label!r} of {columns[place]!r}, which',
     ),
     fault(
-        "the number of faulty records in the message about them",
+        "the number of records in the message about faulty ones",
         f"{MESSAGES}::test_no_message_depends_on_how_many_records_there_are",
         'raise ValueError(f"{records.argument}: column {column.name!r} {named(column)}{_FAULTS[column.use]}")',
-        "times = db.run(f'SELECT count(*) FROM {grouped} WHERE fault > 0')[0][0]\n"
+        "times = db.run(f'SELECT sum(amount) FROM {grouped}')[0][0]\n"
         "        raise ValueError(f'{records.argument}: column {column.name!r}{_FAULTS[column.use]} {times}')",
     ),
     fault(
