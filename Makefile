@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SOURCES := pyproject.toml README.md $(shell find src -name '*.py' -o -name 'py.typed')
 
-.PHONY: wheel demo test test-all lint docs bench clean
+.PHONY: wheel demo test test-all mutants lint docs bench clean
 
 demo: $(VENV)/.views
 	$(BIN)/tallytree demo
@@ -24,6 +24,10 @@ test: $(VENV)/.dev
 
 test-all: $(VENV)/.dev
 	$(PYTEST)
+
+# Faults planted in a copy of the sources, each with the check that must catch it. ONLY="word …" chooses by name.
+mutants: $(VENV)/.dev
+	$(BIN)/python tests/mutants/run.py $(ONLY)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -332,7 +332,15 @@ def test_planted_counts_are_in_no_output_log_or_file(areas, tmp_path, monkeypatc
         )  # fmt: skip
         sized.save(tmp_path / "sizes", csv=True)
     secrets = [*planted.values(), sum(planted.values())]
-    texts = [caplog.text, repr(release), json.dumps(release.statement), json.dumps(release.spec), *capfd.readouterr()]
+    attributes = "\n".join(str(vars(record)) for record in caplog.records)
+    texts = [
+        caplog.text,
+        attributes,
+        repr(release),
+        json.dumps(release.statement),
+        json.dumps(release.spec),
+        *capfd.readouterr(),
+    ]
     for path in [*tmp_path.rglob("*")]:
         if path.is_file():
             content = path.read_bytes()

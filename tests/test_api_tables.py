@@ -134,6 +134,18 @@ def test_more_noise_changes_the_counts_and_what_was_measured_is_published():
     assert 0 < errors.max() < release.measurements("county", "sex")["std_dev"][0].as_py()
 
 
+def test_the_stated_errors_of_two_tables_by_hand():
+    """A county is measured itself, and as the sum of its three cells; each cell has a third of what a county gains."""
+    release = tables(tables=[("county", "sex"), ("county",)], budget=tt.Budget(rho=0.01))
+    fine, coarse = (
+        release.measurements(*table)["std_dev"][0].as_py() ** 2 for table in (("county", "sex"), ("county",))
+    )
+    county = 1 / (1 / coarse + 1 / (3 * fine))
+    stated = [release.table(*table)["std_dev"].to_numpy() for table in (("county",), ("county", "sex"))]
+    assert stated[0] == pytest.approx(np.full(6, math.sqrt(county)))
+    assert stated[1] == pytest.approx(np.full(18, math.sqrt(fine - (3 * fine - county) / 9)))
+
+
 @pytest.mark.parametrize(
     ("relation", "m", "squared"),
     [("add_remove", 1, 1), ("change_one", 1, 2), ("add_remove", 3, 9), ("change_one", 3, 18)],

@@ -16,7 +16,13 @@ MAX_COLUMNS = 120
 SOLVER_PACKAGES = {"clarabel", "cvxpy", "highspy", "ortools", "osqp", "pyscipopt", "scs"}
 # An import contract is static. These find a module, or an object that another module holds, without an import.
 AROUND_THE_CONTRACTS = {"importlib", "gc"}
-WITHOUT_A_PACKAGE = {"docs", "faults", "helpers", "packaging"}  # test folders of what is no part of the package
+WITHOUT_A_PACKAGE = {
+    "docs",
+    "faults",
+    "helpers",
+    "mutants",
+    "packaging",
+}  # test folders of what is no part of the package
 
 
 def imported(tree):

@@ -207,6 +207,14 @@ def test_claims_cover_the_loss_summed_over_all_outcomes(sigma, shifts):
         assert claimed(mechanisms, epsilon) <= exact * 1.01 + assume_tail
 
 
+@pytest.mark.parametrize(("sigma", "times"), [(20, 2), (60, 6)])
+def test_the_epsilon_that_is_said_to_be_spent_holds_and_hardly_less_does(sigma, times):
+    mechanisms, delta = ((Fraction(sigma), 1, times),), Fraction(1, 10**6)
+    spent = float(pld.epsilon_spent(mechanisms, Fraction(5), delta))
+    assert spent < 5
+    assert claimed(mechanisms, spent) <= delta < claimed(mechanisms, 0.999 * spent)
+
+
 def test_claims_cover_a_descent_that_chooses_what_it_measures_next():
     # A record is in node a or in node b. Only the child of the node that looks larger is measured next.
     upper, lower = Fraction(3, 2), Fraction(2)

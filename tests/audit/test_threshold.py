@@ -1,5 +1,9 @@
 """Audits of counts above a threshold: faults that must be caught, beside the right version, which must pass."""
 
+import math
+from decimal import Context, localcontext
+from fractions import Fraction
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,6 +13,7 @@ import tallytree as tt
 from tallytree.audit import Subject, audit, audit_subject
 from tallytree.audit import library as library_of_audits
 from tallytree.audit.audited import Audited
+from tallytree.audit.threshold import _Law as Law
 from tallytree.audit.threshold import stable_delta, worst_stable_pair
 from tallytree.audit.views import publisher
 from tallytree.cli.app import app
@@ -37,6 +42,19 @@ def subject(before, after, neighboring="add_remove", threshold=None):
         object.__setattr__(job.plan.stable, "threshold", threshold)
     statistics = [inputs.tabulate(np.array(records)) for records in (before, after)]
     return Subject(repr(SH), neighboring, job.plan, *statistics, publisher(job, AREAS, None))
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 40])
+def test_the_chance_of_being_left_out_is_that_of_the_law(count):
+    """P(noise < t − count), summed; of a count far above, whose chance no float holds, the logarithm all the same."""
+    scale, threshold = Fraction(3), 10
+    q = math.exp(-1 / 3)
+    masses = [(1 - q) / (1 + q) * q ** abs(noise) for noise in range(-400, threshold - count)]
+    expected = 0.0 if count == 0 else math.log(math.fsum(masses))
+    with localcontext(Context(prec=60)):
+        law = Law(scale, threshold)
+        assert law.log_of_nothing(count) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+        assert law.log_of_nothing(10**9) == pytest.approx(-(10**9) / 3, rel=1e-6)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.accounting import plan_noise
+from tallytree.accounting import plan_noise, plan_stability
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.hierarchy import decoded
 from tallytree.private.measurer import Measurer
@@ -96,9 +96,37 @@ def test_a_value_that_noise_could_wrap_around_is_refused_before_any_draw():
         def draw(self, noise, address, cells):
             raise AssertionError("noise was drawn")
 
-    statistics = TrueCounts(AREAS, np.array([0]), np.array([2**62 + 1]))
-    with pytest.raises(OverflowError, match="a value at level 'c' is beyond 2\\^62"):
-        Measurer(statistics, plan({"c": "counts"}), Drawn()).measure("c", np.array([0]), "counts")
+    said = set()
+    for true in (2**62 + 1, 2**62 + 12_345):
+        statistics = TrueCounts(AREAS, np.array([0]), np.array([true]))
+        with pytest.raises(OverflowError, match="a value at level 'c' is beyond 2\\^62") as caught:
+            Measurer(statistics, plan({"c": "counts"}), Drawn()).measure("c", np.array([0]), "counts")
+        said.add(str(caught.value))
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("budget", [tt.Budget(epsilon=0.01), tt.Budget(rho=1e-5)], ids=["laplace", "gaussian"])
+def test_noise_does_not_depend_on_the_true_value(budget):
+    """Counts of 0 to 2^60: each has exactly the noise that the source draws for its cell."""
+    source, nodes = KeyedNoise(KEY), np.arange(3)
+    for true in (0, 1, 1_001, 10**4, 10**6, 10**9, 2**60):
+        counts = TrueCounts(AREAS, nodes, np.full(3, true))
+        for level in ("s", "c"):
+            here = nodes[: counts.size(level)]
+            noisy = Measurer(counts, plan({level: "counts"}, budget), source).measure(level, here, "counts")
+            drawn = source.draw(noisy.noise, (level, "counts"), here)
+            assert (noisy.values - counts.cells(level, here, "counts")[0]).tolist() == drawn.tolist()
+            assert len(set(drawn.tolist())) > 1
+
+
+def test_noise_above_a_threshold_does_not_depend_on_the_true_value():
+    budget = tt.Budget(epsilon=0.01, delta=1e-6)
+    stable = plan_stability(budget, "c", sensitivity("stable_counts", "add_remove"), 1)
+    drawn = KeyedNoise(KEY).draw(stable.stable.noise, ("c", "stable_counts"), np.arange(3))
+    for true in (10**4, 10**6, 10**9, 2**60):
+        counts = TrueCounts(AREAS, np.arange(3), np.full(3, true))
+        noisy = Measurer(counts, stable, KeyedNoise(KEY)).measure_stable("c")
+        assert (noisy.values - true).tolist() == drawn.tolist()
 
 
 def test_an_array_that_listens_hears_nothing():

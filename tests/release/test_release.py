@@ -2,9 +2,11 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -79,6 +81,22 @@ def test_parquet_files_carry_no_column_statistics(release, tmp_path):
         for group in range(metadata.num_row_groups):
             for column in range(metadata.num_columns):
                 assert not metadata.row_group(group).column(column).is_stats_set
+
+
+def test_no_file_says_more_by_its_times_or_its_modes(release, tmp_path, monkeypatch):
+    """Times are those of the save, and nobody sets one."""
+    for name in ("utime", "setxattr", "lutimes"):
+        monkeypatch.setattr(os, name, lambda *_, **__: pytest.fail("a file's attributes were set"), raising=False)
+    before = time.time() - 2
+    release.save(tmp_path / "out", csv=True)
+    files = [tmp_path / "out", *(tmp_path / "out").rglob("*")]
+    assert len(files) > 10
+    for path in files:
+        found = path.stat()
+        assert before <= min(found.st_mtime, found.st_ctime) <= max(found.st_mtime, found.st_ctime) <= time.time() + 2
+        assert os.listxattr(path) == []
+    modes = {(path.is_dir(), stat.S_IMODE(path.stat().st_mode)) for path in files}
+    assert len(modes) == 2
 
 
 @pytest.mark.parametrize("folder", [None, 3, b"out"])

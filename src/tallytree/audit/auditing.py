@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any
 
@@ -18,7 +18,7 @@ from tallytree.audit.exact import exact_delta, exact_loss
 from tallytree.audit.inputs import group_lists
 from tallytree.audit.maximum import draw_within_maximum, measured_within_maximum, published_within_maximum
 from tallytree.audit.result import AuditResult
-from tallytree.audit.runs import draw_runs
+from tallytree.audit.runs import LevelRuns, draw_runs
 from tallytree.audit.threshold import stable_delta, stable_view
 from tallytree.audit.views import Publisher, measured_view, published_view, publisher
 from tallytree.budget import Budget
@@ -40,6 +40,8 @@ DEFAULT_RELEASES = 2_000
 DEFAULT_CONFIDENCE = 0.9999
 """So high because a suite has many audits, and one false alarm among them is one too many."""
 MIN_RUNS = 100
+RAISED_SHARE = 4
+"""Of every magnitude of the true values there are so many times fewer runs: a fault in the noise shows at any level."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,8 @@ class Subject:
         before: the true statistics of the data.
         after: those of its neighbor.
         publisher: runs the mechanism; None to audit the measurements alone.
+        raised: what is added to every true cell in further runs, in which the measurements alone are looked at; see
+            `audit.runs`.
     """
 
     name: str
@@ -61,6 +65,7 @@ class Subject:
     before: TrueStatistics
     after: TrueStatistics
     publisher: Publisher | None = None
+    raised: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -259,15 +264,34 @@ def _views(subject: Subject, sources: list[NoiseSource], runs: int, published: i
         views = [measured_within_maximum(clamped[0], clamped[1], plan)]
         if publishes is not None:
             views.append(published_within_maximum(publishes, clamped[0], clamped[1], published))
-        return views
+        return views + _raised_views(subject, sides, runs)
     drawn = [draw_runs(statistics, plan, source, runs) for statistics, source in sides]
-    if isinstance(plan, StabilityPlan):
-        views = [stable_view(drawn[0], drawn[1], plan)]
-    else:
-        views = [measured_view(drawn[0], drawn[1], runs)]
+    views = [_measured_view(plan, drawn, runs)]
     if publishes is not None:
         views.append(published_view(publishes, drawn[0], drawn[1], published))
+    return views + _raised_views(subject, sides, runs)
+
+
+def _raised_views(subject: Subject, sides: Sequence[tuple[TrueStatistics, NoiseSource]], runs: int) -> list[View]:
+    """What is measured of the levels where every true cell is raised, in `RAISED_SHARE` of as many further runs."""
+    views, some = [], max(runs // RAISED_SHARE, MIN_RUNS)
+    for place, raised in enumerate(subject.raised):
+        drawn = [
+            draw_runs(statistics, subject.plan, source, some, first=runs + place * some, raised=raised)
+            for statistics, source in sides
+        ]
+        view = _measured_view(subject.plan, drawn, some)
+        labels = [f"{label} of {raised:,} more in every cell" for label in view.labels]
+        scores = [replace(score, name=f"{score.name}, of {raised:,} more in every cell") for score in view.scores]
+        views.append(replace(view, labels=labels, scores=tuple(scores)))
     return views
+
+
+def _measured_view(plan: Plan, drawn: Sequence[dict[str, LevelRuns]], runs: int) -> View:
+    """All that was measured under both inputs."""
+    if isinstance(plan, StabilityPlan):
+        return stable_view(drawn[0], drawn[1], plan)
+    return measured_view(drawn[0], drawn[1], runs)
 
 
 @dataclass(frozen=True)

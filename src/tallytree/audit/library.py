@@ -58,6 +58,8 @@ FEW_RELEASES = 200
 """Where only the plan differs from that of an audit whose releases are looked at."""
 FEW_TABLES = 100
 """So it is with tables, of which a release takes more time."""
+MAGNITUDES = (10**4, 10**9)
+"""True values are about 1, and in further runs about these."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -126,6 +128,7 @@ class Case(Audited):
             before=inputs.tabulate(before),
             after=inputs.tabulate(after),
             publisher=publisher(planned, self.tree, int(before.sum()) if neighborhood.same_records else None),
+            raised=MAGNITUDES,
         )
         some = min(releases, self.max_releases)
         return audit_subject(subject, runs=runs, releases=some, confidence=confidence, seed=seed)

@@ -14,7 +14,15 @@ import numpy as np
 
 from tallytree.accounting import LevelPlan, NoisePlan
 from tallytree.audit.events import Score, View
-from tallytree.audit.runs import LevelRuns, ReplayMeasurer, all_cells, draw_these_runs, run_stride
+from tallytree.audit.runs import (
+    LevelRuns,
+    ReplayMeasurer,
+    RunCells,
+    all_cells,
+    draw_these_runs,
+    measured_runs,
+    run_stride,
+)
 from tallytree.audit.views import Publisher, cell_labels, log_likelihood_ratio
 from tallytree.compute.arrays import IntArray, NumberArray, concatenate_ranges
 from tallytree.private.measurer import TrueStatistics
@@ -56,7 +64,8 @@ def draw_within_maximum(statistics: TrueStatistics, plan: NoisePlan, source: Noi
     every = np.arange(runs, dtype=np.int64)
     root, statistic = plan.maximum.level, plan.maximum.statistic
     true = statistics.largest_size().cells(root, np.zeros(1, dtype=np.int64), statistic)[0]
-    noisy = source.draw(plan.maximum.noise, (root, statistic), every * stride) + true
+    cells = RunCells(true, np.zeros(1, dtype=np.int64), every, stride)
+    noisy = measured_runs(cells, plan, plan.maximum, source)[:, 0]
     largest = largest_published(noisy, plan.maximum.noise, *statistics.bounds)
     within, place = {}, np.zeros(runs, dtype=np.int64)
     for each in np.unique(largest).tolist():

@@ -4,6 +4,10 @@ A mechanism sees a part of this, whatever it measures and in whatever order: a c
 `Measurer` with keyed noise returns at every call. All that is published is computed from it. So any difference between
 two data sets that a release can show is in the joint distribution of a run's cells over all levels. This includes
 faults that single cells do not show, such as noise that two cells share.
+
+The library's own `Measurer` adds the noise: to it, a run is a node whose cells are all cells of the level. So a
+measurer whose noise depends on the true value is seen, if that value occurs. True values are as large as is asked for
+(`raised`): what is added to all cells of both data sets leaves them neighbors.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from tallytree.accounting import LevelPlan, Plan, StableLevel
 from tallytree.compute.arrays import IntArray, concatenate_ranges
 from tallytree.errors import BudgetExceeded
 from tallytree.measurements import Measurement, Statistic
-from tallytree.private.measurer import TrueStatistics
+from tallytree.private.measurer import Measurer, TrueStatistics
 from tallytree.private.noise.noise_source import NoiseSource
 
 
@@ -38,10 +42,12 @@ class LevelRuns:
     noisy: IntArray
 
 
-def draw_runs(statistics: TrueStatistics, plan: Plan, source: NoiseSource, runs: int) -> dict[str, LevelRuns]:
-    """Measure every level of the plan `runs` times."""
-    every = np.arange(runs, dtype=np.int64)
-    return draw_these_runs(statistics, plan, source, every, run_stride(statistics, plan))
+def draw_runs(
+    statistics: TrueStatistics, plan: Plan, source: NoiseSource, runs: int, *, first: int = 0, raised: int = 0
+) -> dict[str, LevelRuns]:
+    """Measure every level of the plan in the runs `first` … `first` + `runs` − 1; see `draw_these_runs`."""
+    these = np.arange(first, first + runs, dtype=np.int64)
+    return draw_these_runs(statistics, plan, source, these, run_stride(statistics, plan), raised=raised)
 
 
 def run_stride(statistics: TrueStatistics, plan: Plan) -> int:
@@ -52,23 +58,79 @@ def run_stride(statistics: TrueStatistics, plan: Plan) -> int:
 
 
 def draw_these_runs(
-    statistics: TrueStatistics, plan: Plan, source: NoiseSource, runs: IntArray, stride: int
+    statistics: TrueStatistics, plan: Plan, source: NoiseSource, runs: IntArray, stride: int, *, raised: int = 0
 ) -> dict[str, LevelRuns]:
     """Measure every level of the plan in the runs of these numbers, int64 (n,).
 
     A run is in the high bits of a cell's number, at the same place for all levels: every run has noise of its own, and
     a source that confuses one node, or one level, with another does so in every run.
+
+    Args:
+        statistics: the true ones.
+        plan: what is measured.
+        source: the noise.
+        runs: their numbers.
+        stride: how far apart the numbers of a cell are in two runs that follow each other.
+        raised: is added to the true value of every cell.
     """
     drawn = {}
     for level, planned in plan.levels.items():
         true, offsets, numbers = all_cells(statistics, planned)
-        cells = (runs[:, None] * stride + numbers).reshape(-1)
-        noise = source.draw(planned.noise, (level, planned.statistic), cells).reshape(len(runs), len(numbers))
-        noisy = noise + true
-        if isinstance(planned, StableLevel):
-            noisy[(true == 0) | (noisy < planned.threshold)] = 0
-        drawn[level] = LevelRuns(planned, true, offsets, noisy)
+        cells = RunCells(true + raised, numbers, runs, stride)
+        noisy = measured_runs(cells, plan, planned, source)
+        drawn[level] = LevelRuns(planned, cells.true, offsets, noisy)
     return drawn
+
+
+@dataclass(frozen=True, eq=False)
+class RunCells:
+    """The cells of a level in many runs, as true statistics in which a run is a node.
+
+    Attributes:
+        true: int64 (cells,), without noise.
+        numbers: int64 (cells,), of the cells within the level.
+        runs: int64 (n,), the numbers of the runs.
+        stride: see `run_stride`.
+    """
+
+    true: IntArray
+    numbers: IntArray
+    runs: IntArray
+    stride: int
+
+    def size(self, level: str) -> int:
+        """More than the number of any run."""
+        return int(self.runs.max(initial=0)) + 1
+
+    def width(self, level: str, node: int, statistic: Statistic) -> int:
+        """How many cells a run has."""
+        return len(self.true)
+
+    def cells(
+        self, level: str, nodes: IntArray, statistic: Statistic, part: tuple[int, int] | None = None
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """All cells of some runs."""
+        numbers = (nodes[:, None] * self.stride + self.numbers).reshape(-1)
+        return np.tile(self.true, len(nodes)), np.arange(len(nodes) + 1, dtype=np.int64) * len(self.true), numbers
+
+    def present(self, level: str) -> tuple[IntArray, IntArray]:
+        """The cells of all runs that have records, by their numbers."""
+        there = self.true > 0
+        numbers = (self.runs[:, None] * self.stride + self.numbers[there]).reshape(-1)
+        return numbers, np.tile(self.true[there], len(self.runs))
+
+
+def measured_runs(cells: RunCells, plan: Plan, planned: LevelPlan | StableLevel, source: NoiseSource) -> IntArray:
+    """The noisy cells of all runs, int64 (runs, cells); where there is a threshold, 0 for cells that are left out."""
+    measurer = Measurer(cells, plan, source, keep=lambda measurement: None)
+    if not isinstance(planned, StableLevel):
+        values = measurer.measure(planned.level, cells.runs, planned.statistic).values
+        return values.reshape(len(cells.runs), len(cells.true))
+    found = measurer.measure_stable(planned.level)
+    noisy = np.zeros((len(cells.runs), len(cells.true)), dtype=np.int64)
+    run, number = np.divmod(found.nodes, cells.stride)
+    noisy[np.searchsorted(cells.runs, run), np.searchsorted(cells.numbers, number)] = found.values
+    return noisy
 
 
 class ReplayMeasurer:

@@ -8,7 +8,6 @@ symmetric: both directions count. Nothing of the proof in `accounting.stability`
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
@@ -98,6 +97,12 @@ class _Law:
             yield self._exactly(number, here), self._exactly(number, there)
         yield self._at_least(beyond, here), self._at_least(beyond, there)
 
+    def log_of_nothing(self, count: int) -> float:
+        """The logarithm of the probability that a count is left out, which may be far below every float."""
+        if count < self._threshold:
+            return float((1 - self._at_least(self._threshold, count)).ln())
+        return float(self._log_q * (count - self._threshold + 1) - self._one_plus_q.ln())
+
     def _exactly(self, number: int, count: int) -> Decimal:
         if count == 0:
             return Decimal(0)
@@ -139,7 +144,7 @@ def _log_likelihood_ratio(plan: StabilityPlan, true: IntArray, neighbor: IntArra
 
     def left_out(count: int) -> float:
         with localcontext(Context(prec=_DIGITS)):
-            return math.log(1 - _Law(scale, threshold)._at_least(threshold, count))
+            return _Law(scale, threshold).log_of_nothing(count)
 
     nothing = np.array([left_out(int(a)) - left_out(int(b)) for a, b in zip(here, there, strict=True)])
 

@@ -339,8 +339,8 @@ def _of_records(
         kind, more_outside = "stray records", [{**elsewhere, "id": i, "n": 1} for i in range(int(rng.integers(2, 9)))]
         first, second = [*first, *more_outside], [*second, *more_outside[1:]]
     elif counted and "person" not in options and drawn < 0.6:
-        kind, most = ("too many records", 2**62) if drawn < 0.1 else ("large numbers", 10 ** int(rng.integers(4, 10)))
-        large = [{**place, "id": -1, "n": most} for place in places for _ in range(3 if drawn < 0.1 else 1)]
+        kind, most = ("too many records", 2**62) if drawn < 0.2 else ("large numbers", 10 ** int(rng.integers(4, 10)))
+        large = [{**place, "id": -1, "n": most} for place in places for _ in range(3 if drawn < 0.2 else 1)]
         first, second = [*first, *large], [*second, *large]
     return Pair(function, as_table(first, schema), as_table(second, schema), options, kind=kind)
 

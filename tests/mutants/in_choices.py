@@ -1,0 +1,134 @@
+"""Choices made by true data, facts taken as public that are not, bounds that are not enforced."""
+
+from mutants.mutant import KEEPS_THE_TOTAL, SEEN, fault
+
+PERSON = "tests/pipeline/test_person.py"
+SIZES = "tests/test_api_group_sizes.py"
+
+MUTANTS = [
+    # --- Decided by true data ---
+    fault(
+        'sparsity="auto" decided by true data',
+        "tests/counts/test_auto_sparsity.py::test_equal_measurements_are_released_alike_whatever_the_records_are",
+        *KEEPS_THE_TOTAL,
+        "return self.occupancy.share <= MAX_SHARE",
+        f"return {SEEN} % 2 == 0",
+    ),
+    fault(
+        'max_contributions="auto" decided by true data',
+        "tests/pipeline/test_auto_bound.py::test_the_bound_is_the_one_that_is_recommended_of_the_same_noisy_numbers",
+        "facts = chosen_bound(self.largest, people)",
+        "facts = chosen_bound(self.largest, replace(people, people=true.contributions._people))",
+    ),
+    fault(
+        "K from the true largest size",
+        "tests/pipeline/test_private_maximum.py",
+        "largest = int(largest_published(measured.values, measured.noise, domain.smallest, domain.largest)[0])",
+        "largest = int(true.largest_size()._size)",
+    ),
+    fault(
+        "a threshold on true counts",
+        "tests/counts/test_stability_histogram.py::test_a_lone_record_is_published_as_often_as_the_tail_says",
+        "passed = noisy >= planned.threshold",
+        "passed = true >= planned.threshold",
+    ),
+    fault(
+        "cells without records measured above a threshold",
+        "tests/counts/test_stability_histogram.py::"
+        "test_noise_is_drawn_for_cells_with_records_alone_and_only_those_above_the_threshold_come_out",
+        "passed = noisy >= planned.threshold",
+        "passed = noisy >= 1",
+    ),
+    # --- Facts that are not public ---
+    fault(
+        "the total taken as public under add_remove",
+        "tests/test_api_counts.py::test_the_total_is_published_only_where_no_change_can_alter_it",
+        'return self.relation == "change_one" and one_each and self.on_unknown == "error"',
+        'return one_each and self.on_unknown == "error"',
+    ),
+    fault(
+        "the total taken as public with several records of a person",
+        "tests/test_api_counts.py::test_the_total_is_published_only_where_no_change_can_alter_it",
+        "one_each = self.max_contributions == 1 and self.person_column is None",
+        "one_each = self.person_column is None",
+    ),
+    fault(
+        "the total taken as public where people are named",
+        f"{PERSON}::test_the_total_is_private_where_people_are_named",
+        "one_each = self.max_contributions == 1 and self.person_column is None",
+        "one_each = self.max_contributions == 1",
+    ),
+    fault(
+        "the total taken as public where records are left out",
+        "tests/test_api_counts.py::test_the_total_is_published_only_where_no_change_can_alter_it",
+        'return self.relation == "change_one" and one_each and self.on_unknown == "error"',
+        'return self.relation == "change_one" and one_each',
+    ),
+    fault(
+        "private numbers of groups in every domain",
+        f"{SIZES}::test_no_private_number_of_groups_reaches_a_mechanism_or_a_plan",
+        'here if invariants == "groups" or (invariants == "total" and len(here) == 1) else None',
+        'here if invariants != "none" or len(here) == 1 else None',
+    ),
+    # --- Bounds ---
+    fault(
+        "one record too many of a person",
+        f"{PERSON}::test_of_every_person_at_most_m_records_count",
+        "SELECT {columns}, 1 AS amount FROM numbered WHERE number <= $most",
+        "SELECT {columns}, 1 AS amount FROM numbered WHERE number <= $most + 1",
+    ),
+    fault(
+        "people with more records than m not bounded",
+        f"{PERSON}::test_of_every_person_at_most_m_records_count",
+        "FROM matched WHERE {known} GROUP BY {person} HAVING exact_sum({counted}) > $most",
+        "FROM matched WHERE {known} GROUP BY {person} HAVING exact_sum({counted}) > 100 * $most",
+    ),
+    fault(
+        "repeated records of a person not bounded",
+        "tests/private/tabulate/test_contribution_bound.py::test_of_every_person_min_of_m_and_all_records_are_kept",
+        "SELECT {columns}, least(amount, $most - before) AS amount FROM summed WHERE before < $most",
+        "SELECT {columns}, amount FROM summed WHERE before < $most",
+    ),
+    fault(
+        "people counted by what counts, and not by all their records",
+        "tests/pipeline/test_contributions.py::test_people_are_counted_by_all_their_records",
+        "SELECT least(exact_sum({counted}), $most) AS records FROM matched",
+        "SELECT least(1, exact_sum({counted}), $most) AS records FROM matched",
+    ),
+    fault(
+        "which records count without the key",
+        "tests/private/tabulate/test_contribution_bound.py::test_the_key_chooses_and_every_leaf_is_as_likely",
+        'key=bound.key,\n    )\n    db.drop("matched")',
+        'key=bytes(32),\n    )\n    db.drop("matched")',
+    ),
+    fault(
+        "a quantity that is not cut",
+        f"{SIZES}::test_sizes_are_sums_of_quantities_that_are_cut",
+        '_Statistic("least(v0, $most)", parameters={"most": max_quantity})',
+        '_Statistic("v0", parameters={})',
+    ),
+    fault(
+        "sizes that are not cut to K",
+        "tests/private/tabulate/test_statements.py::test_stated_groups_by_leaf_and_size",
+        'size = "greatest(least(v0, $largest), $smallest)"',
+        'size = "greatest(least(v0, $largest + 1), $smallest)"',
+    ),
+    fault(
+        "a cell measured twice with fresh noise",
+        "tests/private/test_measurer.py::test_opendp_noise_is_not_drawn_twice_for_a_cell",
+        "if len(np.unique(cells)) < len(cells) or any(np.isin(cells, before).any() for before in earlier):",
+        "if len(np.unique(cells)) < len(cells):",
+    ),
+    fault(
+        "a mechanism that measures what is not planned",
+        "tests/private/test_measurer.py::test_only_what_was_planned_is_measured",
+        "if found is not None and (found.level, found.statistic) == (level, statistic) else None",
+        "if found is not None else None",
+    ),
+    fault(
+        "a planned release that was changed and runs",
+        "tests/pipeline/test_planned.py::test_a_copy_of_a_planned_release_is_not_run_whatever_was_replaced",
+        "if not self.sealed:",
+        "if not self.plan:",
+    ),
+]

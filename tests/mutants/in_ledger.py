@@ -1,0 +1,142 @@
+"""Releases that are not charged, or too little; a changed ledger that is believed; refusals after the payment."""
+
+from mutants.mutant import fault
+
+RELEASES = "tests/ledger/test_recorded_releases.py"
+SUMS = "tests/ledger/test_sums.py"
+NAMED = "tests/pipeline/test_named_runs.py"
+
+MUTANTS = [
+    # --- Charged too little ---
+    fault(
+        "a release that is not recorded",
+        f"{RELEASES}::test_each_release_is_recorded_and_says_so",
+        "recorded, events = recorded_posting(books, posting, self.path, statistics, on_changed)\n"
+        "            books.write(events)",
+        "recorded, events = recorded_posting(books, posting, self.path, statistics, on_changed)",
+    ),
+    fault(
+        "releases of equal loss charged once",
+        f"{SUMS}::test_sums_are_exact",
+        "self.new[amounts] = loss, times + 1",
+        "self.new[amounts] = loss, times or 1",
+        "self.sums += Sums.of(self.new.values())\n        self.new.clear()",
+        "self.sums = Sums.of(self.new.values())",
+    ),
+    fault(
+        "a release charged a tenth of what it spends",
+        f"{SUMS}::test_sums_are_exact",
+        'amounts = (facts["epsilon"], facts["delta"], facts["rho"])\n        loss, times',
+        'amounts = (facts["epsilon"] and f"{facts[\'epsilon\']}0", facts["delta"], facts["rho"])\n        loss, times',
+    ),
+    fault(
+        "ρ of a pure release halved",
+        f"{SUMS}::test_a_loss_is_what_the_plan_spends_and_never_more_than_the_budget",
+        "return tuple(cost**2 / 2 for cost in costs) if pure else costs",
+        "return tuple(cost**2 / 4 for cost in costs) if pure else costs",
+    ),
+    fault(
+        "a limit compared with the wrong sign",
+        f"{RELEASES}::test_a_release_over_the_limit_draws_and_records_nothing",
+        "if any(amount > remaining[name] for name, amount in asked.items()):",
+        "if any(amount < remaining[name] for name, amount in asked.items()):",
+    ),
+    fault(
+        "a limit of which one amount alone counts",
+        f"{SUMS}::test_the_delta_of_a_limit_is_a_limit_too",
+        "if any(amount > remaining[name] for name, amount in asked.items()):",
+        "if all(amount > remaining[name] for name, amount in asked.items()):",
+    ),
+    fault(
+        "the room looked for before the records are read alone",
+        f"{RELEASES}::test_a_limit_that_is_used_up_while_the_records_are_read_still_holds",
+        "check_run_is_new(earlier, posting, secret=statistics is not None, on_changed=on_changed)\n"
+        "    _, new = _admitted(books, posting, path)",
+        "check_run_is_new(earlier, posting, secret=statistics is not None, on_changed=on_changed)\n    new = []",
+    ),
+    fault(
+        "two relations added up",
+        "tests/ledger/test_terms_and_limits.py::test_another_relation_or_unit_is_never_mixed_in",
+        "if ours[name] is not None and kept is not None and ours[name] != kept:",
+        'if name != "neighboring" and ours[name] is not None and kept is not None and ours[name] != kept:',
+    ),
+    fault(
+        "a release for a part of a person admitted",
+        "tests/ledger/test_person_unit.py::test_a_stated_bound_protects_the_whole_person",
+        "if self.max_contributions is not None and posting.max_contributions < self.max_contributions:",
+        "if self.max_contributions is not None and posting.max_contributions < 1:",
+    ),
+    # --- Believed although it was changed ---
+    fault(
+        "a chain that is not verified",
+        "tests/ledger/test_damage.py::test_an_edit_is_refused_at_every_reading_and_writing",
+        "if number != place or kept != digest.encode():",
+        "if number != place:",
+    ),
+    fault(
+        "the text of an earlier entry that is not compared with its digest",
+        "tests/ledger/test_verified.py::"
+        "test_the_text_of_an_earlier_entry_is_compared_with_the_digest_that_was_verified",
+        "if before is None or not isinstance(text, bytes) or digest_after(before, number, text) != digest:",
+        "if before is None or not isinstance(text, bytes):",
+    ),
+    # --- The order of payment and noise ---
+    fault(
+        "a key that exists before the payment",
+        f"{RELEASES}::test_it_is_on_the_disk_before_the_key_exists_and_after_the_records_were_accepted",
+        "known = None if options.secret is None else keys()",
+        "known = keys()",
+        "account.record(None if known is None else known.keyed_digest)",
+        "account.record(None if options.secret is None else known.keyed_digest)",
+    ),
+    fault(
+        "a payment before the records are accepted",
+        f"{RELEASES}::test_records_that_are_refused_spend_nothing",
+        'with self.stage("tabulate"):\n                true = self.tabulate(work)',
+        "if self.account is not None:\n                self.account.record()\n"
+        '            with self.stage("tabulate"):\n                true = self.tabulate(work)',
+    ),
+    fault(
+        "a refusal of too many records after the payment",
+        "tests/test_api_refusals.py::test_more_records_than_can_be_added_up_are_refused_before_anything_is_paid",
+        "if int(found.counts.sum()) > MAX_RECORDS:",
+        "if int(found.counts.sum()) > 16 * MAX_RECORDS:",
+    ),
+    # --- Named runs ---
+    fault(
+        "changed records repeated free of charge",
+        f"{NAMED}::test_what_changed_is_refused_and_nothing_is_spent",
+        "return last if last.statistics == statistics(last.release_id) else None",
+        "return last",
+    ),
+    fault(
+        "a finished run shown once more where changes are charged",
+        f"{NAMED}::test_where_changes_are_charged_two_outputs_of_a_run_do_not_tell_whether_the_records_changed",
+        'return None if on_changed == "charge" and last.state == "finished" else last',
+        "return last",
+    ),
+    fault(
+        "a release shown before the ledger has it as finished",
+        f"{NAMED}::test_a_release_that_can_be_repeated_is_not_shown_before_the_ledger_has_it_as_finished",
+        "self.account.finish_repeatable()",
+        "pass",
+    ),
+    fault(
+        "one key of all data sets of a secret",
+        "tests/pipeline/test_release_keys.py::test_each_key_depends_on_what_it_has_to_and_on_nothing_else",
+        'read_secret(options.secret), "release", str(options.dataset), str(options.run))',
+        'read_secret(options.secret), "release", str(options.run))',
+    ),
+    fault(
+        "a seeded release in a ledger",
+        f"{RELEASES}::test_arguments_that_do_not_go_together_are_refused",
+        'if arguments.seed is not None:\n        raise ValueError(\n            f"seed: {arguments.seed} makes',
+        'if arguments.seed == -1:\n        raise ValueError(\n            f"seed: {arguments.seed} makes',
+    ),
+    fault(
+        "a secret that others may read",
+        "tests/private/noise/test_secret.py::test_a_secret_that_others_may_read_or_change_is_refused",
+        "if status.st_mode & 0o077 or",
+        "if status.st_mode & 0o002 or",
+    ),
+]

@@ -1,0 +1,206 @@
+"""True numbers in what is shown, and errors that are understated."""
+
+from mutants.mutant import KEEPS_THE_TOTAL, SEEN, fault
+
+PLANTED = "tests/test_api_counts.py::test_planted_counts_are_in_no_output_log_or_file"
+MESSAGES = "tests/private/tabulate/test_withheld_counts.py"
+RUN = 'with self.stage("record"):\n                paid ='
+
+MUTANTS = [
+    # --- A true number that is shown ---
+    fault(
+        "a true total in the statement",
+        PLANTED,
+        '"plan": self.plan_digest}\n            # Which',
+        '"plan": self.plan_digest, "records": getattr(true, "total", 0)}\n            # Which',
+    ),
+    fault(
+        "a digest of the statistics in the statement",
+        "tests/replay/test_replay.py::test_some_pairs_show_nothing",
+        '"plan": self.plan_digest}\n            # Which',
+        '"plan": self.plan_digest, "of": true.digest().hex()}\n            # Which',
+    ),
+    fault(
+        "a true total in a line of the log",
+        PLANTED,
+        RUN,
+        '__import__("logging").getLogger("tallytree").info("%s", getattr(true, "total", 0))\n            ' + RUN,
+    ),
+    fault(
+        "a true total as the seconds of a line of the log",
+        PLANTED,
+        "rounded = round(max(seconds, 0.0), 1)\n",
+        'rounded = float(getattr(__import__("builtins"), "seen_by_a_mutant", 0))\n',
+        *KEEPS_THE_TOTAL,
+    ),
+    fault(
+        "a true total as another attribute of a line of the log",
+        PLANTED,
+        'about = {"stage": name, "seconds": rounded, "dataset": dataset, "run": run}',
+        'about = {"stage": name, "seconds": rounded, "dataset": dataset, "run": run}\n'
+        '    about["more"] = getattr(__import__("builtins"), "seen_by_a_mutant", 0)',
+        *KEEPS_THE_TOTAL,
+    ),
+    fault(
+        "a true total in a warning",
+        PLANTED,
+        RUN,
+        '__import__("warnings").warn(f"records: {getattr(true, \'total\', 0)} were read", stacklevel=2)\n            '
+        + RUN,
+    ),
+    fault(
+        "a true total in the CSV alone",
+        PLANTED,
+        "first = next(slices)\n    with pa.csv.CSVWriter(path, first.schema) as writer:",
+        "first = next(slices)\n"
+        f"    if first.num_columns < 2 or 'count' in first.column_names[:1]:\n"
+        f"        first = first.set_column(0, 'count', pa.array([{SEEN}] * first.num_rows))\n"
+        "    with pa.csv.CSVWriter(path, first.schema) as writer:",
+        *KEEPS_THE_TOTAL,
+    ),
+    fault(
+        "the time of release.json from the true total",
+        "tests/release/test_release.py::test_no_file_says_more_by_its_times_or_its_modes",
+        "write_text(manifest_text(manifest), folder / MANIFEST)",
+        "write_text(manifest_text(manifest), folder / MANIFEST)\n"
+        '        os.utime(folder / MANIFEST, (getattr(__import__("builtins"), "seen_by_a_mutant", 7),) * 2)',
+        *KEEPS_THE_TOTAL,
+    ),
+    fault(
+        "the mode of a file from the true total",
+        "tests/release/test_release.py::test_no_file_says_more_by_its_times_or_its_modes",
+        "write_text(manifest_text(manifest), folder / MANIFEST)",
+        "write_text(manifest_text(manifest), folder / MANIFEST)\n"
+        '        (folder / MANIFEST).chmod(0o600 + getattr(__import__("builtins"), "seen_by_a_mutant", 4) % 8)',
+        *KEEPS_THE_TOTAL,
+    ),
+    fault(
+        "the number of stray records in the message about them",
+        f"{MESSAGES}::test_no_message_depends_on_how_many_records_there_are",
+        'f"{records.argument}: a record is outside the hierarchy, {where}; add the missing leaf to the "',
+        'f"{records.argument}: a record is outside the hierarchy, {where}; add the missing leaf to the "\n'
+        "                f\"{db.run(f'SELECT sum(amount) FROM {grouped} WHERE fault > 0')[0][0]} \"",
+    ),
+    fault(
+        "the number of records in the message about stray ones",
+        f"{MESSAGES}::test_no_message_depends_on_how_many_records_there_are",
+        'f"{records.argument}: a record is outside the hierarchy, {where}; add the missing leaf to the "',
+        'f"{records.argument}: a record is outside the hierarchy, {where}; add the missing leaf to the "\n'
+        "                f\"{db.run(f'SELECT sum(amount) FROM {grouped}')[0][0]} \"",
+    ),
+    fault(
+        "the label of a stray record in the message",
+        "tests/private/tabulate/test_refused_records.py::TestRecordsOutsideTheHierarchy",
+        'return f"by its label of {columns[place]!r}, which',
+        'return f"by its label {label!r} of {columns[place]!r}, which',
+    ),
+    fault(
+        "the number of records in the message about faulty ones",
+        f"{MESSAGES}::test_no_message_depends_on_how_many_records_there_are",
+        'raise ValueError(f"{records.argument}: column {column.name!r} {named(column)}{_FAULTS[column.use]}")',
+        "times = db.run(f'SELECT sum(amount) FROM {grouped}')[0][0]\n"
+        "        raise ValueError(f'{records.argument}: column {column.name!r}{_FAULTS[column.use]} {times}')",
+    ),
+    fault(
+        "a true value in the message about values that are too large",
+        "tests/private/test_measurer.py::test_a_value_that_noise_could_wrap_around_is_refused_before_any_draw",
+        'is beyond 2^62, so adding noise could wrap around")',
+        'is beyond 2^62, so adding noise could wrap around: {true.max()}")',
+    ),
+    fault(
+        "the number of people in a repr",
+        "tests/private/tabulate/test_true_contributions.py::test_the_cells_are_the_bins_and_nothing_else_is_told",
+        'return "TrueContributions(<private>)"',
+        'return f"TrueContributions({self._people})"',
+    ),
+    fault(
+        "the log of a run in bands that tells of its parts",
+        "tests/pipeline/test_counts_in_bands.py::test_the_log_says_nothing_of_how_a_run_is_divided",
+        "self._log = logger.debug if keep is None else _not_logged",
+        "self._log = logger.debug",
+    ),
+    # --- Errors that are understated ---
+    fault(
+        "std_dev of noise understated by 10 %",
+        "tests/test_api_counts.py::test_measurements_are_the_noisy_values_with_their_standard_deviation",
+        '"""The standard deviation of the noise."""\n        return math.sqrt(self.variance)',
+        '"""The standard deviation of the noise."""\n        return 0.9 * math.sqrt(self.variance)',
+    ),
+    fault(
+        "the variance of noise understated by 20 %",
+        "tests/accounting/test_accounting.py::test_the_stated_variance_is_that_of_the_discrete_distribution",
+        "return 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2",
+        "return 1.6 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2",
+    ),
+    fault(
+        "std_dev of counts understated by 10 %",
+        "tests/counts/test_least_squares.py::test_std_dev_is_that_of_generalised_least_squares",
+        "counts = replace(counts, std_dev=np.sqrt(variances))",
+        "counts = replace(counts, std_dev=0.9 * np.sqrt(variances))",
+    ),
+    fault(
+        "std_dev of tables understated by 10 %",
+        "tests/test_api_tables.py::test_the_stated_errors_of_two_tables_by_hand",
+        "found = std_devs(layout.detail, layout.families, precisions, wanted, public_totals_level=exact_level)",
+        "found = std_devs(layout.detail, layout.families, precisions, wanted, public_totals_level=exact_level)\n"
+        "    found = {place: 0.9 * each for place, each in found.items()}",
+    ),
+    fault(
+        "std_dev of totals understated by 10 %",
+        "tests/postprocess/test_totals.py::test_the_error_is_that_of_dense_generalised_least_squares",
+        "std_dev = np.sqrt(variances)[sums.rows]",
+        "std_dev = 0.9 * np.sqrt(variances)[sums.rows]",
+    ),
+    fault(
+        "intervals 5 % too narrow",
+        "tests/release/test_intervals.py::test_over_true_numbers_the_intervals_cover_exactly_what_they_say",
+        "far = np.maximum(np.ceil(quantile(2 * tail, replicates) * std_dev - 0.5), 0.0)\n"
+        "    positive = np.maximum(std_dev, 1e-9)",
+        "std_dev = 0.95 * std_dev\n"
+        "    far = np.maximum(np.ceil(quantile(2 * tail, replicates) * std_dev - 0.5), 0.0)\n"
+        "    positive = np.maximum(std_dev, 1e-9)",
+    ),
+    fault(
+        "the quantile of an interval 5 % too small",
+        "tests/release/test_intervals.py::"
+        "test_the_quantile_is_that_of_the_normal_distribution_and_of_student_for_estimates",
+        "return -NormalDist().inv_cdf(alpha / 2)",
+        "return -0.95 * NormalDist().inv_cdf(alpha / 2)",
+    ),
+    fault(
+        "intervals of listed cells of six tenths of their width",
+        "tests/counts/test_sparse_flows.py::test_intervals_of_listed_cells_hold_and_naive_ones_do_not",
+        "unbiased[chosen], np.maximum(std_dev[chosen], 1e-9), least[chosen], alpha, laplace=errors.laplace",
+        "unbiased[chosen], np.maximum(0.6 * std_dev[chosen], 1e-9), least[chosen], alpha, laplace=errors.laplace",
+    ),
+    fault(
+        "rounding that loses a unit",
+        "tests/solvers/test_margins.py",
+        "integer[r, largest] += off // UNIT",
+        "integer[r, largest] += off // UNIT - (r == 0)",
+    ),
+    fault(
+        "released counts that lose a unit",
+        "tests/test_api_counts.py::test_counts_at_every_level_with_next_to_no_noise",
+        'return pa.table({"count": level.counts, **known})',
+        'return pa.table({"count": level.counts - (level.counts > 1), **known})',
+    ),
+    fault(
+        "amounts of privacy loss shown rounded down",
+        "tests/accounting/test_spending.py::test_an_amount_that_is_no_float_is_never_shown_as_nothing",
+        "return _shown(amount, ROUND_CEILING)",
+        "return _shown(amount, ROUND_FLOOR)",
+    ),
+    fault(
+        "what is left of a limit shown rounded up",
+        "tests/accounting/test_spending.py::test_an_amount_that_is_no_float_is_never_shown_as_nothing",
+        "return _shown(amount, ROUND_FLOOR)",
+        "return _shown(amount, ROUND_CEILING)",
+    ),
+    fault(
+        "a seeded release that says that it is private",
+        "tests/test_api_counts.py::test_a_seed_repeats_the_release_and_says_that_it_is_not_private",
+        "private = terms.seed is None\n    unit",
+        "private = True\n    unit",
+    ),
+]
