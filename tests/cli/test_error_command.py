@@ -68,7 +68,9 @@ def test_where_cells_are_absent_their_bound_is_shown(folder, run):
     result = run("error", "sizes", "--replicates", "20", "--seed", "1")
     assert result.exit_code == 0
     assert "absent cells: at most" in result.stdout.splitlines()[0]
-    assert re.fullmatch(r"town +[0-9]+ .* [0-9]+", next(each for each in result.stdout.splitlines() if "town" in each).rstrip())
+    assert re.fullmatch(
+        r"town +[0-9]+ .* [0-9]+", next(each for each in result.stdout.splitlines() if "town" in each).rstrip()
+    )
 
 
 def test_what_else_lies_in_the_folder_is_kept(folder, run):
