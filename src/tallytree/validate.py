@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tallytree.compute.memory import memory_bytes
+from tallytree.compute.memory import LEAST, memory_bytes
 
 
 def require_packages(argument: str, what: str, packages: Iterable[str] | Mapping[str, str], extra: str) -> None:
@@ -97,7 +97,7 @@ def path_text(value: object, argument: str, wanted: str = "a path") -> str:
     return text(os.fspath(value), argument, wanted)
 
 
-def memory_text(value: object, argument: str) -> str:
+def memory_text(value: object, argument: str, least: int = LEAST) -> str:
     """The amount of memory as given, if it is one, such as `"4GB"`; see `tallytree.compute.memory`.
 
     Raises:
@@ -106,7 +106,7 @@ def memory_text(value: object, argument: str) -> str:
     """
     if not isinstance(value, str):
         raise TypeError(f"{argument}: {safe_text(value)} must be text such as '4GB'")
-    memory_bytes(value, argument)
+    memory_bytes(value, argument, least)
     return value
 
 

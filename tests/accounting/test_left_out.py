@@ -41,6 +41,14 @@ def test_without_noise_the_interval_is_the_width_of_the_bins():
     assert found.share.ci_upper >= (last - 1) / last
 
 
+def test_the_ends_of_the_share_have_no_more_digits_than_they_are_known_with():
+    noise = Noise("discrete_laplace", Fraction(3))
+    bins = contribution_bins(7, 30)
+    for people in range(100, 1_000, 7):
+        share = left_out(bins, np.array([people // (i + 1) for i in range(len(bins))]), noise, 7).share
+        assert (share.ci_lower, share.ci_upper) == (round(share.ci_lower, 4), round(share.ci_upper, 4))
+
+
 def test_nothing_is_told_where_nothing_is_known():
     bins = contribution_bins(3, 1_000)
     loud = Noise("discrete_laplace", Fraction(10_000))

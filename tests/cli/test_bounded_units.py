@@ -54,7 +54,7 @@ def flat(text):
 def test_the_statement_and_the_notebook_name_it(release):
     assert release.statement["counted"] == counted_unit(release.statement) == UNIT
     sentence = bound_sentence(release.statement)
-    assert re.match(rf"Counts are of {UNIT}\. The bound leaves out about \d+\.\d % of the records", sentence)
+    assert re.match(rf"Counts are of {UNIT}\. The bound leaves out about [\d.]+ % of the records", sentence)
     html = release._repr_html_()
     assert f"Release of counts: {UNIT}" in html
     assert sentence in html

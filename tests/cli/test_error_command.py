@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from helpers.explored import group_sizes
 from helpers.manifests import rewrite
 from tallytree.cli.failures import ExitCode
 from tallytree.release import replacing
@@ -54,11 +55,21 @@ def test_columns_are_added_in_place_and_all_else_stays(folder, run):
     assert sorted(path.name for path in folder.iterdir()) == ["out"]
     shown = re.sub(r"\d+\.?\d*", "#", result.stdout)
     assert re.sub(" +", " ", shown) == (
-        "level rows median std dev median width (# %) absent cells: at most\n"
+        "level rows median std dev median width (# %)\n"
         + "─" * len(result.stdout.splitlines()[1])
-        + "\nall # # # \nstate # # # \ntown # # # \n"
+        + "\nall # # #\nstate # # #\ntown # # #\n"
         + COVERS
         + "\nNothing was spent. Release: out\n"
+    )
+
+
+def test_where_cells_are_absent_their_bound_is_shown(folder, run):
+    group_sizes().save("sizes")
+    result = run("error", "sizes", "--replicates", "20", "--seed", "1")
+    assert result.exit_code == 0
+    assert "absent cells: at most" in result.stdout.splitlines()[0]
+    assert re.fullmatch(
+        r"town +[0-9]+ .* [0-9]+", next(each for each in result.stdout.splitlines() if "town" in each).rstrip()
     )
 
 

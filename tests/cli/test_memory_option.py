@@ -51,3 +51,20 @@ def test_measurements_can_be_left_out(folder, run):
 def test_values_that_cannot_be_used_are_refused(folder, refusal, argv, added, message):
     (folder / "spec.yaml").write_text(SPEC + added)
     assert message in refusal("release", "spec.yaml", "--out", "out", *argv)
+
+
+@pytest.mark.parametrize(
+    ("argv", "added", "message"),
+    [
+        (("--memory", "1MB"), "", "memory: '1MB' is less than the 1.3MB that this may take; LeastSquares fits"),
+        (("--memory", "999kB"), "", "memory: '999kB' must be between 1MB and 1000TB"),
+        ((), "engine: {memory_limit: 1MB}\n", "engine.memory_limit: '1MB' must be between 8MB and 1000TB"),
+        (("--set", "engine.memory_limit=7MB"), "engine: {threads: 1}\n", "memory_limit: '7MB' must be between 8MB and"),
+    ],
+)
+def test_memory_that_is_of_no_use_is_refused_before_anything_is_paid(folder, run, refusal, argv, added, message):
+    pq.write_table(pa.table({"state": [f"s{i}" for i in range(4_000)]}), folder / "areas.parquet")
+    (folder / "spec.yaml").write_text(SPEC.replace("seed: 4", "ledger: l.db\ndataset: d") + added)
+    assert message in refusal("release", "spec.yaml", "--out", "out", *argv)
+    assert not (folder / "l.db").exists()
+    assert not (folder / "out").exists()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tallytree.compute.memory import described_bytes, memory_bytes
+from tallytree.compute.memory import LEAST_LIMIT, described_bytes, enough_memory, memory_bytes
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,21 @@ def test_other_texts_are_refused(amount):
 def test_an_amount_out_of_range_is_refused(amount):
     with pytest.raises(ValueError, match="must be between 1MB and 1000TB"):
         memory_bytes(amount, "memory")
+
+
+def test_a_use_may_need_more():
+    with pytest.raises(ValueError, match=r"^memory_limit: '7MB' must be between 8MB and 1000TB"):
+        memory_bytes("7MB", "memory_limit", LEAST_LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("needed", "text"),
+    [(1_200_001, "1.3MB"), (3_000_000, "3MB"), (25_961_000, "26MB"), (640_100_000, "641MB"),
+     (999_999_999, "1000MB"), (4_040_000_000, "4.1GB"), (31 * 10**12, "31000GB")],
+)  # fmt: skip
+def test_enough_memory_is_an_amount_that_can_be_given_and_is_not_less(needed, text):
+    assert enough_memory(needed) == text
+    assert needed <= memory_bytes(text, "memory", 0) <= 1.1 * needed + 10**5
 
 
 def test_an_amount_is_described_in_a_unit_that_suits_it():

@@ -135,7 +135,7 @@ def test_a_browser_shows_rows_that_are_not_listed_without_a_box_or_a_link(folder
     with explorer(folder) as address, sync_playwright() as started:
         browser = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 1100})
-        page.goto(f"{address}?table=3")
+        page.goto(f"{address}&table=3")
         page.wait_for_selector("#rows")
         rows = page.locator("#rows tbody tr").filter(has_text="not listed")
         assert rows.count() > 0
@@ -146,7 +146,7 @@ def test_a_browser_shows_rows_that_are_not_listed_without_a_box_or_a_link(folder
         page.locator("#rows tbody input").first.check()
         page.get_by_role("button", name="Total of ticked rows").click()
         page.wait_for_function("document.querySelector('#total')?.textContent.includes('the true number is between')")
-        page.goto(f"{address}?table=4&at=2.3,1.0")
+        page.goto(f"{address}&table=4&at=2.3,1.0")
         page.wait_for_selector("#rows")
         if "TALLYTREE_PICTURES" in os.environ:
             page.screenshot(path=f"{os.environ['TALLYTREE_PICTURES']}/place.png", full_page=True)

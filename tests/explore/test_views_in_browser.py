@@ -86,7 +86,8 @@ def page(browser):
     """A page that notes what it should not do: errors, alerts, and requests to another server."""
     opened = browser.new_page(viewport={"width": 1280, "height": 900})
     wrong = []
-    opened.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    opened.noted = lambda said: wrong.append(said.text) if said.type == "error" else None
+    opened.on("console", opened.noted)
     opened.on("pageerror", lambda error: wrong.append(str(error)))
     opened.on("dialog", lambda dialog: (wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
     opened.on("request", lambda sent: wrong.append(sent.url) if _leaves(sent.url) else None)
@@ -117,6 +118,33 @@ def test_a_label_leads_down_the_tree_and_the_path_back(page, addresses):
     page.go_back()
     page.wait_for_selector("#rows tbody a:has-text('N')")
     assert set(page.evaluate(SEEN)) == {"N", "S"}
+
+
+def test_the_token_is_in_no_address_of_a_view_and_without_it_there_is_none(page, browser, addresses):
+    show(page, addresses["counts"])
+    token = urlsplit(addresses["counts"]).query
+    assert page.url == addresses["counts"].replace(f"?{token}", "")
+    assert token.removeprefix("token=") not in page.content() + page.evaluate("document.cookie")
+    stranger = browser.new_page()
+    assert stranger.goto(page.url).status == 403
+    assert "Open that address" in stranger.inner_text("body")
+    stranger.close()
+
+
+def test_a_script_that_gets_into_the_page_does_not_run(page, addresses):
+    show(page, addresses["counts"])
+    said = []
+    page.on("console", lambda message: said.append(message.text))
+    page.remove_listener("console", page.noted)
+    for text in (
+        "<img src=/none onerror='window.ran = 1'>",
+        "<iframe srcdoc='<script>parent.ran = 1</script>'></iframe>",
+    ):
+        page.evaluate("text => document.body.insertAdjacentHTML('beforeend', text)", text)
+    page.evaluate("document.body.append(Object.assign(document.createElement('script'), {textContent: 'ran = 1'}))")
+    page.wait_for_timeout(500)
+    assert page.evaluate("window.ran") is None
+    assert sum("Content Security Policy" in each for each in said) >= 3
 
 
 def test_an_area_of_the_map_leads_to_its_view(page, addresses):
@@ -192,9 +220,9 @@ def test_labels_are_text_and_nothing_else(page, addresses):
     page.click("#rows tbody a:has-text('N')") if "N" in page.evaluate(SEEN) else None
     page.wait_for_function("document.querySelectorAll('#rows tbody tr').length == 7")
     assert sorted(page.evaluate(SEEN)) == sorted(AWKWARD)
-    page.goto(addresses["awkward"] + "?search=%3Cimg%20src%3Dx%20onerror%3Dalert(3)%3E", wait_until="networkidle")
+    page.goto(addresses["awkward"] + "&search=%3Cimg%20src%3Dx%20onerror%3Dalert(3)%3E", wait_until="networkidle")
     page.wait_for_selector("#found")
-    page.goto(addresses["awkward"] + "?search=script", wait_until="networkidle")
+    page.goto(addresses["awkward"] + "&search=script", wait_until="networkidle")
     page.click("#found a")
     page.wait_for_selector("h1:has-text('alert(2)')")
     assert page.locator("img").count() == 0

@@ -7,6 +7,7 @@ import sys
 import time
 import urllib.request
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -63,10 +64,16 @@ def contributions():
 KINDS = {"counts": counts, "flows": flows, "group_sizes": group_sizes, "tables": tables, "contributions": contributions}
 
 
+def cookie_of(address):
+    """What a browser sends after it opened the address that was printed."""
+    place = urlsplit(address)
+    return f"tallytree-{place.port}={place.query.removeprefix('token=')}"
+
+
 @contextmanager
-def explorer(folder, *options):
-    """An explorer of a folder; its address."""
-    command = [sys.executable, "-m", "tallytree", "explore", str(folder), "--no-open", *options]
+def explorer(folder, *options, program=("-m", "tallytree")):
+    """An explorer of a folder; the address that it prints, with its token."""
+    command = [sys.executable, *program, "explore", str(folder), "--no-open", *options]
     # NiceGUI behaves in another way where it finds that it is tested.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
@@ -86,5 +93,6 @@ def explorer(folder, *options):
         yield address
     finally:
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=60)[1]
+        ended, said = process.communicate(timeout=60)
     assert "Traceback" not in said, said
+    assert urlsplit(address).query.removeprefix("token=") not in ended + said

@@ -6,7 +6,7 @@ import pytest
 
 import tallytree as tt
 from helpers.ledger_entries import BOTH, PEOPLE, PURE, RHO, TERMS, approximate, posting, pure, threshold, zcdp
-from tallytree.accounting.spending import Loss
+from tallytree.accounting.spending import Approval, Loss
 from tallytree.pipeline import CountsArguments, plan_counts
 
 
@@ -59,6 +59,32 @@ def test_a_limit_counts_every_kind_of_release_soundly_or_not_at_all(ledger, limi
     else:
         ledger.record(posting(loss))
         assert ledger.spent("people") == counted
+
+
+@pytest.mark.parametrize(
+    ("limit", "earlier", "loss", "remedy", "works"),
+    [
+        (PURE, [pure("1/9")], approximate(1, "1/10000000", "1/30"),
+         "give a budget in epsilon alone, or set its limit in epsilon and delta, or in rho", (BOTH, RHO)),
+        (PURE, [], threshold(1, "1/10000000"),
+         "give a budget in epsilon alone, by a mechanism without a threshold, or set its limit in epsilon and delta",
+         (BOTH,)),
+        (PURE, [], zcdp(1), "give a budget in epsilon alone, or set its limit in rho", (RHO,)),
+        (BOTH, [threshold(1, "1/10000000")], zcdp(1), "give a budget in epsilon, with or without delta", ()),
+        (RHO, [zcdp("1/9")], threshold(1, "1/10000000"), "give any budget, by a mechanism without a threshold", ()),
+    ],
+)  # fmt: skip
+def test_the_remedies_of_a_refusal_are_those_that_work(ledger, limit, earlier, loss, remedy, works):
+    ledger.set_limit("people", limit, **TERMS)
+    for each in earlier:
+        ledger.record(posting(each))
+    with pytest.raises(ValueError, match=CANNOT) as caught:
+        ledger.record(posting(loss))
+    assert str(caught.value).endswith(f"; {remedy}")
+    for number, other in enumerate(works):
+        ledger.set_limit("people", other, approval=Approval(reason="as it says"), **TERMS)
+        if number == len(works) - 1:
+            ledger.record(posting(loss))
 
 
 def test_the_delta_of_a_limit_is_a_limit_too(ledger):

@@ -144,7 +144,7 @@ def wide():
 @pytest.mark.parametrize(
     ("mechanism", "memory", "message"),
     [
-        (LeastSquares(), "10MB", r"^memory: '10MB' is less than the 30 MB that this may take; LeastSquares fits up to"),
+        (LeastSquares(), "10MB", r"^memory: '10MB' is less than the 31MB that this may take; LeastSquares fits up to"),
         (LeastSquares(sparsity=1.0, largest_fit=0), "10MB", r"LeastSquares with a sparsity works on all nodes at once"),
         (LeastSquares(sparsity="auto"), "10MB", r"LeastSquares with a sparsity works on all nodes at once"),
         (None, "29.9MB", r"give more memory, a smaller largest_fit \(what is beyond it is projected as by TopDown\)"),

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -144,12 +145,28 @@ def test_an_amount_that_is_none_is_refused(areas, memory, error, message):
         planned(areas, RECORDS, TOP_DOWN, memory=memory)
 
 
+def test_with_the_amount_that_a_refusal_names_the_run_works(areas):
+    wide = tt.Hierarchy.from_values("leaf", range(3_371))
+    records = pa.table({"leaf": [1] * 9})
+    with pytest.raises(ValueError, match=r"^memory: '1MB' is less than the .*MB that this may take; Lea") as refusal:
+        planned(wide, records, tt.counts.LeastSquares(), memory="1MB")
+    enough = re.search(r"less than the (\S+) that", str(refusal.value))[1]
+    assert planned(wide, records, tt.counts.LeastSquares(), memory=enough).run().levels
+
+
+def test_an_engine_is_not_given_less_than_is_of_use(areas):
+    with pytest.raises(ValueError, match=r"^memory_limit: '7.9MB' must be between 8MB and 1000TB"):
+        tt.engines.Local(memory_limit="7.9MB")
+    engine = tt.engines.Local(memory_limit="8MB")
+    assert planned(areas, RECORDS, TOP_DOWN, engine=engine).run().levels
+
+
 def test_tables_beyond_the_memory_are_refused(areas):
     ages = tt.Hierarchy.from_values("age", range(50_000))
     product = tt.Product({"area": areas, "age": ages})
     records = pa.table({"state": ["A"], "county": ["x"], "age": [3]})
     options = {"neighboring": "add_remove", "tables": [("county", "age")], "seed": 1}
-    with pytest.raises(ValueError, match=r"^memory: '20MB' is less than the 26 MB that this may take; all cells of"):
+    with pytest.raises(ValueError, match=r"^memory: '20MB' is less than the 26MB that this may take; all cells of"):
         tt.release_tables(records, product, tt.Budget(epsilon=1), memory="20MB", **options)
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import pyarrow as pa
 import pytest
 
 import tallytree as tt
@@ -40,6 +41,26 @@ def test_a_matrix_has_what_is_not_listed_beside_the_nodes_and_no_zeros_that_nobo
 def test_a_matrix_of_all_pairs_has_the_zeros_of_other_releases():
     cells = drawn(partly_listed(unlisted="zero").plot.flows("from_town"))
     assert len(cells) == len(AREAS) ** 2
+
+
+def test_one_row_that_is_not_listed_does_not_lengthen_the_labels_of_all():
+    from tallytree.report.pictures import short_labels
+
+    columns = ["state", "county", "town"]
+    table = pa.table(
+        {
+            "state": ["A", "A", "B", "B", None],
+            "county": ["k", "k", "l", None, None],
+            "town": ["x", None, "a / y", None, None],
+        }
+    )
+    assert short_labels(table, columns) == ["x", "k / not listed", "a / y", "B / not listed", "not listed"]
+    twice = pa.concat_tables([table, pa.table({"state": ["C"], "county": ["k"], "town": ["z"]})])
+    assert short_labels(twice, columns)[1] == "k / not listed"
+    other = pa.concat_tables([table, pa.table({"state": ["C"], "county": ["k"], "town": ["x"]})])
+    assert short_labels(other, columns) == [
+        "A / k / x", "A / k / not listed", "B / l / a / y", "B / not listed", "not listed", "C / k / x"
+    ]  # fmt: skip
 
 
 def test_errors_of_listed_cells_and_of_what_is_not_listed_are_drawn(release):

@@ -122,6 +122,35 @@ def test_duckdb_files_that_cannot_be_read(file: Path, tmp_path: Path) -> None:
         leaves(DuckDB(file, "rows"))
 
 
+@pytest.mark.parametrize("query", ["read_csv('{}')", "read_text('{}')", "query('FROM read_csv(''{}'')')", "glob('{}')"])
+def test_a_view_reads_another_file_only_where_the_caller_allows_it(file: Path, tmp_path: Path, query: str) -> None:
+    (tmp_path / "local.csv").write_text(f"leaf\n1\n2\n{SECRET}\n")
+    with duckdb.connect(str(file)) as connection:
+        connection.execute(f"CREATE VIEW v AS SELECT 1 AS leaf, * FROM {query.format(tmp_path / 'local.csv')}")
+        connection.execute("CREATE VIEW w AS SELECT * FROM rows, v")
+    for view in ("v", "main.w"):
+        with pytest.raises(
+            ValueError, match=f"areas: the view '{view}' of .*lake.db' reads something outside"
+        ) as caught:
+            read_public(DuckDB(file, view), ["leaf"], "areas")
+        assert "external_access=True, in a spec {duckdb: path, table: …, external_access: true}" in str(caught.value)
+        assert "local.csv" not in str(caught.value)
+        assert SECRET not in str(caught.value)
+        assert read_public(DuckDB(file, view, external_access=True), ["leaf"], "areas").num_rows > 0
+    assert leaves(DuckDB(file, "rows")) == leaves(DuckDB(file, "rows", external_access=True)) == [5, 4]
+
+
+def test_a_view_is_refused_also_where_its_file_is_reached_only_as_rows_are_read(file: Path, monkeypatch: Any) -> None:
+    scan = locate(DuckDB(file, "rows"), "records")
+
+    def denied(*_: Any, **__: Any) -> Any:
+        raise duckdb.PermissionException(SECRET)
+
+    monkeypatch.setattr(duckdb.DuckDBPyRelation, "to_arrow_reader", denied)
+    with pytest.raises(SourceError, match=r"^records: the view 'rows' of .*reads something outside the database file"):
+        list(scan.batches(["leaf"], "records"))
+
+
 def test_a_lazy_frame_is_read_in_batches_of_the_wanted_columns() -> None:
     def fail(_: Any) -> Any:
         raise ValueError(SECRET)
@@ -210,6 +239,7 @@ def test_a_credential_in_a_url_is_refused_and_not_shown(url: str, tmp_path: Path
         (lambda: DuckDB(3, "a"), "duckdb: int must be the path of a DuckDB file"),
         (lambda: DuckDB("s3://lake/a.db", "a"), "duckdb: a database is read from a local file"),
         (lambda: DuckDB("a.db", None), "duckdb: give the name of its table"),
+        (lambda: DuckDB("a.db", "t", external_access="yes"), "external_access: str must be True or False"),
         (lambda: locate([], "records"), "records: the list is empty"),
         (lambda: locate("postgresql://host/db", "records"), r"of a database a table is read; give tt\.sources\.Post"),
         (lambda: locate("https://host/a.csv", "records"), r"https:// is not read; give the path of a file, or a URL"),
@@ -252,6 +282,7 @@ def test_a_workbook_is_refused(tmp_path: Path) -> None:
         (PostgreSQL("postgresql://ann@host:1/db?sslmode=require", "t"), {"postgresql": "db", "table": "t"}),
         (PostgreSQL("postgresql://host/db", query="SELECT 1"), {"postgresql": "db", "query": "<query>"}),
         (DuckDB("/home/a.db", "t"), {"duckdb": "a.db", "table": "t"}),
+        (DuckDB("/home/a.db", "t", True), {"duckdb": "a.db", "table": "t", "external_access": True}),
         (pa.table({"a": [1]}), "<Table>"),
         (None, None),
     ],

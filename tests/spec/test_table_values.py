@@ -9,8 +9,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import tallytree as tt
+from tallytree.cli.app import app
 from tallytree.spec import SpecError, load_spec
 from tallytree.spec.budget_changes import plain_mapping
 
@@ -29,13 +31,14 @@ ROWS = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]})
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: Any) -> Path:
     (tmp_path / "data").mkdir()
+    (tmp_path / "areas.csv").write_text("state,county\nA,x\nA,y\nB,x\n")
     pq.write_table(ROWS, tmp_path / "data" / "people.parquet")
     for state in "AB":
         (tmp_path / "data" / f"state={state}").mkdir()
         (tmp_path / "data" / f"state={state}" / "a.txt").write_bytes("county;ä\nx;1\n".encode("latin-1"))
     with duckdb.connect(str(tmp_path / "data" / "lake.db")) as connection:
         connection.execute(f"CREATE TABLE people AS FROM '{tmp_path}/data/people.parquet'")
-    (tmp_path / "areas.csv").write_text("state,county\nA,x\nA,y\nB,x\n")
+        connection.execute(f"CREATE VIEW areas AS FROM read_csv('{tmp_path}/areas.csv')")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     monkeypatch.setenv("WHERE", "data")
@@ -76,6 +79,22 @@ def test_what_is_outside_the_folder_of_the_spec_is_published_by_its_name(folder:
     assert release.spec["records"] == {"duckdb": "lake.db", "table": "people"}
 
 
+def test_a_view_of_a_duckdb_file_reads_another_file_only_where_the_spec_says_so(folder: Path) -> None:
+    view = "{duckdb: data/lake.db, table: areas%s}"
+    with pytest.raises(
+        SpecError, match=r"line 4, hierarchy\.path: the view 'areas' of '.*lake\.db' reads something out"
+    ):
+        spec(folder, "data/people.parquet", view % "").plan()
+    outcome = CliRunner().invoke(app, ["check", str(folder / "spec.yaml")])
+    assert outcome.exit_code == 2
+    assert "external_access: true}" in outcome.output
+    assert spec(folder, "data/people.parquet", view % ", external_access: true").release(folder / "out").levels
+    named = {"duckdb": "data/lake.db", "table": "areas", "external_access": True}
+    read = plain_mapping(load_spec(folder / "spec.yaml").document, ("path",))
+    assert read["hierarchy"]["path"] == named | {"duckdb": f"{folder}/data/lake.db"}
+    assert load_spec(read).plan()
+
+
 def test_a_mapping_of_the_spec_does_not_depend_on_the_working_directory(folder: Path) -> None:
     records = f"{folder}/data/lake.db"
     for given, plain in (
@@ -110,6 +129,7 @@ def test_the_private_table_as_the_hierarchy(folder: Path, path: str) -> None:
         ("{csv: a.csv, seperator: ;}", "records: unknown option 'seperator' of a table; did you mean separator?"),
         ("{csv: a.csv, separator: ab}", "records: separator: it must be one ASCII character"),
         ("{csv: a.csv, partitions: year}", "records: 'year' must be a list, such as [year]"),
+        ("{duckdb: a.db, table: t, external_access: 1}", "records: 1 must be true or false"),
         ("{duckdb: a.db}", "records: table is missing; name the table: {duckdb: path, table: …}"),
         ('{postgresql: "postgresql://host/db"}', "records: postgresql: give either a table or a query, and not both"),
         ('{postgresql: ["postgresql://host/db"], table: a}', "records: postgresql: it must be a URL"),

@@ -92,7 +92,7 @@ def left_out(
     all_records = float(numbers @ (first + last)) / 2
     share = over / all_records if all_records > 0 else 0.0
     least = _least_share(numbers, over_first, np.minimum(last, bound), reach, people_more)
-    most = 1 - _least_share(numbers, np.minimum(first, bound), over_last, reach, people_more)
+    most = round(1 - _least_share(numbers, np.minimum(first, bound), over_last, reach, people_more), 4)
     return LeftOut(
         Estimated(min(max(over, lower), upper), math.floor(lower), math.ceil(upper)),
         Estimated(min(max(share, least), most), least, most),

@@ -192,8 +192,7 @@ class Standing:
         if not loss.sums.countable(self.limit.kind):
             raise ValueError(
                 f"budget: {shown(loss.stated())} cannot be counted against the limit of the data set {self.name!r}, "
-                f"{shown(granted(self.limit))}; give {_WHAT_FITS[self.limit.kind]}, or set its limit in "
-                f"{_terms_that_count(loss)}"
+                f"{shown(granted(self.limit))}; {self._remedies(loss, self.limit.kind)}"
             )
         asked, remaining = loss.sums.stated(self.limit.kind), self.remaining or {}
         if any(amount > remaining[name] for name, amount in asked.items()):
@@ -202,6 +201,15 @@ class Standing:
                 f"the limit of the data set {self.name!r}, {shown(granted(self.limit))}; grant less, or raise the "
                 "limit with `tallytree limit`"
             )
+
+    def _remedies(self, loss: Loss, kind: BudgetKind) -> str:
+        """What to give in place of a loss that a limit of this kind cannot count, or in what terms to set the limit."""
+        fits = _WHAT_FITS[kind]
+        if kind == "pure" and loss.rho is None:  # of a threshold, which no budget in epsilon alone has
+            fits += ", by a mechanism without a threshold"
+        together = self.sums + loss.sums
+        terms = [words for other, words in _TERMS_OF_LIMITS.items() if other != kind and together.countable(other)]
+        return f"give {fits}" + (f", or set its limit in {', or in '.join(terms)}" if terms else "")
 
     def check_limit(self, budget: Budget) -> None:
         """Refuse a limit that what was spent already breaks, or cannot be counted in.
@@ -271,9 +279,5 @@ _WHAT_FITS: dict[BudgetKind, str] = {
     "zcdp": "any budget, by a mechanism without a threshold",
 }
 
-
-def _terms_that_count(loss: Loss) -> str:
-    """The terms of limits, other than ε alone, that a release can be counted in."""
-    if loss.epsilon is None:
-        return "rho"
-    return "epsilon and delta" if loss.rho is None else "epsilon and delta, or in rho"
+_TERMS_OF_LIMITS: dict[BudgetKind, str] = {"approximate": "epsilon and delta", "zcdp": "rho"}
+"""Of limits that count more than epsilon alone."""

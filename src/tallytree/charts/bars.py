@@ -11,6 +11,10 @@ from tallytree.charts.basis import NUMBERS, WHOLE, data, described, values
 from tallytree.charts.theme import LIGHT, Scheme, styled
 
 ROW_HEIGHT = 24
+LABEL_WIDTH = 300
+"""Pixels: two names, or one and what is not listed of it."""
+LETTER_WIDTH, OTHER_FONTS = 6, 0.12
+"""Pixels; and how much wider a reader's font may be than the one that labels were measured with: else they are cut."""
 
 
 def bars(
@@ -35,7 +39,7 @@ def bars(
     import altair as alt
 
     listed = [{"lower": None, "upper": None, **row, "place": place} for place, row in enumerate(values(rows))]
-    axis = alt.Axis(labelExpr=_labels("label", listed), labelLimit=160, ticks=False, domain=False)
+    axis = alt.Axis(labelExpr=_labels("label", listed), labelLimit=LABEL_WIDTH, ticks=False, domain=False)
     place = alt.Y("place:O", title=None, axis=axis)
     tips = [alt.Tooltip("label:N", title="node"), alt.Tooltip("value:Q", title=unit, format=WHOLE)]
     base = alt.Chart(data(listed))
@@ -50,6 +54,9 @@ def bars(
     ]
     height = ROW_HEIGHT * max(len(listed), 1)
     made = alt.layer(shown, line, *ends).properties(width=width, height=height)
+    longest = max((len(str(row["label"])) for row in listed), default=0)
+    wider = min(longest * LETTER_WIDTH, LABEL_WIDTH) * OTHER_FONTS
+    made = made.properties(padding={"left": 5 + round(wider), "top": 5, "right": 5, "bottom": 5})
     return styled(described(made, title, description), scheme)
 
 

@@ -7,7 +7,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import jinja2
-from nicegui import run, ui
+from nicegui import Client, run, ui
 
 from tallytree.charts import DARK, LIGHT, css_variables
 from tallytree.explore.address import Address
@@ -28,13 +28,16 @@ NOT_PRIVATE = (
 )
 WATCH = 2.0
 """Seconds between looks at whether the release was replaced."""
+MAX_WAITING = 32
+"""Pages that were sent and that no browser has connected to yet."""
 
 
 async def show_page(explorer: Explorer, request: Request) -> None:
     """Show the view that a request asks for."""
     shown, address = explorer.shown, explorer.address(request)
+    _keep_few_waiting(ui.context.client)
     ui.colors(primary=LIGHT.accent)
-    ui.add_css(_style())
+    ui.add_head_html(f"<style>{_style()}</style>")
     ui.dark_mode(None)  # as the browser prefers
     with ui.element("header").classes("top"):
         ui.link("tallytree", "/").classes("brand")
@@ -60,6 +63,18 @@ async def show_page(explorer: Explorer, request: Request) -> None:
             _show_total(shown, address, ticks)
         text = _template().render(view=view, ticks=ticks, ticks_allowed=allowed)
         ui.html(text, sanitize=False)  # of our own template, which escapes every text
+
+
+_WAITING: dict[str, Client] = {}
+
+
+def _keep_few_waiting(page: Client) -> None:
+    """Let go of the oldest pages that no browser has connected to, such as a script's; NiceGUI keeps each a minute."""
+    _WAITING[page.id] = page
+    for happened in (page.on_connect, page.on_delete):
+        happened(lambda: _WAITING.pop(page.id, None))
+    while len(_WAITING) > MAX_WAITING:
+        next(iter(_WAITING.values())).delete()
 
 
 def _what(shown: Shown) -> str:

@@ -1,31 +1,32 @@
-"""The server of the explorer: this machine alone reaches it, and it has the pages of one release and nothing else."""
+"""The server of the explorer: on this machine alone, for who has its token; it has the pages of one release only."""
 
 from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Awaitable, Callable
+import webbrowser
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from threading import Event, Thread
 
 from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
+from markupsafe import escape
 from nicegui import app, ui
+from nicegui.client import templates
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from tallytree.charts import one_drawing_process
 from tallytree.explore.address import Address, read_address
 from tallytree.explore.downloads import csv_of_page, svg_of_view
+from tallytree.explore.gate import PAGE, TOKEN, Gate, mark_scripts
 from tallytree.explore.page import show_page
 from tallytree.explore.shown import ReleaseReplacedError, Shown, open_release
 
 HOST = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost")
-NOT_FRAMED = (
-    (b"x-frame-options", b"DENY"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-)
 FIRST_PORT, PORTS = 8080, 100
 
 
@@ -48,32 +49,6 @@ def free_port(wanted: int | None) -> int:
     raise OSError(f"port: {wanted} is in use, or not allowed; give another with --port, or leave it out")
 
 
-class OwnOrigin:
-    """ASGI middleware: refuses what a page of another site sends from this machine's browser, or wants to frame."""
-
-    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer 403, or close the socket, where the Origin is that of another site."""
-        headers = dict(scope.get("headers") or [])
-        origin = headers.get(b"origin")
-        if origin is not None and origin.partition(b"://")[2] != headers.get(b"host", b""):
-            if scope["type"] == "websocket":
-                await send({"type": "websocket.close", "code": 1008})
-                return
-            await send({"type": "http.response.start", "status": 403, "headers": []})
-            await send({"type": "http.response.body", "body": b"another site"})
-            return
-
-        async def sent(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *NOT_FRAMED]
-            await send(message)
-
-        await self.app(scope, receive, sent)
-
-
 class Explorer:
     """What is served: a release that can be opened again after it was replaced."""
 
@@ -94,10 +69,16 @@ class Explorer:
         return read_address(self.shown.walk, dict(request.query_params))
 
 
-def serve(explorer: Explorer, port: int, *, show: bool, dark: bool | None = None) -> None:
-    """Serve until the program is ended. There is no session, so no cookie, and nothing is written to the disk."""
-    app.add_middleware(OwnOrigin)
+def address_at(port: int, token: str) -> str:
+    """The address to be opened."""
+    return f"http://{HOST}:{port}/?{TOKEN}={token}"
+
+
+def serve(explorer: Explorer, port: int, token: str, *, show: bool, dark: bool | None = None) -> None:
+    """Serve until the program is ended. There is no session, and nothing of the release is written to the disk."""
+    app.add_middleware(Gate, token=token, port=port)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(NAMES))
+    mark_scripts(templates.env)
     app.get("/view.csv")(_download(explorer, csv_of_page, "text/csv; charset=utf-8", "view.csv"))
     app.get("/view.svg")(_download(explorer, svg_of_view, "image/svg+xml", "view.svg"))
 
@@ -106,18 +87,46 @@ def serve(explorer: Explorer, port: int, *, show: bool, dark: bool | None = None
 
     ui.page("/", title="tallytree", language="en-US")(index)
     logging.getLogger("nicegui").setLevel(logging.ERROR)  # paths that are asked for do not go to the terminal
-    with one_drawing_process():
+    with one_drawing_process(), opened_browser(address_at(port, token), port) if show else nullcontext():
         ui.run(
             host=HOST,
             port=port,
             title="tallytree",
             reload=False,
-            show=show,
+            show=False,
             dark=dark,
+            tailwind=False,
             favicon=str(Path(__file__).parent / "icon.svg"),
             show_welcome_message=False,
             uvicorn_logging_level="error",
         )
+
+
+@contextmanager
+def opened_browser(address: str, port: int) -> Iterator[None]:
+    """Open the browser when the server answers.
+
+    It opens a file that only this user can read and that leads to the address: every user of the machine sees the
+    arguments of the browser's command.
+    """
+    with TemporaryDirectory(prefix="tallytree-open-") as folder:
+        leading = Path(folder) / "explore.html"
+        leading.write_text(PAGE.format(f'<meta http-equiv="refresh" content="0; url={escape(address)}">'))
+        ended = Event()
+
+        def when_it_answers() -> None:
+            while not ended.wait(0.1):
+                with socket.socket() as tried:
+                    answers = tried.connect_ex((HOST, port)) == 0
+                if answers:
+                    webbrowser.open(leading.as_uri())
+                    return
+
+        Thread(target=when_it_answers, daemon=True).start()
+        try:
+            yield
+        finally:
+            ended.set()
 
 
 def _download(

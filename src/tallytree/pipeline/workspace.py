@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tallytree.bands import ForcedCut
-from tallytree.compute.memory import described_bytes, memory_bytes
+from tallytree.compute.memory import enough_memory, memory_bytes
 from tallytree.compute.spill_folders import KeptFolder, spill_folder
 from tallytree.measurements import Measurement
 from tallytree.private.band_work import BandPlace, HasBandPlace, OneByOne
@@ -116,7 +116,7 @@ def require_fits(memory: str | None, needed: int, why: str) -> None:
         ValueError: they are more.
     """
     if memory is not None and needed > memory_bytes(memory, "memory"):
-        raise ValueError(f"memory: {memory!r} is less than the {described_bytes(needed)} that this may take; {why}")
+        raise ValueError(f"memory: {memory!r} is less than the {enough_memory(needed)} that this may take; {why}")
 
 
 def limited(engine: Engine, memory: str | None) -> Engine:

@@ -108,8 +108,8 @@ def left_out_facts(found: LeftOut, bound: int, noun: str, *, applied: bool) -> d
         "alpha": ALPHA,
         "covers": COVERS,
         "summary": (
-            f"{begin} about {_percent(share.estimate)} of the {noun} (interval {_percent(share.ci_lower)} to "
-            f"{_percent(share.ci_upper)}), about {round(records.estimate):,} (interval {int(records.ci_lower):,} to "
+            f"{begin} about {percent(share.estimate)} of the {noun} (interval {percent(share.ci_lower)} to "
+            f"{percent(share.ci_upper)}), about {round(records.estimate):,} (interval {int(records.ci_lower):,} to "
             f"{int(records.ci_upper):,}){end}."
         ),
     }
@@ -121,8 +121,9 @@ def left_out_unknown(bound: int, noun: str, *, applied: bool) -> str:
     return f"{begin} How many {noun} of people with more it leaves out is not known: people were counted by so many."
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+def percent(share: float) -> str:
+    """A share as people read it, with three digits."""
+    return f"{100 * share:.3g} %"
 
 
 def _ends(of: Estimated) -> dict[str, float]:

@@ -36,10 +36,13 @@ def drowned_sentence(release: Release) -> str:
         return ""
     clear = [level for level, share in shares.items() if share <= MOST]
     instead = f"publish {clear[-1]!r} as the finest level" if clear else "publish coarser levels"
-    flows = ', or use unlisted="remainder"' if statement["statistic"] == "flows" else ""
+    of_flows = statement["statistic"] == "flows"
+    keys = "origins.levels, destinations.levels" if of_flows else "hierarchy.levels"
+    flows = ', or use unlisted="remainder"' if of_flows else ""
     return (
         f"Counts at {', '.join(map(repr, drowned))} are mostly noise: {shares[drowned[-1]]:.0%} of what is counted at "
-        f"{drowned[-1]!r} is in counts that are no larger than the largest noise. Better {instead}{flows}."
+        f"{drowned[-1]!r} is in counts that are no larger than the largest noise. Better {instead}: "
+        f"leave the finer ones out of levels (in a spec {keys}){flows}."
     )
 
 

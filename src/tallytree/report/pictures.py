@@ -24,6 +24,7 @@ from tallytree.report.reading import (
     labels_of,
     largest_size,
     level_errors,
+    parts_of,
     path_names,
     rows_at,
     small_table,
@@ -467,12 +468,14 @@ def flow_map_picture(boundaries: Boundaries, flows: Sequence[Mapping[str, Any]],
 
 
 def short_labels(table: pa.Table, columns: Sequence[str]) -> list[str]:
-    """What each row is about by its own labels alone, where these tell the nodes apart; else by their paths."""
-    paths = labels_of(table, columns)
-    if not columns:
-        return paths
-    own = labels_of(table, columns[-1:])
-    return own if len({*zip(own, paths, strict=True)}) == len({*own}) else paths
+    """What each row is about by its own labels alone, where these tell the nodes apart; else by their paths.
+
+    Of a row that says how much is not listed, they are those of the last node that it names.
+    """
+    paths = [tuple(parts) for parts in parts_of(table, columns)]
+    own = [" / ".join(parts[-2:] if parts[-1] == NOT_LISTED else parts[-1:]) for parts in paths]
+    alone = len({*zip(own, paths, strict=True)}) == len({*own})
+    return own if alone else [" / ".join(parts) for parts in paths]
 
 
 def _column(table: pa.Table, column: str) -> list[Any]:

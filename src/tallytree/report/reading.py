@@ -56,16 +56,22 @@ def path_names(table: pa.Table) -> list[str]:
 def labels_of(table: pa.Table, columns: Sequence[str] | None = None) -> list[str]:
     """What each row is about: its labels, from the top, in one text; each label is cleaned and isolated.
 
-    A row without a label says how much is not listed.
+    A row without a label says how much is not listed of the node that its other labels name.
     """
-    names = path_names(table) if columns is None else columns
-    if not names:
-        return ["all"] * table.num_rows
-    texts = [
-        [NOT_LISTED if label is None else name(label, 60) for label in table.column(column).to_pylist()]
-        for column in names
-    ]
-    return [" / ".join(parts) for parts in zip(*texts, strict=True)]
+    return [" / ".join(parts) for parts in parts_of(table, path_names(table) if columns is None else columns)]
+
+
+def parts_of(table: pa.Table, columns: Sequence[str]) -> list[list[str]]:
+    """The labels of each row, from the top, cleaned and isolated; `NOT_LISTED` last where the row says how much is."""
+    if not columns:
+        return [["all"]] * table.num_rows
+    columns_of_labels = (table.column(column).to_pylist() for column in columns)
+    return [_named(labels) for labels in zip(*columns_of_labels, strict=True)]
+
+
+def _named(labels: Sequence[str | None]) -> list[str]:
+    known = [name(label, 60) for label in labels if label is not None]
+    return known if len(known) == len(labels) else [*known, NOT_LISTED]
 
 
 def small_table(release: Release, level: str) -> pa.Table:

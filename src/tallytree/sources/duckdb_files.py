@@ -1,4 +1,7 @@
-"""A table or a view of a DuckDB file: opened read-only, of some columns, in batches."""
+"""A table or a view of a DuckDB file: opened read-only, of some columns, in batches.
+
+Whoever made the file wrote the queries of its views. So a view reads other files only where the caller allows it.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +36,13 @@ class DuckDBScan(Scan):
     """A table or a view of a file.
 
     Attributes:
-        path: the file.
+        given: the file, and the table as the caller names it.
         name: in SQL.
         types: all of its columns.
         spill_place: see `Scan.spilling_to`.
     """
 
-    path: str
+    given: DuckDB
     name: str
     types: pa.Schema
     spill_place: str | None = None
@@ -58,12 +61,24 @@ class DuckDBScan(Scan):
         wanted = ", ".join(quoted(column) for column in columns)
         with (
             spill_folder(self.spill_place) as folder,
-            _opened(self.path, argument, temp_directory=str(folder)) as connection,
+            _opened(self.given, argument, temp_directory=str(folder)) as connection,
         ):
             query = f"SELECT {wanted or '1'} FROM {self.name}"
-            reader = _shielded(lambda: connection.sql(query).to_arrow_reader(BATCH_ROWS), argument)
-            while (batch := _shielded(lambda: next(reader, None), argument)) is not None:
+            reader = self._shielded(lambda: connection.sql(query).to_arrow_reader(BATCH_ROWS), argument)
+            while (batch := self._shielded(lambda: next(reader, None), argument)) is not None:
                 yield batch
+
+    def _shielded(self, work: Callable[[], Any], argument: str) -> Any:
+        try:
+            return work()
+        except duckdb.PermissionException:
+            problem = _outside(self.given)
+        except (duckdb.Error, pa.ArrowException, OSError, RuntimeError):  # what it says may quote a value
+            problem = (
+                "DuckDB cannot read the table to its end (what it says is withheld, since it may quote a record); is "
+                "the query of the view right, and is there memory and disk enough?"
+            )
+        raise SourceError(f"{argument}: {problem}")
 
 
 def identity(path: str, name: str) -> frozenset[Any]:
@@ -80,20 +95,31 @@ def scan_of_duckdb(given: DuckDB, argument: str) -> DuckDBScan:
     """A table or a view of a file; only its schema is read.
 
     Raises:
-        ValueError: no such file or table; it is no DuckDB file, or is open elsewhere.
+        ValueError: no such file or table; it is no DuckDB file, or is open elsewhere; the view reads another file.
     """
     path = os.fspath(given.path)
     if not Path(path).is_file():
         raise ValueError(f"{argument}: no file at {path!r}; give the path of a DuckDB file")
     name = table_name(given.table)
-    with _opened(path, argument) as connection:
+    with _opened(given, argument) as connection:
         try:
             schema = connection.sql(f"SELECT * FROM {name} LIMIT 0").to_arrow_table().schema
+        except duckdb.PermissionException:
+            schema, problem = None, _outside(given)
         except duckdb.Error:
-            schema = None
+            schema, problem = None, f"{path!r} has no table or view {given.table!r} that can be read; name another"
     if schema is None:
-        raise ValueError(f"{argument}: {path!r} has no table or view {given.table!r} that can be read; name another")
-    return DuckDBScan(path, name, schema)
+        raise ValueError(f"{argument}: {problem}")
+    return DuckDBScan(given, name, schema)
+
+
+def _outside(given: DuckDB) -> str:
+    """Why a view is refused, and the remedy; what the view reads is not said."""
+    return (
+        f"the view {given.table!r} of {os.fspath(given.path)!r} reads something outside the database file; copy its "
+        "rows into a table of the file, or, if you know what its query reads, give external_access=True, in a spec "
+        "{duckdb: path, table: …, external_access: true}"
+    )
 
 
 def table_name(table: str) -> str:
@@ -108,9 +134,11 @@ def quoted(name: str) -> str:
 
 
 @contextmanager
-def _opened(path: str, argument: str, **settings: str) -> Iterator[Any]:
+def _opened(given: DuckDB, argument: str, **settings: str) -> Iterator[Any]:
+    path = os.fspath(given.path)
+    access = {"enable_external_access": "true" if given.external_access else "false"}
     try:
-        connection = duckdb.connect(path, read_only=True, config=SETTINGS | settings)
+        connection = duckdb.connect(path, read_only=True, config=SETTINGS | access | settings)
     except duckdb.ConnectionException:
         problem = "is open in this process with other settings; close that connection first"
     except duckdb.IOException as error:
@@ -125,14 +153,3 @@ def _opened(path: str, argument: str, **settings: str) -> Iterator[Any]:
             yield connection
         return
     raise ValueError(f"{argument}: {path!r} {problem}")
-
-
-def _shielded(work: Callable[[], Any], argument: str) -> Any:
-    try:
-        return work()
-    except (duckdb.Error, pa.ArrowException, OSError, RuntimeError):  # what it says may quote a value
-        problem = "DuckDB cannot read the table to its end"
-    raise SourceError(
-        f"{argument}: {problem} (what it says is withheld, since it may quote a record); is the query of the view "
-        "right, and is there memory and disk enough?"
-    )

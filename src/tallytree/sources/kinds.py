@@ -150,6 +150,8 @@ class DuckDB(Kind):
     Attributes:
         path: the file.
         table: its name, "table" or "schema.table".
+        external_access: let a view read what lies outside the file, such as other files of this machine; only of a file
+            whose views you know.
 
     Raises:
         ValueError, TypeError: a value that cannot be used.
@@ -157,6 +159,7 @@ class DuckDB(Kind):
 
     path: PathText
     table: str
+    external_access: bool = False
 
     key: ClassVar[str] = "duckdb"
 
@@ -168,10 +171,8 @@ class DuckDB(Kind):
             raise ValueError("duckdb: give the name of its table")
         if scheme_of(os.fspath(self.path)):
             raise ValueError("duckdb: a database is read from a local file; copy it, or export the table to Parquet")
-
-    def published(self) -> dict[str, Any]:
-        """Without the folder."""
-        return {self.key: published_path(self.path), "table": self.table}
+        if not isinstance(self.external_access, bool):
+            raise TypeError(f"external_access: {type(self.external_access).__name__} must be True or False")
 
 
 KINDS: dict[str, type[Kind]] = {each.key: each for each in (CSV, Parquet, PostgreSQL, DuckDB)}

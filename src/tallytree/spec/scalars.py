@@ -141,7 +141,12 @@ def _records_of_a_person(value: object) -> int | Literal["auto"]:
     return integer_as_written(value)
 
 
-def _flag(value: object) -> bool:
+def read_flag(value: object) -> bool:
+    """True or false.
+
+    Raises:
+        ValueError: it is neither.
+    """
     if not isinstance(value, Plain) or value.kind != "boolean":
         raise ValueError(f"{shown(value)} must be true or false")
     return _truth(value)
@@ -167,7 +172,7 @@ def _option(value: object) -> Any:
 
 Text = Annotated[str, PlainValidator(read_text)]
 Texts = Annotated[tuple[Text, ...], BeforeValidator(read_list)]
-Flag = Annotated[bool, PlainValidator(_flag)]
+Flag = Annotated[bool, PlainValidator(read_flag)]
 Integer = Annotated[int, PlainValidator(integer_as_written)]
 RecordsOfAPerson = Annotated[int | Literal["auto"], PlainValidator(_records_of_a_person)]
 Positive = Annotated[Fraction, PlainValidator(_positive)]

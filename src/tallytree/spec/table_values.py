@@ -10,11 +10,13 @@ from pydantic import PlainValidator
 
 from tallytree.sources.addresses import is_path, published_path, scheme_of
 from tallytree.sources.kinds import KINDS, Kind, checked_paths
-from tallytree.spec.scalars import Plain, read_list, read_text
+from tallytree.spec.scalars import Plain, read_flag, read_list, read_text
 from tallytree.spec.wording import closest
 
 LISTS = ("partitions",)
-"""Options that are lists of text; the others are text."""
+"""Options that are lists of text."""
+FLAGS = ("external_access",)
+"""Options that are true or false; the others are text."""
 
 
 def _table(value: object) -> Any:
@@ -57,6 +59,8 @@ def _of_mapping(given: Mapping[str, Any]) -> Kind:
 
 
 def _option(name: str, value: object) -> Any:
+    if name in FLAGS:
+        return read_flag(value)
     return tuple(map(read_text, read_list(value))) if name in LISTS else read_text(value)
 
 
@@ -116,11 +120,14 @@ def plain_table(given: Any, path: Callable[[str], str]) -> Any:
     if not isinstance(given, dict):
         return changed(given)
     return {
-        name: changed(each) if name in KINDS and name != "postgresql" else _plain(each) for name, each in given.items()
+        name: changed(each) if name in KINDS and name != "postgresql" else _plain(name, each)
+        for name, each in given.items()
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain(name: str, value: Any) -> Any:
+    if name in FLAGS and isinstance(value, Plain):
+        return read_flag(value)
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(name, each) for each in value]
     return value.text if isinstance(value, Plain) else value

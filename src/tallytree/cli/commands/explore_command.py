@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import Annotated
 
@@ -25,19 +26,20 @@ def explore(
     """Walk a release in the browser; spends nothing.
 
     Down the tree, on a map, by name, with intervals, and the total of any selection with its own. Only this machine
-    can reach it, and it has the pages of this release and nothing else. Ctrl-C ends it.
+    can reach it, and only with the token of the printed address. It has the pages of this release and nothing else.
+    Ctrl-C ends it.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.explore import require_explorer
 
         require_explorer()
         from tallytree.cli.rendering.terminal import open_console, show_line
-        from tallytree.explore.server import HOST, Explorer, free_port, serve
+        from tallytree.explore.server import Explorer, address_at, free_port, serve
         from tallytree.explore.shown import open_release
 
         shapes = list(boundaries or ())
         explorer = Explorer(open_release(folder, shapes, boundary_code), shapes, boundary_code)
-        chosen = free_port(port)
-        show_line(open_console(), f"Exploring {folder} at http://{HOST}:{chosen}/ (Ctrl-C ends it).")
-        serve(explorer, chosen, show=show)
+        chosen, token = free_port(port), secrets.token_urlsafe()
+        show_line(open_console(), f"Exploring {folder} at {address_at(chosen, token)} (Ctrl-C ends it).")
+        serve(explorer, chosen, token, show=show)
         show_line(open_console(), "Ended.")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def show_errors_of_levels(console: Console, release: Release) -> None:
-    """Show per level: rows, the median standard deviation and interval width, and the upper bound of an absent cell."""
+    """Show per level: rows, the median standard deviation and interval width; where cells are absent, their bound."""
     errors = release.statement["errors"]
     percent = f"{100 * (1 - errors['alpha']):g} %"
     headings = ["level", "rows", "median std dev", f"median width ({percent})", "absent cells: at most"]
@@ -37,12 +37,15 @@ def show_errors_of_levels(console: Console, release: Release) -> None:
                 "" if hidden is None else f"{hidden:,}",
             ]
         )
+    if not any(row[-1] for row in rows):  # tables that list every cell
+        headings, rows = headings[:-1], [row[:-1] for row in rows]
     console.print(fitted_table(console, headings, rows))
 
 
 def show_all_records(console: Console, made: Mapping[str, pa.Table]) -> None:
     """Show estimates of all records by level: rows, the spread that was used, the largest estimate, and widths."""
     from tallytree.postprocess.all_records import described_estimate
+    from tallytree.release.contributions_table import percent
 
     rows = []
     for level, table in made.items():
@@ -57,5 +60,5 @@ def show_all_records(console: Console, made: Mapping[str, pa.Table]) -> None:
     finest = described_estimate([*made.values()][-1])
     show_line(console, finest["summary"])
     share = finest["share_left_out"]
-    ends = f"{100 * share['ci_lower']:.1f} % to {100 * share['ci_upper']:.1f} %"
-    show_line(console, f"Share left out, of all areas: {100 * share['estimate']:.1f} % (interval {ends}).")
+    ends = f"{percent(share['ci_lower'])} to {percent(share['ci_upper'])}"
+    show_line(console, f"Share left out, of all areas: {percent(share['estimate'])} (interval {ends}).")

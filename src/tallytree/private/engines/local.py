@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tallytree.compute.address_space import require_address_space
+from tallytree.compute.memory import LEAST_LIMIT
 from tallytree.private.engines.engine import Found
 from tallytree.private.engines.requests import Request
 from tallytree.private.tabulate.records import Records, check_records, close
@@ -64,7 +65,7 @@ class Local:
 
     def __post_init__(self) -> None:
         if self.memory_limit is not None:
-            memory_text(self.memory_limit, "memory_limit")
+            memory_text(self.memory_limit, "memory_limit", LEAST_LIMIT)
         if self.threads is not None:
             integer(self.threads, "threads", least=1, most=MAX_THREADS)
         if self.temp_directory is not None:

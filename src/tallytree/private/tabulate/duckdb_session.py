@@ -90,8 +90,8 @@ def _refusal(error: Exception, argument: str) -> BaseException:
         return KeyboardInterrupt()
     if isinstance(error, duckdb.OutOfMemoryException | MemoryError):
         return MemoryError(
-            f"{argument}: memory ran out while the records were grouped; give tt.engines.Local a larger memory_limit, "
-            "fewer threads, or a temp_directory with more room"
+            f"{argument}: memory ran out while the records were grouped; give a larger memory, or memory_limit "
+            "(tt.engines.Local, in a spec engine: {memory_limit: …}), fewer threads, or a temp_directory with more room"
         )
     if isinstance(error, duckdb.IOException | OSError):
         return OSError(f"{argument}: a file cannot be read, or a temporary one not be written; is the disk full?")
