@@ -34,6 +34,7 @@ EXTRA_OF = {
     "sqlglot": "spark",
     "fsspec": "cloud",
     "moto": "dev",
+    "pip_audit": "dev",
     "nicegui": "explore",
     "adbc_driver_postgresql": "postgres",
     "xlsxwriter": "export",
