@@ -130,6 +130,8 @@ def _opened(path: str, argument: str, **settings: str) -> Iterator[Any]:
 def _shielded(work: Callable[[], Any], argument: str) -> Any:
     try:
         return work()
+    except MemoryError:
+        raise
     except (duckdb.Error, pa.ArrowException, OSError, RuntimeError):  # what it says may quote a value
         problem = "DuckDB cannot read the table to its end"
     raise SourceError(
