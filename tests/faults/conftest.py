@@ -18,12 +18,13 @@ from helpers.servers import database, postgresql, s3, server_of_s3  # noqa: F401
 
 HERE = Path(__file__).parent
 EVERY = os.environ.get("TALLYTREE_FAULTS") == "all"
-"""Whether every fault is tried where a test takes only a sample: see `make faults`."""
+"""Whether more faults are tried where a test takes a sample: see `make faults`."""
 
 
 def sampled(faults, stride):
-    """One of so many, beginning at another one each day; all of them with `make faults`."""
-    return [*faults] if EVERY else [*faults][date.today().toordinal() % stride :: stride]
+    """One of so many, beginning at another one each day; with `make faults` twenty times as many, or all."""
+    stride = max(stride // 20, 1) if EVERY else stride
+    return [*faults][date.today().toordinal() % stride :: stride]
 
 
 class Faults:
@@ -37,6 +38,7 @@ class Faults:
 
     def __init__(self, injector, root):
         environment = os.environ | {"LD_PRELOAD": str(injector), "TALLYTREE_DEBUG": "", "OMP_NUM_THREADS": "1"}
+        environment["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # so that the injector sees what it asks for
         self._process = subprocess.Popen(
             [sys.executable, HERE / "zygote.py", injector],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root, env=environment, bufsize=1,
@@ -97,14 +99,21 @@ class Faults:
             yield fault, status
         self.back()
 
-    def each_shortage(self, *argv, stride):
-        """Run a command without memory, once or from then on, at one request after another; as `each_fault`."""
+    def each_shortage(self, *argv, tries):
+        """Run a command without memory, once or from then on, at some requests; as `each_fault`.
+
+        Args:
+            argv: the command.
+            tries: how many requests are taken of all, and as many more of the last quarter, in which the payment is.
+        """
         for _ in range(2):  # the first time some memory is kept for the next times
             assert self.run(*argv)[0] == 0, self.log
             self.back()
         requests = self.requests
         assert requests > 20
-        for at in sampled(range(1, requests + 1), stride):
+        chosen = sampled(range(1, requests + 1), requests // tries)
+        chosen += sampled(range(requests * 3 // 4, requests + 1), requests // tries // 4)
+        for at in chosen:
             for kind in ("no memory", "no more memory"):
                 self.back()
                 status, _ = self.run(*argv, at=at, kind=kind)
@@ -121,8 +130,8 @@ class Faults:
         if fault[0] == "kill":
             assert status in (-9, 0), (fault, log)
         elif "memory" in fault[0]:
-            # NumPy does not check each request of its own: then it ends the process, which is as a kill is.
-            assert status in (0, 5, -11), (fault, status, log)
+            # NumPy and Arrow do not check each request of their own: then the process ends, which is as a kill is.
+            assert status in (0, 5, -6, -11), (fault, status, log)
             assert status != 5 or (log.count("error: ") == 1 and "memory" in log.lower()), (fault, log)
         elif fault[0] == "gone" and status:
             assert "error: " not in log, (fault, log)

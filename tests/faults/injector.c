@@ -38,10 +38,11 @@ const char *fault_place(long number) { return state->places[number]; }
 long fault_requests(void) { return atomic_load(&state->requests); }
 void fault_reset(void) { atomic_store(&state->calls, 0); atomic_store(&state->requests, 0); }
 
-/* Where the code of the libraries is whose requests for memory are numbered. */
+/* Where the code of the libraries is whose requests for memory are numbered. Arrow's tables are aligned; the rest of what
+ * it asks for is of its own parsers and codecs. */
 enum { MAX_ASKERS = 16 };
-static const char *const asking[] = { "/_multiarray_umath.", "/_nrt_python.", "/_helperlib.", "/libarrow." };
-static struct { const char *start, *end; } askers[MAX_ASKERS];
+static const char *const asking[] = { "/libarrow.", "/_multiarray_umath.", "/_nrt_python.", "/_helperlib." };
+static struct { const char *start, *end; int aligned; } askers[MAX_ASKERS];
 static int known_askers;
 static int take_asker(struct dl_phdr_info *info, size_t size, void *nothing) {
     for (size_t i = 0; i < sizeof asking / sizeof *asking; i++)
@@ -49,14 +50,14 @@ static int take_asker(struct dl_phdr_info *info, size_t size, void *nothing) {
             for (int j = 0; j < info->dlpi_phnum && known_askers < MAX_ASKERS; j++)
                 if (info->dlpi_phdr[j].p_type == PT_LOAD && info->dlpi_phdr[j].p_flags & PF_X) {
                     const char *start = (const char *)(info->dlpi_addr + info->dlpi_phdr[j].p_vaddr);
-                    askers[known_askers].start = start;
+                    askers[known_askers].start = start; askers[known_askers].aligned = i == 0;
                     askers[known_askers++].end = start + info->dlpi_phdr[j].p_memsz;
                 }
     return (void)size, (void)nothing, 0;
 }
-static int has_memory(const char *asker) {
+static int has_memory(const char *asker, int aligned) {
     for (int i = 0; i < known_askers; i++)
-        if (asker >= askers[i].start && asker < askers[i].end) {
+        if (asker >= askers[i].start && asker < askers[i].end && aligned >= askers[i].aligned) {
             long number = atomic_fetch_add(&state->requests, 1) + 1;
             return !((fault_kind == NO_MEMORY && number == fault_at) || (fault_kind == NO_MORE_MEMORY && number >= fault_at));
         }
@@ -65,13 +66,13 @@ static int has_memory(const char *asker) {
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
 #define MEMORY(arguments, name, call) void *name arguments { \
-    if (!known_askers || has_memory(__builtin_return_address(0))) return __libc_##call; errno = ENOMEM; return NULL; }
+    if (!known_askers || has_memory(__builtin_return_address(0), 0)) return __libc_##call; errno = ENOMEM; return NULL; }
 MEMORY((size_t n), malloc, malloc(n))
 MEMORY((size_t k, size_t n), calloc, calloc(k, n))
 MEMORY((void *old, size_t n), realloc, realloc(old, n))
 MEMORY((size_t by, size_t n), aligned_alloc, memalign(by, n))
 int posix_memalign(void **made, size_t by, size_t n) {
-    if (known_askers && !has_memory(__builtin_return_address(0))) return ENOMEM;
+    if (known_askers && !has_memory(__builtin_return_address(0), 1)) return ENOMEM;
     void *got = __libc_memalign(by, n); if (!got) return ENOMEM;
     *made = got; return 0; }
 
