@@ -1,7 +1,7 @@
 """Releases whose arrays and tables get no memory: at one request, or at this and all later ones.
 
-The requests are those of NumPy, Numba and Arrow. Of them a sample is tried, another one each day. After each: nothing is
-unpaid or half-made, one line says that memory was short, and the command, repeated, ends as if it had had memory,
+The requests are those of NumPy, Numba and Arrow. Of them a sample is tried, another one each day. After each: nothing
+is unpaid or half-made, one line says that memory was short, and the command, repeated, ends as if it had had memory,
 charged once. NumPy and Arrow do not check every request of their own and may end the process, as a kill does.
 """
 
