@@ -9,7 +9,7 @@ SOURCES := pyproject.toml README.md $(shell find src -name '*.py' -o -name 'py.t
 # The lock files hold versions and hashes for these Pythons; for any other, pip resolves what pyproject.toml allows.
 LOCKED := $(filter 3.11 3.12,$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))
 
-.PHONY: wheel demo test test-all lint docs bench lock clean
+.PHONY: wheel demo test test-all faults lint docs bench lock clean
 
 demo: $(VENV)/.wheel
 	$(BIN)/tallytree demo
@@ -27,6 +27,10 @@ test: $(VENV)/.dev
 
 test-all: $(VENV)/.dev
 	$(PYTEST)
+
+# Every fault where `make test-all` tries a sample; prints how many there were (docs/explanation/reliability.md).
+faults: $(VENV)/.dev
+	TALLYTREE_FAULTS=all TALLYTREE_TEST_INSTALLED=1 $(BIN)/python -m pytest -s tests/faults
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
