@@ -55,13 +55,14 @@ SIGNALS = {129: "hangup", 130: "interrupted", 143: "terminated"}
 
 
 @pytest.mark.parametrize("error", [MemoryError("Unable to allocate 7 GiB"), SystemError("Ann")])
-def test_short_memory_is_said_in_one_line_without_the_message_of_a_library(error, capsys):
+def test_short_memory_is_said_in_one_line_without_the_message_of_a_library(error, caplog):
     with pytest.raises(typer.Exit) as ended, errors_in_one_line(debug=False):
         raise error
     assert ended.value.exit_code == ExitCode.SYSTEM
-    assert capsys.readouterr().err == (
+    (said,) = caplog.messages
+    assert said == (
         f"error: memory: this machine had too little of it ({type(error).__name__}); end other programs, raise the "
-        "limit (ulimit -v, the container's), or release in parts (--memory)\n"
+        "limit (ulimit -v, the container's), or release in parts (--memory)"
     )
 
 
