@@ -6,9 +6,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SOURCES := pyproject.toml README.md $(shell find src -name '*.py' -o -name 'py.typed')
 
-.PHONY: wheel demo test test-all mutants lint docs bench clean
+# The lock files hold versions and hashes for these Pythons; for any other, pip resolves what pyproject.toml allows.
+LOCKED := $(filter 3.11 3.12,$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))
 
-demo: $(VENV)/.views
+.PHONY: wheel demo test test-all mutants faults lint docs bench lock clean
+
+demo: $(VENV)/.wheel
 	$(BIN)/tallytree demo
 
 # dist/tallytree-*.whl, with the kernels compiled
@@ -29,11 +32,16 @@ test-all: $(VENV)/.dev
 mutants: $(VENV)/.dev
 	$(BIN)/python tests/mutants/run.py $(ONLY)
 
+# Every fault where `make test-all` tries a sample; prints how many there were (docs/explanation/reliability.md).
+faults: $(VENV)/.dev
+	TALLYTREE_FAULTS=all TALLYTREE_TEST_INSTALLED=1 $(BIN)/python -m pytest -s tests/faults
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python requirements/audit.py requirements/dev.lock
 
 # The documentation site, in build/docs; a warning is an error
 docs: $(VENV)/.dev
@@ -52,21 +60,34 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-# The wheel is rebuilt when a source changes, its dependencies are resolved again only when they change.
+# What the package needs, and what the README shows beside a release: the report, the explorer, exports, maps.
+VIEWS := report explore export maps
+comma := ,
+empty :=
+$(VENV)/.views: $(VENV)/.created pyproject.toml requirements/views.lock
+	$(if $(LOCKED),$(PIP) install --require-hashes -r requirements/views.lock,\
+	$(PIP) install hatchling ".[$(subst $(empty) ,$(comma),$(VIEWS))]")
+	touch $@
+
+# The wheel is rebuilt when a source changes.
 # It carries the kernels compiled for this Python and numba; they are compiled again when a source of theirs changes.
-$(VENV)/.wheel: $(VENV)/.created $(SOURCES)
-	$(PIP) install .
+$(VENV)/.wheel: $(VENV)/.views $(SOURCES)
+	$(PIP) install --no-deps --no-build-isolation .
 	PYTHONPATH=src $(BIN)/python -m tallytree.cli.compiling_ahead
 	rm -rf dist
-	$(PIP) wheel --no-deps --wheel-dir dist .
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
 	$(PIP) install --no-deps --force-reinstall dist/*.whl
 	touch $@
 
-# What the README shows beside the release itself: the report, the explorer, exports, maps.
-$(VENV)/.views: $(VENV)/.wheel
-	$(PIP) install "$$(ls dist/*.whl)[report,explore,export,maps]"
+$(VENV)/.dev: $(VENV)/.wheel requirements/dev.lock
+	$(if $(LOCKED),$(PIP) install --require-hashes -r requirements/dev.lock,\
+	$(PIP) install "$$(ls dist/*.whl)[dev]")
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.wheel
-	$(PIP) install "$$(ls dist/*.whl)[dev]"
-	touch $@
+# The newest versions that pyproject.toml allows and that agree with one another, with the hashes of all their files
+COMPILE = echo 'hatchling>=1.27' | $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	--generate-hashes --no-annotate --custom-compile-command "make lock" pyproject.toml -
+lock: $(VENV)/.created
+	$(PIP) install uv
+	$(COMPILE) --extra dev -o requirements/dev.lock
+	$(COMPILE) $(addprefix --extra ,$(VIEWS)) --constraint requirements/dev.lock -o requirements/views.lock

@@ -37,6 +37,7 @@ EXTRA_OF = {
     "sqlglot": "spark",
     "fsspec": "cloud",
     "moto": "dev",
+    "pip_audit": "dev",
     "nicegui": "explore",
     "adbc_driver_postgresql": "postgres",
     "xlsxwriter": "export",

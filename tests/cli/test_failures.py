@@ -6,9 +6,10 @@ import sys
 
 import pyarrow as pa
 import pytest
+import typer
 
 import tallytree as tt
-from tallytree.cli.failures import ExitCode, exit_code
+from tallytree.cli.failures import ExitCode, errors_in_one_line, exit_code
 from tallytree.errors import SpecError
 
 
@@ -27,6 +28,8 @@ from tallytree.errors import SpecError
         (TimeoutError("ledger: 'l' is locked by another process"), ExitCode.SYSTEM),
         (MemoryError("records: memory ran out"), ExitCode.SYSTEM),
         (MemoryError(), ExitCode.SYSTEM),
+        (pa.ArrowMemoryError("malloc of size 7 failed"), ExitCode.SYSTEM),
+        (SystemError("error return without exception set"), ExitCode.SYSTEM),
         (ModuleNotFoundError("OpenDP is not installed"), ExitCode.SYSTEM),
         (ValueError("could not convert 'Ann' to a number"), ExitCode.INTERNAL),
         (pa.ArrowInvalid("records: Ann"), ExitCode.INTERNAL),
@@ -49,6 +52,18 @@ def test_the_exit_codes_are_what_the_documentation_says():
 
 
 SIGNALS = {129: "hangup", 130: "interrupted", 143: "terminated"}
+
+
+@pytest.mark.parametrize("error", [MemoryError("Unable to allocate 7 GiB"), SystemError("Ann")])
+def test_short_memory_is_said_in_one_line_without_the_message_of_a_library(error, caplog):
+    with pytest.raises(typer.Exit) as ended, errors_in_one_line(debug=False):
+        raise error
+    assert ended.value.exit_code == ExitCode.SYSTEM
+    (said,) = caplog.messages
+    assert said == (
+        f"error: memory: this machine had too little of it ({type(error).__name__}); end other programs, raise the "
+        "limit (ulimit -v, the container's), or release in parts (--memory)"
+    )
 
 
 def test_a_long_message_is_shown_without_its_middle(run, tmp_path):

@@ -7,15 +7,24 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from datetime import date
 from pathlib import Path
 
 import pytest
 
-from helpers.file_calls import CHANGES, MOVES, Call, ends_of_runs
+from helpers.file_calls import CHANGES, MOVES, OUTPUT, Call, ends_of_runs
 from helpers.release_folders import PRIVATE
 from helpers.servers import database, postgresql, s3, server_of_s3  # noqa: F401  (fixtures)
 
 HERE = Path(__file__).parent
+EVERY = os.environ.get("TALLYTREE_FAULTS") == "all"
+"""Whether more faults are tried where a test takes a sample: see `make faults`."""
+
+
+def sampled(faults, stride):
+    """One of so many, beginning at another one each day; with `make faults` twenty times as many, or all."""
+    stride = max(stride // 20, 1) if EVERY else stride
+    return [*faults][date.today().toordinal() % stride :: stride]
 
 
 class Faults:
@@ -29,6 +38,7 @@ class Faults:
 
     def __init__(self, injector, root):
         environment = os.environ | {"LD_PRELOAD": str(injector), "TALLYTREE_DEBUG": "", "OMP_NUM_THREADS": "1"}
+        environment["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # so that the injector sees what it asks for
         self._process = subprocess.Popen(
             [sys.executable, HERE / "zygote.py", injector],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root, env=environment, bufsize=1,
@@ -48,6 +58,7 @@ class Faults:
                  "errors": str(self._log), "environment": self.environment}  # fmt: skip
         self._process.stdin.write(json.dumps(asked) + "\n")
         answer = json.loads(self._process.stdout.readline())
+        self.requests = answer["requests"]
         calls = zip(answer["calls"], answer["places"], strict=True)
         return answer["status"], [Call(at, *about) for at, about in enumerate(calls, 1)]
 
@@ -64,23 +75,49 @@ class Faults:
                 each.unlink()
         shutil.copytree(self._start, self.below, dirs_exist_ok=True)
 
-    def each_fault(self, *argv, choose=None):
+    def each_fault(self, *argv, choose=None, stride=1):
         """Run a command with fault after fault, each from the start; gives the fault and the exit code.
 
         Args:
             argv: the command.
             choose: which of its calls; by default `ends_of_runs`.
+            stride: one of so many faults is tried.
         """
         status, calls = self.run(*argv)
         assert status == 0, self.log
-        assert len(calls) > 10
-        for kind in ("fail", "short", "kill"):
-            for call in (choose or ends_of_runs)(calls):
-                if (kind == "short" and call.name not in MOVES) or (kind == "kill" and call.name not in CHANGES):
-                    continue
+        assert len(calls) > 4
+        chosen = [*(choose or ends_of_runs)(calls)]
+        faults = [("fail", call) for call in chosen]
+        faults += [("short", call) for call in chosen if call.name in MOVES]
+        faults += [("kill", call) for call in chosen if call.name in CHANGES]
+        faults += [("gone", call) for call in chosen if call.place == OUTPUT]
+        for kind, call in sampled(faults, stride):
+            self.back()
+            status, _ = self.run(*argv, at=call.at, kind=kind)
+            fault = (kind, call.at, call.name, call.place)
+            self.check_message(fault, status)
+            yield fault, status
+        self.back()
+
+    def each_shortage(self, *argv, tries):
+        """Run a command without memory, once or from then on, at some requests; as `each_fault`.
+
+        Args:
+            argv: the command.
+            tries: how many requests are taken of all, and as many more of the last quarter, in which the payment is.
+        """
+        for _ in range(2):  # the first time some memory is kept for the next times
+            assert self.run(*argv)[0] == 0, self.log
+            self.back()
+        requests = self.requests
+        assert requests > 20
+        chosen = sampled(range(1, requests + 1), requests // tries)
+        chosen += sampled(range(requests * 3 // 4, requests + 1), requests // tries // 4)
+        for at in chosen:
+            for kind in ("no memory", "no more memory"):
                 self.back()
-                status, _ = self.run(*argv, at=call.at, kind=kind)
-                fault = (kind, call.at, call.name)
+                status, _ = self.run(*argv, at=at, kind=kind)
+                fault = (kind, at, f"of {requests}")
                 self.check_message(fault, status)
                 yield fault, status
         self.back()
@@ -92,8 +129,14 @@ class Faults:
         assert "Traceback" not in log, (fault, log)
         if fault[0] == "kill":
             assert status in (-9, 0), (fault, log)
+        elif "memory" in fault[0]:
+            # NumPy and Arrow do not check each request of their own: then the process ends, which is as a kill is.
+            assert status in (0, 5, -6, -11), (fault, status, log)
+            assert status != 5 or (log.count("error: ") == 1 and "memory" in log.lower()), (fault, log)
+        elif fault[0] == "gone" and status:
+            assert "error: " not in log, (fault, log)
         elif status:
-            assert log.count("error: ") == 1, (fault, status, log)
+            assert sum(line.startswith("error: ") for line in log.splitlines()) == 1, (fault, status, log)
 
     @property
     def log(self):

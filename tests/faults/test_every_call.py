@@ -8,7 +8,6 @@ no fault, and is charged once.
 """
 
 import re
-import shutil
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,10 +15,10 @@ import pytest
 
 import tallytree as tt
 from helpers.file_calls import ends_of_runs
-from helpers.release_folders import PRIVATE, digest, tables
+from helpers.paid_runs import check_paid
+from helpers.release_folders import PRIVATE, tables
 from tallytree.compute.spill_folders import remove_leftovers
 from tallytree.ledger import Ledger
-from tallytree.release import Release
 
 SPEC = """\
 statistic: counts
@@ -59,37 +58,18 @@ def inputs(faults):
     return faults.below
 
 
+OPTIONS = ("--run", "Monday", "--out", "out", "--if-exists", "skip", "--fallback-out", "kept")
+
+
 @pytest.mark.slow
-def test_every_fault_of_a_release_leaves_nothing_unpaid_and_nothing_half_made(faults, inputs, seen):
+@pytest.mark.parametrize(("command", "stride"), [("release", 1), ("contributions", 8)])
+def test_every_fault_of_a_release_leaves_nothing_unpaid_and_nothing_half_made(faults, inputs, seen, command, stride):
     faults.keep_start()
-    options = ("--run", "Monday", "--out", "out", "--if-exists", "skip", "--fallback-out", "kept")
-    command = ("release", "day.yaml", *options)
-    assert faults.run(*command)[0] == 0, faults.log
-    files_of_a_release = tables(inputs / "out").keys()
-    faults.back()
-    repeated = {digest(inputs)}  # from here the command was run just now
-    for fault, status in faults.each_fault(*command):
-        left = digest(inputs)
-        entries = Ledger(inputs / "ledger.db").entries()
-        assert len(entries) <= 1, fault
-        assert entries or not [*inputs.rglob("tables")], fault
-        assert status != 0 or (inputs / "out").exists(), fault
-        made = [tables(place) for place in (inputs / "out", *inputs.glob("kept/*/out")) if place.exists()]
-        assert all(each.keys() == files_of_a_release for each in made), fault
-        seen[fault[0], "paid" if entries else "not paid", "folder" if (inputs / "out").exists() else "no folder"] += 1
-        if left in repeated:
-            continue
-        repeated.add(left)
-        shutil.rmtree(inputs / "kept", ignore_errors=True)
-        assert faults.run(*command)[0] == 0, (fault, faults.log)
-        (entry,) = Ledger(inputs / "ledger.db").entries()
-        assert entry.state == "finished"
-        assert Release.load(inputs / "out").statement["release"]["id"] == entry.release_id
-        assert tables(inputs / "out").keys() == files_of_a_release, fault
-        # The noise depends on the entry's random id: a repetition has that of what the faulty attempt has made.
-        assert all(each == tables(inputs / "out") for each in made), fault
-    assert seen["kill", "paid", "no folder"] > 0
-    assert seen["kill", "not paid", "no folder"] > 0
+    argv = (command, "day.yaml", *OPTIONS)
+    check_paid(faults, argv, faults.each_fault(*argv, stride=stride), seen)
+    if command == "release":
+        assert seen["kill", "paid", "no folder"] > 0
+        assert seen["kill", "not paid", "no folder"] > 0
 
 
 def in_the_workspace(calls):

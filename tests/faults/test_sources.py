@@ -166,24 +166,25 @@ def test_a_database_that_breaks_off_loses_no_record(faults, begun, seen, databas
 
 @pytest.mark.slow
 @pytest.mark.needs("moto")
-@pytest.mark.parametrize("how", ["stops", "gone", "replaced"])
+@pytest.mark.parametrize("how", ["stops", "gone", "replaced", "refuses"])
 def test_an_object_store_that_fails_loses_no_record(faults, begun, seen, s3, how):
     rows = 3_000
     before, after = (people(first * rows + "B" * rows) for first in "AB")
     faults.environment = s3.environment
 
     def mend():
-        s3.gate.stop_after = s3.gate.on_get = None
+        s3.gate.stop_after = s3.gate.on_get = s3.gate.refuse_from = None
         s3.write("people/a.parquet", parquet(before, row_group_size=rows))
         s3.write("people/b.parquet", parquet(people("AB", 2 * rows)))
 
     mend()
     begun(f"s3://{BUCKET}/people")
     s3.gate.ranges.clear()
+    s3.gate.asked = 0
     assert faults.run(*COMMAND)[0] == 0, faults.log
     truth, changed = [rows + 1, rows + 1], [1, 2 * rows + 1]
     assert released(faults) == truth
-    asked = len(s3.gate.ranges)
+    asked = s3.gate.asked if how == "refuses" else len(s3.gate.ranges)
     assert asked > 6
     outcomes = Outcomes(faults, seen, truth)
 
@@ -195,15 +196,17 @@ def test_an_object_store_that_fails_loses_no_record(faults, begun, seen, s3, how
         else:
             s3.write("people/a.parquet", parquet(after, row_group_size=rows))
 
-    for at in range(0, asked, 3 if how == "stops" else 2):
+    for at in range(0, asked, {"stops": 3, "refuses": 1}.get(how, 2)):
         faults.back()
+        if how == "refuses":
+            s3.gate.asked, s3.gate.refuse_from = 0, at + 1
         waiting = iter(range(at + 1))
 
         def at_this_one(_, waiting=waiting, at=at):
             if next(waiting, None) == at:
                 fail()
 
-        s3.gate.on_get = at_this_one
+        s3.gate.on_get = None if how == "refuses" else at_this_one
         status, _ = faults.run(*COMMAND)
         faults.check_message((how, at), status)
         assert not any(key in faults.log for key in ("KEY-OF-THE-LAKE", "AKIAPUBLISHER")), faults.log

@@ -185,6 +185,72 @@ def test_a_full_disk_is_named_and_what_was_written_is_removed(tmp_path: Path) ->
     assert SECRET not in done.stdout + done.stderr
 
 
+WITH_A_LEDGER = """
+import sys
+from pathlib import Path
+import pyarrow as pa
+import tallytree as tt
+from helpers.spark import started
+from tallytree.ledger import Ledger
+
+folder = Path(sys.argv[1])
+areas = tt.Hierarchy.from_table(pa.table({"leaf": ["x", "y"]}), ["leaf"])
+people = pa.table({"leaf": ["x", "x", "y"] * 10, "who": [f"s3cr3t{i}" for i in range(30)]})
+ledger = Ledger(folder / "ledger.db")
+ledger.set_limit("people", tt.Budget(epsilon=1), neighboring="add_remove")
+options = {"neighboring": "add_remove", "person": "who", "max_contributions": 1, "ledger": ledger, "dataset": "people",
+           "run": "Monday", "secret": tt.new_secret(folder / "secret")}
+
+def release(records, engine=None):
+    try:
+        made = tt.release_counts(records, areas, tt.Budget(epsilon=1), **options, engine=engine)
+        print("made", made.table("leaf")["count"].to_pylist())
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}")
+    print(len(ledger.entries()))
+
+spark = started(folder, "local[2]")
+java = spark.sparkContext._gateway.proc.pid
+for how in ("a task fails", "Java is killed"):
+    def fail(batches, how=how, java=java):
+        import os
+        for batch in batches:
+            if how == "a task fails":
+                raise OSError(str(batch))
+            os.kill(java, 9)
+            yield batch
+    frame = spark.createDataFrame(people)
+    release(frame.mapInArrow(fail, frame.schema), tt.engines.Spark(spark))
+    if how == "a task fails":
+        release(frame, tt.engines.Spark(spark))
+        ledger = Ledger(folder / "other.db")
+        ledger.set_limit("people", tt.Budget(epsilon=1), neighboring="add_remove")
+        options["ledger"] = ledger
+release(people)
+release(people)
+"""
+
+
+@pytest.mark.slow
+def test_a_task_that_fails_and_java_that_is_killed_cost_nothing_and_the_repetition_is_charged_once(
+    tmp_path: Path,
+) -> None:
+    path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", WITH_A_LEDGER, str(tmp_path)],
+        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": path}, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2_000:]
+    task, unpaid, made, paid, killed, unpaid_too, again, paid_once, repeated, still_once = done.stdout.splitlines()
+    assert task.startswith("ValueError: records: Spark cannot read or group the records")
+    assert killed.startswith("OSError: records: Spark was stopped, or its process has ended; nothing was released")
+    assert (unpaid, paid, unpaid_too, paid_once, still_once) == ("0", "1", "0", "1", "1")
+    assert made.startswith("made [")
+    assert again.startswith("made [")
+    assert repeated == again
+    assert SECRET not in done.stdout + done.stderr
+
+
 @pytest.mark.slow
 def test_a_local_run_imports_nothing_of_spark() -> None:
     script = """

@@ -2,7 +2,8 @@
 
 Run as a program with the injector preloaded: reads one JSON object a line (`argv`, `below`, `at`, `kind`, `errors`,
 `environment`),
-answers with one (`status`, the names of the `calls` in their order, and the `places` of the files that they are about).
+answers with one (`status`, the names of the `calls` in their order, the `places` of the files that they are about, and
+the number of `requests` for memory).
 """
 
 import atexit
@@ -16,6 +17,7 @@ import signal
 import sys
 import threading
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 import typer.main
@@ -23,14 +25,14 @@ import typer.main
 SECONDS = 200
 """A command that takes longer hangs; it ends by SIGALRM."""
 
-KINDS = {"none": 0, "fail": 1, "short": 2, "kill": 3}
+KINDS = {"none": 0, "fail": 1, "short": 2, "kill": 3, "gone": 4, "no memory": 5, "no more memory": 6}
 
 
 def run_in_child(injector, asked):
     """The child: standard error to a file, the fault armed, the command run; never returns."""
     log = os.open(asked["errors"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
+    output = os.open(asked["errors"] + "-output", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(output, 1)
     os.dup2(log, 2)
     signal.alarm(SECONDS)
     sys.argv = ["tallytree", *asked["argv"]]
@@ -47,13 +49,17 @@ def run_in_child(injector, asked):
         code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
     finally:
         atexit._run_exitfuncs()  # what a process does that ends by itself
+        try:
+            sys.stdout.flush()
+        except OSError:
+            code = 120
         sys.stderr.flush()
         os._exit(code)
 
 
 def main():
     injector = ctypes.CDLL(sys.argv[1])
-    injector.fault_calls.restype = ctypes.c_long
+    injector.fault_calls.restype = injector.fault_requests.restype = ctypes.c_long
     for about in (injector.fault_name, injector.fault_place):
         about.restype, about.argtypes = ctypes.c_char_p, [ctypes.c_long]
     injector.fault_arm.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_int]
@@ -68,8 +74,32 @@ def main():
         numbers = range(1, injector.fault_calls() + 1)
         calls = [injector.fault_name(number).decode() for number in numbers]
         places = [injector.fault_place(number).decode(errors="replace") for number in numbers]
-        answer = {"status": status, "calls": calls, "places": places}
+        answer = {"status": status, "calls": calls, "places": places, "requests": injector.fault_requests()}
         answers.write(json.dumps(answer) + "\n")
+
+
+VIEWS = (
+    *(f"export counts --to {to} --out {to}" for to in ("csv", "xlsx", "parquet", "duckdb", "sdmx")),
+    "export counts --to geoparquet --out shapes --boundaries state=states.geojson",
+    "report counts",
+    "plan counts.yaml --picture errors.svg",
+    "reproduce fioretto-table3 --out papers",
+)
+"""Commands that need packages of extras."""
+
+
+def draw_each_kind_once():
+    """A picture takes a second: a child gets the first one of its kind, and writes that."""
+    from tallytree.charts import drawing
+
+    draw, kept = drawing._DRAWER.drawn, {}
+
+    def drawn(function, chart, options):
+        if function not in kept:
+            kept[function] = draw(function, chart, options)
+        return kept[function]
+
+    drawing._DRAWER.drawn = drawn
 
 
 def warm_up():
@@ -89,6 +119,9 @@ def warm_up():
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         pq.write_table(pa.table({"state": ["A", "B"], "home": [1, 2]}), "rows.parquet")
         pq.write_table(pa.table({"state": ["A", "B"]}), "areas.parquet")
+        ring = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
+        shapes = [{"type": "Feature", "properties": {"state": name}, "geometry": ring} for name in "AB"]
+        Path("states.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": shapes}))
         Path("counts.yaml").write_text(spec + "statistic: counts, person: home, ledger: ledger, dataset: d}")
         Path("sizes.yaml").write_text(spec + "statistic: group_sizes, group: home, max_group_size: 20}")
         for command in (
@@ -97,6 +130,11 @@ def warm_up():
             "release sizes.yaml --out sizes",
             "error sizes --replicates 10 --seed 1",
             "reconcile sizes sizes.yaml --out again",
+            "contributions counts.yaml --out contributions",
+            "total counts areas.parquet",
+            "registry counts --out entry.yaml",
+            "secret new secret",
+            *(VIEWS if find_spec("pysdmx") and find_spec("geopandas") and find_spec("vl_convert") else ()),
         ):
             done = CliRunner().invoke(app, command.split())
             assert done.exit_code == 0, done.output
@@ -118,6 +156,7 @@ def keep_what_every_command_works_out():
 if __name__ == "__main__":
     for name in ("spec", "cli.app"):
         __import__(f"tallytree.{name}")
+    draw_each_kind_once()
     warm_up()
     keep_what_every_command_works_out()
     main()

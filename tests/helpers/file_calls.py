@@ -16,9 +16,13 @@ CHANGES = (
 """The calls that change what is on the disk; a kill before any other leaves what one before the next of these does."""
 
 
+OUTPUT = "<stdout>"
+"""The place of a write to standard output."""
+
+
 @dataclass(frozen=True)
 class Call:
-    """A file system call: its number from 1, its name, and the path of its file below the folder."""
+    """A file system call: its number from 1, its name, and the path of its file below the folder, or `OUTPUT`."""
 
     at: int
     name: str

@@ -25,6 +25,8 @@ class Gate:
         ranges: the ranges that were asked for.
         stop_after: of a GET of an object, how many bytes are sent before the server breaks off; None: all.
         on_get: called with the path of every GET of an object before it is answered.
+        asked: how many requests there were.
+        refuse_from: the number of the first request that is refused, and all later ones are; None: none.
     """
 
     application: Any
@@ -32,9 +34,15 @@ class Gate:
     ranges: list[str | None] = field(default_factory=list)
     stop_after: int | None = None
     on_get: Callable[[str], None] | None = None
+    asked: int = 0
+    refuse_from: int | None = None
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
+        self.asked += 1
+        if self.refuse_from is not None and self.asked >= self.refuse_from:
+            start_response("403 Forbidden", [("Content-Length", "0")])
+            return [b""]
         content = environ["REQUEST_METHOD"] == "GET" and path.startswith(f"/{BUCKET}/") and path != f"/{BUCKET}/"
         if content:
             self.ranges.append(environ.get("HTTP_RANGE"))
@@ -70,6 +78,7 @@ class S3:
 
     def reset(self) -> None:
         self.gate.sent, self.gate.ranges, self.gate.stop_after, self.gate.on_get = {}, [], None, None
+        self.gate.refuse_from = None
         self.system.delete_dir_contents(BUCKET)
 
     def write(self, name: str, content: bytes) -> None:

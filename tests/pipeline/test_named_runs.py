@@ -322,3 +322,13 @@ def test_a_smaller_bound_that_is_assumed_is_warned_of(counts):
     counts(max_contributions=1, run="enforced", epsilon=0.5, person="who")
     with pytest.warns(UserWarning, match="^max_contributions: 1 is assumed, but an earlier release of counts .* had 5"):
         counts(max_contributions=1, run="one", epsilon=0.5)
+
+
+def test_what_is_said_of_risk_is_computed_before_the_payment(counts, book, monkeypatch):
+    def failing(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("tallytree.pipeline.planned.risk_statement", failing)
+    with pytest.raises(MemoryError):
+        counts()
+    assert book.entries() == ()

@@ -159,6 +159,20 @@ def test_what_cannot_be_saved_is_kept_in_another_folder_which_the_error_names(tm
         assert Release.load(place).statement == release.statement
 
 
+def test_what_cannot_be_saved_for_want_of_memory_is_kept_too(tmp_path, monkeypatch):
+    release, real = made(), Release.save
+
+    def save(self, folder, *, csv=False):
+        if folder == tmp_path / "out":
+            raise MemoryError
+        return real(self, folder, csv=csv)
+
+    monkeypatch.setattr(Release, "save", save)
+    with pytest.raises(MemoryError) as caught:
+        Output(tmp_path / "out", fallback=tmp_path / "kept").save(release)
+    assert caught.value.__notes__[0].startswith("fallback: the release was saved in ")
+
+
 def test_where_no_folder_can_be_written_the_error_says_so(tmp_path, monkeypatch):
     release = made()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

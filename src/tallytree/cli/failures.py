@@ -34,6 +34,8 @@ class ExitCode(IntEnum):
 INTERRUPTED = 130
 MOST = 4_000
 """Characters of a message."""
+_SHORT_OF_MEMORY = MemoryError | SystemError
+"""NumPy raises the second where it forgets to say that it got no memory."""
 
 
 @contextmanager
@@ -85,7 +87,7 @@ def exit_code(error: Exception) -> ExitCode:
     # Of OSErrors, those about a path that the user gave wrongly. Each is raised before anything is spent.
     if isinstance(error, SpecError | FileNotFoundError | NotADirectoryError | IsADirectoryError):
         return ExitCode.INPUT
-    if isinstance(error, OSError | MemoryError | ImportError):
+    if isinstance(error, OSError | ImportError | _SHORT_OF_MEMORY):
         return ExitCode.SYSTEM
     return ExitCode.INPUT if _is_on_purpose(error) else ExitCode.INTERNAL
 
@@ -107,6 +109,11 @@ def _message(error: Exception) -> str:
         return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
     if _is_on_purpose(error):
         return str(error)
+    if isinstance(error, _SHORT_OF_MEMORY):
+        return (
+            f"memory: this machine had too little of it ({type(error).__name__}); end other programs, raise the limit "
+            "(ulimit -v, the container's), or release in parts (--memory)"
+        )
     return (
         f"{type(error).__name__}, which was not expected; its message is withheld because it may quote a record. "
         "Run `tallytree --debug …` to see it, and please report it without private values"

@@ -28,6 +28,9 @@ def prepare_streams() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A label that the terminal cannot show must not make a paid release fail.
             stream.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        encoding, by_line = sys.stdout.encoding, sys.stdout.line_buffering
+        sys.stdout = _Named(sys.stdout.detach(), encoding, "backslashreplace", line_buffering=by_line)
     if isinstance(sys.stderr, io.TextIOWrapper):
         encoding = sys.stderr.encoding
         sys.stderr = _Unfailing(sys.stderr.detach(), encoding, "backslashreplace", line_buffering=True)
@@ -52,6 +55,26 @@ def discard_output() -> None:
 
 def _opened(descriptor: int) -> TextIO:
     return open(descriptor, "w", encoding="utf-8", closefd=False)
+
+
+class _Named(io.TextIOWrapper):
+    """Standard output: an error of it names it, as one of a file names the file."""
+
+    def write(self, text: str) -> int:
+        """Write, or name what cannot be written to."""
+        try:
+            return super().write(text)
+        except OSError as error:
+            error.filename = "standard output"
+            raise
+
+    def flush(self) -> None:
+        """Flush, or name what cannot be written to."""
+        try:
+            super().flush()
+        except OSError as error:
+            error.filename = "standard output"
+            raise
 
 
 class _Unfailing(io.TextIOWrapper):

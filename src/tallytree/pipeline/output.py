@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import pyarrow as pa
+
 from tallytree.errors import KEPT
 from tallytree.ledger import Ledger, checked_name, checked_run
 from tallytree.release import Release, refuse_existing, require_writable
@@ -106,14 +108,14 @@ class Output:
         """Save the release in the folder, all or nothing.
 
         Raises:
-            OSError: the folder cannot be written. A note on the error says where the release was kept instead, or that
-                it could not be kept.
+            OSError, MemoryError, ArrowException: the folder cannot be written. A note on the error says where the
+                release was kept instead, or that it could not be kept.
         """
         try:
             if self.if_exists == "replace" and os.path.lexists(self.folder):
                 return self._replace(release)
             return release.save(self.folder, csv=self.csv)
-        except OSError as error:
+        except (OSError, MemoryError, pa.ArrowException) as error:
             error.add_note(self._kept_elsewhere(release))
             raise
 
@@ -143,7 +145,7 @@ class Output:
             made = Path(tempfile.mkdtemp(prefix=f"tallytree-{name}-", dir=parent))
             kept = release.save(made / name, csv=self.csv)
             return f"{KEPT}was saved in {str(kept)!r} instead; move it to {os.fspath(self.folder)!r}"
-        except OSError:
+        except (OSError, MemoryError, pa.ArrowException):
             if made is not None:
                 shutil.rmtree(made, ignore_errors=True)
         return f"{KEPT}could not be saved in another folder either; give one with fallback (--fallback-out)"

@@ -194,6 +194,9 @@ class Planned(ABC, Generic[T, M]):
             self._check_room()
             if self.account is not None and isinstance(self.plan, NoisePlan):
                 self.plan.check_without_kept()
+            # It follows from the plan, so it is computed before the payment, where a failure costs nothing. It is added
+            # after it, so that no noise depends on how risk is worded or computed.
+            risk = self.risk()
             with self.stage("tabulate"):
                 true = self.tabulate(work)
             with self.stage("record"):
@@ -206,8 +209,7 @@ class Planned(ABC, Generic[T, M]):
             statement["release"] = {"id": paid.release_id, "run": self.options.run, "plan": self.plan_digest}
             # Which engine tabulated is told, and is no part of the plan: every engine finds the same statistics.
             statement["software"] |= versions(self.engine.software)
-            # It follows from the plan, and is added here so that no noise depends on how risk is worded or computed.
-            statement |= shown.risk()
+            statement |= risk if shown is self else shown.risk()
             if not self.options.keep_measurements:
                 statement["measurements_kept"] = False
             release = shown.as_release(statement, spec | self.table_names(), made)

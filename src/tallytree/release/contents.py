@@ -134,6 +134,8 @@ def _opened(place: Path, manifest: Mapping[str, Any], name: str) -> tuple[pa.Sch
     try:
         with pa.parquet.ParquetFile(place / name) as file:
             schema, rows = file.schema_arrow, file.metadata.num_rows
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError, ValueError):
         schema, rows = None, 0
     if schema is None:  # raised out here, without what pyarrow said

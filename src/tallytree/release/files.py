@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -52,7 +52,7 @@ def require_writable(target: Path) -> None:
     """
     above = next(folder for folder in target.parents if os.path.lexists(folder))
     try:
-        tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".partial", dir=above).cleanup()
+        os.rmdir(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=above))  # noqa: PTH106
     except OSError as error:
         raise OSError(error.errno, f"{error.strerror}; {target.name!r} cannot be made there", str(above)) from None
 
@@ -176,19 +176,36 @@ def checked_table_file(file: str | os.PathLike[str]) -> Path:
 
 
 def write_table_file(table: pa.Table, path: Path) -> None:
-    """Write a table as CSV or Parquet, as the suffix says; the file has its name only when it is complete."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
-    os.close(handle)
-    building = Path(name)
-    try:
+    """Write a table as CSV or Parquet, as the suffix says; the file is there when it is complete."""
+
+    def write(building: Path) -> None:
         if path.suffix.lower() == ".csv":
             pa.csv.write_csv(table, building)
         else:
             pa.parquet.write_table(table, building, write_statistics=False, compression="zstd")
+
+    write_whole(path, write)
+
+
+def write_whole(path: Path, content: str | bytes | Callable[[Path], None]) -> None:
+    """Write a file in one step, so that it is as it was or complete at every moment.
+
+    Args:
+        path: the file; its folder exists.
+        content: of the file, or what writes it.
+    """
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.absolute().parent)
+    os.close(handle)
+    building = Path(name)
+    try:
+        if callable(content):
+            content(building)
+        else:
+            building.write_bytes(content.encode() if isinstance(content, str) else content)
         building.chmod(0o644)
         flush(building)
-        building.rename(path)
-        flush(path.parent)
+        building.replace(path)
+        flush(path.absolute().parent)
     finally:
         building.unlink(missing_ok=True)
 

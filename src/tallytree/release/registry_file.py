@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tallytree.release.files import flush, write_text
+from tallytree.release.files import write_whole
 from tallytree.release.registry_editing import given_values, with_values
 from tallytree.release.registry_entry import REGISTRY_FILE, registry_entry, stated_facts
 from tallytree.release.registry_schema import CheckedEntry, checked_entry, schema_of
@@ -72,7 +71,7 @@ def completed_entry(
             f"{str(target)!r} or give them by --set"
         )
     if text != earlier or path != target or not there:
-        _write(text, path)
+        write_whole(path, text)
     stated = stated_facts(release.statement)
     disagreements = [
         f"entry: {key} is {checked.values[key]}, but the release's privacy statement says {value}"
@@ -99,20 +98,6 @@ def _free_file(out: str | os.PathLike[str]) -> Path:
     if not path.parent.is_dir():
         raise ValueError(f"out: the folder {str(path.parent)!r} does not exist; make it first")
     return path
-
-
-def _write(text: str, path: Path) -> None:
-    """Write the file in one step, so that it is whole at every moment."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
-    os.close(handle)
-    building = Path(name)
-    try:
-        write_text(text, building)
-        building.chmod(0o644)
-        building.replace(path)
-        flush(path.parent)
-    finally:
-        building.unlink(missing_ok=True)
 
 
 def _same(shown: str, value: object) -> bool:

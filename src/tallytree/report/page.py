@@ -17,6 +17,7 @@ from typing import Any
 from tallytree import charts
 from tallytree.boundaries import Boundaries
 from tallytree.release import Release
+from tallytree.release.files import write_whole
 from tallytree.report.checks import run_checks
 from tallytree.report.pictures import NARROW, Grid, Picture
 from tallytree.report.reading import level_errors
@@ -68,13 +69,7 @@ def write_report(
     charts.require_charts("report", "a report")
     with charts.one_drawing_process():
         page = report_page(release, title=title, boundaries=boundaries)
-    aside = target.with_name(f".{target.name}.{os.urandom(4).hex()}.partial")
-    try:
-        aside.write_text(page, encoding="utf-8")
-        aside.replace(target)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
+    write_whole(target, page)
     return target
 
 

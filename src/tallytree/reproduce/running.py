@@ -11,6 +11,7 @@ import pyarrow.csv
 
 from tallytree.charts import require_charts
 from tallytree.charts.drawing import one_drawing_process, png, svg
+from tallytree.release.files import write_whole
 from tallytree.reproduce.catalogue import experiment_named
 from tallytree.reproduce.experiment import Experiment, Settings
 from tallytree.reproduce.figure import drawn
@@ -71,15 +72,15 @@ def reproduce(
     table = tidy(name, found.measured, published(experiment.paper))
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{name}.csv"]
-    pyarrow.csv.write_csv(table, files[0])
+    write_whole(files[0], lambda place: pyarrow.csv.write_csv(table, place))
     if found.plot is not None:
         chart = drawn(table, found.plot, f"{name}: {experiment.shows}")
         files += [folder / f"{name}.svg", folder / f"{name}.png"]
         with one_drawing_process():
-            files[1].write_text(svg(chart), encoding="utf-8")
-            files[2].write_bytes(png(chart))
+            write_whole(files[1], svg(chart))
+            write_whole(files[2], png(chart))
     files.append(folder / f"{name}.md")
-    files[-1].write_text(page(experiment, settings, found, table, version("tallytree")), encoding="utf-8")
+    write_whole(files[-1], page(experiment, settings, found, table, version("tallytree")))
     return Reproduction(experiment, table, tuple(files))
 
 

@@ -219,6 +219,8 @@ def _opened(family: str, which: str, prefix: str, argument: str) -> Place:
         problem = None
     except ModuleNotFoundError as error:
         problem = error.name
+    except MemoryError:
+        raise
     except (OSError, pa.ArrowException, ValueError):
         problem = ""
     if problem:

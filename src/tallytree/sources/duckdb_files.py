@@ -71,6 +71,8 @@ class DuckDBScan(Scan):
     def _shielded(self, work: Callable[[], Any], argument: str) -> Any:
         try:
             return work()
+        except MemoryError:
+            raise
         except duckdb.PermissionException:
             problem = _outside(self.given)
         except (duckdb.Error, pa.ArrowException, OSError, RuntimeError):  # what it says may quote a value

@@ -109,6 +109,8 @@ def require_agreement(values: pa.Array, value: str | None, path: str, column: st
         text: Any = values.cast(kind).cast(pa.string())
         same = text.is_null() if expected is None else pc.fill_null(pc.equal(text, expected), False)
         agrees = pc.all(same, min_count=0).as_py()
+    except MemoryError:
+        raise
     except pa.ArrowException:  # no text for this type
         agrees = False
     if not agrees:

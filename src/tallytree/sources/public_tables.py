@@ -47,7 +47,7 @@ def _read_file(files: Files, path: str, schema: pa.Schema, columns: Sequence[str
     of_columns = pa.schema([(name, schema.field(name).type) for name in distinct])
     try:
         return pa.Table.from_batches(file_batches(files, path, distinct, argument), of_columns).select(list(columns))
-    except SourceError:
+    except (SourceError, MemoryError):
         raise
     except (pa.ArrowException, OSError):
         # What the reader says may quote a row, and the table may be a private one, given by mistake.
@@ -60,7 +60,7 @@ def _read_scan(source: Scan, columns: Sequence[str], argument: str) -> pa.Table:
     of_columns = pa.schema([(name, source.schema.field(name).type) for name in distinct])
     try:
         return pa.Table.from_batches(source.batches(distinct, argument), of_columns).select(list(columns))
-    except SourceError:
+    except (SourceError, MemoryError):
         raise
     except Exception:  # noqa: BLE001 (every library has exceptions of its own, which may quote a row)
         problem = "the table cannot be read to its end; does its query fail?"

@@ -56,7 +56,7 @@ def _schema_of_file(files: Files, path: str, argument: str) -> pa.Schema:
         if place is None:
             return schema_of_file(files, path)
         return place.run(lambda: schema_of_file(files, path), path, argument)
-    except SourceError:
+    except (SourceError, MemoryError):  # Arrow's error of memory is one of its own, too
         raise
     except PermissionError:
         denied = True

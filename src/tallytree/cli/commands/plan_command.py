@@ -125,13 +125,13 @@ def _check_written(spec: Path, out: Path, changes: list[str] | None) -> None:
 
 def _write(spec: Path, out: Path, found: ErrorPlan) -> None:
     """Write the spec with another budget; all else stays as it is written."""
+    from tallytree.release.files import write_whole
     from tallytree.spec.budget_changes import decimal_text, rewritten
     from tallytree.spec.targets import amount_of
 
     name = "rho" if found.budget.kind == "zcdp" else "epsilon"
     text = rewritten(str(spec), ("budget", name), decimal_text(amount_of(found.budget)))
-    with out.open("x", encoding="utf-8") as file:
-        file.write(text)
+    write_whole(out, text)
 
 
 def _change(found: ErrorPlan) -> str:

@@ -37,9 +37,10 @@ def save_picture(plan: ErrorPlan, path: Path) -> None:
         OSError: the file cannot be written, or the process that draws ended.
     """
     from tallytree.charts import html, svg
+    from tallytree.release.files import write_whole
 
     drawn = svg if path.suffix.lower() == ".svg" else html
-    path.write_text(drawn(_chart(plan)), encoding="utf-8")
+    write_whole(path, drawn(_chart(plan)))
 
 
 def _chart(plan: ErrorPlan) -> Any:

@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import stat
+import tempfile
 from pathlib import Path
 
 from tallytree.private.noise.entropy import KEY_BYTES
@@ -35,20 +36,22 @@ def new_secret(path: str | os.PathLike[str]) -> Path:
     key = secrets.token_bytes(KEY_BYTES)
     line = f"tallytree-secret-1:{key.hex()}:{_checksum(key)}\n"
     target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise FileExistsError(
-            f"secret: {str(target)!r} exists; a secret is never overwritten, so choose another file"
-        ) from None
+    if os.path.lexists(target):
+        raise FileExistsError(_exists(target))
+    # It gets its name when it is complete: part of a secret is none, and would be in the way of the next attempt.
+    handle, building = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent)  # mode 0600
     try:
         with os.fdopen(handle, "w", encoding="ascii") as file:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
+        os.link(building, target)
+    except FileExistsError:
+        raise FileExistsError(_exists(target)) from None
     except OSError as error:
-        target.unlink()  # part of a secret is none, and would be in the way of the next attempt
         raise OSError(error.errno, error.strerror or "it could not be written", str(target)) from None
+    finally:
+        Path(building).unlink()
     return target
 
 
@@ -94,6 +97,10 @@ def _path(path: object) -> Path:
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
         raise TypeError(f"secret: {type(path).__name__} must be the path of a file made by `tallytree secret new`")
     return Path(path)
+
+
+def _exists(target: Path) -> str:
+    return f"secret: {str(target)!r} exists; a secret is never overwritten, so choose another file"
 
 
 def _checksum(key: bytes) -> str:
