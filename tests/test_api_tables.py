@@ -230,6 +230,15 @@ def test_public_totals_are_kept_exactly():
     assert "where both cases have the same invariants" in release.statement["risk"]["attack"]
 
 
+@pytest.mark.parametrize(
+    ("options", "says"), [({"person": "who"}, "person"), ({"on_unknown": "drop"}, 'on_unknown="drop"')]
+)
+def test_public_totals_of_all_records_do_not_go_with_records_that_are_left_out(options, says):
+    totals = pa.table({"state": ["A", "B"], "count": [3, 3]})
+    with pytest.raises(ValueError, match=rf"^public_totals: they are of all records, and {says} leaves records out"):
+        tables(public_totals=totals, neighboring="change_one", **options)
+
+
 def test_public_totals_that_would_tell_of_people_are_refused(tmp_path):
     totals = pa.table({"country": ["C"], "state": ["B"], "count": [1000]})
     with pytest.raises(ValueError, match=r'^public_totals: with neighboring="add_remove" the presence of a person is'):

@@ -410,6 +410,10 @@ def check_composed(measured: list[Measured], epsilon: float, delta: float, findi
 # --- 5. Attack rates ---
 
 
+LARGEST = 2**16
+"""Scale of noise whose distribution is enumerated."""
+
+
 def check_rates(manifest: dict[str, Any], measured: list[Measured], findings: Findings) -> None:
     """Each rate is at least that of the best attack on one pair of neighbors, and at most what (ε, δ) admits."""
     statement = manifest["statement"]
@@ -418,6 +422,9 @@ def check_rates(manifest: dict[str, Any], measured: list[Measured], findings: Fi
     if any(each.statistic == "stable_counts" for each in measured):
         findings.skip("attack rates of counts above a threshold, against the best attack")
         curves: Curves = ()
+    elif any(each.scale > LARGEST for each in measured):
+        findings.skip(f"attack rates with noise of a scale above {LARGEST:,}, against the best attack")
+        curves = ()
     else:
         curves = curves_of([(each, moves) for each in measured if (moves := one_sided(manifest, each))])
     spent = statement["spent"]

@@ -11,7 +11,8 @@ import pytest
 
 import tallytree as tt
 from tallytree.accounting.spending import Loss
-from tallytree.pipeline import CountsArguments, SizesArguments, plan_counts, plan_group_sizes
+from tallytree.ledger import Ledger
+from tallytree.pipeline import CountsArguments, SizesArguments, choosing_bound, plan_counts, plan_group_sizes
 from tallytree.pipeline.measured_contributions import published_contributions
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
@@ -335,3 +336,26 @@ def test_the_published_spec_says_how(areas):
     arguments = SizesArguments(HOMES, areas, LOUD, neighboring="add_remove", group="home")
     assert set(plan_group_sizes(arguments).spec()) & {"person", "contributions"} == set()
     assert planned(areas).plan.contributions.share == Fraction(1, 2)
+
+
+@pytest.mark.parametrize("budget", [tt.Budget(epsilon=0.001), tt.Budget(rho=1e-6)])
+def test_a_bound_that_asks_for_more_noise_than_is_drawn_is_not_recommended(budget, tmp_path):
+    """It failed after the payment, where people with very many records are told apart."""
+    ledger = Ledger(tmp_path / "ledger.db")
+    places = tt.Hierarchy.from_values("place", ["a", "b"])
+    release = tt.release_contributions(
+        pa.table({"place": ["a", "a", "b"], "who": ["p", "p", "q"]}), places, budget, neighboring="add_remove",
+        person="who", at_most=10**6, ledger=ledger, dataset="people",
+    )  # fmt: skip
+    recommended = release.statement["contributions"]["recommended"]
+    assert 1 < recommended["choices"][-1]["max_contributions"] < 10**6
+    assert ledger.entries()[0].state == "finished"
+
+
+def test_where_no_noise_is_drawn_for_any_bound_none_is_recommended(monkeypatch):
+    monkeypatch.setattr(choosing_bound, "_is_drawn", lambda *given: False)
+    places = tt.Hierarchy.from_values("place", ["a", "b"])
+    release = tt.release_contributions(
+        pa.table({"place": ["a"], "who": ["p"]}), places, tt.Budget(epsilon=1), neighboring="add_remove", person="who"
+    )
+    assert release.statement["contributions"]["recommended"] is None

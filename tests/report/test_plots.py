@@ -1,6 +1,10 @@
 """`release.plot` gives Altair charts, or says why it cannot."""
 
+import pyarrow as pa
 import pytest
+
+import tallytree as tt
+from tallytree.report import report_page
 
 pytestmark = pytest.mark.needs("altair", "vl_convert", "jinja2")
 
@@ -24,6 +28,20 @@ def test_the_tree_the_errors_and_flows_are_charts(counts_release, flows_release)
 def test_the_sizes_of_a_node_by_its_labels(sizes_release, node):
     assert "size of the group" in drawn(sizes_release.plot.sizes(node))
     assert "groups of that size or more" in drawn(sizes_release.plot.sizes(node, cumulative=True, log=True))
+
+
+@pytest.mark.parametrize("levels", [["state"], ["state", "county"]])
+def test_a_release_without_any_group_has_a_report_without_sizes(levels):
+    areas = tt.Hierarchy.from_table(pa.table({"state": ["A"], "county": ["x"]}), levels)
+    types = dict.fromkeys(levels, pa.string()) | {"s": pa.int64(), "g": pa.int64()}
+    none = pa.schema(types.items()).empty_table()
+    release = tt.release_group_sizes(
+        none, areas, tt.Budget(rho=0.5), neighboring="add_remove", size="s", groups="g", max_group_size=5, seed=1
+    )
+    assert [release.table(level).num_rows for level in release.levels] == [0] * len(release.levels)
+    assert "<html" in report_page(release)
+    with pytest.raises(ValueError, match=r"^plot.sizes: no group was released"):
+        release.plot.sizes()
 
 
 def test_what_cannot_be_drawn_is_said(counts_release, flows_release, sizes_release):

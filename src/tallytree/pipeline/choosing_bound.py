@@ -68,6 +68,8 @@ class MeasuredLevel:
 def recommendation(planned: PlannedRecords, measured: MeasuredContributions) -> dict[str, Any] | None:
     """The bound of least expected error for a planned release, JSON-able; None where the noise follows no such rule.
 
+    Bounds that ask for more noise than is drawn are left out; None where all do.
+
     Args:
         planned: the release whose bound is to be chosen.
         measured: the noisy numbers of people.
@@ -80,6 +82,8 @@ def recommendation(planned: PlannedRecords, measured: MeasuredContributions) -> 
     everything = max(float(people @ middle), 0.0)
     choices = []
     for _, bound in measured.bins:
+        if not _is_drawn(planned, levels, bound):
+            break  # nor is that of a larger bound
         cut = max(float(people @ np.maximum(middle - bound, 0)), 0.0)
         noise, moved = _noise_and_moves(planned, levels, bound, everything)
         choices.append(
@@ -90,6 +94,8 @@ def recommendation(planned: PlannedRecords, measured: MeasuredContributions) -> 
                 "expected_error": round(noise + moved * cut, 1),
             }
         )
+    if not choices:
+        return None
     best = min(choices, key=lambda choice: (choice["expected_error"], choice["max_contributions"]))
     return {"max_contributions": best["max_contributions"], "objective": OBJECTIVE, "choices": choices}
 
@@ -109,16 +115,31 @@ def weighed_levels(planned: PlannedRecords) -> dict[str, MeasuredLevel]:
     }
 
 
+def _is_drawn(planned: PlannedRecords, levels: Mapping[str, MeasuredLevel], bound: int) -> bool:
+    """Whether the noise of every level is drawn, if the bound were this one."""
+    try:
+        for each in levels.values():
+            _noise(planned, _asked(planned, each, bound))
+    except ValueError:
+        return False
+    return True
+
+
+def _asked(planned: PlannedRecords, level: MeasuredLevel, bound: int) -> Asked:
+    for_bound = sensitivity(
+        level.statistic, planned.terms.relation, bound, max_quantity=quantity(planned), nodes=level.nodes
+    )
+    return Asked("", level.statistic, for_bound, level.share)
+
+
 def _noise_and_moves(
     planned: PlannedRecords, levels: Mapping[str, MeasuredLevel], bound: int, everything: float
 ) -> tuple[float, float]:
     """The objective's noise for a bound, and by how much one record that is left out adds to it: means over levels."""
-    relation, z = planned.terms.relation, quantity(planned)
-    noise, moves = [], []
+    z, noise, moves = quantity(planned), [], []
     for each in levels.values():
-        for_bound = sensitivity(each.statistic, relation, bound, max_quantity=z, nodes=each.nodes)
         moved = sensitivity(each.statistic, "add_remove", max_quantity=z, nodes=each.nodes).l1
-        drawn = _noise(planned, Asked("", each.statistic, for_bound, each.share))
+        drawn = _noise(planned, _asked(planned, each, bound))
         noise.append(min(each.cells * expected_absolute(drawn), moved * everything))
         moves.append(moved)
     return sum(noise) / len(levels), sum(moves) / len(levels)

@@ -51,6 +51,8 @@ def number_pictures(release: Release, boundaries: Mapping[str, Boundaries]) -> l
     if isinstance(release.tree, Hierarchy):
         found = [_map(release, level, shapes) for level, shapes in boundaries.items() if level in release.levels]
     found += [tree] if tree is not None else []
+    if statistic == "group_sizes" and not release.level_tables[release.levels[0]].num_rows:
+        return found  # no group was released
     if statistic == "group_sizes":
         root, labels = release.levels[0], _root_labels(release)
         return [*found, sizes_picture(release, root, labels), cumulative_picture(release, root, labels)]

@@ -65,6 +65,8 @@ class Plots:
         """
         if self.release.statement["statistic"] != "group_sizes":
             raise ValueError(f"plot.sizes: this release is of {self.release.statement['statistic']}, not group sizes")
+        if not self.release.level_tables[self.release.levels[0]].num_rows:
+            raise ValueError("plot.sizes: no group was released, so there is no size to show; see plot.tree")
         level, labels = self._node(node)
 
         def picture(release: Release) -> Picture:
