@@ -338,7 +338,7 @@ def test_the_published_spec_says_how(areas):
     assert planned(areas).plan.contributions.share == Fraction(1, 2)
 
 
-@pytest.mark.parametrize("budget", [tt.Budget(epsilon=0.001), tt.Budget(rho=1e-6)])
+@pytest.mark.parametrize("budget", [tt.Budget(epsilon=0.001), tt.Budget(rho=1e-7)])
 def test_a_bound_that_asks_for_more_noise_than_is_drawn_is_not_recommended(budget, tmp_path):
     """It failed after the payment, where people with very many records are told apart."""
     ledger = Ledger(tmp_path / "ledger.db")
