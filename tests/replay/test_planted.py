@@ -3,15 +3,24 @@
 import dataclasses
 import logging
 import os
+import re
+import warnings
 from fractions import Fraction
+from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import tallytree as tt
+from tallytree import stages
 from tallytree.accounting import noise_plan, pld
+from tallytree.cli.app import app
 from tallytree.counts.least_squares import LeastSquares
+from tallytree.engines import Spark
 from tallytree.pipeline import release_keys
 from tallytree.pipeline.planned_counts import PlannedCounts
 from tallytree.private.measurer import Measurer
@@ -19,6 +28,8 @@ from tallytree.private.noise import discrete
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.release import files, release
+from tallytree.replay import replay
+from tallytree.replay.answers import Book, forced
 from tallytree.replay.configurations import KINDS, OPENDP, Pair, _many_cells, random_pair
 from tallytree.replay.replaying import compare_pair
 
@@ -207,3 +218,59 @@ def test_stray_records_too_many_records_and_opendp_are_among_the_pairs():
     made = [random_pair(np.random.default_rng(seed)) for seed in range(800)]
     assert {each.kind for each in made} == {"", *KINDS}
     assert {each.options.get("noise", "keyed") for each in made} == {"keyed", *(["opendp"] if OPENDP else [])}
+
+
+SPEC = """\
+statistic: counts
+records: people.parquet
+count: n
+hierarchy: {path: areas.parquet, levels: [s, c]}
+neighboring: add_remove
+budget: {epsilon: 4}
+"""
+TIME = re.compile(r'"time": "[^"]*"|[0-9a-f]{32,}')
+
+
+def said_by_the_command(folder):
+    """What `tallytree release` writes for two neighbors with the same noisy answers."""
+    book, said = Book(), []
+    for private in (PEOPLE, PEOPLE.slice(1)):
+        place = folder / str(len(said))
+        place.mkdir()
+        pq.write_table(private, place / "people.parquet")
+        pq.write_table(STATES.leaf_table(), place / "areas.parquet")
+        (place / "spec.yaml").write_text(SPEC)
+        words = ["release", str(place / "spec.yaml"), "--out", str(place / "out"), "-v", "--log-format", "json"]
+        with forced(book), mock.patch.object(stages, "time", SimpleNamespace(monotonic=lambda: 0.0)):
+            result = CliRunner().invoke(app, words)
+        assert result.exit_code == 0, result.output
+        said.append(TIME.sub("", f"{result.stdout}\n{result.stderr}".replace(str(place), "")))
+        book.first = False
+    return said
+
+
+def test_the_command_writes_the_same(tmp_path):
+    first, second = said_by_the_command(tmp_path)
+    assert "tabulate" in first
+    assert first == second
+
+
+def test_a_command_that_writes_a_true_number_is_found(tmp_path, truth, monkeypatch):
+    reconcile = PlannedCounts.reconcile
+
+    def talkative(self, *given, **more):
+        logging.getLogger("tallytree.stages").info("fit", extra={"seconds": truth["total"]})
+        return reconcile(self, *given, **more)
+
+    monkeypatch.setattr(PlannedCounts, "reconcile", talkative)
+    first, second = said_by_the_command(tmp_path)
+    assert first != second
+
+
+@pytest.mark.slow
+@pytest.mark.needs("pyspark", "sqlglot")
+def test_pairs_that_spark_tabulates_show_nothing(spark):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PySpark says once in a process that it is not made for this pandas
+        tt.release_counts(PEOPLE, STATES, tt.Budget(epsilon=1), neighboring="add_remove", engine=Spark(spark))
+    assert replay(2, seed=3, engines=[Spark(spark)]).faults == ()
