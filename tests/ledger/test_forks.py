@@ -20,9 +20,10 @@ def child_of(work):
             work()
         except OSError as error:
             os._exit(1 if "made by fork while a ledger was in use; start processes by spawn" in str(error) else 2)
-        except BaseException:
+        else:
+            os._exit(0)
+        finally:
             os._exit(2)
-        os._exit(0)
     last = time.monotonic() + 20
     while time.monotonic() < last:
         done, status = os.waitpid(child, os.WNOHANG)
