@@ -4,7 +4,7 @@
 everything that lists entries (`tallytree ledger`). Each later operation verifies the events that were added since, from
 the head that this process knows. The whole chain is verified again where that is not the end of the story:
 
-* another file is at the path (device or inode), which has the known head, or another first event;
+* another file is at the path (device or inode), or another ledger is in it;
 * the new events do not follow the known head;
 * the file's times or size changed, and there is no new event.
 
