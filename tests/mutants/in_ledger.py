@@ -80,6 +80,13 @@ MUTANTS = [
         "if before is None or not isinstance(text, bytes) or digest_after(before, number, text) != digest:",
         "if before is None or not isinstance(text, bytes):",
     ),
+    fault(
+        "an older copy that is counted as it is",
+        "tests/ledger/test_verified.py::"
+        "test_an_older_chain_in_the_same_file_is_refused_by_the_process_that_knew_its_end",
+        "if number and digest(number) != self.last.digest and digest(1) == self.first:",
+        "if number and digest(1) is None:",
+    ),
     # --- The order of payment and noise ---
     fault(
         "a key that exists before the payment",
