@@ -12,7 +12,7 @@ MUTANTS = [
         "a release that is not recorded",
         f"{RELEASES}::test_each_release_is_recorded_and_says_so",
         "recorded, events = recorded_posting(books, posting, self.path, statistics, on_changed)\n"
-        "            books.write(events)",
+        "                books.write(events)",
         "recorded, events = recorded_posting(books, posting, self.path, statistics, on_changed)",
     ),
     fault(
