@@ -11,6 +11,9 @@ ARGUMENT = re.compile(r"[a-z_]+(?=: |\[| \()")
 SPENT = "ledger: the budget of this release is spent"
 """How the note begins that an error after the payment carries."""
 
+MAY_BE_SPENT = "ledger: the budget of this release may be spent"
+"""How it begins where the payment failed and the ledger cannot be read again."""
+
 KEPT = "fallback: the release "
 """How the note begins that says where a release was kept whose folder could not be written."""
 

@@ -35,6 +35,8 @@ def check_paid(faults: Any, command: tuple[str, ...], each: Iterable[tuple[Any, 
         assert status != 0 or (below / "out").exists(), fault
         made = [tables(place) for place in (below / "out", *below.glob("kept/*/out")) if place.exists()]
         assert all(each.keys() == complete for each in made), fault
+        if status == 5 and entries:
+            assert "the budget of this release is spent (ledger entry 1)" in faults.log, (fault, faults.log)
         seen[fault[0], "paid" if entries else "not paid", "folder" if (below / "out").exists() else "no folder"] += 1
         if left in repeated:
             continue

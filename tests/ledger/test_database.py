@@ -7,7 +7,10 @@ import re
 import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
 import tempfile
+import threading
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -17,7 +20,9 @@ import pytest
 
 import tallytree as tt
 from helpers.ledger_entries import PURE, RHO, TERMS, posting, pure, release
-from tallytree.ledger import Ledger, verified
+from tallytree.ledger import Ledger, database, verified
+from tallytree.ledger.database import blank_ledger
+from tallytree.ledger.events import event_text
 from tallytree.ledger.schema import expected_tables
 
 CANARY = "canary-8473625"
@@ -250,3 +255,42 @@ def test_the_tables_are_those_of_existing_ledgers(version, digest):
     """A file whose definitions differ in one character is refused, so no `schema.sql` can be edited freely."""
     definitions = json.dumps(expected_tables(version), sort_keys=True).encode()
     assert hashlib.sha256(definitions).hexdigest() == digest
+
+
+def test_a_ledger_with_a_second_name_is_refused_by_both_before_sqlite_opens_it(ledger, path, monkeypatch):
+    """SQLite would find the journal of a killed process by the one name, and not by the other."""
+    monkeypatch.setattr(database, "_MOMENT", 0.05)
+    ledger.record(posting(pure(1)))
+    other = path.with_name("other.db")
+    os.link(path, other)
+    monkeypatch.setattr(sqlite3, "connect", lambda *arguments, **options: pytest.fail("it was opened"))
+    for name in (path, other):
+        for ask in (lambda: Ledger(name).record(posting(pure(1))), Ledger(name).contents):  # noqa: B023
+            message = rf"^ledger: '{name}' is a file with 2 names \(hard links\), .* make symbolic links of the others"
+            with pytest.raises(ValueError, match=message):
+                ask()
+    monkeypatch.undo()
+    other.unlink()
+    other.symlink_to(path)
+    Ledger(other).record(posting(pure(1)))
+    assert len(ledger.entries()) == 2
+
+
+def test_a_ledger_whose_maker_is_about_to_remove_its_first_name_is_waited_for(path):
+    with blank_ledger(path, event_text("ledger", strict=False, made_from_format=None)) as blank:
+        os.link(blank, path)
+        threading.Timer(0.1, blank.unlink).start()
+        assert Ledger(path).entries() == ()
+
+
+def test_a_ledger_whose_maker_was_killed_before_that_is_read(path):
+    code = (
+        "import os, signal, sys\n"
+        "from tallytree.ledger import Ledger, database\n"
+        "database._remove = lambda folder: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "Ledger.create(sys.argv[1])"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    assert path.stat().st_nlink == 2
+    assert Ledger(path).entries() == ()
+    assert [*path.parent.iterdir()] == [path]

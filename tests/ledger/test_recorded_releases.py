@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sqlite3
 import time
 
 import pyarrow as pa
@@ -227,3 +228,54 @@ def test_a_name_that_is_nearly_a_known_one_is_warned_of(tmp_path, areas):
     release("people 2020")
     release("trips")
     release("People 2020")
+
+
+class FailsWhenDone(sqlite3.Connection):
+    """Its COMMIT fails when it is done, as where the folder cannot be synchronised."""
+
+    def execute(self, statement, *values):
+        done = super().execute(statement, *values)
+        if statement == "COMMIT":
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite3.SQLITE_IOERR_DIR_FSYNC
+            raise error
+        return done
+
+
+@pytest.mark.parametrize("then", ["it can be read", "it cannot be read", "it is not there"])
+def test_a_payment_that_fails_when_it_is_done_says_that_the_budget_is_or_may_be_spent(
+    areas, path, monkeypatch, no_noise, then
+):
+    Ledger(path).set_limit("people", tt.Budget(epsilon=2), **TERMS)
+    connect, record, kept = sqlite3.connect, Account.record, path.read_bytes()
+
+    def connect_once(*given, **options):
+        monkeypatch.setattr(sqlite3, "connect", connect_again)
+        return connect(*given, **options, factory=FailsWhenDone)
+
+    def connect_again(*given, **options):
+        monkeypatch.setattr(sqlite3, "connect", connect)
+        if then != "it can be read":
+            path.write_bytes(kept if then == "it is not there" else b"x" * 5000)
+        return connect(*given, **options)
+
+    def record_and_fail(*given):
+        monkeypatch.setattr(sqlite3, "connect", connect_once)
+        return record(*given)
+
+    monkeypatch.setattr(Account, "record", record_and_fail)
+    with pytest.raises(OSError, match=r"could not be written \(disk I/O error\)") as caught:
+        release(areas, path)
+    notes = getattr(caught.value, "__notes__", [])
+    if then == "it is not there":
+        assert notes == []
+    elif then == "it can be read":
+        assert notes == [
+            "ledger: the budget of this release is spent (ledger entry 1); the same run is repeated free of charge "
+            "with the same secret; any other attempt spends it again"
+        ]
+        assert Ledger(path).spent("people") == {"epsilon": 1}
+    else:
+        (note,) = notes
+        assert note.startswith("ledger: the budget of this release may be spent (ledger entry 1): ledger: '")
+        assert note.endswith("look with `tallytree ledger` before another attempt")

@@ -15,8 +15,9 @@ import pytest
 import tallytree as tt
 from helpers.changed_ledgers import changed
 from helpers.ledger_entries import TERMS, posting, pure, zcdp
+from helpers.old_ledgers import some_old_ledger
 from tallytree.accounting.spending import Approval
-from tallytree.ledger import Ledger, database, running, verified
+from tallytree.ledger import Account, Ledger, database, running, verified
 from tallytree.ledger.chain import Head, linked
 from tallytree.ledger.database import blank_ledger
 from tallytree.ledger.events import event_text, release_text
@@ -213,29 +214,50 @@ def without_the_last(path):
     changed(path, "DELETE FROM events WHERE number = 9", f"UPDATE head SET number = 8, digest = {back}")
 
 
-def test_an_older_chain_in_the_same_file_is_verified_as_a_whole_and_counted_as_it_is(thirds, taken):
-    without_the_last(thirds.path)
-    taken.clear()
-    assert thirds.spent("people") == {"epsilon": Fraction(5, 3)}
-    assert taken == [8]
+OLDER = (
+    r"^ledger: '.*' was changed, or is damaged: event {}, which this process has verified, is no longer in it, as in an"
+)
 
 
-def test_another_end_of_the_same_length_is_verified_as_a_whole(thirds, taken):
+def refused_as_older(ledger, last):
+    """By every operation, as often as it is tried; until the newest file is back."""
+    for _ in range(2):
+        for ask in (lambda: ledger.spent("people"), lambda: ledger.record(posting(pure("1/3"))), ledger.contents):
+            with pytest.raises(ValueError, match=OLDER.format(last)):
+                ask()
+
+
+def test_an_older_chain_in_the_same_file_is_refused_by_the_process_that_knew_its_end(thirds):
     without_the_last(thirds.path)
-    appended(thirds.path, event_text("finish", number=1))
-    taken.clear()
+    refused_as_older(thirds, 9)
+    verified.forget()
     assert thirds.spent("people") == {"epsilon": Fraction(5, 3)}
-    assert taken == [9]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_another_end_that_is_as_long_or_longer_is_refused(thirds, number):
+    without_the_last(thirds.path)
+    appended(thirds.path, *(event_text("finish", number=each + 1) for each in range(number)))
+    refused_as_older(thirds, 9)
+
+
+@pytest.mark.parametrize("put", [shutil.move, shutil.copyfile], ids=["another file", "the same file"])
+def test_an_older_copy_in_its_place_is_refused_also_after_damage(thirds, tmp_path, put):
+    older, newest = tmp_path / "older.db", tmp_path / "newest.db"
+    shutil.copyfile(thirds.path, older)
+    thirds.record(posting(pure("1/3")))  # what is known is what was written, too
+    shutil.copyfile(thirds.path, newest)
+    changed(thirds.path, "DELETE FROM events")
+    refused_by_all(thirds)
+    put(older, thirds.path)
+    refused_as_older(thirds, 10)
+    put(newest, thirds.path)
+    assert thirds.spent("people") == {"epsilon": Fraction(7, 3)}
 
 
 @pytest.mark.parametrize("put", [os.replace, shutil.copyfile], ids=["another file", "the same file"])
-def test_a_copy_in_its_place_is_verified_as_a_whole(thirds, tmp_path, put):
+def test_a_copy_with_all_events_in_its_place_is_verified_as_a_whole(thirds, tmp_path, put):
     copy = tmp_path / "copy.db"
-    shutil.copyfile(thirds.path, copy)
-    thirds.record(posting(pure("1/3")))
-    let_the_clock_move()
-    put(copy, thirds.path)
-    assert thirds.spent("people") == {"epsilon": 2}
     shutil.copyfile(thirds.path, copy)
     changed(copy, FORGED)
     appended(copy, a_release(7))  # follows the head that is known
@@ -247,6 +269,49 @@ def test_a_copy_in_its_place_is_verified_as_a_whole(thirds, tmp_path, put):
         assert thirds.spent("people") == {"epsilon": Fraction(7, 3)}
         with pytest.raises(ValueError, match=REFUSED):
             thirds.contents()
+
+
+def test_a_ledger_that_is_deleted_and_made_again_is_a_new_one(thirds):
+    for _ in range(3):
+        thirds.path.unlink()  # the next one may have the same time, so the same first event, and the same inode
+        thirds.set_limit("people", tt.Budget(epsilon=5), **TERMS)
+        assert thirds.spent("people") == {"epsilon": 0}
+        thirds.path.unlink()
+        thirds.record(posting(pure("1/3")))
+        assert thirds.spent("people") == {"epsilon": Fraction(1, 3)}
+
+
+def test_an_old_format_in_the_place_of_the_present_one_is_refused(tmp_path):
+    ledger, older = Ledger(tmp_path / "old.db"), tmp_path / "copy.db"
+    some_old_ledger(ledger.path)
+    shutil.copyfile(ledger.path, older)
+    ledger.record(posting(pure("1/100")))
+    number = ledger.contents().events
+    ledger.spent("people")
+    older.replace(ledger.path)
+    refused_as_older(ledger, number)
+
+
+@pytest.mark.parametrize("other", ["older", "another ledger"])
+def test_what_was_checked_is_still_there_when_the_release_is_recorded(thirds, tmp_path, other, no_noise):
+    """Also where the file has the same inode, and where this process remembers nothing."""
+    copy = tmp_path / "copy.db"
+    if other == "older":
+        shutil.copyfile(thirds.path, copy)
+        thirds.record(posting(pure("1/3")))
+    else:
+        Ledger(copy).set_limit("people", tt.Budget(epsilon=9), **TERMS)
+    account = Account(thirds, posting(pure("1/3")))
+    account.check()
+    shutil.copyfile(copy, thirds.path)
+    verified.forget()
+    with pytest.raises(
+        ValueError, match=r"^ledger: '.*' is not the file that was checked before the records were read"
+    ):
+        account.record()
+    assert account.recorded is None
+    account.check()
+    assert account.record().number == (7 if other == "older" else 1)
 
 
 def test_another_ledger_in_its_place_is_read_from_its_start(thirds, tmp_path):

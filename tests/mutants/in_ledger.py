@@ -12,7 +12,7 @@ MUTANTS = [
         "a release that is not recorded",
         f"{RELEASES}::test_each_release_is_recorded_and_says_so",
         "recorded, events = recorded_posting(books, posting, self.path, statistics, on_changed)\n"
-        "            books.write(events)",
+        "                books.write(events)",
         "recorded, events = recorded_posting(books, posting, self.path, statistics, on_changed)",
     ),
     fault(
@@ -79,6 +79,13 @@ MUTANTS = [
         "test_the_text_of_an_earlier_entry_is_compared_with_the_digest_that_was_verified",
         "if before is None or not isinstance(text, bytes) or digest_after(before, number, text) != digest:",
         "if before is None or not isinstance(text, bytes):",
+    ),
+    fault(
+        "an older copy that is counted as it is",
+        "tests/ledger/test_verified.py::"
+        "test_an_older_chain_in_the_same_file_is_refused_by_the_process_that_knew_its_end",
+        "if number and digest(number) != self.last.digest and digest(1) == self.first:",
+        "if number and digest(1) is None:",
     ),
     # --- The order of payment and noise ---
     fault(

@@ -70,9 +70,9 @@ def _shortened(message: str) -> str:
 
 def _notes(error: BaseException) -> str:
     """What the library has added to an error: that the budget is spent, or where the release is."""
-    from tallytree.errors import KEPT, SPENT
+    from tallytree.errors import KEPT, MAY_BE_SPENT, SPENT
 
-    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith((SPENT, KEPT))]
+    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith((SPENT, MAY_BE_SPENT, KEPT))]
     return "".join(f"; {in_one_line(note)}" for note in notes)
 
 

@@ -7,9 +7,8 @@ import warnings
 from typing import get_args
 
 from tallytree.accounting.spending import Posting, Standing
-from tallytree.ledger.database import FileIdentity
 from tallytree.ledger.ledger import Ledger
-from tallytree.ledger.release_events import Recorded
+from tallytree.ledger.release_events import Place, Recorded
 from tallytree.ledger.runs import KeyedDigest, OnChanged
 from tallytree.ledger.similar_names import near_names
 from tallytree.validate import choice
@@ -29,14 +28,15 @@ class Account:
         self.on_changed: OnChanged = on_changed
         self.bound_is_assumed = bound_is_assumed
         self.recorded: Recorded | None = None
-        self._checked: FileIdentity | None = None
+        self._checked: Place | None = None
         self._warned = False
         self._repeatable = False
 
     def check(self) -> Standing:
         """See `Ledger.check`; nothing is recorded. Warns of a new data set where one of nearly its name is known."""
-        self.recorded, self._checked = None, self.ledger.identity()
-        found = self.ledger.check(self.posting, on_changed=self.on_changed)
+        self.recorded = None
+        tried = self.ledger.tried(self.posting, on_changed=self.on_changed)
+        found, self._checked = tried.standing, tried.place
         if not (self._warned or found.sums.number or found.limit):
             self._warn_of_a_similar_name()
         self._warn_of_a_smaller_bound(found)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from tallytree.accounting.spending import DataSet, Entry, Standing
 from tallytree.ledger import format_1
-from tallytree.ledger.chain import BEFORE_ALL, START, Head, append, linked, read_text
+from tallytree.ledger.chain import BEFORE_ALL, Head, append, linked, read_digest, read_text
 from tallytree.ledger.events import read_entry, read_event
 from tallytree.ledger.running import Running
 from tallytree.ledger.schema import check_pages
@@ -93,7 +93,16 @@ class OpenBooks:
     @property
     def head(self) -> str:
         """The digest of the last event; `START` of a ledger of format 1."""
-        return START if self.old_texts is not None else self.running.head.digest
+        return self.last.digest
+
+    @property
+    def last(self) -> Head:
+        """The last event; `BEFORE_ALL` of a ledger of format 1."""
+        return BEFORE_ALL if self.old_texts is not None else self.running.head
+
+    def has(self, event: Head) -> bool:
+        """Whether the file has an event; any has `BEFORE_ALL`."""
+        return event == BEFORE_ALL or read_digest(self.connection, event.number) == event.digest
 
     @property
     def strict(self) -> bool:

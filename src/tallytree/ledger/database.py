@@ -13,6 +13,7 @@ import os
 import re
 import sqlite3
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Literal
 
 from tallytree.compute.locked_folders import is_locked, locked
 from tallytree.ledger.chain import BEFORE_ALL, append
+from tallytree.ledger.forks import apart_from_forks
 from tallytree.ledger.schema import check_tables, create_tables
 from tallytree.ledger.sqlite_errors import translated
 
@@ -30,6 +32,9 @@ _PRAGMAS = ("synchronous = EXTRA", "fullfsync = ON", "foreign_keys = ON", "cell_
 
 _BLANK = "ledger"
 """The file in the folder in which a new ledger is made."""
+
+_MOMENT = 2.0
+"""How many seconds another process may take to remove that file, when the ledger has its name."""
 
 
 @contextmanager
@@ -45,16 +50,19 @@ def transaction(path: Path, timeout: float, begin: Literal["BEGIN", "BEGIN IMMED
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is not a ledger, has other tables or another journal mode, or was replaced meanwhile.
+        ValueError: the file is not a ledger, has other tables, another journal mode or several names, or was replaced
+            meanwhile.
         OSError: it cannot be read or written; TimeoutError where another process keeps it locked.
     """
     if not path.exists():
         raise FileNotFoundError(f"ledger: no file at {str(path)!r}; give the path of a ledger")
     if not path.is_file():
         raise ValueError(f"ledger: {str(path)!r} is not a file; give the path of a ledger")
+    _check_one_name(path)
     opened = file_identity(path)
     uri = f"{path.absolute().as_uri()}?mode=rw"  # this mode never creates the file
     with (
+        apart_from_forks(path),
         translated(path),
         closing(sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)) as connection,
     ):
@@ -77,6 +85,27 @@ def transaction(path: Path, timeout: float, begin: Literal["BEGIN", "BEGIN IMMED
         finally:
             if connection.in_transaction:
                 connection.rollback()
+
+
+def _check_one_name(path: Path) -> None:
+    """Refuse a file with hard links, before SQLite opens it.
+
+    SQLite finds the journal of a killed process by the file's name. Under another name the file is used without it, and
+    who opens it by the first name later rolls back what was recorded since.
+
+    Raises:
+        ValueError: it has several names.
+    """
+    last = time.monotonic() + _MOMENT
+    while (names := path.stat().st_nlink) > 1:
+        remove_leftovers(path.resolve())  # a ledger has two names until the folder in which it was made is gone
+        if time.monotonic() > last:
+            raise ValueError(
+                f"ledger: {str(path)!r} is a file with {names} names (hard links), under which entries can be lost; "
+                "keep one of them, that with a `-journal` file beside it if there is one, and make symbolic links of "
+                "the others"
+            )
+        time.sleep(_MOMENT / 100)
 
 
 def file_identity(path: Path) -> FileIdentity | None:
@@ -118,7 +147,11 @@ def blank_ledger(path: Path, first_event: bytes) -> Iterator[Path]:
         with locked(folder):  # others do not take it for one that a killed process left
             blank = folder / _BLANK
             os.close(os.open(blank, os.O_CREAT | os.O_EXCL, 0o600))
-            with translated(path), closing(sqlite3.connect(blank, isolation_level=None)) as connection:
+            with (
+                apart_from_forks(path),
+                translated(path),
+                closing(sqlite3.connect(blank, isolation_level=None)) as connection,
+            ):
                 connection.execute("PRAGMA synchronous = EXTRA")
                 connection.execute("BEGIN")
                 create_tables(connection)

@@ -18,15 +18,16 @@ from typing import get_args
 
 from tallytree.accounting.spending import Approval, DataSet, Entry, Posting, Standing, granted, shown
 from tallytree.budget import Budget
-from tallytree.ledger.books import Books, known_dataset
+from tallytree.errors import MAY_BE_SPENT, SPENT
+from tallytree.ledger.books import Books, OpenBooks, known_dataset
 from tallytree.ledger.chain import START
 from tallytree.ledger.database import FileIdentity, blank_ledger, file_identity, make_ledger, remove_leftovers
 from tallytree.ledger.dataset_names import checked_name, checked_run
 from tallytree.ledger.events import amounts, event_text
 from tallytree.ledger.limit_events import LimitAsked, strict_text
-from tallytree.ledger.release_events import Recorded, recorded_posting, tried_posting
+from tallytree.ledger.release_events import Place, Recorded, Tried, recorded_posting, tried_posting
 from tallytree.ledger.runs import KeyedDigest, OnChanged
-from tallytree.ledger.verified import listed_books, opened_books
+from tallytree.ledger.verified import forget_ledger, listed_books, opened_books
 from tallytree.markup import html_table
 from tallytree.terms import ProtectedUnit, neighboring_relation
 from tallytree.validate import choice, integer, path_text, safe_text
@@ -77,9 +78,16 @@ class Ledger:
             OSError: the file cannot be made.
         """
         ledger = cls(path, timeout=timeout)
-        if not make_ledger(ledger.path, _first_event(strict=strict)):
+        if not ledger._make(strict=strict):
             raise FileExistsError(f"ledger: {str(ledger.path)!r} exists; open it with Ledger(path), or choose another")
         return ledger
+
+    def _make(self, *, strict: bool) -> bool:
+        """Make the file; False if it exists. What is known of a file that was deleted is forgotten."""
+        made = make_ledger(self.path, _first_event(strict=strict))
+        if made:
+            forget_ledger(self.path)
+        return made
 
     # --- Reading ---
 
@@ -219,7 +227,7 @@ class Ledger:
         asked = LimitAsked(name, budget, relation, most, unit, strict, approval or Approval())
         if not self.path.exists():
             asked.check_relation()
-            make_ledger(self.path, _first_event(strict=strict is not False))
+            self._make(strict=strict is not False)
         with opened_books(self.path, self.timeout, "BEGIN IMMEDIATE") as books:
             books.write(asked.events(books, self.path))
 
@@ -244,21 +252,26 @@ class Ledger:
         Raises:
             BudgetExceeded, ValueError, OSError: as `record` would now.
         """
+        return self.tried(posting, on_changed=on_changed).standing
+
+    def tried(self, posting: Posting, *, on_changed: OnChanged = "error") -> Tried:
+        """See `check`; also says which file was there, and how far it went, for `record(into=)`."""
         choice(on_changed, "on_changed", get_args(OnChanged))
         remove_leftovers(self.path)
         if not self.path.exists():
             with blank_ledger(self.path, _first_event(strict=False)) as blank:
-                return Ledger(blank).check(posting, on_changed=on_changed)
+                return Tried(Ledger(blank).check(posting, on_changed=on_changed), None)
         with opened_books(self.path, self.timeout, "BEGIN IMMEDIATE") as books:
             known, events = tried_posting(books, posting, self.path, on_changed)
+            place = Place(self.identity(), books.last)
             books.try_to_write(events)
-            return known
+            return Tried(known, place)
 
     def record(
         self,
         posting: Posting,
         *,
-        into: FileIdentity | None = None,
+        into: Place | None = None,
         statistics: KeyedDigest | None = None,
         on_changed: OnChanged = "error",
     ) -> Recorded:
@@ -268,7 +281,7 @@ class Ledger:
 
         Args:
             posting: the release.
-            into: the file that was checked before; another one in its place is refused.
+            into: where the release was tried before (`tried`); another file in its place, or an older one, is refused.
             statistics: gives, for a release id, a digest of the statistics (64 hex digits) that is keyed by the
                 publisher's secret; None without a secret.
             on_changed: whether another release under the name of an earlier run is an error, or is charged as one.
@@ -280,20 +293,45 @@ class Ledger:
             BudgetExceeded: the data set's limit has no room for it; nothing was recorded.
             ValueError: another relation or unit, a loss that the limit cannot count, or another release under the name
                 of an earlier run; a data set without a limit in a strict ledger; or the file is no ledger.
-            OSError: the ledger cannot be written; TimeoutError where another process keeps it locked.
+            OSError: the ledger cannot be written; TimeoutError where another process keeps it locked. A note of the
+                error says so where the release is in the ledger nevertheless, or may be.
         """
         choice(on_changed, "on_changed", get_args(OnChanged))
         if into is None and not self.path.exists():
-            make_ledger(self.path, _first_event(strict=False))
-        with opened_books(self.path, self.timeout, "BEGIN IMMEDIATE") as books:
-            if into is not None and self.identity() != into:
-                raise ValueError(
-                    f"ledger: {str(self.path)!r} is not the file that was checked before the records were read; put it "
-                    "back, and run the release again"
-                )
-            recorded, events = recorded_posting(books, posting, self.path, statistics, on_changed)
-            books.write(events)
-            return recorded
+            self._make(strict=False)
+        recorded = None
+        try:
+            with opened_books(self.path, self.timeout, "BEGIN IMMEDIATE") as books:
+                self._check_place(books, into)
+                recorded, events = recorded_posting(books, posting, self.path, statistics, on_changed)
+                books.write(events)
+        except BaseException as error:
+            if recorded is not None:
+                self._tell_what_may_be_spent(error, recorded)
+            raise
+        return recorded
+
+    def _check_place(self, books: OpenBooks, into: Place | None) -> None:
+        """Refuse a file that is not the one in which the release was tried, or that lacks its last event."""
+        if into is not None and not (self.identity() == into.file and books.has(into.last)):
+            raise ValueError(
+                f"ledger: {str(self.path)!r} is not the file that was checked before the records were read; put it "
+                "back, and run the release again"
+            )
+
+    def _tell_what_may_be_spent(self, error: BaseException, recorded: Recorded) -> None:
+        """Note where an entry is in the ledger although to record it failed, for instance at its folder's `fsync`."""
+        entry = f"(ledger entry {recorded.number})"
+        again = "the same run is repeated free of charge with the same secret; any other attempt spends it again"
+        try:
+            with opened_books(self.path, self.timeout, "BEGIN") as books:
+                if (
+                    books.last_number >= recorded.number
+                    and books.entry(recorded.number).release_id == recorded.release_id
+                ):
+                    error.add_note(f"{SPENT} {entry}; {again}")
+        except (OSError, ValueError, MemoryError) as unread:
+            error.add_note(f"{MAY_BE_SPENT} {entry}: {unread}; look with `tallytree ledger` before another attempt")
 
     def identity(self) -> FileIdentity | None:
         """Which file is there now; None if there is none."""

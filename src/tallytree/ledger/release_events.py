@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tallytree.accounting.spending import Posting, Standing
 from tallytree.ledger.books import OpenBooks
+from tallytree.ledger.chain import Head
+from tallytree.ledger.database import FileIdentity
 from tallytree.ledger.dataset_names import checked_name, checked_run
 from tallytree.ledger.events import event_text, release_text
 from tallytree.ledger.runs import (
@@ -36,6 +38,32 @@ class Recorded:
     number: int
     release_id: str
     again: bool
+
+
+@dataclass(frozen=True)
+class Place:
+    """The file in which a release was tried, and how far it went.
+
+    Attributes:
+        file: which one.
+        last: its last event.
+    """
+
+    file: FileIdentity | None
+    last: Head
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What a try to record a release found.
+
+    Attributes:
+        standing: the data set, without the release.
+        place: where it can be recorded; None where there is no file yet.
+    """
+
+    standing: Standing
+    place: Place | None
 
 
 def recorded_posting(

@@ -113,6 +113,7 @@ class Running:
         keep: whether the texts of the releases are kept, so that all entries can be listed.
 
     Attributes:
+        first: the digest of the first event; None before it was taken in.
         head: the last event that was taken in.
         strict: whether the ledger refuses releases of data sets without a limit.
         last_number: that of the last release; 0 without one.
@@ -121,6 +122,7 @@ class Running:
     """
 
     def __init__(self, *, keep: bool = False) -> None:
+        self.first: str | None = None
         self.head = Head()
         self.strict = False
         self.last_number = 0
@@ -152,6 +154,7 @@ class Running:
         for name in touched:
             self.datasets[name] = self._accounts[name].standing(name)
         if links:
+            self.first = self.first or links[0][1]
             self.head = Head(position, links[-1][1])
 
     def _take(self, facts: Facts, text: bytes, position: int, digest: str) -> None:

@@ -23,6 +23,15 @@ def altered(path: Path, what: str) -> ValueError:
     )
 
 
+def lacking(path: Path, number: int) -> ValueError:
+    """What to raise for a ledger without an event that this process has verified."""
+    return altered(
+        path,
+        f"event {number}, which this process has verified, is no longer in it, as in an older copy (only a new process "
+        "takes it as it is; reduce its limits first by what was spent since)",
+    )
+
+
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
     """Raise SQLite's errors as built-in exceptions that name the file, chosen by SQLite's primary error code."""

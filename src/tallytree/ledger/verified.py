@@ -4,14 +4,17 @@
 everything that lists entries (`tallytree ledger`). Each later operation verifies the events that were added since, from
 the head that this process knows. The whole chain is verified again where that is not the end of the story:
 
-* another file is at the path (device or inode);
-* the known head is not in the file: it is shorter, or has another digest at that place;
+* another file is at the path (device or inode), or another ledger is in it;
 * the new events do not follow the known head;
 * the file's times or size changed, and there is no new event.
 
 What is known of earlier events was computed from their texts when these were verified, and lies in this process alone.
 So a change to them in the file has no effect on what this process admits, also where it is not noticed. A text that is
 read again (an earlier entry of a run) is compared with its digest, which is remembered.
+
+**Never backwards.** A file that begins with the known first event and lacks the last event that was verified is
+refused: it is an older copy, which lacks what was spent since, or was changed. A file with another first event is
+another ledger, and is read from its start.
 
 **No lock for long.** A chain of which more than `CHUNK` events are unknown is read in pieces, each in a reading
 transaction of its own, before the write lock is taken. Events are only added, so pieces that follow each other are the
@@ -26,17 +29,18 @@ import os
 import sqlite3
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from tallytree.ledger.books import Books, OpenBooks
-from tallytree.ledger.chain import Head, read_digest, read_head, read_links
+from tallytree.ledger.chain import BEFORE_ALL, Head, linked, read_digest, read_head, read_links
 from tallytree.ledger.database import transaction
 from tallytree.ledger.running import Running
 from tallytree.ledger.schema import FORMAT_VERSION, check_pages, format_version
+from tallytree.ledger.sqlite_errors import lacking
 
 CHUNK = 10_000
 """How many events are read in one transaction."""
@@ -56,6 +60,8 @@ class _Memory:
         running: the state at the known head.
         complete: whether that was once the last event; else the whole chain is being verified.
         signature: of the file when it was last read.
+        first: the digest of the first event, when the whole ledger was last read; None before that.
+        last: the last event then.
         lock: held while the state is carried on.
         keep: whether the texts of releases are kept.
     """
@@ -63,12 +69,28 @@ class _Memory:
     running: Running = field(default_factory=Running)
     complete: bool = False
     signature: Signature | None = None
+    first: str | None = None
+    last: Head = BEFORE_ALL
     lock: threading.Lock = field(default_factory=threading.Lock)
     keep: bool = False
 
     def start_anew(self) -> None:
-        """Know nothing."""
+        """Know nothing but the first and the last event."""
         self.running, self.complete, self.signature = Running(keep=self.keep), False, None
+
+    def check_not_older(self, digest: Callable[[int], str | None], path: Path) -> None:
+        """Refuse the same ledger without the last event that was verified.
+
+        Args:
+            digest: of an event of the file by its number; None without one.
+            path: the ledger's file.
+
+        Raises:
+            ValueError: it is an older copy, or was changed.
+        """
+        number = self.last.number
+        if number and digest(number) != self.last.digest and digest(1) == self.first:
+            raise lacking(path, number)
 
 
 _memories: OrderedDict[Path, _Memory] = OrderedDict()
@@ -83,6 +105,12 @@ def forget() -> None:
 
 
 os.register_at_fork(after_in_child=forget)
+
+
+def forget_ledger(path: Path) -> None:
+    """Forget a ledger that was deleted: this process has made another one at its path."""
+    with _memories_lock:
+        _memories.pop(path.absolute(), None)
 
 
 @contextmanager
@@ -117,7 +145,8 @@ def listed_books(path: Path, timeout: float) -> Books:
     Raises:
         ValueError, OSError: see `opened_books`.
     """
-    memory = _Memory(Running(keep=True), keep=True)
+    known = _memory_of(path)
+    memory = _Memory(Running(keep=True), first=known.first, last=known.last, keep=True)
     while True:
         with transaction(path, timeout, "BEGIN") as connection:
             books = _caught_up(connection, path, memory)
@@ -148,9 +177,10 @@ def _caught_up(
         only_if_near: read nothing if more than `CHUNK` events are unknown.
     """
     if format_version(connection) != FORMAT_VERSION:
-        return OpenBooks.of_format_1(connection, path)
+        return _format_1_books(connection, path, memory)
     stated, signature = read_head(connection, path), _signature(path)
     with memory.lock:
+        memory.check_not_older(lambda number: read_digest(connection, number), path)
         if memory.running.head.number and not _goes_on(connection, memory, stated, signature):
             memory.start_anew()
         while True:
@@ -166,7 +196,19 @@ def _caught_up(
                 raise
             memory.signature = signature
             memory.complete = memory.running.head == stated
-            return OpenBooks(connection, path, memory.running) if memory.complete else None
+            if not memory.complete:
+                return None
+            memory.first, memory.last = memory.running.first, stated
+            return OpenBooks(connection, path, memory.running)
+
+
+def _format_1_books(connection: sqlite3.Connection, path: Path, memory: _Memory) -> OpenBooks:
+    """The books of a ledger of format 1, which may be an older copy of one that has the present format by now."""
+    books = OpenBooks.of_format_1(connection, path)
+    digests = linked(books.old_texts or ())
+    with memory.lock:
+        memory.check_not_older(lambda number: digests[number - 1] if number <= len(digests) else None, path)
+    return books
 
 
 def _goes_on(connection: sqlite3.Connection, memory: _Memory, stated: Head, signature: Signature) -> bool:
@@ -195,6 +237,8 @@ def _remember_written(path: Path, memory: _Memory, books: OpenBooks) -> None:
     if not books.written:
         return
     with memory.lock:
+        if memory.last == books.written_after:
+            memory.last = Head(memory.last.number + len(books.written), books.written[-1][1])
         if memory.running is not books.running or memory.running.head != books.written_after:
             return
         try:
