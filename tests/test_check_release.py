@@ -237,6 +237,10 @@ def test_the_ledgers_entry_is_compared(tmp_path):
     folder = release.save(tmp_path / "release")
     assert run(folder, "--ledger", ledger.path) == (0, "consistent with its statement\n")
     assert run(folder) == (0, "not checked: the ledger's entry (give --ledger)\nconsistent with its statement\n")
+    assert run(counts().save(tmp_path / "unrecorded"), "--ledger", ledger.path)[1].startswith("WRONG: ledger: the stat")
+    for missing in ([tmp_path / "nowhere"], [folder, "--ledger", tmp_path / "no.db"]):
+        status, said = run(*missing)
+        assert (status, said.count("\n"), said.startswith("cannot be read: ")) == (2, 1, True)
     other = counts(ledger=tt.ledger.Ledger(tmp_path / "other.db"), dataset="people")
     assert other.statement["release"]["id"] != release.statement["release"]["id"]
     status, said = run(folder, "--ledger", tmp_path / "other.db")

@@ -3,7 +3,8 @@
     python tools/check_release.py FOLDER [--ledger FILE]
 
 It reads the folder, computes again what can be computed from it, and prints what does not agree. It ends with 0 and
-"consistent with its statement", or with 1. What could not be checked is printed too. It needs Python 3.11 and NumPy;
+"consistent with its statement", or with 1; with 2 where a file cannot be read. What could not be checked is printed
+too. It needs Python 3.11 and NumPy;
 pyarrow reads the Parquet files, and is used for nothing else. Read it from top to bottom:
 
 1. Files: digests, rows, columns.
@@ -562,9 +563,12 @@ def sums(numbers: Any, columns: list[str]) -> Any:
 
 def check_ledger(path: Path | None, statement: dict[str, Any], measured: list[Measured], findings: Findings) -> None:
     """The chain of digests is whole, and the release's entry has what the statement says, and no less."""
-    if statement["ledger"] is None or path is None:
+    if path is None:
         if statement["ledger"] is not None:
             findings.skip("the ledger's entry (give --ledger)")
+        return
+    if statement["ledger"] is None:
+        findings.wrong.append("ledger: the statement says that the release was recorded in none")
         return
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
         rows = connection.execute("SELECT number, facts, digest FROM events ORDER BY number").fetchall()
@@ -645,7 +649,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, help="the folder of a release")
     parser.add_argument("--ledger", type=Path, help="the ledger in which it was recorded")
     given = parser.parse_args(arguments)
-    findings = check(given.folder, given.ledger)
+    try:
+        findings = check(given.folder, given.ledger)
+    except (OSError, sqlite3.Error, json.JSONDecodeError, pyarrow.ArrowException) as error:
+        print(f"cannot be read: {given.folder} or its ledger {given.ledger}: {error}")
+        return 2
     for sentence in findings.unchecked:
         print(f"not checked: {sentence}")
     for sentence in findings.wrong:

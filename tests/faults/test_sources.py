@@ -166,7 +166,7 @@ def test_a_database_that_breaks_off_loses_no_record(faults, begun, seen, databas
 
 @pytest.mark.slow
 @pytest.mark.needs("moto")
-@pytest.mark.parametrize("how", ["stops", "gone", "replaced", "refuses"])
+@pytest.mark.parametrize("how", ["stops", "deleted", "replaced", "refuses"])
 def test_an_object_store_that_fails_loses_no_record(faults, begun, seen, s3, how):
     rows = 3_000
     before, after = (people(first * rows + "B" * rows) for first in "AB")
@@ -191,7 +191,7 @@ def test_an_object_store_that_fails_loses_no_record(faults, begun, seen, s3, how
     def fail():
         if how == "stops":
             s3.gate.stop_after = 10
-        elif how == "gone":
+        elif how == "deleted":
             s3.system.delete_file(f"{BUCKET}/people/a.parquet")
         else:
             s3.write("people/a.parquet", parquet(after, row_group_size=rows))

@@ -60,7 +60,9 @@ def test_200_pairs_show_nothing_and_reach_the_stated_sensitivities(monkeypatch):
         return contradictions(statement, *runs)
 
     monkeypatch.setattr(replaying, "contradictions", noting)
-    assert replay(200, seed=2025).faults == ()
+    found = replay(200, seed=7)
+    assert found.faults == ()
+    assert found.least >= 1
     # So a smaller sensitivity would be found.
     assert reached >= {
         "counts",
