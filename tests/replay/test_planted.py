@@ -4,7 +4,6 @@ import dataclasses
 import logging
 import os
 import re
-import warnings
 from fractions import Fraction
 from types import SimpleNamespace
 from unittest import mock
@@ -270,7 +269,4 @@ def test_a_command_that_writes_a_true_number_is_found(tmp_path, truth, monkeypat
 @pytest.mark.slow
 @pytest.mark.needs("pyspark", "sqlglot")
 def test_pairs_that_spark_tabulates_show_nothing(spark):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PySpark says once in a process that it is not made for this pandas
-        tt.release_counts(PEOPLE, STATES, tt.Budget(epsilon=1), neighboring="add_remove", engine=Spark(spark))
     assert replay(2, seed=3, engines=[Spark(spark)]).faults == ()

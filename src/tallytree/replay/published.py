@@ -35,6 +35,8 @@ ABOUT_THE_MACHINE = re.compile(r"^(removed .*, which a run that was killed had l
 """Log lines about what other processes have left on the machine."""
 
 
+ONCE = "PySpark does not yet fully support pandas"
+"""A warning of PySpark's versions, which a process gives once."""
 EXPORTS = {"csv": (), "parquet": (), "xlsx": ("xlsxwriter",), "sdmx": ("pysdmx",)}
 """Formats that are compared, with the packages that they need; no two DuckDB files have the same bytes."""
 CREATED = "docProps/core.xml"
@@ -60,7 +62,8 @@ def shown_by(make: Callable[[], Release], *, widely: bool = False) -> dict[str, 
         except (ValueError, TypeError, OverflowError, ArithmeticError, LookupError, RuntimeError) as error:
             notes = "\n".join(getattr(error, "__notes__", ()))
             shown["error"] = f"{type(error).__name__}: {error}\n{notes}".encode()
-    shown["warnings"] = "\n".join(str(each.message) for each in caught).encode()
+    said = (str(each.message) for each in caught)
+    shown["warnings"] = "\n".join(text for text in said if not text.startswith(ONCE)).encode()
     shown["log"] = ABOUT_THE_MACHINE.sub("", log.getvalue()).encode()
     return shown
 
