@@ -15,24 +15,12 @@ import pytest
 
 import tallytree as tt
 from helpers.file_calls import ends_of_runs
-from helpers.paid_runs import check_paid
+from helpers.paid_runs import TERMS, check_paid
 from helpers.release_folders import PRIVATE, tables
 from tallytree.compute.spill_folders import remove_leftovers
 from tallytree.ledger import Ledger
 
-SPEC = """\
-statistic: counts
-records: people.parquet
-hierarchy: {path: areas.parquet, levels: [state]}
-budget: {epsilon: 0.5}
-neighboring: add_remove
-person: who
-max_contributions: 2
-ledger: ledger.db
-dataset: people
-secret: secret
-engine: {threads: 1}
-"""
+SPEC = f"statistic: counts\nrecords: people.parquet\nhierarchy: {{path: areas.parquet, levels: [state]}}\n{TERMS}"
 SIZES = """\
 statistic: group_sizes
 records: people.parquet

@@ -10,20 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from helpers.paid_runs import check_paid
+from helpers.paid_runs import TERMS, check_paid
 from helpers.release_folders import PRIVATE
 from tallytree.ledger import Ledger
 
-TERMS = """\
-budget: {epsilon: 0.5}
-neighboring: add_remove
-person: who
-max_contributions: 2
-ledger: ledger.db
-dataset: people
-secret: secret
-engine: {threads: 1}
-"""
 AREAS = "{path: areas.parquet, levels: [state]}"
 SEXES = "{path: sexes.parquet, levels: [sex]}"
 SPECS = {

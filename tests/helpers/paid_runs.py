@@ -12,6 +12,18 @@ from helpers.release_folders import digest, tables
 from tallytree.ledger import Ledger
 from tallytree.release import Release
 
+TERMS = """\
+budget: {epsilon: 0.5}
+neighboring: add_remove
+person: who
+max_contributions: 2
+ledger: ledger.db
+dataset: people
+secret: secret
+engine: {threads: 1}
+"""
+"""Of the spec of a release that pays."""
+
 
 def check_paid(faults: Any, command: tuple[str, ...], each: Iterable[tuple[Any, int]], seen: Counter[Any]) -> None:
     """Nothing is unpaid or half-made, and the command, repeated, ends as if there had been no fault, charged once.

@@ -353,7 +353,7 @@ def test_a_bound_that_asks_for_more_noise_than_is_drawn_is_not_recommended(budge
 
 
 def test_where_no_noise_is_drawn_for_any_bound_none_is_recommended(monkeypatch):
-    monkeypatch.setattr(choosing_bound, "_is_drawn", lambda *given: False)
+    monkeypatch.setattr(choosing_bound, "_noise_of_levels", lambda *given: None)
     places = tt.Hierarchy.from_values("place", ["a", "b"])
     release = tt.release_contributions(
         pa.table({"place": ["a"], "who": ["p"]}), places, tt.Budget(epsilon=1), neighboring="add_remove", person="who"

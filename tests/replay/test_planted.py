@@ -5,8 +5,6 @@ import logging
 import os
 import re
 from fractions import Fraction
-from types import SimpleNamespace
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +13,6 @@ import pytest
 from typer.testing import CliRunner
 
 import tallytree as tt
-from tallytree import stages
 from tallytree.accounting import pld
 from tallytree.cli.app import app
 from tallytree.counts.least_squares import LeastSquares
@@ -30,6 +27,7 @@ from tallytree.release import files, release
 from tallytree.replay import replay
 from tallytree.replay.answers import Book, forced
 from tallytree.replay.configurations import KINDS, OPENDP, Pair, _many_cells, random_pair
+from tallytree.replay.published import clock_stopped
 from tallytree.replay.replaying import compare_pair
 
 pytestmark = pytest.mark.planted
@@ -240,7 +238,7 @@ def said_by_the_command(folder):
         pq.write_table(STATES.leaf_table(), place / "areas.parquet")
         (place / "spec.yaml").write_text(SPEC)
         words = ["release", str(place / "spec.yaml"), "--out", str(place / "out"), "-v", "--log-format", "json"]
-        with forced(book), mock.patch.object(stages, "time", SimpleNamespace(monotonic=lambda: 0.0)):
+        with forced(book), clock_stopped():
             result = CliRunner().invoke(app, words)
         assert result.exit_code == 0, result.output
         said.append(TIME.sub("", f"{result.stdout}\n{result.stderr}".replace(str(place), "")))

@@ -22,7 +22,7 @@ lowers the noise of all bounds alike, which this leaves out.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -82,10 +82,11 @@ def recommendation(planned: PlannedRecords, measured: MeasuredContributions) -> 
     everything = max(float(people @ middle), 0.0)
     choices = []
     for _, bound in measured.bins:
-        if not _is_drawn(planned, levels, bound):
-            break  # nor is that of a larger bound
+        drawn = _noise_of_levels(planned, levels.values(), bound)
+        if drawn is None:
+            break  # nor is that of a larger bound drawn
         cut = max(float(people @ np.maximum(middle - bound, 0)), 0.0)
-        noise, moved = _noise_and_moves(planned, levels, bound, everything)
+        noise, moved = _noise_and_moves(planned, levels.values(), drawn, everything)
         choices.append(
             {
                 "max_contributions": bound,
@@ -115,32 +116,32 @@ def weighed_levels(planned: PlannedRecords) -> dict[str, MeasuredLevel]:
     }
 
 
-def _is_drawn(planned: PlannedRecords, levels: Mapping[str, MeasuredLevel], bound: int) -> bool:
-    """Whether the noise of every level is drawn, if the bound were this one."""
+def _noise_of_levels(planned: PlannedRecords, levels: Iterable[MeasuredLevel], bound: int) -> list[Noise] | None:
+    """The noise of each level, if the bound were this one; None where one asks for more than is drawn."""
+    relation, z = planned.terms.relation, quantity(planned)
+    asked = [
+        Asked(
+            "",
+            each.statistic,
+            sensitivity(each.statistic, relation, bound, max_quantity=z, nodes=each.nodes),
+            each.share,
+        )
+        for each in levels
+    ]
     try:
-        for each in levels.values():
-            _noise(planned, _asked(planned, each, bound))
+        return [_noise(planned, each) for each in asked]
     except ValueError:
-        return False
-    return True
-
-
-def _asked(planned: PlannedRecords, level: MeasuredLevel, bound: int) -> Asked:
-    for_bound = sensitivity(
-        level.statistic, planned.terms.relation, bound, max_quantity=quantity(planned), nodes=level.nodes
-    )
-    return Asked("", level.statistic, for_bound, level.share)
+        return None
 
 
 def _noise_and_moves(
-    planned: PlannedRecords, levels: Mapping[str, MeasuredLevel], bound: int, everything: float
+    planned: PlannedRecords, levels: Collection[MeasuredLevel], drawn: Sequence[Noise], everything: float
 ) -> tuple[float, float]:
     """The objective's noise for a bound, and by how much one record that is left out adds to it: means over levels."""
     z, noise, moves = quantity(planned), [], []
-    for each in levels.values():
+    for each, noise_of_each in zip(levels, drawn, strict=True):
         moved = sensitivity(each.statistic, "add_remove", max_quantity=z, nodes=each.nodes).l1
-        drawn = _noise(planned, _asked(planned, each, bound))
-        noise.append(min(each.cells * expected_absolute(drawn), moved * everything))
+        noise.append(min(each.cells * expected_absolute(noise_of_each), moved * everything))
         moves.append(moved)
     return sum(noise) / len(levels), sum(moves) / len(levels)
 

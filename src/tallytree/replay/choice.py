@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 
 from tallytree.replay.configurations import Pair
 
+HOPELESS = 3
+"""After so many refusals a value that was released in no pair is taken to be refused always."""
+
 
 class Choice:
     """Chooses among candidates the pair with most of what was seen least.
 
-    A pair that is refused shows what a refusal says. All its values may go with others, so they stay to be seen; values
-    that were refused in `HOPELESS` pairs and released in none are taken to be refused always.
+    A pair that is refused shows what a refusal says. Its values may go with others, so they stay to be seen.
 
     Args:
         candidates: random pairs.
@@ -45,7 +47,3 @@ class Choice:
             for value in sorted(every)
             if self._released[value] or self._refused[value] < HOPELESS
         }
-
-
-HOPELESS = 3
-"""After so many refusals."""

@@ -33,14 +33,16 @@ TEXTS = ("error", "ledger", "log", "times", "warnings")
 """What is shown as lines of text."""
 ABOUT_THE_MACHINE = re.compile(r"^(removed .*, which a run that was killed had left|what was computed of .*)\n", re.M)
 """Log lines about what other processes have left on the machine."""
-
-
 ONCE = "PySpark does not yet fully support pandas"
 """A warning of PySpark's versions, which a process gives once."""
+ATTRIBUTES = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
+"""What every record of a log has; others are written to a log in JSON."""
 EXPORTS = {"csv": (), "parquet": (), "xlsx": ("xlsxwriter",), "sdmx": ("pysdmx",)}
 """Formats that are compared, with the packages that they need; no two DuckDB files have the same bytes."""
 CREATED = "docProps/core.xml"
 """The part of an XLSX file that says when it was made."""
+MESSAGE_ID = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""The random name of a message in SDMX."""
 
 
 def shown_by(make: Callable[[], Release], *, widely: bool = False) -> dict[str, bytes]:
@@ -53,7 +55,7 @@ def shown_by(make: Callable[[], Release], *, widely: bool = False) -> dict[str, 
         widely: also its report and its exports, which take seconds.
     """
     shown: dict[str, bytes] = {}
-    with _logged() as log, warnings.catch_warnings(record=True) as caught, _clock_stopped():
+    with _logged() as log, warnings.catch_warnings(record=True) as caught, clock_stopped():
         warnings.simplefilter("always")
         try:
             release = make()
@@ -139,10 +141,6 @@ def _content(file: Path) -> bytes:
         return b"".join(parts.read(name) for name in sorted(parts.namelist()) if name != CREATED)
 
 
-MESSAGE_ID = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""The random name of a message in SDMX."""
-
-
 def _text(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, default=str).encode()
 
@@ -152,10 +150,6 @@ def _arrow(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks())
     return sink.getvalue()
-
-
-ATTRIBUTES = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
-"""What every record of a log has; others are written to a log in JSON."""
 
 
 class _Whole(logging.Formatter):
@@ -168,7 +162,7 @@ class _Whole(logging.Formatter):
 
 
 @contextmanager
-def _clock_stopped() -> Iterator[None]:
+def clock_stopped() -> Iterator[None]:
     """The stages within take no time."""
     with mock.patch.object(stages, "time", SimpleNamespace(monotonic=lambda: 0.0)):
         yield

@@ -29,7 +29,7 @@ from tallytree.report.pictures import (
     unit_of,
     value_of,
 )
-from tallytree.report.reading import is_small, labels_of, path_names, small_table
+from tallytree.report.reading import has_groups, is_small, labels_of, path_names, small_table
 from tallytree.report.wording import name
 
 MOST_BINS = 60
@@ -51,9 +51,9 @@ def number_pictures(release: Release, boundaries: Mapping[str, Boundaries]) -> l
     if isinstance(release.tree, Hierarchy):
         found = [_map(release, level, shapes) for level, shapes in boundaries.items() if level in release.levels]
     found += [tree] if tree is not None else []
-    if statistic == "group_sizes" and not release.level_tables[release.levels[0]].num_rows:
-        return found  # no group was released
     if statistic == "group_sizes":
+        if not has_groups(release):
+            return found
         root, labels = release.levels[0], _root_labels(release)
         return [*found, sizes_picture(release, root, labels), cumulative_picture(release, root, labels)]
     level = _first_with_several(release)

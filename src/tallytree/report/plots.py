@@ -16,7 +16,7 @@ from tallytree.report.pictures import (
     sizes_picture,
     tree_picture,
 )
-from tallytree.report.reading import path_names
+from tallytree.report.reading import has_groups, path_names
 
 Node = str | Sequence[str] | Mapping[str, str] | None
 
@@ -65,7 +65,7 @@ class Plots:
         """
         if self.release.statement["statistic"] != "group_sizes":
             raise ValueError(f"plot.sizes: this release is of {self.release.statement['statistic']}, not group sizes")
-        if not self.release.level_tables[self.release.levels[0]].num_rows:
+        if not has_groups(self.release):
             raise ValueError("plot.sizes: no group was released, so there is no size to show; see plot.tree")
         level, labels = self._node(node)
 

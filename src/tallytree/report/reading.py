@@ -90,6 +90,11 @@ def is_small(release: Release, level: str) -> bool:
     return release.level_tables[level].num_rows <= SMALL
 
 
+def has_groups(release: Release) -> bool:
+    """Whether a release of group sizes has any group."""
+    return release.level_tables[release.levels[0]].num_rows > 0
+
+
 def rows_at(release: Release, level: str, labels: Sequence[str]) -> pa.Table:
     """The rows of a node, by its labels from the top; read slice by slice.
 
