@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import logging
 import secrets
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -16,13 +17,14 @@ import tallytree as tt
 from tallytree.accounting import sensitivity as sensitivities
 from tallytree.accounting import stability
 from tallytree.accounting.sensitivity import Sensitivity
+from tallytree.compute import spill_folders
 from tallytree.measurements import BESIDE_THE_LEVELS
 from tallytree.pipeline import arguments
 from tallytree.pipeline.planned_counts import PlannedCounts
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.private.tabulate.true_counts import TrueCounts
-from tallytree.replay import replay, replaying
+from tallytree.replay import published, replay, replaying
 from tallytree.replay.answers import Book, forced
 from tallytree.replay.choice import Choice
 from tallytree.replay.configurations import KEPT_APART, NEW_LEDGER, Pair, random_pair
@@ -349,3 +351,14 @@ def test_a_bound_that_is_chosen_shows_no_more_of_a_person_with_many_records(neig
     }  # fmt: skip
     given = Pair(tt.release_counts, pa.concat_tables([few, one]), second, options)
     assert compare_pair(given) == ([], False)
+
+
+def test_what_a_killed_run_of_another_process_has_left_is_not_compared(tmp_path, monkeypatch):
+    """Whichever of the two releases comes first removes it, and says so in the log."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    tempfile.mkdtemp(prefix=spill_folders.PREFIX)
+    with published._logged() as log:
+        pair().release(PEOPLE, tmp_path)
+    assert "left" not in log.getvalue()
+    assert "tabulate" in log.getvalue()
+    assert not list(tmp_path.glob(f"{spill_folders.PREFIX}*"))

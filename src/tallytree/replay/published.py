@@ -25,14 +25,16 @@ from unittest import mock
 import pyarrow as pa
 
 from tallytree import charts, stages
+from tallytree.accounting import kept_values
+from tallytree.compute import spill_folders
 from tallytree.export import export
 from tallytree.release import Release
 from tallytree.report.page import report_page
 
 TEXTS = ("error", "ledger", "log", "times", "warnings")
 """What is shown as lines of text."""
-ABOUT_THE_MACHINE = re.compile(r"^(removed .*, which a run that was killed had left|what was computed of .*)\n", re.M)
-"""Log lines about what other processes have left on the machine."""
+ABOUT_THE_MACHINE = frozenset((spill_folders.logger.name, kept_values.logger.name))
+"""The loggers whose lines are about what other processes have left on the machine."""
 ONCE = "PySpark does not yet fully support pandas"
 """A warning of PySpark's versions, which a process gives once."""
 ATTRIBUTES = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
@@ -66,7 +68,7 @@ def shown_by(make: Callable[[], Release], *, widely: bool = False) -> dict[str, 
             shown["error"] = f"{type(error).__name__}: {error}\n{notes}".encode()
     said = (str(each.message) for each in caught)
     shown["warnings"] = "\n".join(text for text in said if not text.startswith(ONCE)).encode()
-    shown["log"] = ABOUT_THE_MACHINE.sub("", log.getvalue()).encode()
+    shown["log"] = log.getvalue().encode()
     return shown
 
 
@@ -174,6 +176,7 @@ def _logged() -> Iterator[io.StringIO]:
     lines = io.StringIO()
     handler, logger = logging.StreamHandler(lines), logging.getLogger("tallytree")
     handler.setFormatter(_Whole())
+    handler.addFilter(lambda record: record.name not in ABOUT_THE_MACHINE)
     level, passed_on = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
