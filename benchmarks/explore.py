@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tallytree as tt
-from tallytree.explore.address import first_address
-from tallytree.explore.shown import open_release
-from tallytree.explore.walk import Walk
+from tallytree._explore.address import first_address
+from tallytree._explore.shown import open_release
+from tallytree._explore.walk import Walk
 
 BUDGET = tt.Budget(epsilon=1, delta=1e-8)
 LEVELS = ["region", "town", "block"]

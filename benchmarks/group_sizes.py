@@ -24,19 +24,19 @@ from typing import Any
 
 import numpy as np
 from common import Timed, peak_gibibytes
+from tallytree.datasets.group_sizes import GroupSizes
+from tallytree.solvers.papers import cost_table
 
 import tallytree as tt
+from tallytree._private.measurer import Measurer
+from tallytree._private.noise.noise_source import KeyedNoise
+from tallytree._run import SizesArguments, plan_group_sizes
+from tallytree._solvers.papers.relaxed_programs import tree_relaxed
 from tallytree.datasets import fioretto
-from tallytree.datasets.group_sizes import GroupSizes
-from tallytree.pipeline import SizesArguments, plan_group_sizes
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.sizes import CensusTopDown, Chain, CumulativeProjection, HistogramProjection, Matching, SizesDomain
 from tallytree.sizes.nearest_consistent import size_forest
 from tallytree.sizes.noisy import measure_levels
 from tallytree.solvers import tree
-from tallytree.solvers.papers import cost_table
-from tallytree.solvers.papers.relaxed_programs import tree_relaxed
 
 EPSILONS = (0.1, 0.5, 1.0)
 MECHANISMS = {

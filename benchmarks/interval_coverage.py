@@ -28,10 +28,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import stats
+from tallytree.datasets.commutes import commutes
 
 import tallytree as tt
-from tallytree.datasets.commutes import commutes
-from tallytree.pipeline import (
+from tallytree._derived.squared_errors import looked_up
+from tallytree._run import (
     CountsArguments,
     FlowsArguments,
     PlannedCounts,
@@ -40,7 +41,6 @@ from tallytree.pipeline import (
     plan_flows,
     plan_group_sizes,
 )
-from tallytree.postprocess.squared_errors import looked_up
 from tallytree.release.intervals import LevelErrors, interval, quantile
 from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from auto_split import held_out
 from common import SHARED, Data, generated, mean_and_error, peak_gibibytes, root_alone, taxi
+from tallytree.datasets.group_sizes import count_rows
 
 from tallytree.datasets import kuo
-from tallytree.datasets.group_sizes import count_rows
 from tallytree.release.intervals import LevelErrors, interval
 from tallytree.sizes import BottomUp, Independent, Matching, MeanConsistency
 from tallytree.sizes.joint import Joint

@@ -24,16 +24,16 @@ import numpy as np
 from common import SHARED, Data, generated, taxi
 from projections import planned
 from scipy.optimize import minimize
+from tallytree.datasets.residents import LEVELS, residents
 
 import tallytree as tt
+from tallytree._private.measurer import Measurer
+from tallytree._private.noise.noise_source import KeyedNoise
+from tallytree._run import TablesArguments, plan_tables
 from tallytree.counts.auto_split import auto_split
 from tallytree.datasets import kuo
-from tallytree.datasets.residents import LEVELS, residents
 from tallytree.evaluate.expected_errors import expected_errors
 from tallytree.hierarchy import nodes_per_level
-from tallytree.pipeline import TablesArguments, plan_tables
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.sizes import Matching
 from tallytree.sizes.joint import Joint, joint
 

@@ -45,7 +45,7 @@ def missing(package: str) -> bool:
 
 def noise() -> Iterator[Ratio | LeftOut]:
     """Seconds for a million draws; OpenDP draws fewer, and its time is multiplied."""
-    from tallytree.private.noise import discrete
+    from tallytree._private.noise import discrete
 
     name = "a million draws of discrete {} noise of scale 100"
     if missing("opendp"):
@@ -121,7 +121,7 @@ def fitted_tree() -> Iterator[Ratio | LeftOut]:
     if missing("cvxpy") or missing("clarabel"):
         yield LeftOut(name, "Clarabel, by cvxpy", "cvxpy or clarabel is not installed")
         return
-    from tallytree.solvers.papers.relaxed_programs import tree_relaxed
+    from tallytree._solvers.papers.relaxed_programs import tree_relaxed
 
     parent, noisy = noisy_tree((20, 20, 20))
     whole = noisy.astype(np.int64)

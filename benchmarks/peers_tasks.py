@@ -22,13 +22,13 @@ EPSILON, DELTA = 1.0, 1e-8
 
 
 def noise_tallytree(folder: Path) -> Work:
-    from tallytree.private.noise import discrete_laplace
+    from tallytree._private.noise import discrete_laplace
 
     return lambda: discrete_laplace(SCALE, DRAWS, bytes(range(32))), _noise_facts
 
 
 def noise_opendp(folder: Path) -> Work:
-    from tallytree.private.noise.discrete import opendp_laplace
+    from tallytree._private.noise.discrete import opendp_laplace
 
     return lambda: opendp_laplace(SCALE, DRAWS), _noise_facts
 

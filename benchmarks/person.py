@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tallytree as tt
-from tallytree.private.engines import CountRecords
-from tallytree.private.tabulate.contribution_bound import ContributionBound
-from tallytree.private.tabulate.records import LeafKey
+from tallytree._private.engines import CountRecords
+from tallytree._private.tabulate.contribution_bound import ContributionBound
+from tallytree._private.tabulate.records import LeafKey
 
 LEVELS = ["state", "county", "town"]
 M = 3

@@ -27,11 +27,11 @@ from interval_coverage import DELTA, OD, SHARED
 from interval_coverage import planned as data_set
 
 import tallytree as tt
+from tallytree._derived.published_values import published_level
+from tallytree._derived.squared_errors import looked_up
+from tallytree._run import CountsArguments, plan_counts
 from tallytree.evaluate.expected_errors import LevelError, expected_errors
 from tallytree.evaluate.simulated_errors import simulated_errors
-from tallytree.pipeline import CountsArguments, plan_counts
-from tallytree.postprocess.published_values import published_level
-from tallytree.postprocess.squared_errors import looked_up
 
 SIZES = ("taxi",)
 NAMES = (*OD, "commutes", "municipalities", "made_up", *SIZES)

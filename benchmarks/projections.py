@@ -22,14 +22,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from common import SHARED
+from tallytree.solvers.papers import simplex_programs as black_boxes_simplex
 
 import tallytree as tt
+from tallytree._private.measurer import Measurer
+from tallytree._private.noise.noise_source import KeyedNoise
+from tallytree._run import FlowsArguments, plan_flows
 from tallytree.evaluate.metrics import false_discovery_rate, max_absolute_error
-from tallytree.pipeline import FlowsArguments, plan_flows
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.solvers import simplex
-from tallytree.solvers.papers import simplex_programs as black_boxes_simplex
 
 PROJECTIONS: dict[str, Callable[..., Any]] = {
     "chebyshev": simplex.chebyshev_families,

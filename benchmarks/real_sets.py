@@ -26,9 +26,9 @@ from functools import partial
 from pathlib import Path
 
 import pandas as pd
+from tallytree.datasets.residents import residents
 
 import tallytree as tt
-from tallytree.datasets.residents import residents
 
 CACHE = Path(os.environ.get("TALLYTREE_REAL_DATA", Path.home() / ".cache" / "tallytree-real-data"))
 

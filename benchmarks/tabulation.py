@@ -136,9 +136,9 @@ def bare(case: Case, folder: Path, options: argparse.Namespace) -> tuple[float, 
 def ours(case: Case, folder: Path, options: argparse.Namespace) -> tuple[float, float]:
     """Seconds, and processor seconds, of our tabulation; the hierarchy is there."""
     import tallytree as tt
-    from tallytree.private.engines import CountRecords, GroupSizes
-    from tallytree.private.tabulate.contribution_bound import ContributionBound
-    from tallytree.private.tabulate.records import LeafKey
+    from tallytree._private.engines import CountRecords, GroupSizes
+    from tallytree._private.tabulate.contribution_bound import ContributionBound
+    from tallytree._private.tabulate.records import LeafKey
 
     leaves = pq.read_table(folder / f"{case.leaves}.parquet")
     hierarchy = tt.Hierarchy.from_table(leaves, levels=leaves.column_names)
@@ -199,8 +199,8 @@ def compare(name: str, folder: Path, options: argparse.Namespace) -> None:
 def large(total: int, folder: Path, options: argparse.Namespace) -> None:
     """Tabulate so many (leaf, size, groups) rows with the memory limit, and say what that took."""
     import tallytree as tt
-    from tallytree.private.engines import GroupRows
-    from tallytree.private.tabulate.records import LeafKey
+    from tallytree._private.engines import GroupRows
+    from tallytree._private.tabulate.records import LeafKey
 
     file = folder / "large.parquet"
     leaves = write_large(file, total)

@@ -13,7 +13,7 @@ from hypothesis import settings
 import tallytree as tt
 from helpers.spark import started
 from helpers.tools import check_release
-from tallytree.pipeline.planned import Planned
+from tallytree._run.planned import Planned
 from tallytree.release.release import Release
 
 # No test finds what an earlier one, or the user, has computed of a plan; subprocesses inherit it.

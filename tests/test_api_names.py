@@ -7,15 +7,15 @@ import sys
 import pytest
 
 import tallytree as tt
-from tallytree.audit import audit
-from tallytree.pipeline.arguments import (
+from tallytree._run.arguments import (
     ContributionsArguments,
     CountsArguments,
     FlowsArguments,
     SizesArguments,
     TablesArguments,
 )
-from tallytree.pipeline.signature import option_docs
+from tallytree._run.signature import option_docs
+from tallytree.lab.audit import audit
 
 FUNCTIONS = [
     (tt.release_contributions, ContributionsArguments),

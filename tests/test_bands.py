@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from helpers.banded import counted
-from tallytree.bands import Band, ForcedCut, all_leaves_below, chosen_cut, descent_order
+from tallytree._bands import Band, ForcedCut, all_leaves_below, chosen_cut, descent_order
 
 
 @given(counted(), st.integers(0, 5), st.integers(1, 9))

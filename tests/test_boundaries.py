@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.boundaries import boundaries_of, read_boundaries
+from tallytree._boundaries import boundaries_of, read_boundaries
 
 pytestmark = pytest.mark.needs("geopandas")
 
@@ -158,7 +158,6 @@ def test_the_levels_above_follow(areas, shapes, tmp_path):
 
 def test_the_made_up_municipalities_cover_their_country_without_gap_or_overlap(tmp_path):
     import shapely
-
     from tallytree.datasets.commutes import commutes
 
     data = commutes(1000)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.contributions import asked_contributions, contribution_bins
+from tallytree._contributions import asked_contributions, contribution_bins
 
 
 @given(st.integers(1, 10**6 - 1), st.integers(1, 10**6))

@@ -60,11 +60,11 @@ def named(paths):
         ("def f():\n    import gc", True),
         ("from importlib import util", True),
         ("import importlib.util as u", True),
-        ("import sys\nsys.modules['tallytree.private']", True),
+        ("import sys\nsys.modules['tallytree._private']", True),
         ("from sys import modules", True),
         ("__import__('gc')", True),
         ("import sys\nsys.maxsize", False),
-        ("from tallytree.compute import gc", False),
+        ("from tallytree._compute import gc", False),
     ],
 )
 def test_ways_around_the_contracts_are_seen(source, found):
@@ -129,13 +129,13 @@ def test_lines_of_the_documentation_fit_a_screen():
 
 
 FOR_PROGRAMMERS = (
-    "accounting/pld.py", "accounting/scales.py",  # planning asks them, and says it with the argument that decides
-    "audit/inputs.py",  # `shift` begins with "neighbor: "
-    "compute/spill_folders.py", "private/noise/", "report/plots.py", "datasets/", "solvers/",  # called by programs only
+    "_accounting/pld.py", "_accounting/scales.py",  # planning asks them, and says it with the argument that decides
+    "lab/audit/inputs.py",  # `shift` begins with "neighbor: "
+    "_compute/spill_folders.py", "_private/noise/", "_report/plots.py", "lab/datasets/", "_solvers/",  # called by programs only
     "ledger/books.py", "ledger/events.py", "ledger/format_1.py", "ledger/running.py",  # the ledger adds its name
-    "pipeline/output.py",  # begins with the message of `Release.load`
-    "private/engines/requests.py", "private/engines/spark.py",  # `what` is "engine: …"; a range of two arguments
-    "private/tabulate/leaf_statistics.py", "private/tabulate/spark_dialect.py",  # what no caller does
+    "_run/output.py",  # begins with the message of `Release.load`
+    "_private/engines/requests.py", "_private/engines/spark.py",  # `what` is "engine: …"; a range of two arguments
+    "_private/tabulate/leaf_statistics.py", "_private/tabulate/spark_dialect.py",  # what no caller does
     "spec/scalars.py", "spec/sections.py", "spec/table_values.py",  # pydantic's; the spec says it with file and line
 )  # fmt: skip
 

@@ -5,8 +5,8 @@ import pytest
 
 import tallytree as tt
 from helpers import releases
+from tallytree._markup import MOST_ROWS, html_table
 from tallytree.ledger import Ledger
-from tallytree.markup import MOST_ROWS, html_table
 from tallytree.spec.error_plan import plan
 
 SCRIPT = "<script>alert(1)</script>"
@@ -67,8 +67,8 @@ def test_a_release_shows_its_rows_and_its_guarantee(areas):
 
 
 def test_a_plan_shows_what_would_be_measured_and_no_record(areas, tmp_path):
-    from tallytree.pipeline.arguments import CountsArguments
-    from tallytree.pipeline.plan_counts import plan_counts
+    from tallytree._run.arguments import CountsArguments
+    from tallytree._run.plan_counts import plan_counts
 
     private = pa.table({"state": ["NAME-1"], "county": ["NAME-2"]})
     arguments = CountsArguments(private, areas, tt.Budget(epsilon=1), neighboring="add_remove")

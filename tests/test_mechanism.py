@@ -6,8 +6,8 @@ import sys
 import pytest
 
 import tallytree as tt
+from tallytree._mechanism import Mechanism
 from tallytree.counts import CountsMechanism, LeastSquares, TopDown
-from tallytree.mechanism import Mechanism
 from tallytree.sizes import Joint, Matching, SizesMechanism
 
 PAPERS = ("tallytree.solvers.papers", "cvxpy", "clarabel", "highspy", "osqp", "scs", "ortools", "pyscipopt")

@@ -16,10 +16,10 @@ import pytest
 
 import tallytree as tt
 from helpers.releases import HOUSEHOLDS, PEOPLE, PUBLIC
-from tallytree.audit import audit
-from tallytree.evaluate.compared_data import Data
-from tallytree.evaluate.comparison import compare
 from tallytree.evaluate.error_bounds import theorem_4_bound, top_down_error_bound
+from tallytree.lab.audit import audit
+from tallytree.lab.compare.compared_data import Data
+from tallytree.lab.compare.comparison import compare
 from tallytree.ledger import Ledger
 from tallytree.spec import load_spec
 

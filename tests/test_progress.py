@@ -3,8 +3,8 @@
 import numba
 import pytest
 
-from tallytree import stages
-from tallytree.progress import level_progress, run_progress, step_progress
+from tallytree import _stages as stages
+from tallytree._progress import level_progress, run_progress, step_progress
 
 
 def test_progress_is_drawn_on_standard_error_only_where_asked_for(capfd):
@@ -33,7 +33,7 @@ def drawn(monkeypatch):
     """The descriptions that a run's display shows, in order, and what it says of how much is read."""
     from rich.progress import Progress
 
-    from tallytree.progress import _RunDisplay
+    from tallytree._progress import _RunDisplay
 
     said = []
     update, begin = Progress.update, Progress.add_task

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.stages import ATTRIBUTES, observed_by, part, reading, stage
+from tallytree._stages import ATTRIBUTES, observed_by, part, reading, stage
 
 AREAS = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]})
 
@@ -26,7 +26,7 @@ def lines(caplog):
 def clock(monkeypatch):
     """A clock that goes on only when it is told to."""
     now = [0.0]
-    monkeypatch.setattr("tallytree.stages.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("tallytree._stages.time.monotonic", lambda: now[0])
 
     def wait(seconds):
         now[0] += seconds

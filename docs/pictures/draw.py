@@ -6,7 +6,7 @@ Made-up commuters by where they live, counted with fixed noise, so that the pict
 from pathlib import Path
 
 import tallytree as tt
-from tallytree.charts import svg
+from tallytree._charts import svg
 from tallytree.datasets.commutes import commutes
 
 data = commutes()

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tallytree import counts, engines, sizes, solvers, sources, tables
+    from tallytree._contributions import Contributions
+    from tallytree._derived.reconcile_sizes import reconcile_group_sizes
+    from tallytree._derived.replicate_errors import replicate_errors
     from tallytree.api import (
         new_secret,
         release_contributions,
@@ -19,11 +22,8 @@ if TYPE_CHECKING:
         release_tables,
     )
     from tallytree.budget import Budget
-    from tallytree.contributions import Contributions
     from tallytree.errors import BudgetExceeded
     from tallytree.hierarchy import Hierarchy
-    from tallytree.postprocess.reconcile_sizes import reconcile_group_sizes
-    from tallytree.postprocess.replicate_errors import replicate_errors
     from tallytree.product import Product
     from tallytree.release import Release
     from tallytree.spec.error_plan import plan
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 _MODULE_OF = {
     "Budget": "tallytree.budget",
     "BudgetExceeded": "tallytree.errors",
-    "Contributions": "tallytree.contributions",
+    "Contributions": "tallytree._contributions",
     "Hierarchy": "tallytree.hierarchy",
     "Product": "tallytree.product",
     "Release": "tallytree.release",
     "new_secret": "tallytree.api",
     "plan": "tallytree.spec.error_plan",
-    "reconcile_group_sizes": "tallytree.postprocess.reconcile_sizes",
+    "reconcile_group_sizes": "tallytree._derived.reconcile_sizes",
     "release_contributions": "tallytree.api",
     "release_counts": "tallytree.api",
     "release_flows": "tallytree.api",
     "release_group_sizes": "tallytree.api",
     "release_tables": "tallytree.api",
-    "replicate_errors": "tallytree.postprocess.replicate_errors",
+    "replicate_errors": "tallytree._derived.replicate_errors",
 }
 _PACKAGES = ("counts", "engines", "sizes", "solvers", "sources", "tables")
 

@@ -1,7 +1,7 @@
 """The main functions: `release_counts`, `release_flows`, `release_tables` and `release_group_sizes`.
 
-Their arguments are defined, each once with its description, in `tallytree.pipeline.arguments` and, where the statement
-or the audit needs them too, in `tallytree.terms`. `takes` makes the signatures and the help texts from there.
+Their arguments are defined, each once with its description, in `tallytree._run.arguments` and, where the statement
+or the audit needs them too, in `tallytree._terms`. `takes` makes the signatures and the help texts from there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tallytree.pipeline import (
+from tallytree._progress import run_progress
+from tallytree._run import (
     ContributionsArguments,
     CountsArguments,
     FlowsArguments,
@@ -25,12 +26,11 @@ from tallytree.pipeline import (
     plan_release,
     plan_tables,
 )
-from tallytree.pipeline.release_keys import make_secret
-from tallytree.pipeline.shared_arguments import SharedArguments
-from tallytree.pipeline.signature import takes
-from tallytree.progress import run_progress
+from tallytree._run.release_keys import make_secret
+from tallytree._run.shared_arguments import SharedArguments
+from tallytree._run.signature import takes
+from tallytree._stages import stage
 from tallytree.release import Release
-from tallytree.stages import stage
 
 A = TypeVar("A", bound=SharedArguments)
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree.compute.arrays import IntArray, concatenate_ranges
+from tallytree._compute.arrays import IntArray, concatenate_ranges
+from tallytree._impossible import read_impossible
+from tallytree._markup import html_table
+from tallytree._validate import safe_text, text
 from tallytree.hierarchy import ROOT, Hierarchy, check_level_names, decoded, describe_levels
-from tallytree.impossible import read_impossible
-from tallytree.markup import html_table
-from tallytree.validate import safe_text, text
 
 MAX_PRODUCT_CELLS = 2**62
 """Node numbers are 64-bit; a bit is kept free so that arithmetic on them cannot wrap."""

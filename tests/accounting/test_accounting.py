@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.accounting import (
+from tallytree._accounting import (
     LevelPlan,
     NoisePlan,
     epsilon_from_rho,
@@ -17,8 +17,8 @@ from tallytree.accounting import (
     plan_noise,
     rho_from_epsilon,
 )
-from tallytree.accounting.sensitivity import Sensitivity, sensitivity
-from tallytree.measurements import Noise
+from tallytree._accounting.sensitivity import Sensitivity, sensitivity
+from tallytree._measurements import Noise
 
 COUNTS = sensitivity("counts", "change_one")
 LEVELS = {"state": ("counts", COUNTS), "county": ("counts", COUNTS)}

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import tallytree as tt
-from tallytree.accounting import StabilityPlan, plan_stability
-from tallytree.accounting.scales import next_float
-from tallytree.accounting.sensitivity import sensitivity
-from tallytree.accounting.stability import least_threshold, suffices
-from tallytree.audit.inputs import Neighborhood
-from tallytree.audit.threshold import hockey_stick
-from tallytree.measurements import Noise
+from tallytree._accounting import StabilityPlan, plan_stability
+from tallytree._accounting.scales import next_float
+from tallytree._accounting.sensitivity import sensitivity
+from tallytree._accounting.stability import least_threshold, suffices
+from tallytree._measurements import Noise
+from tallytree.lab.audit.inputs import Neighborhood
+from tallytree.lab.audit.threshold import hockey_stick
 
 BUDGET = tt.Budget(epsilon=1, delta=1e-8)
 RELATIONS = ("add_remove", "change_one")

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tallytree.charts import (
+from tallytree._charts import (
     LevelNodes,
     bars,
     boxes,
@@ -21,7 +21,7 @@ from tallytree.charts import (
     svg,
     svg_in_page,
 )
-from tallytree.charts.matrix import edges_of
+from tallytree._charts.matrix import edges_of
 
 pytestmark = pytest.mark.needs("altair", "vl_convert")
 AWKWARD = ["<script>alert(1)</script>", 'it\'s "quoted" \\', "בְּרֵאשִׁית", "a.b[0]", "x" * 300]
@@ -114,8 +114,8 @@ def test_maps_have_a_step_for_each_area_and_links_where_these_are_given() -> Non
     import geopandas
     import shapely
 
-    from tallytree.boundaries import Boundaries
-    from tallytree.charts import choropleth, flow_map
+    from tallytree._boundaries import Boundaries
+    from tallytree._charts import choropleth, flow_map
 
     squares = [shapely.box(place, 45, place + 1, 46) for place in range(3)]
     frame = geopandas.GeoDataFrame(

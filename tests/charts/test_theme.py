@@ -2,7 +2,7 @@ from itertools import combinations
 
 import pytest
 
-from tallytree.charts.theme import DARK, LIGHT, Scheme, config, contrast, css_variables
+from tallytree._charts.theme import DARK, LIGHT, Scheme, config, contrast, css_variables
 
 BOTH = pytest.mark.parametrize("scheme", [LIGHT, DARK], ids=["light", "dark"])
 

@@ -115,9 +115,9 @@ def test_the_report_names_it(folder, output, release):
 
 @pytest.mark.needs("vl_convert", "nicegui")
 def test_the_explorer_names_it(release, folder):
-    from tallytree.explore.address import first_address
-    from tallytree.explore.shown import open_release
-    from tallytree.explore.view import read_view
+    from tallytree._explore.address import first_address
+    from tallytree._explore.shown import open_release
+    from tallytree._explore.view import read_view
 
     shown = open_release(folder / "out", [], None)
     view = read_view(shown, first_address(shown.walk))

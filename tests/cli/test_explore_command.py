@@ -8,8 +8,8 @@ import socket
 import pytest
 
 from helpers.explored import counts
+from tallytree._explore import PACKAGES
 from tallytree.cli.failures import ExitCode
-from tallytree.explore import PACKAGES
 
 pytestmark = pytest.mark.needs("nicegui", "vl_convert")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tallytree.reproduce import EXPERIMENTS, Experiment, Found, running
-from tallytree.reproduce.measured import Measured
+from tallytree.lab.reproduce import EXPERIMENTS, Experiment, Found, running
+from tallytree.lab.reproduce.measured import Measured
 
 pytestmark = pytest.mark.needs("altair", "vl_convert", "jinja2")
 

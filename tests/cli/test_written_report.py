@@ -2,7 +2,7 @@
 
 import pytest
 
-import tallytree.report
+import tallytree._report
 from helpers.explored import counts
 from tallytree.cli.written_report import report_beside
 
@@ -22,7 +22,7 @@ def test_a_report_that_fails_is_a_warning(tmp_path, monkeypatch, caplog, error, 
         raise error
 
     folder = counts().save(tmp_path / "release")
-    monkeypatch.setattr(tallytree.report, "write_report", failing)
+    monkeypatch.setattr(tallytree._report, "write_report", failing)
     report_beside(folder, wanted=True)
     said = caplog.text
     assert f"The report could not be written ({reason}). The release is whole, and paid for once" in said
@@ -34,7 +34,7 @@ def test_an_interruption_says_that_the_release_is_whole(tmp_path, monkeypatch, c
         raise KeyboardInterrupt
 
     folder = counts().save(tmp_path / "release")
-    monkeypatch.setattr(tallytree.report, "write_report", interrupted)
+    monkeypatch.setattr(tallytree._report, "write_report", interrupted)
     with pytest.raises(KeyboardInterrupt):
         report_beside(folder, wanted=True)
     assert "The report was not written. The release is whole, and paid for once" in caplog.text

@@ -7,8 +7,8 @@ import resource
 import pytest
 
 from helpers.releases import counts
-from tallytree.compute.address_space import require_address_space
-from tallytree.compute.threads import available_threads
+from tallytree._compute.address_space import require_address_space
+from tallytree._compute.threads import available_threads
 
 
 def limited(monkeypatch, bytes_of_address_space):

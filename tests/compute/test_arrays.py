@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallytree.compute.arrays import numbered
+from tallytree._compute.arrays import numbered
 
 
 @given(st.lists(st.integers(0, 9)), st.sampled_from([10, 1_000]))

@@ -11,16 +11,16 @@ import pytest
 from llvmlite import binding
 
 import tallytree
-from tallytree.compute import compiled_ahead
-from tallytree.compute.compiled_ahead import BASELINE, FEATURES, environment, merge_compiled, usable_folder
+from tallytree._compute import compiled_ahead
+from tallytree._compute.compiled_ahead import BASELINE, FEATURES, environment, merge_compiled, usable_folder
 
-DOUBLING = "from tallytree.compute.kernels import kernel\n\n\n@kernel\ndef double(number):\n    return 2 * number\n"
+DOUBLING = "from tallytree._compute.kernels import kernel\n\n\n@kernel\ndef double(number):\n    return 2 * number\n"
 PROGRAM = """
 import sys
 from pathlib import Path
 folder, ahead, part = map(Path, sys.argv[1:4])
 sys.path.insert(0, str(folder))
-from tallytree.compute import compiled_ahead, kernels
+from tallytree._compute import compiled_ahead, kernels
 compiled_ahead.COMPILED = ahead
 kernels.sources_digest = lambda: sys.argv[4]
 from doubling import double

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree.compute.arrays import sum_by_key
-from tallytree.compute.file_arrays import ArrayWriter, FileArray, partition_files, sum_files, written
+from tallytree._compute.arrays import sum_by_key
+from tallytree._compute.file_arrays import ArrayWriter, FileArray, partition_files, sum_files, written
 
 columns = (
     st.integers(0, 60)

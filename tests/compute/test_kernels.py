@@ -9,7 +9,7 @@ import numba
 import pytest
 
 import tallytree
-from tallytree.compute.kernels import kernel
+from tallytree._compute.kernels import kernel
 
 
 def test_without_a_folder_for_compiled_code_kernels_are_compiled_in_memory(monkeypatch, caplog):
@@ -42,7 +42,7 @@ def test_compiled_code_is_stale_when_a_kernel_that_it_calls_has_changed(tmp_path
     package = tmp_path / "tallytree"
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(Path(tallytree.__file__).parent, package, ignore=ignored)
-    script = "from tallytree.private.noise import discrete_laplace; print(discrete_laplace(3, 20, bytes(32)).tolist())"
+    script = "from tallytree._private.noise import discrete_laplace; print(discrete_laplace(3, 20, bytes(32)).tolist())"
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
 
     def drawn():
@@ -65,7 +65,7 @@ sys.path.insert(0, sys.argv[1])
 from doubling import double
 print(double(21))
 """
-DOUBLING = "from tallytree.compute.kernels import kernel\n\n\n@kernel\ndef double(number):\n    return 2 * number\n"
+DOUBLING = "from tallytree._compute.kernels import kernel\n\n\n@kernel\ndef double(number):\n    return 2 * number\n"
 BOMB = "import pickle, sys\nclass Bomb:\n    def __reduce__(self):\n        return print, ('planted code ran',)\n"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tallytree.compute.memory import LEAST_LIMIT, described_bytes, enough_memory, memory_bytes
+from tallytree._compute.memory import LEAST_LIMIT, described_bytes, enough_memory, memory_bytes
 
 
 @pytest.mark.parametrize(

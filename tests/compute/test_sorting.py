@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallytree.compute.sorting import stable_order
+from tallytree._compute.sorting import stable_order
 
 
 @given(st.lists(st.integers(-3, 3), max_size=200), st.sampled_from([np.int64, np.float64]))

@@ -12,14 +12,14 @@ import threading
 
 import pytest
 
-from tallytree.compute import spill_folders
-from tallytree.compute.spill_folders import PREFIX, KeptFolder, remove_folders_in_use, remove_leftovers, spill_folder
+from tallytree._compute import spill_folders
+from tallytree._compute.spill_folders import PREFIX, KeptFolder, remove_folders_in_use, remove_leftovers, spill_folder
 
 ROWS = "duckdb_temp_storage-0.tmp"
 # A run that spills, says so, and waits.
 RUN = f"""
 import sys, time
-from tallytree.compute.spill_folders import spill_folder
+from tallytree._compute.spill_folders import spill_folder
 with spill_folder(sys.argv[1]) as folder:
     (folder / "{ROWS}").write_text("NAME-1")
     (folder / "below").mkdir()

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tallytree.compute.trusted_folders import why_untrusted as cached
+from tallytree._compute.trusted_folders import why_untrusted as cached
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="the system has no POSIX owners")
 FILE = "kernel.py311.nbi"

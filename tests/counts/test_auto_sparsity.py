@@ -11,15 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.accounting import plan_noise
-from tallytree.accounting.sensitivity import sensitivity
-from tallytree.compute import threads
+from tallytree._accounting import plan_noise
+from tallytree._accounting.sensitivity import sensitivity
+from tallytree._compute import threads
+from tallytree._derived.fitted_errors import fitted_errors
+from tallytree._private.measurer import Measurer
+from tallytree._private.noise.noise_source import KeyedNoise
+from tallytree._private.tabulate.true_counts import TrueCounts
 from tallytree.counts import auto_sparsity, sparse_fit, top_down_measuring
 from tallytree.counts.measured_level import LeftOut, MeasuredLevel
-from tallytree.postprocess.fitted_errors import fitted_errors
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
-from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.spec import load_spec
 
 AUTO = tt.counts.LeastSquares(sparsity="auto")

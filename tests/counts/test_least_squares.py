@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
+from tallytree._private.measurer import Measurer
+from tallytree._private.noise.noise_source import KeyedNoise
+from tallytree._run import FlowsArguments, plan_flows
 from tallytree.counts.fitting import sibling_keys
-from tallytree.pipeline import FlowsArguments, plan_flows
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.solvers import simplex
 from tallytree.solvers.tree import project
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from tallytree.datasets.commutes import commutes
 from typer.testing import CliRunner
 
 from tallytree.cli import app
-from tallytree.datasets.commutes import commutes
 from tallytree.release import Release
 
 REPOSITORY = Path(__file__).parents[2]

@@ -8,10 +8,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.evaluate.expected_errors import expected_errors, expected_laws, has_closed_form, shown
-from tallytree.evaluate.simulated_errors import simulated_errors
-from tallytree.evaluate.stand_in import replicates_of
-from tallytree.pipeline import (
+from tallytree._run import (
     CountsArguments,
     FlowsArguments,
     SizesArguments,
@@ -20,6 +17,9 @@ from tallytree.pipeline import (
     plan_flows,
     plan_group_sizes,
 )
+from tallytree.evaluate.expected_errors import expected_errors, expected_laws, has_closed_form, shown
+from tallytree.evaluate.simulated_errors import simulated_errors
+from tallytree.evaluate.stand_in import replicates_of
 
 ABSENT = "/nowhere/records.parquet"
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pyarrow.csv
 import pytest
+from tallytree.datasets.residents import residents
 
 import tallytree as tt
-from tallytree.datasets.residents import residents
+from tallytree._run import TablesArguments, plan_tables
 from tallytree.evaluate.expected_errors import expected_errors
-from tallytree.pipeline import TablesArguments, plan_tables
 
 TABLES = [("county", "age"), ("county", "sex"), ("region", "age"), ()]
 

@@ -10,13 +10,13 @@ import pytest
 import tallytree as tt
 from helpers.explored import explorer
 from helpers.partly_listed import AREAS, partly_listed
-from tallytree.explore.address import first_address
-from tallytree.explore.downloads import csv_of_page
-from tallytree.explore.pictures import page_picture
-from tallytree.explore.shown import open_release
-from tallytree.explore.view import chosen_rows, read_view
-from tallytree.explore.walk import Walk
-from tallytree.explore.walked_tables import ALL, Place
+from tallytree._explore.address import first_address
+from tallytree._explore.downloads import csv_of_page
+from tallytree._explore.pictures import page_picture
+from tallytree._explore.shown import open_release
+from tallytree._explore.view import chosen_rows, read_view
+from tallytree._explore.walk import Walk
+from tallytree._explore.walked_tables import ALL, Place
 
 CHROMIUM = Path(os.environ.get("TALLYTREE_CHROMIUM", "/usr/bin/chromium"))
 
@@ -46,7 +46,7 @@ def leaves(walk, places):
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_a_page_has_the_rows_whose_cells_lie_in_the_places_and_says_how_much_more_may(folder, keep, monkeypatch):
-    monkeypatch.setattr("tallytree.explore.found_rows.MAX_KEPT", 10**7 if keep else 0)
+    monkeypatch.setattr("tallytree._explore.found_rows.MAX_KEPT", 10**7 if keep else 0)
     walk = Walk(tt.Release.load(folder))
     about = {}
     for table in walk.shelf.tables:

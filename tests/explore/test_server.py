@@ -17,13 +17,13 @@ import pytest
 
 import tallytree as tt
 from helpers.explored import cookie_of, counts, explorer
-from tallytree.explore.shown import ReleaseReplacedError, open_release
+from tallytree._explore.shown import ReleaseReplacedError, open_release
 
 pytestmark = pytest.mark.needs("nicegui", "vl_convert")
 nicegui = pytest.importorskip("nicegui")
 pytest.importorskip("vl_convert")
-from tallytree.explore import server  # noqa: E402
-from tallytree.explore.page import MAX_WAITING  # noqa: E402
+from tallytree._explore import server  # noqa: E402
+from tallytree._explore.page import MAX_WAITING  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.explored import KINDS
-from tallytree.explore.address import first_address, read_address
-from tallytree.explore.found_rows import FoundRows
-from tallytree.explore.walk import Walk
-from tallytree.explore.walked_tables import ALL, Place
+from tallytree._explore.address import first_address, read_address
+from tallytree._explore.found_rows import FoundRows
+from tallytree._explore.walk import Walk
+from tallytree._explore.walked_tables import ALL, Place
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def inside(row, walk, table, places):
 @pytest.mark.parametrize("kind", ["counts", "flows", "tables"])
 @pytest.mark.parametrize("keep", [True, False])
 def test_a_page_has_the_rows_that_lie_in_the_places_and_no_others(walks, kind, keep, monkeypatch):
-    monkeypatch.setattr("tallytree.explore.found_rows.MAX_KEPT", 10**7 if keep else 0)
+    monkeypatch.setattr("tallytree._explore.found_rows.MAX_KEPT", 10**7 if keep else 0)
     walk = Walk(walks[kind].release)
     for table in walk.shelf.tables:
         published = walk.release.table(table.level, alpha=0.1).to_pylist()

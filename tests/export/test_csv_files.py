@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from tallytree.export import export
+from tallytree._export import export
 
 KINDS = ("counts", "flows", "sizes", "tables", "people")
 

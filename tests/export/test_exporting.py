@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from tallytree._export import exporting
+from tallytree._export.exporting import export
 from tallytree.cli.failures import ExitCode, exit_code
-from tallytree.export import exporting
-from tallytree.export.exporting import export
 
 
 def test_levels_are_chosen_in_the_order_of_the_release(made, tmp_path):

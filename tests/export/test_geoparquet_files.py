@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tallytree.export import export
+from tallytree._export import export
 
 pytestmark = pytest.mark.needs("geopandas", "shapely")
 

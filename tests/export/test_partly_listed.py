@@ -8,7 +8,7 @@ import pytest
 
 import tallytree as tt
 from helpers.partly_listed import AREAS, TREE, partly_listed
-from tallytree.export import export
+from tallytree._export import export
 
 SIDES = {"ORIGIN": ("from_state", "from_town"), "DESTINATION": ("to_state", "to_town")}
 
@@ -83,7 +83,7 @@ def test_sdmx_of_other_releases_has_no_such_codes(tmp_path):
 
 
 def test_a_number_without_an_error_beside_others_with_one_has_no_status():
-    from tallytree.export.sdmx_files import _status
+    from tallytree._export.sdmx_files import _status
 
     rows = pa.table({"count": [10, 10, 35], "std_dev": [1.0, 9.0, None]})
     assert _status(rows, "count", 1 / 3).to_pylist() == ["A", "U", None]

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tallytree.export import export
+from tallytree._export import export
 
 KINDS = ("counts", "flows", "sizes", "tables", "people")
 pytestmark = pytest.mark.needs("pysdmx")

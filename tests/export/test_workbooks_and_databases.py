@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree.export import export, xlsx_file
-from tallytree.export.naming import file_stems, sheet_names, unique_names
+from tallytree._export import export, xlsx_file
+from tallytree._export.naming import file_stems, sheet_names, unique_names
 
 KINDS = ("counts", "flows", "sizes", "tables", "people")
 

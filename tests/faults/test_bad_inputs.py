@@ -27,11 +27,11 @@ import pytest
 
 import tallytree as tt
 from helpers.releases import HOUSEHOLDS, PEOPLE, PUBLIC
+from tallytree._export import export
+from tallytree._report import write_report
 from tallytree.evaluate.error_bounds import theorem_4_bound, top_down_error_bound
-from tallytree.export import export
 from tallytree.ledger import Ledger
 from tallytree.release.registry_editing import given_values
-from tallytree.report import write_report
 from tallytree.spec import load_spec
 from tallytree.spec.scalars import written_number
 

@@ -17,7 +17,7 @@ import tallytree as tt
 from helpers.file_calls import ends_of_runs
 from helpers.paid_runs import TERMS, check_paid
 from helpers.release_folders import PRIVATE, tables
-from tallytree.compute.spill_folders import remove_leftovers
+from tallytree._compute.spill_folders import remove_leftovers
 from tallytree.ledger import Ledger
 
 SPEC = f"statistic: counts\nrecords: people.parquet\nhierarchy: {{path: areas.parquet, levels: [state]}}\n{TERMS}"

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 import tallytree as tt
-from tallytree.pipeline import (
+from tallytree._run import (
     CountsArguments,
     SizesArguments,
     TablesArguments,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-
-from tallytree.compute.arrays import IntArray
 from tallytree.solvers.checks import MAX_SUM, check_integers
-from tallytree.solvers.papers.preorder import check_integer
+
+from tallytree._compute.arrays import IntArray
+from tallytree._solvers.papers.preorder import check_integer
 
 
 def chain_fit(

@@ -2,7 +2,6 @@
 
 import numpy as np
 from hypothesis import strategies as st
-
 from tallytree.solvers.marginals import Detail
 
 FLAT = [[], [2], [1, 3], [3, 2], [2, 1, 2]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tallytree.private.engines import CountRecords, Engine, GroupRows, GroupSizes
-from tallytree.private.tabulate.leaf_statistics import LeafCounts, LeafGroups
-from tallytree.private.tabulate.records import LeafKey
+from tallytree._private.engines import CountRecords, Engine, GroupRows, GroupSizes
+from tallytree._private.tabulate.leaf_statistics import LeafCounts, LeafGroups
+from tallytree._private.tabulate.records import LeafKey
 
 
 def count_records(engine: Engine, table: Any, keys: Sequence[LeafKey], **options: Any) -> LeafCounts:

@@ -13,7 +13,7 @@ import pytest
 import tallytree as tt
 from helpers.ledger_entries import approximate, posting, pure, release, threshold, zcdp
 from helpers.old_ledgers import old_ledger, some_old_ledger
-from tallytree.accounting.spending import Approval
+from tallytree._accounting.spending import Approval
 
 KEPT = ("number", "recorded_at", "statistic", "mechanism", "loss", "state", "version", "neighboring")
 KEPT += ("max_contributions", "unit")

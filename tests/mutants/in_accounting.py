@@ -41,7 +41,7 @@ MUTANTS = [
     ),
     fault(
         "distinct counts above the leaves",
-        "tests/pipeline/test_person.py::test_only_the_leaves_have_the_smaller_sensitivity",
+        "tests/run/test_person.py::test_only_the_leaves_have_the_smaller_sensitivity",
         'return {**statistics, leaf_level: "distinct_counts"}',
         'return dict.fromkeys(statistics, "distinct_counts")',
     ),
@@ -134,13 +134,13 @@ MUTANTS = [
     ),
     fault(
         "the largest size measured free of charge",
-        "tests/pipeline/test_private_maximum_plan.py",
+        "tests/run/test_private_maximum_plan.py",
         "return self.beside + tuple(self.levels.values())",
         "return tuple(self.levels.values())",
     ),
     fault(
         "a budget by losses (PLD) 5 % too large, seen by the exact δ of the audit",
-        "tests/audit/test_audit.py::test_an_approximate_budget_is_used_up_by_the_planned_noise",
+        "tests/lab/audit/test_audit.py::test_an_approximate_budget_is_used_up_by_the_planned_noise",
         "_float_down(scale), sensitivity=shift, value_discretization_interval",
         "_float_down(scale * Fraction(21, 20)), sensitivity=shift, value_discretization_interval",
     ),

@@ -2,7 +2,7 @@
 
 from mutants.mutant import KEEPS_THE_TOTAL, SEEN, fault
 
-PERSON = "tests/pipeline/test_person.py"
+PERSON = "tests/run/test_person.py"
 SIZES = "tests/test_api_group_sizes.py"
 
 MUTANTS = [
@@ -16,13 +16,13 @@ MUTANTS = [
     ),
     fault(
         'max_contributions="auto" decided by true data',
-        "tests/pipeline/test_auto_bound.py::test_the_bound_is_the_one_that_is_recommended_of_the_same_noisy_numbers",
+        "tests/run/test_auto_bound.py::test_the_bound_is_the_one_that_is_recommended_of_the_same_noisy_numbers",
         "facts = chosen_bound(self.largest, people)",
         "facts = chosen_bound(self.largest, replace(people, people=true.contributions._people))",
     ),
     fault(
         "K from the true largest size",
-        "tests/pipeline/test_private_maximum.py",
+        "tests/run/test_private_maximum.py",
         "largest = int(largest_published(measured.values, measured.noise, domain.smallest, domain.largest)[0])",
         "largest = int(true.largest_size()._size)",
     ),
@@ -91,7 +91,7 @@ MUTANTS = [
     ),
     fault(
         "people counted by what counts, and not by all their records",
-        "tests/pipeline/test_contributions.py::test_people_are_counted_by_all_their_records",
+        "tests/run/test_contributions.py::test_people_are_counted_by_all_their_records",
         "SELECT least(exact_sum({counted}), $most) AS records FROM matched",
         "SELECT least(1, exact_sum({counted}), $most) AS records FROM matched",
     ),
@@ -127,7 +127,7 @@ MUTANTS = [
     ),
     fault(
         "a planned release that was changed and runs",
-        "tests/pipeline/test_planned.py::test_a_copy_of_a_planned_release_is_not_run_whatever_was_replaced",
+        "tests/run/test_planned.py::test_a_copy_of_a_planned_release_is_not_run_whatever_was_replaced",
         "if not self.sealed:",
         "if not self.plan:",
     ),

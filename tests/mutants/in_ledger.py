@@ -4,7 +4,7 @@ from mutants.mutant import fault
 
 RELEASES = "tests/ledger/test_recorded_releases.py"
 SUMS = "tests/ledger/test_sums.py"
-NAMED = "tests/pipeline/test_named_runs.py"
+NAMED = "tests/run/test_named_runs.py"
 
 MUTANTS = [
     # --- Charged too little ---
@@ -130,7 +130,7 @@ MUTANTS = [
     ),
     fault(
         "one key of all data sets of a secret",
-        "tests/pipeline/test_release_keys.py::test_each_key_depends_on_what_it_has_to_and_on_nothing_else",
+        "tests/run/test_release_keys.py::test_each_key_depends_on_what_it_has_to_and_on_nothing_else",
         'read_secret(options.secret), "release", str(options.dataset), str(options.run))',
         'read_secret(options.secret), "release", str(options.run))',
     ),

@@ -4,8 +4,8 @@ from mutants.mutant import fault
 
 NOISE = "tests/private/noise"
 MEASURER = "tests/private/test_measurer.py"
-WINDOWS = "tests/pipeline/test_repeated_noise.py"
-MAGNITUDES = "tests/audit/test_magnitudes.py"
+WINDOWS = "tests/run/test_repeated_noise.py"
+MAGNITUDES = "tests/lab/audit/test_magnitudes.py"
 
 MUTANTS = [
     # --- The scale ---
@@ -187,13 +187,13 @@ MUTANTS = [
     ),
     fault(
         "the noise key of a named run that does not depend on the statistics",
-        "tests/pipeline/test_release_keys.py::test_each_key_depends_on_what_it_has_to_and_on_nothing_else",
+        "tests/run/test_release_keys.py::test_each_key_depends_on_what_it_has_to_and_on_nothing_else",
         'return entropy.derive(self.key, "noise", release_id, self.statistics.hex(), self.plan)',
         'return entropy.derive(self.key, "noise", release_id, self.plan)',
     ),
     fault(
         "the noise key of a named run that does not depend on the entry",
-        "tests/pipeline/test_release_keys.py::test_each_key_depends_on_what_it_has_to_and_on_nothing_else",
+        "tests/run/test_release_keys.py::test_each_key_depends_on_what_it_has_to_and_on_nothing_else",
         'return entropy.derive(self.key, "noise", release_id, self.statistics.hex(), self.plan)',
         'return entropy.derive(self.key, "noise", self.statistics.hex(), self.plan)',
     ),
@@ -205,14 +205,14 @@ MUTANTS = [
     ),
     fault(
         "the key of the first phase in the second",
-        "tests/pipeline/test_auto_bound_runs.py::"
+        "tests/run/test_auto_bound_runs.py::"
         "test_the_phases_have_keys_of_their_own_and_the_second_has_noise_for_the_chosen_bound",
         "return KeyedNoise(self.keys.noise_after_a_choice(self.release_id, statistics, plan))",
         "return self.source",
     ),
     fault(
         "a named run that draws fresh noise when it is repeated",
-        "tests/pipeline/test_named_runs.py::test_a_repetition_is_the_same_release_and_costs_nothing",
+        "tests/run/test_named_runs.py::test_a_repetition_is_the_same_release_and_costs_nothing",
         'source = OpenDPNoise() if options.noise == "opendp" else KeyedNoise(known.noise(release_id))',
         "import secrets\n\n    source = KeyedNoise(secrets.token_bytes(32))",
     ),

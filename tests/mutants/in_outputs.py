@@ -16,7 +16,7 @@ MUTANTS = [
     ),
     fault(
         "a digest of the statistics in the statement",
-        "tests/replay/test_replay.py::test_some_pairs_show_nothing",
+        "tests/lab/replay/test_replay.py::test_some_pairs_show_nothing",
         '"plan": self.plan_digest}\n            # Which',
         '"plan": self.plan_digest, "of": true.digest().hex()}\n            # Which',
     ),
@@ -115,7 +115,7 @@ MUTANTS = [
     ),
     fault(
         "the log of a run in bands that tells of its parts",
-        "tests/pipeline/test_counts_in_bands.py::test_the_log_says_nothing_of_how_a_run_is_divided",
+        "tests/run/test_counts_in_bands.py::test_the_log_says_nothing_of_how_a_run_is_divided",
         "self._log = logger.debug if keep is None else _not_logged",
         "self._log = logger.debug",
     ),
@@ -147,7 +147,7 @@ MUTANTS = [
     ),
     fault(
         "std_dev of totals understated by 10 %",
-        "tests/postprocess/test_totals.py::test_the_error_is_that_of_dense_generalised_least_squares",
+        "tests/derived/test_totals.py::test_the_error_is_that_of_dense_generalised_least_squares",
         "std_dev = np.sqrt(variances)[sums.rows]",
         "std_dev = 0.9 * np.sqrt(variances)[sums.rows]",
     ),
@@ -175,7 +175,7 @@ MUTANTS = [
     ),
     fault(
         "rounding that loses a unit",
-        "tests/solvers/test_margins.py",
+        "tests/solvers/sizes/test_margins.py",
         "integer[r, largest] += off // UNIT",
         "integer[r, largest] += off // UNIT - (r == 0)",
     ),

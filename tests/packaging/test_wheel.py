@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tallytree
-from tallytree.reproduce.published import PAPERS
+from tallytree.lab.reproduce.published import PAPERS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree.compute.spill_folders import KeptFolder
-from tallytree.measurements import Measurement, Noise
+from tallytree._compute.spill_folders import KeptFolder
+from tallytree._measurements import Measurement, Noise
 from tallytree.release import level_files, level_tables, measured_table
 from tallytree.release.files import TableWriter, write_parquet
 from tallytree.release.level_files import MeasurementFiles, TableFiles

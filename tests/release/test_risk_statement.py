@@ -4,8 +4,8 @@ import pytest
 
 import tallytree as tt
 from helpers.releases import counts, group_sizes
-from tallytree.accounting import risk
-from tallytree.pipeline import CountsArguments, plan_counts, planned
+from tallytree._accounting import risk
+from tallytree._run import CountsArguments, plan_counts, planned
 from tallytree.release import Release
 
 PURE = tt.Budget(epsilon=1)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from tallytree._report.checks import run_checks
 from tallytree.release.contributions_table import PlainTable
-from tallytree.report.checks import run_checks
 
 
 def changed(release, level, column, change):

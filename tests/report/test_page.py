@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from helpers.browser import Visit, chromium
-from tallytree.report import report_page, write_report
-from tallytree.report.reading import level_errors
-from tallytree.report.summary import summary
+from tallytree._report import report_page, write_report
+from tallytree._report.reading import level_errors
+from tallytree._report.summary import summary
 
 pytestmark = pytest.mark.needs("altair", "vl_convert", "jinja2")
 STATISTICS = ["counts", "tables", "flows", "group_sizes"]

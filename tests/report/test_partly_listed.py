@@ -44,7 +44,7 @@ def test_a_matrix_of_all_pairs_has_the_zeros_of_other_releases():
 
 
 def test_one_row_that_is_not_listed_does_not_lengthen_the_labels_of_all():
-    from tallytree.report.pictures import short_labels
+    from tallytree._report.pictures import short_labels
 
     columns = ["state", "county", "town"]
     table = pa.table(
@@ -72,8 +72,8 @@ def test_a_map_of_flows_has_no_line_of_what_is_not_listed(release, tmp_path):
     import geopandas
     import shapely
 
-    from tallytree.boundaries import read_boundaries
-    from tallytree.report.numbers import _flow_map
+    from tallytree._boundaries import read_boundaries
+    from tallytree._report.numbers import _flow_map
 
     boxes = [shapely.box(i, 40, i + 1, 41) for i in range(len(AREAS))]
     geopandas.GeoDataFrame({"town": AREAS["town"]}, geometry=boxes, crs="EPSG:4326").to_file(tmp_path / "towns.geojson")
@@ -86,7 +86,7 @@ def test_a_map_of_flows_has_no_line_of_what_is_not_listed(release, tmp_path):
 
 @pytest.mark.needs("jinja2", "vl_convert")
 def test_a_report_says_not_listed_and_never_none(release):
-    from tallytree.report.page import report_page
+    from tallytree._report.page import report_page
 
     page = report_page(release)
     assert "not listed" in page

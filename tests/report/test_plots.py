@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.report import report_page
+from tallytree._report import report_page
 
 pytestmark = pytest.mark.needs("altair", "vl_convert", "jinja2")
 

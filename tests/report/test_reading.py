@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from tallytree.report.reading import reach_of
+from tallytree._report.reading import reach_of
 
 
 def test_of_equal_errors_the_reach_is_the_normal_quantile():

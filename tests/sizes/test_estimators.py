@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree.measurements import Measurement, Noise
+from tallytree._measurements import Measurement, Noise
 from tallytree.sizes.estimators import ESTIMATORS, Bounds
 from tallytree.solvers import isotonic
 

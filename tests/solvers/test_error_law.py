@@ -5,7 +5,6 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-
 from tallytree.solvers.error_law import BINS, ErrorLaw
 
 

@@ -19,8 +19,8 @@ import pytest
 
 import tallytree as tt
 from helpers.refused_records import LEAF, SECRET
-from tallytree.compute.spill_folders import spill_folder
-from tallytree.private.engines import CountRecords, Local
+from tallytree._compute.spill_folders import spill_folder
+from tallytree._private.engines import CountRecords, Local
 from tallytree.sources import cloud, duckdb_files, postgresql
 from tallytree.sources.addresses import check_address, published_name
 from tallytree.sources.failures import SourceError

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree.private.engines import Local
-from tallytree.private.noise import noise_source
+from tallytree._private.engines import Local
+from tallytree._private.noise import noise_source
 from tallytree.spec import SpecError, load_spec
 from tallytree.spec.budget_changes import decimal_text, rewritten
 from tallytree.spec.targets import LEAST, amount_at, parsed_target, wanted_numbers

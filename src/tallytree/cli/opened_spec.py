@@ -17,7 +17,7 @@ from tallytree.cli.streams import discard_output, flush_output
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallytree.pipeline.output import Output
+    from tallytree._run.output import Output
     from tallytree.release import Release
     from tallytree.spec import Spec
 

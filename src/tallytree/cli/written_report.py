@@ -10,7 +10,7 @@ from tallytree.cli import logs
 def can_report() -> bool:
     """Whether the packages of the extra are installed; if not, a note says so."""
     try:
-        from tallytree.charts import require_charts
+        from tallytree._charts import require_charts
 
         require_charts("report", "a report")
     except ModuleNotFoundError as error:
@@ -31,8 +31,8 @@ def report_beside(folder: Path, *, wanted: bool) -> None:
     if not wanted or not can_report():
         return
     try:
+        from tallytree._report import FILE, write_report
         from tallytree.release import Release
-        from tallytree.report import FILE, write_report
 
         write_report(Release.load(folder), folder / FILE, title=folder.absolute().name)
     except Exception as error:  # noqa: BLE001  (an error here would look like a release that was not made, and be retried)

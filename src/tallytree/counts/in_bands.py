@@ -1,4 +1,4 @@
-"""What a mechanism for counts offers so that a release need not fit in memory; see `tallytree.bands`.
+"""What a mechanism for counts offers so that a release need not fit in memory; see `tallytree._bands`.
 
 Every mechanism works in one of two ways. One that goes down (`GoesDown`) makes each level from the level above, so the
 work below a node depends on the node's released count and on what is measured below it. One that adds up (`AddsUp`)
@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from tallytree._measurements import Measures
 from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.hierarchy import Tree
-from tallytree.measurements import Measures
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tallytree.compute.arrays import IntArray
+from tallytree._compute.arrays import IntArray
+from tallytree._measurements import Measurement, Measures, Noise, Statistic
+from tallytree._mechanism import Mechanism
+from tallytree._validate import safe_text
 from tallytree.counts.expected_variances import ExpectedVariances
 from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.hierarchy import Tree
-from tallytree.measurements import Measurement, Measures, Noise, Statistic
-from tallytree.mechanism import Mechanism
-from tallytree.validate import safe_text
 
 
 class CountsMechanism(Mechanism):
@@ -106,12 +106,12 @@ class MeasuresInPlace:
     def measure(
         self, level: str, nodes: IntArray, statistic: Statistic, cells: tuple[int, int] | None = None
     ) -> Measurement:
-        """See `tallytree.measurements.Measures`."""
+        """See `tallytree._measurements.Measures`."""
         distinct = level == self.leaf_level and statistic == "counts"
         return self.measurer.measure(level, nodes, "distinct_counts" if distinct else statistic, cells)
 
     def measure_stable(self, level: str) -> Measurement:
-        """See `tallytree.measurements.Measures`."""
+        """See `tallytree._measurements.Measures`."""
         return self.measurer.measure_stable(level)
 
 

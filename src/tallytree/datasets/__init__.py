@@ -1,9 +1,32 @@
-"""Generators of synthetic data sets, and a reader of ISTAT's commutes.
+"""Generators of synthetic data sets and readers of public ones: the modules of `tallytree.lab.datasets`."""
 
-* Flows: `boninsegna`, `italy`, and the reader `istat`. Group sizes: `fioretto`, `kuo`, and `taxi_trips`, which
-  counts trips.
-* The demo's data: `commutes`, `households`. Several attributes: `health`, `residents`.
+import sys
 
-The docstring of each generator has its distributions. The other modules are shared by these: `flows` and `group_sizes`
-(the results), `italy_areas` and `united_states` (areas), `checked_lines`.
-"""
+from tallytree.lab import datasets as _modules
+from tallytree.lab.datasets import (
+    boninsegna,
+    checked_lines,
+    commutes,
+    fioretto,
+    flows,
+    group_sizes,
+    health,
+    households,
+    istat,
+    italy,
+    italy_areas,
+    kuo,
+    residents,
+    taxi_trips,
+    united_states,
+)
+
+__all__ = ["boninsegna", "commutes", "fioretto", "health", "households", "istat", "italy", "kuo", "residents",
+    "taxi_trips"]  # fmt: skip
+
+_MODULES = (
+    boninsegna, checked_lines, commutes, fioretto, flows, group_sizes, health, households, istat, italy, italy_areas,
+    kuo, residents, taxi_trips, united_states,
+)  # fmt: skip
+# `import tallytree.datasets.kuo` gives the same module as `tallytree.lab.datasets.kuo`, not a second copy of it.
+sys.modules |= {module.__name__.replace(_modules.__name__, __name__): module for module in _MODULES}

@@ -1,7 +1,5 @@
-"""How far released tables are from true ones, and experiments that compare mechanisms."""
+"""How far released tables are from true ones, and experiments that compare mechanisms: of `tallytree.lab.compare`."""
 
-from tallytree.evaluate.compared_data import Data
-from tallytree.evaluate.comparison import compare, summary
-from tallytree.evaluate.level_metrics import COUNT_METRICS, GROUP_SIZE_METRICS, LevelResult
+from tallytree.lab.compare import COUNT_METRICS, GROUP_SIZE_METRICS, Data, LevelResult, compare, summary
 
 __all__ = ["COUNT_METRICS", "GROUP_SIZE_METRICS", "Data", "LevelResult", "compare", "summary"]

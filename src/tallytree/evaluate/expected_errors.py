@@ -14,10 +14,10 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from tallytree._measurements import Noise
+from tallytree._run import Planned, PlannedCounts, PlannedSizes, PlannedTables
+from tallytree._solvers.error_law import ErrorLaw
 from tallytree.hierarchy import nodes_per_level
-from tallytree.measurements import Noise
-from tallytree.pipeline import Planned, PlannedCounts, PlannedSizes, PlannedTables
-from tallytree.solvers.error_law import ErrorLaw
 from tallytree.tables.expected import table_std_devs
 
 Basis: TypeAlias = Literal["closed form", "mean families", "public", "simulation", "noise only", "not known"]

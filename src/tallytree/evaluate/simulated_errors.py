@@ -1,6 +1,6 @@
 """The errors that a planned release will have, by simulation: a public stand-in, measured and reconciled repeatedly.
 
-The noise is that of the parametric bootstrap (`postprocess.bootstrap`): its keys are derived from fresh entropy, or
+The noise is that of the parametric bootstrap (`_derived.bootstrap`): its keys are derived from fresh entropy, or
 from a seed, under a label that no release uses. Neither records nor a release's keys are in reach.
 """
 
@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from tallytree.compute.arrays import FloatArray, IntArray, NumberArray
+from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
+from tallytree._derived.bootstrap import CountReplicates, fresh_sources
+from tallytree._derived.squared_errors import looked_up
+from tallytree._progress import step_progress
+from tallytree._run import Planned
+from tallytree._stages import stage
+from tallytree._validate import integer
 from tallytree.evaluate.expected_errors import ALPHA, LevelError
 from tallytree.evaluate.stand_in import Replicates, replicates_of
 from tallytree.hierarchy import nodes_per_level
-from tallytree.pipeline import Planned
-from tallytree.postprocess.bootstrap import CountReplicates, fresh_sources
-from tallytree.postprocess.squared_errors import looked_up
-from tallytree.progress import step_progress
 from tallytree.sizes.released_sizes import sum_over_tree
-from tallytree.stages import stage
-from tallytree.validate import integer
 
 DEFAULT_REPLICATES = 20
 MAX_REPLICATES = 10_000

@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tallytree.accounting import Plan, StabilityPlan
-from tallytree.pipeline import Planned, PlannedCounts, PlannedSizes
-from tallytree.pipeline.counted_records import listed_counts
-from tallytree.postprocess.bootstrap import CountReplicates, SizeReplicates, StatedPlan
-from tallytree.postprocess.published_values import PublishedLevel, published_level
+from tallytree._accounting import Plan, StabilityPlan
+from tallytree._derived.bootstrap import CountReplicates, SizeReplicates, StatedPlan
+from tallytree._derived.published_values import PublishedLevel, published_level
+from tallytree._run import Planned, PlannedCounts, PlannedSizes
+from tallytree._run.counted_records import listed_counts
 from tallytree.product import Product
 from tallytree.release import Release
 from tallytree.release.manifest import MANIFEST

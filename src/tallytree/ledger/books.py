@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from tallytree.accounting.spending import DataSet, Entry, Standing
+from tallytree._accounting.spending import DataSet, Entry, Standing
 from tallytree.ledger import format_1
 from tallytree.ledger.chain import BEFORE_ALL, Head, append, linked, read_digest, read_text
 from tallytree.ledger.events import read_entry, read_event

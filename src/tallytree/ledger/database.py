@@ -19,7 +19,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from tallytree.compute.locked_folders import is_locked, locked
+from tallytree._compute.locked_folders import is_locked, locked
 from tallytree.ledger.chain import BEFORE_ALL, append
 from tallytree.ledger.forks import apart_from_forks
 from tallytree.ledger.schema import check_tables, create_tables

@@ -11,11 +11,11 @@ from functools import cache, lru_cache
 from importlib import metadata
 from typing import Any, get_args
 
-from tallytree.accounting.spending import Approval, Entry, Loss, Posting
+from tallytree._accounting.spending import Approval, Entry, Loss, Posting
+from tallytree._terms import Neighboring, ProtectedUnit, Unit
 from tallytree.budget import Budget
 from tallytree.ledger.chain import Facts, encoded
 from tallytree.ledger.dataset_names import checked_name, checked_run
-from tallytree.terms import Neighboring, ProtectedUnit, Unit
 
 MOST_DIGITS = 4_300
 """Of the numerator and of the denominator of an amount; Python reads and writes no more by default."""

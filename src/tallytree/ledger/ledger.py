@@ -4,7 +4,7 @@ A release is recorded before its noise is drawn, and an entry is never removed, 
 spent. A data set is identified by the name that its publisher declares, never by its content: a corrected file is about
 the same people.
 
-`tallytree.accounting.spending` says what is added up and how a limit counts it; `database` says why the sum holds where
+`tallytree._accounting.spending` says what is added up and how a limit counts it; `database` says why the sum holds where
 several processes write.
 """
 
@@ -16,7 +16,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import get_args
 
-from tallytree.accounting.spending import Approval, DataSet, Entry, Posting, Standing, granted, shown
+from tallytree._accounting.spending import Approval, DataSet, Entry, Posting, Standing, granted, shown
+from tallytree._markup import html_table
+from tallytree._terms import ProtectedUnit, neighboring_relation
+from tallytree._validate import choice, integer, path_text, safe_text
 from tallytree.budget import Budget
 from tallytree.errors import MAY_BE_SPENT, SPENT
 from tallytree.ledger.books import Books, OpenBooks, known_dataset
@@ -28,9 +31,6 @@ from tallytree.ledger.limit_events import LimitAsked, strict_text
 from tallytree.ledger.release_events import Place, Recorded, Tried, recorded_posting, tried_posting
 from tallytree.ledger.runs import KeyedDigest, OnChanged
 from tallytree.ledger.verified import forget_ledger, listed_books, opened_books
-from tallytree.markup import html_table
-from tallytree.terms import ProtectedUnit, neighboring_relation
-from tallytree.validate import choice, integer, path_text, safe_text
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class Ledger:
 
         Args:
             dataset: the data set's declared name.
-            budget: the limit: pure ε, (ε, δ) or ρ. It counts releases as `tallytree.accounting.spending` says.
+            budget: the limit: pure ε, (ε, δ) or ρ. It counts releases as `tallytree._accounting.spending` says.
             neighboring: the relation of all its releases; may be left out where the ledger knows the data set.
             max_contributions: the most records of one person. Where the unit is the person, each release has a bound of
                 its own, unless this states one for all, below which no release may be; for the other units by

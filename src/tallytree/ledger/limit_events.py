@@ -6,12 +6,12 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from tallytree.accounting.spending import Approval, Standing, admits_more, granted, shown
+from tallytree._accounting.spending import Approval, Standing, admits_more, granted, shown
+from tallytree._terms import Neighboring, ProtectedUnit
 from tallytree.budget import Budget
 from tallytree.ledger.books import OpenBooks
 from tallytree.ledger.events import amounts, approval_facts, event_text
 from tallytree.ledger.similar_names import near_names
-from tallytree.terms import Neighboring, ProtectedUnit
 
 
 @dataclass(frozen=True)

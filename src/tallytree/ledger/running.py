@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tallytree.accounting.spending import DataSet, Entry, LimitEntry, Loss, Standing, Sums, admits_more
+from tallytree._accounting.spending import DataSet, Entry, LimitEntry, Loss, Standing, Sums, admits_more
 from tallytree.ledger.chain import Facts, Head
 from tallytree.ledger.events import approval_of, budget_of, loss_of, read_entry, read_event
 from tallytree.ledger.sqlite_errors import altered

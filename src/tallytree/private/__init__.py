@@ -1,5 +1,9 @@
-"""The private side of the firewall: everything that touches a record, a true count or a noise key.
+"""The earlier place of `tallytree.noise`, which other programs import as `tallytree.private.noise`."""
 
-Only `pipeline`, `audit` and `postprocess.bootstrap` import it (and `tallytree.engines`, which names the engines that a
-user chooses). An import contract in `pyproject.toml` checks this.
-"""
+import sys
+
+from tallytree import noise
+
+__all__ = ["noise"]
+
+sys.modules[f"{__name__}.noise"] = noise

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree.accounting.left_out import ALPHA, Estimated, LeftOut
-from tallytree.compute.arrays import IntArray
+from tallytree._accounting.left_out import ALPHA, Estimated, LeftOut
+from tallytree._compute.arrays import IntArray
 from tallytree.release.counted_unit import at_most, bound_sentence, counted_unit, is_bounded
 from tallytree.release.files import sha256, write_csv, write_parquet
 from tallytree.release.level_tables import FileTable, LevelTable

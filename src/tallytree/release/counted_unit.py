@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tallytree.terms import AUTO
+from tallytree._terms import AUTO
 
 ONCE_IN_A_LEAF = "Every person counts at most once in a leaf."
 ONCE_IN_A_CELL = "Every person counts at most once in a combination of leaves."

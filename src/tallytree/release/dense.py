@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree.compute.arrays import IntArray
+from tallytree._compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy, Levels
 from tallytree.product import Product
 from tallytree.release.level_tables import LevelTable, beside_paths, read_all

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from tallytree.compute.locked_folders import locked
+from tallytree._compute.locked_folders import locked
+from tallytree._validate import path_text
 from tallytree.hierarchy import decoded
 from tallytree.release.level_tables import FileTable, LevelTable, in_slices
-from tallytree.validate import path_text
 
 MAX_DICTIONARY = 2**26
 """Bytes. A row group whose labels need more is written cell by cell, which takes ten times as long."""

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree.compute.arrays import FloatArray, IntArray, NumberArray
+from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
+from tallytree._solvers.trees.listed_intervals import listed_intervals
+from tallytree._validate import safe_text
 from tallytree.release.level_tables import LevelTable
-from tallytree.solvers.listed_intervals import listed_intervals
-from tallytree.validate import safe_text
 
 ERROR_COLUMNS = ("std_dev", "ci_lower", "ci_upper")
 """What a published table says of the error of its numbers."""

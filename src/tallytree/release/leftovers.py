@@ -12,7 +12,7 @@ import shlex
 import warnings
 from pathlib import Path
 
-from tallytree.compute.locked_folders import is_locked
+from tallytree._compute.locked_folders import is_locked
 from tallytree.release.manifest import MANIFEST
 
 SUFFIXES = (".partial", ".earlier", ".old")

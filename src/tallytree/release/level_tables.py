@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from tallytree.compute.arrays import IntArray
-from tallytree.compute.spill_folders import KeptFolder
+from tallytree._compute.arrays import IntArray
+from tallytree._compute.spill_folders import KeptFolder
 from tallytree.hierarchy import Levels
 from tallytree.sources.text_columns import is_text_type
 

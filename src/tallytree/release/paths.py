@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree.compute.arrays import IntArray
+from tallytree._compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy, Levels
 from tallytree.product import Product
 from tallytree.tables import TableLayout

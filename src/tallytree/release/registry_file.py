@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tallytree._validate import path_text
 from tallytree.release.files import write_whole
 from tallytree.release.registry_editing import given_values, with_values
 from tallytree.release.registry_entry import REGISTRY_FILE, registry_entry, stated_facts
 from tallytree.release.registry_schema import CheckedEntry, checked_entry, schema_of
 from tallytree.release.release import Release
-from tallytree.validate import path_text
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree.compute.threads import side_by_side
+from tallytree._compute.threads import side_by_side
+from tallytree._markup import html_table
+from tallytree._stages import stage
+from tallytree._validate import path_text, text
 from tallytree.hierarchy import Hierarchy, decoded
-from tallytree.markup import html_table
 from tallytree.product import Product
 from tallytree.release.contents import check_files
 from tallytree.release.contributions_table import (
@@ -63,11 +65,9 @@ from tallytree.release.manifest import (
 )
 from tallytree.release.registry_entry import REGISTRY_FILE, has_entry, registry_entry
 from tallytree.release.stored_tree import StoredTree, described_tree
-from tallytree.stages import stage
-from tallytree.validate import path_text, text
 
 if TYPE_CHECKING:
-    from tallytree.report.plots import Plots
+    from tallytree._report.plots import Plots
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -195,7 +195,7 @@ class Release:
     @property
     def plot(self) -> Plots:
         """Charts of the release, by Altair: `tree()`, `errors()`, `sizes(node)` and `flows(level)`."""
-        from tallytree.report.plots import Plots  # a floor above
+        from tallytree._report.plots import Plots  # a floor above
 
         return Plots(self)
 
@@ -267,7 +267,7 @@ class Release:
                 tables or group sizes.
             TypeError: an argument of the wrong kind.
         """
-        from tallytree.postprocess.totals import total_of  # a floor above: see docs/decisions/0026-totals.md
+        from tallytree._derived.totals import total_of  # a floor above: see docs/decisions/0026-totals.md
 
         options: dict[str, Any] = {"by": by, "where": where, "alpha": alpha, "replicates": replicates}
         made = total_of(self, areas, **options, hierarchy=hierarchy, seed=seed, progress=progress)
@@ -301,7 +301,7 @@ class Release:
                 sizes; both or neither of `spread` and `like`; a value out of range; public records that cannot be used.
             TypeError: an argument of the wrong kind.
         """
-        from tallytree.postprocess.all_records import scaled_levels  # a floor above, as for `total`
+        from tallytree._derived.all_records import scaled_levels  # a floor above, as for `total`
 
         name = self._name(level)
         return scaled_levels(self, [name], spread=spread, like=like, alpha=alpha)[name]

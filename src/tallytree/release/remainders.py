@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree.compute.arrays import IntArray
+from tallytree._compute.arrays import IntArray
 from tallytree.hierarchy import Levels
 
 NOTE = (

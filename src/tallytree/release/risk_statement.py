@@ -1,4 +1,4 @@
-"""The risk of a release in plain numbers, as its statement has it; see `tallytree.accounting.risk`."""
+"""The risk of a release in plain numbers, as its statement has it; see `tallytree._accounting.risk`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tallytree.accounting import Plan
-from tallytree.accounting.risk import attack_rates
+from tallytree._accounting import Plan
+from tallytree._accounting.risk import attack_rates
 
 
 def risk_statement(plan: Plan, statement: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from fractions import Fraction
 from importlib import metadata
 from typing import Any
 
-from tallytree.accounting import LevelPlan, Plan, StableLevel
-from tallytree.accounting.amounts import float_up, shown_up
+from tallytree._accounting import LevelPlan, Plan, StableLevel
+from tallytree._accounting.amounts import float_up, shown_up
+from tallytree._terms import Terms
 from tallytree.budget import Budget
 from tallytree.release.counted_unit import counted_unit
-from tallytree.terms import Terms
 
 TOTAL_IS_PUBLIC = "the total number of records"
 TOTALS_ARE_PUBLIC = "the total of every area at the level {!r}"

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tallytree._impossible import described_table
 from tallytree.hierarchy import Hierarchy
-from tallytree.impossible import described_table
 from tallytree.product import Product
 from tallytree.release.manifest import NOT_ITS_TREE, file_stem
 

@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree._compute.arrays import FloatArray, IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.sizes.noisy import leaf_offsets
 

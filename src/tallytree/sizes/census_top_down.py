@@ -9,17 +9,19 @@ from typing import cast
 
 import numpy as np
 
-from tallytree.compute.arrays import IntArray, offsets_of
+from tallytree._compute.arrays import IntArray, offsets_of
+from tallytree._measurements import Measures, Statistic
+from tallytree._solvers.sizes import margins
+from tallytree._solvers.trees import project as tree
+from tallytree._solvers.trees import simplex
+from tallytree._solvers.trees.remainders import round_families
+from tallytree._terms import Invariants
 from tallytree.hierarchy import Hierarchy
-from tallytree.measurements import Measures, Statistic
 from tallytree.sizes.domain import SizesDomain, measured_everywhere
 from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.nearest_consistent import forest_weights, released, size_forest
 from tallytree.sizes.noisy import NoisyLevel, children_offsets, level_weights, measure_levels
 from tallytree.sizes.released_sizes import ReleasedSizes
-from tallytree.solvers import margins, simplex, tree
-from tallytree.solvers.remainders import round_families
-from tallytree.terms import Invariants
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def _with_public_groups(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> Int
     weights = [float(w) for w in level_weights(noisy[:2])]
     top = [children_offsets(noisy[0].first_leaf, noisy[1].first_leaf), np.arange(len(noisy[1].values) + 1)]
     decided = margins.project([level.values for level in noisy[:2]], top, groups[1], weights=weights)
-    from tallytree.solvers.papers import transport
+    from tallytree._solvers.papers import transport
 
     for i in range(2, len(noisy)):
         decided = transport.project(

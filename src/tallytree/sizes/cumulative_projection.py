@@ -8,18 +8,18 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from tallytree.compute.arrays import IntArray
+from tallytree._compute.arrays import IntArray
+from tallytree._measurements import Measures, Statistic
+from tallytree._mechanism import MOST_OF_GENERAL_SOLVERS
+from tallytree._solvers.sizes import isotonic
+from tallytree._terms import Invariants
 from tallytree.hierarchy import Hierarchy
-from tallytree.measurements import Measures, Statistic
-from tallytree.mechanism import MOST_OF_GENERAL_SOLVERS
 from tallytree.sizes import solver_options
 from tallytree.sizes.domain import SizesDomain, measured_everywhere
 from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.nearest_consistent import nearest_consistent
 from tallytree.sizes.noisy import NoisyLevel, measure_level, measure_levels
 from tallytree.sizes.released_sizes import ReleasedSizes
-from tallytree.solvers import isotonic
-from tallytree.terms import Invariants
 
 CumulativeSolver = Literal["two_step", "relaxed", "mip"]
 

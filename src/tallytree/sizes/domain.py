@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallytree.compute.arrays import IntArray
+from tallytree._compute.arrays import IntArray
+from tallytree._measurements import Statistic
+from tallytree._terms import Invariants
 from tallytree.hierarchy import Hierarchy
-from tallytree.measurements import Statistic
-from tallytree.terms import Invariants
 
 
 @dataclass(frozen=True, eq=False)

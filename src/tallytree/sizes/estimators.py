@@ -13,12 +13,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tallytree.compute.arrays import IntArray, offsets_of
-from tallytree.measurements import Measurement, Statistic
-from tallytree.solvers import isotonic, simplex
-from tallytree.solvers.isotonic import Norm, RowRuns
-from tallytree.solvers.isotonic_stream import RunStream
-from tallytree.solvers.matching import NodeRuns
+from tallytree._compute.arrays import IntArray, offsets_of
+from tallytree._measurements import Measurement, Statistic
+from tallytree._solvers.sizes import isotonic
+from tallytree._solvers.sizes.isotonic import Norm, RowRuns
+from tallytree._solvers.sizes.isotonic_stream import RunStream
+from tallytree._solvers.sizes.matching import NodeRuns
+from tallytree._solvers.trees import simplex
 
 EstimatorName = Literal["cumulative", "sorted", "naive"]
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from tallytree._measurements import Measures, Statistic
+from tallytree._mechanism import MOST_OF_GENERAL_SOLVERS
+from tallytree._terms import Invariants
 from tallytree.hierarchy import Hierarchy
-from tallytree.measurements import Measures, Statistic
-from tallytree.mechanism import MOST_OF_GENERAL_SOLVERS
 from tallytree.sizes import solver_options
 from tallytree.sizes.domain import SizesDomain, measured_everywhere
 from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.nearest_consistent import nearest_consistent
 from tallytree.sizes.noisy import measure_levels
 from tallytree.sizes.released_sizes import ReleasedSizes
-from tallytree.terms import Invariants
 
 HistogramSolver = Literal["exact", "cost_table", "constraint_program", "relaxed", "mip"]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tallytree._measurements import Measures, Statistic
+from tallytree._solvers.sizes.isotonic import Norm
+from tallytree._terms import Invariants
 from tallytree.hierarchy import Hierarchy
-from tallytree.measurements import Measures, Statistic
 from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.level_estimates import (
     EstimatorOption,
@@ -17,8 +19,6 @@ from tallytree.sizes.level_estimates import (
 )
 from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.released_sizes import ReleasedSizes, summed
-from tallytree.solvers.isotonic import Norm
-from tallytree.terms import Invariants
 
 
 @dataclass(frozen=True)

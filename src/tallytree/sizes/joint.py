@@ -11,21 +11,21 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.bands import Band, Cut
-from tallytree.compute.arrays import FloatArray, IntArray
+from tallytree._bands import Band, Cut
+from tallytree._compute.arrays import FloatArray, IntArray
+from tallytree._measurements import Measures, Statistic
+from tallytree._solvers.sizes import joint_families as joint
+from tallytree._solvers.sizes.joint_downward import Tails
+from tallytree._solvers.sizes.joint_rates import RawSums
+from tallytree._solvers.sizes.joint_upward import Estimate, SizeModel
+from tallytree._solvers.sizes.rates import DISPERSIONS
+from tallytree._terms import Invariants
+from tallytree._validate import safe_text
 from tallytree.hierarchy import Hierarchy
-from tallytree.measurements import Measures, Statistic
 from tallytree.sizes.domain import SizesDomain, measured_everywhere
 from tallytree.sizes.in_bands import Measurers, SizesInBands, nothing
 from tallytree.sizes.noisy import measure_level, tails_of_every_size
 from tallytree.sizes.released_sizes import ReleasedSizes
-from tallytree.solvers import joint_families as joint
-from tallytree.solvers.joint_downward import Tails
-from tallytree.solvers.joint_rates import RawSums
-from tallytree.solvers.joint_upward import Estimate, SizeModel
-from tallytree.solvers.rates import DISPERSIONS
-from tallytree.terms import Invariants
-from tallytree.validate import safe_text
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import get_args
 
-from tallytree.bands import Band, Cut
-from tallytree.compute.arrays import IntArray
+from tallytree._bands import Band, Cut
+from tallytree._compute.arrays import IntArray
+from tallytree._measurements import Statistic
+from tallytree._solvers.sizes.isotonic import Norm
+from tallytree._solvers.sizes.matching import Carry, Merge, NodeRuns, match_families
+from tallytree._terms import Invariants
+from tallytree._validate import text
 from tallytree.hierarchy import Hierarchy
-from tallytree.measurements import Statistic
 from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.in_bands import LeavesInBands, Measurers
 from tallytree.sizes.level_estimates import (
@@ -22,10 +26,6 @@ from tallytree.sizes.level_estimates import (
     runs_of,
 )
 from tallytree.sizes.released_sizes import ReleasedSizes
-from tallytree.solvers.isotonic import Norm
-from tallytree.solvers.matching import Carry, Merge, NodeRuns, match_families
-from tallytree.terms import Invariants
-from tallytree.validate import text
 
 
 @dataclass(frozen=True)

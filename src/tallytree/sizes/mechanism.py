@@ -6,12 +6,12 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+from tallytree._measurements import Measures, Statistic
+from tallytree._mechanism import Mechanism
+from tallytree._terms import Invariants
 from tallytree.hierarchy import Hierarchy
-from tallytree.measurements import Measures, Statistic
-from tallytree.mechanism import Mechanism
 from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.released_sizes import ReleasedSizes
-from tallytree.terms import Invariants
 
 
 class SizesMechanism(Mechanism):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallytree.compute.arrays import IntArray, chunks
+from tallytree._compute.arrays import IntArray, chunks
+from tallytree._measurements import Measures, Noise, Statistic
 from tallytree.hierarchy import Hierarchy
-from tallytree.measurements import Measures, Noise, Statistic
 from tallytree.sizes.domain import SizesDomain
 
 CELLS_AT_ONCE = 4_000_000

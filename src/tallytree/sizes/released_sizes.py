@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tallytree.compute.arrays import FloatArray, IntArray, NumberArray, sum_by_key
+from tallytree._compute.arrays import FloatArray, IntArray, NumberArray, sum_by_key
 from tallytree.hierarchy import Hierarchy
 from tallytree.sizes.domain import SizesDomain
 

@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from tallytree.compute.spill_folders import spill_folder
+from tallytree._compute.spill_folders import spill_folder
 from tallytree.sources.failures import SourceError
 from tallytree.sources.kinds import DuckDB
 from tallytree.sources.scans import BATCH_ROWS, Batches, Scan

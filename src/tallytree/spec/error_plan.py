@@ -16,8 +16,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from tallytree.accounting import StabilityPlan
-from tallytree.accounting.risk import attack_rates
+from tallytree._accounting import StabilityPlan
+from tallytree._accounting.risk import attack_rates
+from tallytree._markup import html_table
+from tallytree._mechanism import Mechanism
+from tallytree._run import Planned
+from tallytree._run.shared_arguments import SharedArguments
+from tallytree._terms import AUTO
+from tallytree._validate import safe_text, text
 from tallytree.budget import Amount, Budget
 from tallytree.errors import BudgetExceeded
 from tallytree.evaluate.expected_errors import (
@@ -30,10 +36,6 @@ from tallytree.evaluate.expected_errors import (
     shown,
 )
 from tallytree.evaluate.simulated_errors import DEFAULT_REPLICATES, simulated_errors
-from tallytree.markup import html_table
-from tallytree.mechanism import Mechanism
-from tallytree.pipeline import Planned
-from tallytree.pipeline.shared_arguments import SharedArguments
 from tallytree.release.counted_unit import bound_sentence
 from tallytree.release.risk_statement import risk_statement
 from tallytree.sources.same_tables import same_table
@@ -42,8 +44,6 @@ from tallytree.spec.changes import Changes
 from tallytree.spec.load import load_spec
 from tallytree.spec.models import Spec, known_mechanisms
 from tallytree.spec.targets import Target, amount_of, checked_target, least_budget, with_amount
-from tallytree.terms import AUTO
-from tallytree.validate import safe_text, text
 
 LADDER = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
 """The budgets beside that of the spec, as parts of it."""

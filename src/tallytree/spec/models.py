@@ -13,14 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast,
 from pydantic import Field, PrivateAttr, create_model
 
 from tallytree import counts, sizes, tables
-from tallytree.budget import Budget
-from tallytree.contributions import Contributions
-from tallytree.counts import CountsMechanism
-from tallytree.engines import Engine, names_no_file
-from tallytree.hierarchy import Hierarchy
-from tallytree.ledger import Ledger
-from tallytree.mechanism import Mechanism
-from tallytree.pipeline import (
+from tallytree._contributions import Contributions
+from tallytree._derived.reconcile_sizes import reconcile_group_sizes
+from tallytree._mechanism import Mechanism
+from tallytree._run import (
     CountsArguments,
     FlowsArguments,
     Planned,
@@ -33,12 +29,17 @@ from tallytree.pipeline import (
     plan_release,
     plan_tables,
 )
-from tallytree.pipeline.arguments import PersonOptions, RecordOptions
-from tallytree.pipeline.output import Output
-from tallytree.pipeline.planning import warn_caller
-from tallytree.pipeline.shared_arguments import SharedArguments
-from tallytree.pipeline.signature import option_docs
-from tallytree.postprocess.reconcile_sizes import reconcile_group_sizes
+from tallytree._run.arguments import PersonOptions, RecordOptions
+from tallytree._run.output import Output
+from tallytree._run.planning import warn_caller
+from tallytree._run.shared_arguments import SharedArguments
+from tallytree._run.signature import option_docs
+from tallytree._stages import stage
+from tallytree.budget import Budget
+from tallytree.counts import CountsMechanism
+from tallytree.engines import Engine, names_no_file
+from tallytree.hierarchy import Hierarchy
+from tallytree.ledger import Ledger
 from tallytree.product import Product
 from tallytree.release import Release, refuse_existing, require_writable
 from tallytree.sizes import PrivateMaximum, SizesMechanism
@@ -63,7 +64,6 @@ from tallytree.spec.sections import (
 )
 from tallytree.spec.table_values import Table, public_name, relative_to
 from tallytree.spec.wording import unknown
-from tallytree.stages import stage
 from tallytree.tables import TablesMechanism
 
 NOT_IN_A_SPEC = ("progress",)

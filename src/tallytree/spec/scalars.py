@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, PlainValidator, TypeAdapter
 
+from tallytree._terms import AUTO
 from tallytree.budget import MAX_EXPONENT
 from tallytree.spec.wording import article, shortened
-from tallytree.terms import AUTO
 
 NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.[\d_]*)?|\.\d[\d_]*)([eE][-+]?\d+)?", re.ASCII)
 

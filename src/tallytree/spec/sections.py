@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
-from tallytree.contributions import DEFAULT_AT_MOST as PEOPLE_UP_TO
-from tallytree.contributions import DEFAULT_SHARE as SHARE_OF_PEOPLE
+from tallytree._contributions import DEFAULT_AT_MOST as PEOPLE_UP_TO
+from tallytree._contributions import DEFAULT_SHARE as SHARE_OF_PEOPLE
 from tallytree.sizes.private_maximum import DEFAULT_AT_MOST, DEFAULT_SHARE
 from tallytree.spec.scalars import NUMBER, Integer, Option, Positive, Probability, Text, Texts, integer_as_written
 from tallytree.spec.table_values import Table

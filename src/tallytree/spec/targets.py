@@ -7,12 +7,12 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from tallytree._validate import safe_text
 from tallytree.budget import Budget, exact
 from tallytree.errors import BudgetExceeded
 from tallytree.evaluate.expected_errors import CLOSED_FORMS, LevelLaw
 from tallytree.spec.scalars import NUMBER
 from tallytree.tables.layout import levels_of
-from tallytree.validate import safe_text
 
 Target: TypeAlias = Mapping[Any, Any]
 """Wanted standard deviations by level; by `"county,sex"` or `("county", "sex")` for a table of several levels."""

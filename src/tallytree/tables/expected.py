@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tallytree.compute.arrays import FloatArray
-from tallytree.solvers.marginal_variance import std_devs
-from tallytree.solvers.marginals import Marginal
+from tallytree._compute.arrays import FloatArray
+from tallytree._solvers.tables.marginals import Marginal
+from tallytree._solvers.tables.variance import std_devs
 from tallytree.tables.mechanism import Layout
 
 MIN_VARIANCE = 1e-9

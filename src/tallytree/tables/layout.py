@@ -17,12 +17,12 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
-from tallytree.compute.arrays import BoolArray, IntArray
+from tallytree._compute.arrays import BoolArray, IntArray
+from tallytree._impossible import MAX_COMBINATIONS
+from tallytree._solvers.tables.marginals import Detail, Marginal
+from tallytree._validate import safe_text
 from tallytree.hierarchy import ROOT, Hierarchy, decoded
-from tallytree.impossible import MAX_COMBINATIONS
 from tallytree.product import Attribute, Product, crossed_paths
-from tallytree.solvers.marginals import Detail, Marginal
-from tallytree.validate import safe_text
 
 MAX_DETAIL = 2**16
 """The most combinations of the attributes' values."""

@@ -8,11 +8,11 @@ from typing import cast
 
 import numpy as np
 
-from tallytree import stages
-from tallytree.compute.arrays import IntArray
-from tallytree.measurements import Measures, Statistic
-from tallytree.solvers.marginal_fit import fit
-from tallytree.solvers.marginal_linear import Measured
+from tallytree import _stages as stages
+from tallytree._compute.arrays import IntArray
+from tallytree._measurements import Measures, Statistic
+from tallytree._solvers.tables.fit import fit
+from tallytree._solvers.tables.linear import Measured
 from tallytree.tables.expected import MIN_VARIANCE, table_std_devs
 from tallytree.tables.mechanism import FittedTables, Layout, PublicTotals, TablesMechanism
 
@@ -24,7 +24,7 @@ CELLS_AT_ONCE = 2**22
 class LeastSquares(TablesMechanism):
     """Release the table of integers that fits all noisy tables.
 
-    The unbiased estimate of every table is weighted least squares over all noisy tables (`solvers.marginal_linear`).
+    The unbiased estimate of every table is weighted least squares over all noisy tables (`_solvers.tables.linear`).
     From the root down, and from coarse tables to fine ones, the estimates are made non-negative, each table with the
     coarser ones fixed: so counts near 0 move the finest tables only, and no total. The detail of every area is then
     raked to these tables and rounded. See `docs/explanation/tables.md`.

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from tallytree.compute.arrays import BoolArray, FloatArray, IntArray
-from tallytree.measurements import Measures, Statistic
-from tallytree.mechanism import Mechanism
-from tallytree.solvers.marginals import Detail, Marginal
+from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
+from tallytree._measurements import Measures, Statistic
+from tallytree._mechanism import Mechanism
+from tallytree._solvers.tables.marginals import Detail, Marginal
 
 
 class Layout(Protocol):

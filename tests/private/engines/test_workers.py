@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tallytree.private.engines.spark import require_workers
+from tallytree._private.engines.spark import require_workers
 
 
 class Session:

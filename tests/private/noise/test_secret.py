@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tallytree.private.noise.secret import new_secret, read_secret
+from tallytree._private.noise.secret import new_secret, read_secret
 
 
 @pytest.fixture

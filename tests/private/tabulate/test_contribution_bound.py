@@ -20,10 +20,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers.tabulating import check_counts, count_records
+from tallytree._private.engines import Local
+from tallytree._private.tabulate.contribution_bound import ContributionBound
+from tallytree._private.tabulate.records import LeafKey
 from tallytree.hierarchy import Hierarchy
-from tallytree.private.engines import Local
-from tallytree.private.tabulate.contribution_bound import ContributionBound
-from tallytree.private.tabulate.records import LeafKey
 
 KEY, ANOTHER = bytes(range(32)), bytes(range(1, 33))
 LEAVES, IDS = ["x", "y", "z", "ä,7"], ["7", "007", "1,7", " ", "Ä", "A\u0308", "7 "]
@@ -90,7 +90,7 @@ def amounts(rows: list[Row]) -> dict[str, Counter[str]]:
 
 
 def oracle(rows: list[Row], most: int, key: bytes, *, distinct: bool) -> Counter[tuple[str, str]]:
-    """What is said in `tallytree.private.tabulate.contribution_bound`, in plain Python."""
+    """What is said in `tallytree._private.tabulate.contribution_bound`, in plain Python."""
     found: Counter[tuple[str, str]] = Counter()
     for person, leaves in amounts(rows).items():
 

@@ -13,9 +13,9 @@ import pytest
 
 import tallytree as tt
 from helpers.refused_records import LEAF
-from tallytree.private.engines import CountRecords, GroupRows, GroupSizes, Local, Spark
-from tallytree.private.tabulate.contribution_bound import ContributionBound
-from tallytree.private.tabulate.records import LeafKey, Wanted, check_records
+from tallytree._private.engines import CountRecords, GroupRows, GroupSizes, Local, Spark
+from tallytree._private.tabulate.contribution_bound import ContributionBound
+from tallytree._private.tabulate.records import LeafKey, Wanted, check_records
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("pyspark", "sqlglot")]
 
@@ -105,7 +105,7 @@ DECIMALS = [decimal.Decimal(text) for text in ("0", "3.00", "2.50", "-2", "99999
 
 
 def test_numbers_of_every_type_are_read_the_same(spark: Any, tmp_path: Path) -> None:
-    from tallytree.private.tabulate import duckdb_session, spark_session
+    from tallytree._private.tabulate import duckdb_session, spark_session
 
     n = len(TEXTS)
     tables = {

@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-
-from tallytree.measurements import Measurement, Noise
-from tallytree.private.tabulate.packed import packed, unpacked
-from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers.joint_families import FromBelow
 from tallytree.solvers.joint_upward import Estimate
+
+from tallytree._measurements import Measurement, Noise
+from tallytree._private.tabulate.packed import packed, unpacked
+from tallytree.sizes.released_sizes import ReleasedSizes
 
 
 def sent(value, *, made=True):
@@ -71,9 +71,9 @@ def changing(module, name, state):
     ("module", "name"),
     [
         ("fractions", "Fraction"),
-        ("tallytree.measurements", "Noise"),
+        ("tallytree._measurements", "Noise"),
         ("tallytree.solvers.joint_upward", "Estimate"),
-        ("tallytree.private.tabulate.packed", "record"),
+        ("tallytree._private.tabulate.packed", "record"),
         ("numpy._core.numeric", "_frombuffer"),
     ],
 )

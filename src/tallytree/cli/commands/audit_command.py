@@ -44,8 +44,8 @@ def audit(
         _replay(context, pairs, seed)
         return
     with errors_in_one_line(debug=context.obj):
-        from tallytree.audit.library import library_cases
-        from tallytree.progress import audit_progress
+        from tallytree._progress import audit_progress
+        from tallytree.lab.audit.library import library_cases
 
         cases = library_cases(epsilon, mechanism)
         results = []
@@ -60,8 +60,8 @@ def audit(
 
 def _replay(context: typer.Context, pairs: int, seed: int) -> None:
     with errors_in_one_line(debug=context.obj):
-        from tallytree.progress import audit_progress
-        from tallytree.replay import replay
+        from tallytree._progress import audit_progress
+        from tallytree.lab.replay import replay
 
         with audit_progress(logs.show_bar(), pairs) as begin:
             found = replay(pairs, seed=seed, begin=lambda number: begin("replay"))

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tallytree._progress import run_progress
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.opened_spec import is_finished, opened_spec, show_end, showing_what_is_paid
@@ -27,7 +28,6 @@ from tallytree.cli.shared_options import (
     SpecFile,
     TicketOption,
 )
-from tallytree.progress import run_progress
 
 
 def contributions(
@@ -69,8 +69,8 @@ def contributions(
     unit is a person with all of their records. SPEC.yaml must name the people (person).
     """
     with errors_in_one_line(debug=context.obj):
+        from tallytree._run.output import Output
         from tallytree.cli.rendering.contributions import show_contributions
-        from tallytree.pipeline.output import Output
 
         options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
         approval = {"approved_by": approved_by, "reason": reason, "ticket": ticket}

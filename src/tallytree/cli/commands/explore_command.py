@@ -30,12 +30,12 @@ def explore(
     Ctrl-C ends it.
     """
     with errors_in_one_line(debug=context.obj):
-        from tallytree.explore import require_explorer
+        from tallytree._explore import require_explorer
 
         require_explorer()
+        from tallytree._explore.server import Explorer, address_at, free_port, serve
+        from tallytree._explore.shown import open_release
         from tallytree.cli.rendering.terminal import open_console, show_line
-        from tallytree.explore.server import Explorer, address_at, free_port, serve
-        from tallytree.explore.shown import open_release
 
         shapes = list(boundaries or ())
         explorer = Explorer(open_release(folder, shapes, boundary_code), shapes, boundary_code)

@@ -74,9 +74,9 @@ def export(
     dictionary; xlsx and duckdb make one file.
     """
     with errors_in_one_line(debug=context.obj):
+        from tallytree._export import export as write
+        from tallytree._export.sdmx_files import LOW_RELIABILITY
         from tallytree.cli.rendering.terminal import open_console, printable, show_line
-        from tallytree.export import export as write
-        from tallytree.export.sdmx_files import LOW_RELIABILITY
 
         made = write(
             folder,

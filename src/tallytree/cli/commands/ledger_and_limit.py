@@ -85,10 +85,10 @@ def plan_runs(
 ) -> None:
     """Show what one of several equal runs may spend so that all of them fit."""
     with errors_in_one_line(debug=context.obj):
-        from tallytree.accounting.run_shares import run_shares
+        from tallytree._accounting.run_shares import run_shares
+        from tallytree._validate import integer
         from tallytree.cli.rendering.run_plans import run_shares_json, show_run_shares
         from tallytree.ledger import Ledger
-        from tallytree.validate import integer
 
         number = integer(runs, "runs", least=1, most=10**6)
         asked = _amounts(delta=delta)["delta"]
@@ -136,7 +136,7 @@ def limit(
     LEDGER is made if it does not exist. Releases that it already has count too.
     """
     with errors_in_one_line(debug=context.obj):
-        from tallytree.accounting.spending import Approval
+        from tallytree._accounting.spending import Approval
         from tallytree.budget import Budget
         from tallytree.cli.rendering.ledgers import show_account
         from tallytree.ledger import Ledger

@@ -111,9 +111,9 @@ def show_errors(
         for name, unused in (("spread", spread), ("like", like)):
             if unused is not None:
                 raise ValueError(f"{name}: it is about estimates of all records; add --all-records")
+        from tallytree._derived.fitted_errors import METHOD, fitted_errors, has_fitted_errors
+        from tallytree._derived.replicate_errors import DEFAULT_REPLICATES, replicate_errors
         from tallytree.cli.rendering.level_errors import show_errors_of_levels
-        from tallytree.postprocess.fitted_errors import METHOD, fitted_errors, has_fitted_errors
-        from tallytree.postprocess.replicate_errors import DEFAULT_REPLICATES, replicate_errors
         from tallytree.release import Release, refuse_existing, require_writable
         from tallytree.release.replacing import replace_release
 
@@ -143,8 +143,8 @@ def _estimate_all_records(
     folder: Path, out: Path | None, alpha: float, spread: float | None, like: str | None, *, csv: bool
 ) -> None:
     """Show estimates of all records by level, and write them to a new folder where `out` is given."""
+    from tallytree._derived.all_records import scaled_levels
     from tallytree.cli.rendering.level_errors import show_all_records
-    from tallytree.postprocess.all_records import scaled_levels
     from tallytree.release import Release, refuse_existing, require_writable
     from tallytree.release.files import building_folder, write_table_file
     from tallytree.release.manifest import table_stem

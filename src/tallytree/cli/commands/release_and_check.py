@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tallytree._progress import run_progress
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.opened_spec import is_finished, opened_spec, show_end, showing_what_is_paid
@@ -37,7 +38,6 @@ from tallytree.cli.shared_options import (
     TicketOption,
 )
 from tallytree.cli.written_report import report_beside
-from tallytree.progress import run_progress
 
 
 def release(
@@ -64,11 +64,11 @@ def release(
 ) -> None:
     """Release what SPEC.yaml describes; spends its budget."""
     with errors_in_one_line(debug=context.obj):
-        from tallytree.compute.address_space import require_address_space
+        from tallytree._compute.address_space import require_address_space
 
         require_address_space()  # compiled libraries cannot even be loaded in a very small one
         with run_progress(logs.show_bar(quiet=quiet)):
-            from tallytree.pipeline.output import Output
+            from tallytree._run.output import Output
 
             options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
             approval = {"approved_by": approved_by, "reason": reason, "ticket": ticket}
@@ -104,9 +104,9 @@ def check(
     """
     with errors_in_one_line(debug=context.obj):
         options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
+        from tallytree._terms import AUTO
         from tallytree.cli.rendering.error_plans import show_expected_errors
         from tallytree.evaluate.expected_errors import NO_ERRORS_OF_AUTO, expected_errors
-        from tallytree.terms import AUTO
 
         loaded = opened_spec(context, spec, changes, **options)
         planned = loaded.check()

@@ -27,13 +27,13 @@ def report(
     network, and is made from the published files alone.
     """
     with errors_in_one_line(debug=context.obj):
-        from tallytree.charts import require_charts
+        from tallytree._charts import require_charts
 
         require_charts("report", "the page")
-        from tallytree.boundaries import boundaries_of
+        from tallytree._boundaries import boundaries_of
+        from tallytree._report import FILE, hierarchies_by_level, write_report
         from tallytree.cli.rendering.terminal import open_console, show_line
         from tallytree.release import Release
-        from tallytree.report import FILE, hierarchies_by_level, write_report
 
         release = Release.load(folder)
         shapes = boundaries_of(boundaries, hierarchies_by_level(release.tree), code=boundary_code) if boundaries else {}

@@ -47,8 +47,8 @@ def reproduce(
     with errors_in_one_line(debug=context.obj):
         from tallytree.cli.rendering.reproduced import show_experiments, show_reproduction
         from tallytree.cli.rendering.terminal import open_console
-        from tallytree.reproduce import EXPERIMENTS
-        from tallytree.reproduce import reproduce as run
+        from tallytree.lab.reproduce import EXPERIMENTS
+        from tallytree.lab.reproduce import reproduce as run
 
         console = open_console()
         if listed:

@@ -22,8 +22,8 @@ from tallytree.cli.demo.error_table import commute_errors, household_errors
 from tallytree.cli.demo.folder import MARKER, marker_text, replaceable, swap
 from tallytree.cli.demo.specs import SPECS
 from tallytree.cli.rendering.terminal import show_line
-from tallytree.datasets.commutes import commutes
-from tallytree.datasets.households import households
+from tallytree.lab.datasets.commutes import commutes
+from tallytree.lab.datasets.households import households
 from tallytree.release import Release, require_writable
 from tallytree.release.manifest import REPORT
 from tallytree.spec import load_spec
@@ -65,7 +65,7 @@ def make_demo(
             commute_errors(trips, commutes_release, console),
         ]
         if report:
-            from tallytree.charts import one_drawing_process
+            from tallytree._charts import one_drawing_process
 
             with one_drawing_process():
                 _write_report(building, "households", households_release, {})
@@ -86,8 +86,8 @@ def _release(folder: Path, name: str, progress: bool) -> Release:
 
 def _write_report(folder: Path, name: str, release: Release, boundaries: dict[str, str]) -> None:
     """The report of one of the releases, with maps where boundaries are given."""
-    from tallytree.boundaries import boundaries_of
-    from tallytree.report import FILE, hierarchies_by_level, write_report
+    from tallytree._boundaries import boundaries_of
+    from tallytree._report import FILE, hierarchies_by_level, write_report
 
     place = folder / f"{name}-release"
     given = [f"{level}={folder / file}" for level, file in boundaries.items() if find_spec("geopandas") is not None]

@@ -10,14 +10,14 @@ from tallytree.cli.rendering.terminal import fitted_table, show_line
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallytree.audit import AuditResult
-    from tallytree.audit.library import Case
-    from tallytree.replay import Replay
+    from tallytree.lab.audit import AuditResult
+    from tallytree.lab.audit.library import Case
+    from tallytree.lab.replay import Replay
 
 
 def show_audits(console: Console, cases: Sequence[Case], results: Sequence[AuditResult], runs: int) -> None:
     """One row per audit, and how many passed."""
-    from tallytree.audit.auditing import DEFAULT_CONFIDENCE
+    from tallytree.lab.audit.auditing import DEFAULT_CONFIDENCE
 
     headings = ["mechanism", "neighboring", "m", "stated", "at least", "exact", "verdict"]
     rows = [

@@ -10,8 +10,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallytree.accounting.amounts import float_up
-from tallytree.accounting.spending import Approval, DataSet, Entry, LimitEntry, Standing, granted, shown
+from tallytree._accounting.amounts import float_up
+from tallytree._accounting.spending import Approval, DataSet, Entry, LimitEntry, Standing, granted, shown
 from tallytree.cli import logs
 from tallytree.cli.logs import in_one_line
 from tallytree.cli.rendering.terminal import fitted_table, printable, show_line

@@ -44,7 +44,7 @@ def show_errors_of_levels(console: Console, release: Release) -> None:
 
 def show_all_records(console: Console, made: Mapping[str, pa.Table]) -> None:
     """Show estimates of all records by level: rows, the spread that was used, the largest estimate, and widths."""
-    from tallytree.postprocess.all_records import described_estimate
+    from tallytree._derived.all_records import described_estimate
     from tallytree.release.contributions_table import percent
 
     rows = []

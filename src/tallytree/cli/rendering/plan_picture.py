@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallytree.validate import require_packages
+from tallytree._validate import require_packages
 
 if TYPE_CHECKING:
     from tallytree.spec.error_plan import ErrorPlan
@@ -36,7 +36,7 @@ def save_picture(plan: ErrorPlan, path: Path) -> None:
     Raises:
         OSError: the file cannot be written, or the process that draws ended.
     """
-    from tallytree.charts import html, svg
+    from tallytree._charts import html, svg
     from tallytree.release.files import write_whole
 
     drawn = svg if path.suffix.lower() == ".svg" else html
@@ -46,7 +46,7 @@ def save_picture(plan: ErrorPlan, path: Path) -> None:
 def _chart(plan: ErrorPlan) -> Any:
     import altair
 
-    from tallytree.charts import styled
+    from tallytree._charts import styled
 
     rows = [row for row in plan.table.to_pylist() if row["std_dev"]]
     amount = "rho" if plan.budget.kind == "zcdp" else "epsilon"

@@ -10,7 +10,7 @@ from tallytree.cli.rendering.terminal import fitted_table, show_line
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallytree.reproduce import Experiment, Reproduction
+    from tallytree.lab.reproduce import Experiment, Reproduction
 
 MOST_ROWS = 40
 
@@ -27,7 +27,7 @@ def show_experiments(console: Console, experiments: Sequence[Experiment]) -> Non
 
 def show_reproduction(console: Console, made: Reproduction) -> None:
     """The first rows of the table, and where all of it is."""
-    from tallytree.reproduce.page import cells_of
+    from tallytree.lab.reproduce.page import cells_of
 
     headings, rows = cells_of(made.table.slice(0, MOST_ROWS).to_pylist(), made.experiment.headings)
     console.print(fitted_table(console, headings, rows))

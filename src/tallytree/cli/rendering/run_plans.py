@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from tallytree.accounting.run_shares import RunShares
-from tallytree.accounting.spending import Standing, granted, shown
+from tallytree._accounting.run_shares import RunShares
+from tallytree._accounting.spending import Standing, granted, shown
 from tallytree.cli.rendering.terminal import printable, show_line
 
 if TYPE_CHECKING:

@@ -1,0 +1,129 @@
+"""What a ledger records: releases, limits, and who approved them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from tallytree._accounting.losses import Loss
+from tallytree._terms import Neighboring, Unit
+from tallytree.budget import Budget
+
+State = Literal["started", "finished"]
+"""`"started"`: recorded, and maybe drawn; `"finished"`: handed over or saved, or, of a release that can be repeated,
+complete, so that it may have been seen. Both are spent."""
+
+MOST_CHARACTERS = 500
+"""Of a text in an approval."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approval:
+    """Who approved something, why, and a reference to it; each may be left out.
+
+    Attributes:
+        approved_by: who approved it.
+        reason: why.
+        ticket: a reference, such as the number of a ticket or of a decision.
+
+    Raises:
+        TypeError: something that is not text.
+        ValueError: text that is empty, too long, or cannot be printed.
+    """
+
+    approved_by: str | None = None
+    reason: str | None = None
+    ticket: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the texts."""
+        for field in fields(self):
+            text = getattr(self, field.name)
+            if text is None:
+                continue
+            if not isinstance(text, str):
+                raise TypeError(f"{field.name}: {type(text).__name__} must be text")
+            if not text.strip() or not text.isprintable() or len(text) > MOST_CHARACTERS:
+                raise ValueError(
+                    f"{field.name}: {text[:60]!r} must be one line of 1 to {MOST_CHARACTERS} printable characters"
+                )
+
+    def stated(self) -> dict[str, str]:
+        """What was given, by name."""
+        return {field.name: text for field in fields(self) if (text := getattr(self, field.name)) is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Posting:
+    """What is recorded of a release; nothing in it depends on a record.
+
+    Attributes:
+        dataset: the declared name of the data set.
+        statistic: `"counts"`, `"flows"`, `"group_sizes"` or `"contributions"`.
+        mechanism: the mechanism's name.
+        neighboring: the neighboring relation.
+        max_contributions: the most records of one person.
+        unit: what a person has so many of.
+        loss: what the release spends.
+        run: the name of the run; None for a release that cannot be made again.
+        plan: 64 hex digits, the public digest of the spec and of the planned statement; None where none is known.
+        approval: who approved the release, and why.
+    """
+
+    dataset: str
+    statistic: str
+    mechanism: str
+    neighboring: Neighboring
+    max_contributions: int
+    unit: Unit
+    loss: Loss
+    run: str | None = None
+    plan: str | None = None
+    approval: Approval = Approval()
+
+    @property
+    def protects_all_records(self) -> bool:
+        """Whether it protects a person with any number of records, whatever `max_contributions` is."""
+        return self.statistic == "contributions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry(Posting):
+    """A release that was recorded.
+
+    Attributes:
+        number: its number in the ledger.
+        recorded_at: when, in UTC, as 2025-12-31T23:59:59Z.
+        state: `"started"` or `"finished"`; both are spent.
+        release_id: 32 random hex digits, which its folder has too; None of an entry from before there were any.
+        statistics: 64 hex digits, a digest of the statistics that is keyed by the publisher's secret; None without one.
+        position: its place among all events of the ledger.
+        version: the version of tallytree that recorded it.
+    """
+
+    number: int
+    recorded_at: str
+    state: State
+    release_id: str | None
+    statistics: str | None
+    position: int
+    version: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitEntry:
+    """A limit that was set.
+
+    Attributes:
+        set_at: when, in UTC, as 2025-12-31T23:59:59Z.
+        limit: the limit.
+        raised: whether it admits losses that the limit before it did not.
+        approval: who approved it, and why.
+        position: its place among all events of the ledger.
+    """
+
+    set_at: str
+    limit: Budget
+    raised: bool
+    approval: Approval
+    position: int

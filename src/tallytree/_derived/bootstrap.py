@@ -1,0 +1,266 @@
+"""The parametric bootstrap: published numbers, taken as the true ones, measured and reconciled again with fresh noise.
+
+Why this costs no privacy: a replicate is a function of published numbers, of public facts and of noise whose key is
+derived from entropy that was drawn after the release (or, in tests, from a seed under a label of its own). It sees no
+record, no true statistic, and neither the release's key nor its noise. So it is post-processing of the release. Were
+the release's own key used, the same cells would get the same noise, and subtracting it from the published
+measurements would show the true statistics; that is why no key is taken from outside this module.
+
+The `Measurer` is the same as in a release, over other statistics: here `TrueCounts`, `TrueSizes` and `PublishedTables`
+hold what was published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from tallytree._compute.arrays import IntArray, NumberArray
+from tallytree._compute.threads import side_by_side
+from tallytree._derived.squared_errors import looked_up
+from tallytree._measurements import Noise, Statistic
+from tallytree._private.measurer import Measurer
+from tallytree._private.noise import entropy
+from tallytree._private.noise.noise_source import KeyedNoise, NoiseSource
+from tallytree._private.tabulate.true_counts import TrueCounts
+from tallytree._private.tabulate.true_sizes import TrueSizes
+from tallytree.counts import CountsMechanism, TopDown
+from tallytree.hierarchy import Hierarchy
+from tallytree.product import Product
+from tallytree.sizes import SizesDomain, SizesMechanism
+from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
+from tallytree.tables import PublicTotals, TableLayout, TablesMechanism
+
+LEAVES_AT_ONCE = 1_000_000
+"""Counts with more leaves that are not 0 are replicated one after the other; that many take about 0.5 GB."""
+
+LABEL = "replicate errors"
+"""Keys of replicates are derived under this label, those of releases under another (`_run.planned`)."""
+
+
+@dataclass(frozen=True)
+class StatedNoise:
+    """The noise of one level as a statement states it."""
+
+    level: str
+    statistic: Statistic
+    noise: Noise
+
+
+@dataclass(frozen=True)
+class StatedThreshold(StatedNoise):
+    """The noise and the threshold of one level as a statement states them."""
+
+    threshold: int
+
+
+@dataclass(frozen=True)
+class StatedPlan:
+    """What may be measured, as the statement of the release says: no more than was measured then.
+
+    Published numbers of leaves are measured as they are: as counts also where people were counted once a leaf.
+
+    Attributes:
+        levels: statistic and noise of every measured level.
+        thresholds: of the levels of which only what is above one was published.
+    """
+
+    levels: Mapping[str, tuple[Statistic, Noise]]
+    thresholds: Mapping[str, int] = field(default_factory=dict)
+
+    def planned(self, level: str, statistic: str) -> StatedNoise | None:
+        """How this statistic of a level is measured; None where it was not."""
+        found = self.levels.get(level)
+        if found is None or level in self.thresholds:
+            return None
+        counted = self.asked(level)
+        return StatedNoise(level, counted, found[1]) if counted == statistic else None
+
+    def asked(self, level: str) -> Statistic:
+        """What a measured level is measured as."""
+        stated = self.levels[level][0]
+        return "counts" if stated == "distinct_counts" else stated
+
+    def planned_stable(self, level: str) -> StatedThreshold | None:
+        """How counts above a threshold are measured at a level; None where they are not."""
+        threshold = self.thresholds.get(level)
+        return None if threshold is None else StatedThreshold(level, *self.levels[level], threshold)
+
+
+@dataclass(frozen=True, eq=False)
+class CountReplicates:
+    """Replicates of counts. Cells are known by their node.
+
+    Attributes:
+        tree: the public tree.
+        mechanism: that of the release.
+        plan: its noise.
+        total_is_public: whether it kept the total.
+        nodes: int64 (n,), leaves with published counts > 0.
+        counts: int64 (n,), these.
+    """
+
+    tree: Hierarchy | Product
+    mechanism: CountsMechanism
+    plan: StatedPlan
+    total_is_public: bool
+    nodes: IntArray
+    counts: IntArray
+
+    @cached_property
+    def truth(self) -> TrueCounts:
+        """What is measured: sums of the published leaves."""
+        return TrueCounts(self.tree, self.nodes, self.counts)
+
+    def truth_at(self, depth: int, keys: IntArray) -> IntArray:
+        """The numbers that count as true, of some cells of a level: int64 (n,)."""
+        statistic: Statistic = "counts" if depth else "total"
+        return self.truth.cells(self.tree.levels[depth], keys, statistic)[0]
+
+    def truths(self) -> list[tuple[IntArray, NumberArray]]:
+        """The cells and numbers that count as true, per level, root first; what is not there is 0."""
+        return [self.truth.present(level) for level in self.tree.levels]
+
+    def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
+        """One replicate for each source, in their order: cells and numbers per level, root first.
+
+        Replicates know nothing of each other, so they are made side by side where their arrays are small enough to be
+        held at once.
+        """
+        truth = self.truth
+        total = truth.total if self.total_is_public else None
+
+        def replicate(source: NoiseSource) -> list[tuple[IntArray, NumberArray]]:
+            levels = self.mechanism.reconcile(self.tree, total, Measurer(truth, self.plan, source))
+            return [(level.nodes, level.counts) for level in levels]
+
+        return side_by_side(replicate, sources, threads=None if self._several_at_once else 1)
+
+    @property
+    def _several_at_once(self) -> bool:
+        """Whether replicates are small, and made by our own solvers: CVXPY numbers its variables without a lock."""
+        ours = not isinstance(self.mechanism, TopDown) or not self.mechanism.projection.startswith("cvxpy")
+        return ours and len(self.nodes) <= LEAVES_AT_ONCE
+
+
+@dataclass(frozen=True, eq=False)
+class SizeReplicates:
+    """Replicates of group sizes. Cells are known by node · (K + 1) + size.
+
+    Attributes:
+        domain: the public facts, as the release has them.
+        mechanism: that of the release.
+        plan: its noise.
+        leaves: the published group sizes of the leaves, integers > 0.
+    """
+
+    domain: SizesDomain
+    mechanism: SizesMechanism
+    plan: StatedPlan
+    leaves: ReleasedSizes
+
+    def truth_at(self, depth: int, keys: IntArray) -> IntArray:
+        """The numbers that count as true, of some cells of a level: int64 (n,)."""
+        return np.asarray(looked_up(keys, *self._cells(self._levels[depth])), dtype=np.int64)
+
+    def truths(self) -> list[tuple[IntArray, NumberArray]]:
+        """The cells and numbers that count as true, per level, root first; what is not there is 0."""
+        return [self._cells(level) for level in self._levels]
+
+    def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
+        """One replicate for each source: cells and numbers per level, root first."""
+        domain = self.domain
+        truth = TrueSizes(
+            domain.hierarchy,
+            self.leaves.nodes,
+            self.leaves.sizes,
+            self.leaves.groups.astype(np.int64),
+            domain.groups,
+            domain.smallest,
+            domain.largest,
+        )
+        for source in sources:
+            levels = self.mechanism.reconcile(domain, Measurer(truth, self.plan, source))
+            yield [self._cells(level) for level in levels]
+
+    @cached_property
+    def _levels(self) -> list[ReleasedSizes]:
+        """Sums of the published leaves, root first."""
+        return sum_over_tree(self.domain.hierarchy, self.leaves, self.domain.largest)
+
+    def _cells(self, level: ReleasedSizes) -> tuple[IntArray, NumberArray]:
+        return level.nodes * (self.domain.largest + 1) + level.sizes, level.groups
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedTables:
+    """Published tables in place of true ones.
+
+    Attributes:
+        layout: which they are.
+        tables: by name, int64 (cells,): every cell.
+    """
+
+    layout: TableLayout
+    tables: Mapping[str, IntArray]
+
+    def size(self, level: str) -> int:
+        """How many areas the table has."""
+        return self.layout.areas(self.layout.levels.index(level))
+
+    def width(self, level: str, node: int, statistic: Statistic) -> int:
+        """How many cells it has in an area."""
+        return self.layout.width(self.layout.levels.index(level))
+
+    def cells(
+        self, level: str, nodes: IntArray, statistic: Statistic, part: tuple[int, int] | None = None
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """The published counts of all cells of each of some areas; a cell's number is that within the table."""
+        width = self.width(level, 0, statistic)
+        first, stop = (0, width) if part is None else part
+        numbers = ((nodes * width)[:, None] + np.arange(first, stop, dtype=np.int64)).ravel()
+        return self.tables[level][numbers], np.arange(len(nodes) + 1, dtype=np.int64) * (stop - first), numbers
+
+
+@dataclass(frozen=True, eq=False)
+class TableReplicates:
+    """Replicates of tables. Cells are known by their number in the table.
+
+    Attributes:
+        truth: the published tables.
+        mechanism: that of the release.
+        plan: its noise.
+        totals: what it published exactly.
+    """
+
+    truth: PublishedTables
+    mechanism: TablesMechanism
+    plan: StatedPlan
+    totals: PublicTotals | None
+
+    def truth_at(self, depth: int, keys: IntArray) -> IntArray:
+        """The numbers that count as true, of some cells of a table: int64 (n,)."""
+        return self.truth.tables[self.truth.layout.levels[depth]][keys]
+
+    def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
+        """One replicate for each source: cells that are not 0 and their numbers, table by table."""
+        layout = self.truth.layout
+        measured = {name: self.plan.asked(name) for name in self.plan.levels}
+        for source in sources:
+            made = self.mechanism.reconcile(layout, measured, self.totals, Measurer(self.truth, self.plan, source))
+            tables = (layout.summed(made.leaves, depth).ravel() for depth in range(len(layout.levels)))
+            yield [(cells, table[cells]) for table in tables for cells in (np.flatnonzero(table),)]
+
+
+def fresh_sources(replicates: int, seed: int | None) -> Iterator[NoiseSource]:
+    """Noise for each replicate, independent of one another and of every release's.
+
+    Without a seed the entropy is the operating system's. With one, the key is derived from it under a label that no
+    release uses, so that even the seed of the release itself does not give its noise again.
+    """
+    key = entropy.fresh_key() if seed is None else entropy.key_from_seed(seed)
+    for replicate in range(replicates):
+        yield KeyedNoise(entropy.derive(key, LABEL, replicate))

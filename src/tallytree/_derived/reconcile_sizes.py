@@ -1,0 +1,273 @@
+"""From noisy measurements to published tables of group sizes, again: `reconcile_group_sizes`."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, cast, get_args
+
+import numpy as np
+import pyarrow as pa
+
+from tallytree._compute.arrays import IntArray, NumberArray
+from tallytree._derived.recorded_measurements import (
+    FRESH_COPY,
+    described,
+    described_row,
+    path_texts,
+    read_measurements,
+    recorded_noise,
+)
+from tallytree._measurements import Noise, Statistic
+from tallytree._mechanism import FOR_COMPARISON
+from tallytree._terms import Invariants
+from tallytree.hierarchy import Hierarchy
+from tallytree.release import Release
+from tallytree.release.paths import node_numbers
+from tallytree.release.released_tables import about_size_tables, size_tables
+from tallytree.release.statement import TABLES_MADE_BY, mechanism_spec, versions
+from tallytree.sizes import Joint
+from tallytree.sizes.domain import SizesDomain, measured_depths
+from tallytree.sizes.mechanism import SizesMechanism
+
+MADE_AGAIN = "The tables were made again from the noisy measurements of an earlier release"
+
+FITTING: dict[Statistic, str] = {
+    "tail_counts": "Matching(), Joint() or CumulativeProjection()",
+    "histogram": 'HistogramProjection(), CensusTopDown() or Matching(estimator="naive")',
+    "sorted_sizes": 'Matching(estimator="sorted")',
+    "chain_tail_counts": "Chain()",
+}
+"""Mechanisms for what was measured at all levels."""
+
+
+def reconcile_group_sizes(
+    release: Release | str | os.PathLike[str], hierarchy: Hierarchy, *, mechanism: SizesMechanism | None = None
+) -> Release:
+    """Make the tables of a release of group sizes again, from its noisy measurements, by another mechanism.
+
+    No private data is read, and nothing is spent: what was measured stays as it was. The same mechanism gives the same
+    tables.
+
+    Args:
+        release: a release of group sizes, or the folder of a saved one.
+        hierarchy: the public tree of the release, its leaves in the same order.
+        mechanism: one of `tallytree.sizes` that works on what was measured; `Joint()` by default.
+
+    Returns:
+        A release with the same measurements and new tables. Its statement is the earlier one's, but for `mechanism`
+        and what is said of the tables; `reconciled` says where they come from.
+
+    Raises:
+        ValueError: the release is not one of group sizes, is damaged or was not made over the hierarchy, or the
+            mechanism wants what was not measured.
+        TypeError: an argument of the wrong kind.
+    """
+    earlier = Release.load(release) if isinstance(release, str | os.PathLike) else release
+    if not isinstance(earlier, Release):
+        raise TypeError(f"release: {type(release).__name__} must be a tallytree.Release, or the folder of a saved one")
+    if not isinstance(hierarchy, Hierarchy):
+        raise TypeError(f"hierarchy: {type(hierarchy).__name__} must be a tallytree.Hierarchy")
+    statement = earlier.statement
+    _check_kind(statement)
+    chosen = SizesMechanism.chosen(mechanism, Joint())
+    measured = recorded_noise(statement, hierarchy)
+    invariants, smallest, largest = published_range(earlier.spec, statement)
+    chosen.check_cells(hierarchy, largest - smallest + 1)
+    _check_measured(chosen, _wanted(chosen, hierarchy, invariants, measured), measured, measured_depths(hierarchy))
+    _check_calibration(chosen, hierarchy, statement)
+    domain = SizesDomain.from_leaves(
+        hierarchy, _public_groups(earlier, hierarchy, invariants), smallest, largest, invariants
+    )
+    measures = read_measurements(earlier, domain, measured)
+    caution = chosen.caution
+    if caution is not None:
+        warnings.warn(f"mechanism: {caution}", stacklevel=2)
+    levels = chosen.reconcile(domain, measures)
+    about = about_size_tables(domain, levels)
+    return earlier.with_tables(size_tables(hierarchy, levels), _statement(statement, chosen, about, caution))
+
+
+_TAKEN_OVER: dict[str, type] = {
+    "private": bool,
+    "seeded": bool,
+    "guarantee": str,
+    "budget": Mapping,
+    "spent": Mapping,
+    "mechanism": Mapping,
+    "notes": list,
+}
+
+
+def _check_kind(statement: Mapping[str, Any]) -> None:
+    """Refuse other releases than of group sizes.
+
+    Raises:
+        ValueError: another statistic, or a statement that lacks what a new one needs of it.
+    """
+    if statement.get("statistic") != "group_sizes":
+        raise ValueError(
+            f"release: its statistic is {statement.get('statistic')!r}; only releases of group_sizes can be reconciled "
+            "again, so give one of those"
+        )
+    for key, kind in _TAKEN_OVER.items():
+        if not isinstance(statement.get(key), kind):
+            raise ValueError(f"release: its statement has {key} = {statement.get(key)!r}; {FRESH_COPY}")
+    if statement["private"] is statement["seeded"]:
+        raise ValueError(
+            f"release: its statement has private = {statement['private']!r} and seeded = {statement['seeded']!r}; a "
+            f"seeded release is not private; {FRESH_COPY}"
+        )
+
+
+def published_range(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> tuple[Invariants, int, int]:
+    """Which numbers of groups are public, and the least and the greatest size: K that was measured, where it was."""
+    invariants = spec.get("invariants")
+    smallest, largest = spec.get("min_group_size"), spec.get("max_group_size")
+    maximum = statement.get("maximum")
+    if isinstance(largest, Mapping) and isinstance(maximum, Mapping):
+        largest = maximum.get("max_group_size")
+    if invariants not in get_args(Invariants):
+        raise ValueError(f"release: its spec has invariants = {invariants!r}; {FRESH_COPY}")
+    least = 0 if invariants == "groups" else 1
+    if type(smallest) is not int or type(largest) is not int or not least <= smallest <= largest < 2**31 - 1:
+        raise ValueError(
+            f"release: its spec has min_group_size = {smallest!r} and max_group_size = {largest!r}; {FRESH_COPY}"
+        )
+    return cast(Invariants, invariants), smallest, largest
+
+
+def _wanted(
+    mechanism: SizesMechanism,
+    hierarchy: Hierarchy,
+    invariants: Invariants,
+    measured: Mapping[str, tuple[Statistic, Noise]],
+) -> dict[str, Statistic]:
+    """What the mechanism works on.
+
+    Raises:
+        ValueError: it does not go with what is public.
+    """
+    try:
+        return mechanism.statistics(hierarchy, invariants=invariants)
+    except ValueError as error:
+        raise ValueError(
+            f"mechanism: {mechanism!r} does not go with a release with invariants = {invariants!r} that measured "
+            f"{described(measured)}; choose another ({error})"
+        ) from None
+
+
+def _check_measured(
+    mechanism: SizesMechanism,
+    wanted: Mapping[str, Statistic],
+    measured: Mapping[str, tuple[Statistic, Noise]],
+    everywhere: Sequence[int],
+) -> None:
+    """Refuse a mechanism that wants what was not measured.
+
+    Raises:
+        ValueError: naming what it wants, what there is, and mechanisms that work on it.
+    """
+    for level, statistic in wanted.items():
+        if level not in measured or measured[level][0] != statistic:
+            kinds = {kind for kind, _ in measured.values()}
+            fitting = FITTING.get(kinds.pop()) if len(kinds) == 1 else None
+            if len(measured) < len(everywhere):  # the leaves alone
+                fitting = "BottomUp(), with the estimator it was measured for"
+            raise ValueError(
+                f"mechanism: {mechanism!r} wants {statistic!r} measured at {level!r}, but the release measured "
+                f"{described(measured)}; choose {fitting or 'a mechanism that works on these'}, or release anew, which "
+                "spends a budget"
+            )
+
+
+def _check_calibration(mechanism: SizesMechanism, hierarchy: Hierarchy, statement: Mapping[str, Any]) -> None:
+    """Refuse a published calibration that is wrong where the noise is not so calibrated.
+
+    Raises:
+        ValueError: the noise was calibrated by another mechanism.
+    """
+    understated = bool(mechanism.understatement(hierarchy))
+    if understated and _measured_for(statement) != mechanism_spec(mechanism):
+        raise ValueError(
+            f"mechanism: {mechanism!r} is calibrated as published, but the noise was drawn already, otherwise; use "
+            f"{type(mechanism).__name__}()"
+        )
+
+
+def _measured_for(statement: Mapping[str, Any]) -> Any:
+    """The mechanism for which the noise was drawn."""
+    reconciled = statement.get("reconciled")
+    return reconciled.get("measured_for") if isinstance(reconciled, Mapping) else statement["mechanism"]
+
+
+def _public_groups(release: Release, hierarchy: Hierarchy, invariants: Invariants) -> IntArray:
+    """Numbers of groups of the leaves that have all that is public right, int64 (n_leaves,), from the released tables.
+
+    Raises:
+        ValueError: the tables need not have the public numbers, or are damaged.
+    """
+    leaves = _groups_of_nodes(release, hierarchy, len(hierarchy.levels) - 1)
+    if invariants == "none":
+        return np.zeros(len(leaves), dtype=np.int64)
+    if release.statement.get("public_groups_kept") is not True:
+        raise ValueError(
+            "release: its tables do not have the public numbers of groups (public_groups_kept is "
+            f"{release.statement.get('public_groups_kept')!r} in its statement), so these are not known here; give a "
+            "release by a mechanism that keeps them"
+        )
+    public, level = leaves, hierarchy.levels[-1]
+    if invariants == "total":
+        level = hierarchy.levels[0]
+        public = np.zeros(len(leaves))  # only the sum is public, and used
+        public[0] = _groups_of_nodes(release, hierarchy, 0)[0]
+    if (public != np.rint(public)).any() or (public < 0).any():
+        raise ValueError(f"release: the table of {level!r}: a node's groups must add up to an integer; {FRESH_COPY}")
+    return public.astype(np.int64)
+
+
+def _groups_of_nodes(release: Release, hierarchy: Hierarchy, depth: int) -> NumberArray:
+    """The released number of groups of every node of a level, int64 (n,); float64 if fractions were released.
+
+    Raises:
+        ValueError: the table is damaged, or has nodes that the hierarchy has not.
+    """
+    level = hierarchy.levels[depth]
+    where = f"release: the table of {level!r}"
+    table = release.table(level)
+    paths = path_texts(table, hierarchy, depth, where, ("groups",))
+    groups = table.column("groups")
+    fractions = groups.type == pa.float64()
+    usable = not groups.null_count and (fractions or pa.types.is_integer(groups.type))
+    if not usable or not (np.isfinite(groups.to_numpy()) if fractions else groups.to_numpy() > 0).all():
+        raise ValueError(f"{where}: groups must be integers ≥ 1, without nulls; {FRESH_COPY}")
+    nodes = node_numbers(hierarchy, depth, paths, table.num_rows)
+    if (nodes < 0).any():
+        raise ValueError(
+            f"hierarchy: it has no node {described_row(paths, int(np.argmax(nodes < 0)))} at the level {level!r}, "
+            "which the release published; give the hierarchy of the release"
+        )
+    counted: NumberArray = np.zeros(hierarchy.size(depth), dtype=np.float64 if fractions else np.int64)
+    np.add.at(counted, nodes, groups.to_numpy())
+    return counted
+
+
+def _statement(
+    earlier: Mapping[str, Any], mechanism: SizesMechanism, about: Mapping[str, Any], caution: str | None
+) -> dict[str, Any]:
+    """The earlier statement with the new mechanism and tables: what is protected and what was spent is as it was."""
+    note = (
+        f"{MADE_AGAIN}, by {type(mechanism).__name__}. No private data was read and nothing more was spent: the "
+        "earlier release and this one together spend the budget once. What is said of privacy is the earlier "
+        "statement's, taken over unchecked."
+    )
+    # Of the earlier notes those go that are about its tables.
+    kept = [each for each in earlier["notes"] if not each.startswith(MADE_AGAIN) and not each.endswith(FOR_COMPARISON)]
+    return {
+        **{key: value for key, value in earlier.items() if key != "errors"},  # of the earlier tables
+        "mechanism": mechanism_spec(mechanism),
+        **about,
+        "reconciled": {"measured_for": _measured_for(earlier), "software": versions(TABLES_MADE_BY)},
+        "notes": [*([] if caution is None else [caution]), note, *kept],
+    }

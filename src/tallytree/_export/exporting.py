@@ -1,0 +1,150 @@
+"""`export`: a release written in another format, all or nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tallytree._boundaries import Boundaries
+from tallytree._export.csv_files import write_csv_files
+from tallytree._export.duckdb_file import write_duckdb_file
+from tallytree._export.geoparquet_files import read_shapes, with_boundaries, write_geoparquet_files
+from tallytree._export.parquet_files import write_parquet_files
+from tallytree._export.sdmx_files import LOW_RELIABILITY, checked_agency, write_sdmx_files
+from tallytree._export.tables import exported_tables
+from tallytree._export.xlsx_file import refuse_what_no_sheet_holds, write_xlsx_file
+from tallytree._validate import choice, path_text, require_packages, safe_text
+from tallytree.release import Release
+from tallytree.release.files import building_folder, flush, require_writable
+
+FORMATS = ("csv", "xlsx", "parquet", "geoparquet", "duckdb", "sdmx")
+_FILES = ("xlsx", "duckdb")
+"""Formats that are one file; the others are a folder."""
+_PACKAGES = {"xlsx": ("xlsxwriter",), "geoparquet": ("geopandas", "shapely"), "sdmx": ("pysdmx",)}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        path: the file, or the folder.
+        tables: by name, how many rows each table has, root first.
+        left_out: names of tables that were not asked for by name and have no boundaries.
+    """
+
+    path: Path
+    tables: Mapping[str, int]
+    left_out: tuple[str, ...] = ()
+
+
+def export(
+    release: Release | str | os.PathLike[str],
+    to: str,
+    out: str | os.PathLike[str],
+    *,
+    tables: Sequence[Any] | None = None,
+    alpha: float | None = None,
+    boundaries: Mapping[str, Boundaries | str | os.PathLike[str]] | None = None,
+    boundary_code: str | None = None,
+    for_spreadsheets: bool = False,
+    unreliable_above: float = LOW_RELIABILITY,
+    agency: str = "TALLYTREE",
+) -> Exported:
+    """Write the published tables of a release in another format, each column described. Spends nothing.
+
+    Args:
+        release: a release, or the folder of one.
+        to: `"csv"`, `"parquet"`, `"geoparquet"` or `"sdmx"`, each a folder with a file for each table and a data
+            dictionary; or `"xlsx"` or `"duckdb"`, one file.
+        out: the folder or file to make; it must not exist.
+        tables: the levels to export; of tables, each as its name or as the levels that it was asked for by. By default
+            all.
+        alpha: intervals are to miss the true number with this probability; by default they are as stored, if they were.
+        boundaries: for `"geoparquet"`, by level: a GeoJSON or GeoParquet file, or `Boundaries`.
+        boundary_code: the property of these files that has the labels; by default it is named like the level.
+        for_spreadsheets: in CSV, put an apostrophe before labels that a spreadsheet would take for a formula.
+        unreliable_above: for `"sdmx"`: a number with a larger standard deviation, as a share of the number, has the
+            status U, low reliability.
+        agency: for `"sdmx"`: the id of the agency that publishes.
+
+    Returns:
+        What was written.
+
+    Raises:
+        FileExistsError: `out` exists.
+        ValueError: no saved release; an unknown format or table; `alpha` where errors are not known; boundaries that do
+            not match; a table that the format cannot hold.
+        TypeError: an argument of the wrong kind.
+        ModuleNotFoundError: a package of the extra `export`, or of `maps`, is not installed.
+        OSError: the place cannot be written to; nothing is left behind.
+    """
+    choice(to, "to", FORMATS)
+    require_packages("to", repr(to), _PACKAGES.get(to, ()), "maps" if to == "geoparquet" else "export")
+    share = _checked_share(unreliable_above)
+    checked_agency(agency)
+    target = _free_place(out)
+    opened = release if isinstance(release, Release) else Release.load(release)
+    chosen = exported_tables(opened, tables, alpha)
+    shapes: dict[str, Boundaries] = {}
+    every = chosen
+    if to == "geoparquet":
+        shapes = read_shapes(chosen, boundaries or {}, boundary_code)
+        chosen = with_boundaries(chosen, shapes, named=tables is not None)
+    elif boundaries:
+        raise ValueError(f"boundaries: they are for to='geoparquet', not for {to!r}; leave them out")
+    elif to == "xlsx":
+        refuse_what_no_sheet_holds(chosen)
+    writers: dict[str, Callable[[Path], None]] = {
+        "csv": lambda place: write_csv_files(chosen, place, for_spreadsheets=for_spreadsheets),
+        "parquet": lambda place: write_parquet_files(chosen, place),
+        "geoparquet": lambda place: write_geoparquet_files(chosen, shapes, place),
+        "sdmx": lambda place: write_sdmx_files(chosen, place, unreliable_above=share, agency=agency),
+        "xlsx": lambda place: write_xlsx_file(chosen, place),
+        "duckdb": lambda place: write_duckdb_file(chosen, place),
+    }
+    _write_whole(target, writers[to], file=to in _FILES)
+    left_out = tuple(table.name for table in every if table not in chosen)
+    return Exported(target, {table.name: table.num_rows for table in chosen}, left_out)
+
+
+def _write_whole(target: Path, write: Callable[[Path], None], *, file: bool) -> None:
+    """Write in a temporary sibling folder, and give what was made its name when it is complete."""
+    with building_folder(target) as building:
+        made = building / target.name if file else building
+        write(made)
+        made.chmod(0o644 if file else 0o755)
+        _refuse_existing(target)
+        flush(made)
+        made.rename(target)
+        flush(target.parent)
+        if file:
+            shutil.rmtree(building, ignore_errors=True)
+
+
+def _free_place(out: str | os.PathLike[str]) -> Path:
+    path = Path(os.path.abspath(path_text(out, "out", "the path of a file or folder to be made")))  # noqa: PTH100
+    if not os.fspath(out):
+        raise ValueError("out: '' is no name; give the path of a file or folder to be made")
+    _refuse_existing(path)
+    if not path.parent.is_dir():
+        raise ValueError(f"out: the folder {str(path.parent)!r} does not exist; make it first")
+    require_writable(path)
+    return path
+
+
+def _refuse_existing(path: Path) -> None:
+    if os.path.lexists(path):
+        raise FileExistsError(f"out: {str(path)!r} exists; choose another name, or move it away")
+
+
+def _checked_share(share: object) -> float:
+    if isinstance(share, bool) or not isinstance(share, int | float):
+        raise TypeError(f"unreliable_above: {safe_text(share)} must be a number, such as 0.33")
+    if not 0 < share < float("inf"):
+        raise ValueError(f"unreliable_above: {share!r} must be more than 0; 0.33 is a third of the number")
+    return float(share)

@@ -1,0 +1,208 @@
+"""GeoParquet files: tables with the shapes of their areas.
+
+A table over areas has one row for each area, with its shape once. Where a table has several rows for an area (sizes, or
+cells of attributes), the other columns are lists, in the order of the published rows. Flows have a line for each row,
+from a point within the origin to one within the destination. A row that says how much is not listed of a coarser area
+has no shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tallytree._boundaries import Boundaries, read_boundaries
+from tallytree._compute.arrays import IntArray
+from tallytree._export.dictionary import Column
+from tallytree._export.metadata_files import write_data_package
+from tallytree._export.tables import ExportedTable, Side
+from tallytree.hierarchy import Hierarchy, decoded
+from tallytree.release.files import flush
+from tallytree.release.paths import nodes_by_labels
+from tallytree.release.remainders import lists_remainders
+
+GEOMETRY = "geometry"
+
+
+def read_shapes(tables: Sequence[ExportedTable], given: Mapping[str, Any], code: str | None) -> dict[str, Boundaries]:
+    """The boundaries by level, and those of the levels above, which follow, as far as tables need them.
+
+    Args:
+        tables: what is to be exported.
+        given: by level, a file or `Boundaries`.
+        code: the property of the files that has the labels.
+
+    Raises:
+        ValueError: none are given, of an unknown level, or they do not match its labels.
+    """
+    if not given:
+        raise ValueError("boundaries: to='geoparquet' needs them: give LEVEL=FILE for the level of the areas")
+    hierarchies: dict[str, Hierarchy] = {}
+    for side in tables[0].sides:
+        for level in side.hierarchy.columns:
+            hierarchies.setdefault(level, side.hierarchy)
+    needed = {_level(side, table) for table in tables for side in table.sides if {*table.paths} & {*side.columns}}
+    found: dict[str, Boundaries] = {}
+    for level, each in given.items():
+        if level not in hierarchies:
+            known = ", ".join(hierarchies)
+            raise ValueError(f"boundaries: {level!r} is not one of the release's levels {known}; give one of them")
+        found[level] = (
+            each if isinstance(each, Boundaries) else read_boundaries(each, hierarchies[level], level, code=code)
+        )
+    for level in list(found):
+        levels, at = hierarchies[level].levels, found[level]
+        wanted = [levels.index(each) for each in needed - found.keys() if each in levels]
+        while any(depth < levels.index(at.level) for depth in wanted):
+            above = at.above(hierarchies[level])
+            if above is None:
+                break
+            at = found.setdefault(above.level, above)
+    return found
+
+
+def with_boundaries(
+    tables: Sequence[ExportedTable], boundaries: Mapping[str, Boundaries], *, named: bool
+) -> tuple[ExportedTable, ...]:
+    """The tables whose areas, or both of whose ends, have boundaries.
+
+    Args:
+        tables: to choose from.
+        boundaries: by level.
+        named: whether the user named the tables, so that none may be left out.
+
+    Raises:
+        ValueError: no table has boundaries, or not all that were named have.
+    """
+    found = tuple(table for table in tables if _sides_on_map(table, boundaries))
+    if not found or (named and len(found) < len(tables)):
+        missing = next(table.name for table in tables if table not in found)
+        raise ValueError(
+            f"boundaries: {', '.join(map(repr, boundaries)) or 'none'} given, but the areas of {missing!r} have none; "
+            "give LEVEL=FILE for the level of its areas (of flows, for the levels of both ends)"
+        )
+    return found
+
+
+def write_geoparquet_files(tables: Sequence[ExportedTable], boundaries: Mapping[str, Boundaries], folder: Path) -> None:
+    """Write a GeoParquet file for each table, and `datapackage.json`.
+
+    Args:
+        tables: as `with_boundaries` returns them.
+        boundaries: by level.
+        folder: where to, an empty folder.
+    """
+    files, columns = {}, {}
+    for table in tables:
+        path = f"{table.stem}.parquet"
+        sides = _sides_on_map(table, boundaries)
+        if len(sides) == 1:
+            frame, columns[path] = _areas(table, sides[0], boundaries)
+        else:
+            frame, columns[path] = _lines(table, sides, boundaries)
+        frame.to_parquet(folder / path, compression="zstd", index=False)
+        flush(folder / path)
+        files[path] = table
+    write_data_package(folder, files, tables[0].statement, kind="parquet", columns=columns)
+
+
+def _sides_on_map(table: ExportedTable, boundaries: Mapping[str, Boundaries]) -> tuple[Side, ...]:
+    """The side with the areas of a table; of flows both sides. None where one has no boundaries."""
+    flows = table.statement["statistic"] == "flows"
+    paths = set(table.paths)
+    sides = [side for side in table.sides if _level(side, table) in boundaries and paths & set(side.columns)]
+    if not paths or (flows and len(sides) < len(table.sides)):
+        return ()
+    return tuple(sides if flows else sides[:1])
+
+
+def _level(side: Side, table: ExportedTable) -> str:
+    return side.hierarchy.levels[side.depth(table.paths)]
+
+
+def _areas(table: ExportedTable, side: Side, boundaries: Mapping[str, Boundaries]) -> tuple[Any, list[Column]]:
+    """One row for each area: its path, its numbers (or lists of them), its shape."""
+    import geopandas
+
+    depth = side.depth(table.paths)
+    of_area = side.columns[: len(side.hierarchy.path_columns(depth))]
+    count = side.hierarchy.size(depth)
+    paths = side.hierarchy.path_table(depth, np.arange(count, dtype=np.int64)).rename_columns(list(of_area))
+    parts, nodes, coarser = [], [], paths.slice(0, 0)
+    for rows in table.coded_slices():
+        node = _nodes(side, depth, of_area, rows)
+        # Rows that say how much is not listed of a coarser area follow the areas, one for each of these.
+        others = decoded(rows.select(list(of_area)).filter(pa.array(node < 0))).cast(paths.schema)
+        coarser = pa.concat_tables([coarser, others]).group_by(list(of_area), use_threads=False).aggregate([])
+        nodes.append(node)
+        parts.append(decoded(rows))
+    whole, node = pa.concat_tables(parts), np.concatenate(nodes)
+    if coarser.num_rows:
+        place = {tuple(row.values()): count + i for i, row in enumerate(coarser.to_pylist())}
+        others = whole.select(list(of_area)).filter(pa.array(node < 0)).to_pylist()
+        node[node < 0] = [place[tuple(row.values())] for row in others]
+        paths, count = pa.concat_tables([paths, coarser]), count + coarser.num_rows
+    rest = whole.drop_columns(list(of_area))
+    order = np.argsort(node, kind="stable")
+    offsets = np.searchsorted(node[order], np.arange(count + 1))
+    one_each = len(node) == count and bool((np.diff(offsets) == 1).all())
+    rest = rest.take(pa.array(order)).combine_chunks()
+    described = {column.name: column for column in table.columns}
+    frame = {name: paths.column(name).to_pandas() for name in of_area}
+    columns = [described[name] for name in of_area]
+    for name in rest.column_names:
+        values, column = rest.column(name).combine_chunks(), described[name]
+        if not one_each:
+            values = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)
+            note = " A list, with an item for each published row of the area."
+            column = replace(column, kind="array", role="value", description=column.description + note)
+        frame[name] = values.to_pandas()
+        columns.append(column)
+    boundary = boundaries[side.hierarchy.levels[depth]].frame
+    shapes = np.append(boundary.geometry.to_numpy(), np.full(coarser.num_rows, None))
+    made = geopandas.GeoDataFrame(frame, geometry=shapes, crs=boundary.crs)
+    return made, [*columns, _geometry_column("The shape of the area.", table)]
+
+
+def _lines(
+    table: ExportedTable, sides: Sequence[Side], boundaries: Mapping[str, Boundaries]
+) -> tuple[Any, list[Column]]:
+    """The rows of flows, each with a line between its ends; a point where both ends are the same."""
+    import geopandas
+    import shapely
+
+    rows = pa.concat_tables(table.coded_slices())
+    ends, crs, nowhere = [], None, np.zeros(rows.num_rows, dtype=np.bool_)
+    for side in sides:
+        depth = side.depth(table.paths)
+        frame = boundaries[side.hierarchy.levels[depth]].frame
+        crs = frame.crs
+        within = shapely.get_coordinates(frame.geometry.representative_point().to_numpy())
+        of_side = side.columns[: len(side.hierarchy.path_columns(depth))]
+        nodes = _nodes(side, depth, of_side, rows)
+        nowhere |= nodes < 0
+        ends.append(within[nodes])
+    shapes = shapely.linestrings(np.stack(ends, axis=1))
+    same = (ends[0] == ends[-1]).all(axis=1)
+    shapes[same] = shapely.points(ends[0][same])
+    shapes[nowhere] = None
+    made = geopandas.GeoDataFrame(decoded(rows).to_pandas(), geometry=shapes, crs=crs)
+    meaning = "A line from a point within the origin to a point within the destination; a point where these are one."
+    return made, [*table.columns, _geometry_column(meaning, table)]
+
+
+def _nodes(side: Side, depth: int, columns: Sequence[str], rows: pa.Table) -> IntArray:
+    return nodes_by_labels(side.hierarchy, depth, [rows.column(name) for name in columns], rows.num_rows)
+
+
+def _geometry_column(meaning: str, table: ExportedTable) -> Column:
+    meaning += " Longitude and latitude in degrees, as WKB."
+    if not lists_remainders(table.statement):
+        return Column(GEOMETRY, "any", "geometry", "", meaning)
+    empty = " Empty: the row says how much is not listed of a coarser area."
+    return Column(GEOMETRY, "any", "shape or empty", "", meaning + empty)

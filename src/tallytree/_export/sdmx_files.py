@@ -1,0 +1,141 @@
+"""SDMX-CSV 2.0, with the structures that it follows as SDMX-JSON 2.0.
+
+One dataflow is about the tables of the release, another about people by their number of records, where these were
+counted. A number whose error is large has the observation status U, "low reliability", of SDMX's cross-domain code list
+CL_OBS_STATUS (version 2.2); others have A, "normal value". Where no error is known the status is empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from tallytree._export.dictionary import Column
+from tallytree._export.metadata_files import write_data_package
+from tallytree._export.sdmx_codes import SideCodes
+from tallytree._export.sdmx_structure import VERSION, Flow, write_structures
+from tallytree._export.tables import ExportedTable
+from tallytree.release.files import flush
+from tallytree.release.remainders import lists_remainders
+
+STRUCTURES = "structure.json"
+LOW_RELIABILITY = 1 / 3
+"""Numbers with a larger standard deviation, as a share of the number, have the status U. Statistics Canada withholds
+estimates above 33.3 % as too unreliable to be published."""
+_AGENCY = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}(\.[A-Za-z][A-Za-z0-9_-]{0,60})*")
+
+
+def checked_agency(agency: object) -> str:
+    """The id of the agency, if SDMX allows it.
+
+    Raises:
+        ValueError: it does not.
+        TypeError: it is no text.
+    """
+    if not isinstance(agency, str):
+        raise TypeError(f"agency: {type(agency).__name__} must be text, such as 'ESTAT'")
+    if not _AGENCY.fullmatch(agency):
+        raise ValueError(f"agency: {agency[:80]!r} must be letters, digits, _ and -, such as 'ESTAT' or 'SDMX.SUB'")
+    return agency
+
+
+def write_sdmx_files(tables: Sequence[ExportedTable], folder: Path, *, unreliable_above: float, agency: str) -> None:
+    """Write an SDMX-CSV file for each table, the structures, and `datapackage.json`.
+
+    Args:
+        tables: what to write.
+        folder: where to, an empty folder.
+        unreliable_above: numbers with a larger standard deviation, as a share of the number, have the status U.
+        agency: the id of the agency that publishes.
+
+    Raises:
+        ValueError: the folder of the release has no tree.
+    """
+    sides = tables[0].sides
+    if not sides and any(table.paths for table in tables):
+        raise ValueError(
+            "to: 'sdmx' needs the public hierarchy, which the folder of this release does not have (an earlier "
+            "tallytree wrote it); export to csv, or make the release again"
+        )
+    codes = [SideCodes(side, lists_remainders(tables[0].statement)) for side in sides]
+    flows: dict[str, Flow] = {}
+    files, columns = {}, {}
+    for table in tables:
+        people = "people" in table.schema.names
+        flow = flows.setdefault("people" if people else "numbers", Flow.of(table, () if people else codes, agency))
+        flow.add(table)
+    for table in tables:
+        flow = flows["people" if "people" in table.schema.names else "numbers"]
+        path = f"{table.stem}.csv"
+        _write_table(table, flow, folder / path, unreliable_above)
+        files[path] = table
+        columns[path] = _described(flow)
+    note = (
+        f"OBS_STATUS is U (low reliability, SDMX CL_OBS_STATUS 2.2) where the standard deviation of a number is more "
+        f"than {unreliable_above:.3g} of the number (of 0: of 1), and A otherwise; it is empty where no error is known."
+    )
+    for flow in flows.values():
+        flow.text += f"\n\n{note}"
+    write_structures(folder / STRUCTURES, [*flows.values()])
+    write_data_package(folder, files, tables[0].statement, kind="csv", notes=(note,), columns=columns)
+
+
+def _described(flow: Flow) -> list[Column]:
+    meanings = {"STRUCTURE": "Always dataflow.", "STRUCTURE_ID": "The dataflow.", "ACTION": "I: for information."}
+    columns = [Column(name, "string", "constant", "", meaning) for name, meaning in meanings.items()]
+    for dimension in flow.dimensions:
+        kind = "string" if dimension.codes else "integer"
+        columns.append(Column(dimension.id, kind, "key", "", dimension.description))
+    number = "number" if flow.fractions else "integer"
+    columns.append(Column("OBS_VALUE", number, "value", "", flow.value_description))
+    columns += [Column(each.id, each.kind, "attribute", "", each.description) for each in flow.attributes]
+    return columns
+
+
+def _write_table(table: ExportedTable, flow: Flow, path: Path, unreliable_above: float) -> None:
+    writer = None
+    try:
+        for rows in table.coded_slices():
+            made = _observations(rows, flow, unreliable_above)
+            if writer is None:
+                writer = pyarrow.csv.CSVWriter(
+                    path, made.schema, write_options=pyarrow.csv.WriteOptions(quoting_header="none")
+                )
+            writer.write_table(made)
+    finally:
+        if writer is not None:
+            writer.close()
+    flush(path)
+
+
+def _observations(rows: pa.Table, flow: Flow, unreliable_above: float) -> pa.Table:
+    count = rows.num_rows
+    same = {"STRUCTURE": "dataflow", "STRUCTURE_ID": f"{flow.agency}:{flow.id}({VERSION})", "ACTION": "I"}
+    made = {name: pa.repeat(pa.scalar(value, pa.large_string()), count) for name, value in same.items()}
+    for dimension in flow.dimensions:
+        made[dimension.id] = dimension.codes.of_rows(rows) if dimension.codes else rows.column(dimension.column)
+    made["OBS_VALUE"] = rows.column(flow.value)
+    for attribute in flow.attributes:
+        if attribute.column is None:
+            made[attribute.id] = _status(rows, flow.value, unreliable_above)
+        elif attribute.column in rows.column_names:
+            made[attribute.id] = rows.column(attribute.column)
+        else:
+            kind = pa.int64() if attribute.kind == "integer" else pa.float64()
+            made[attribute.id] = pa.nulls(count, kind)
+    return pa.table(made)
+
+
+def _status(rows: pa.Table, value: str, unreliable_above: float) -> pa.Array:
+    """`U` or `A` for each row; null where no error is known."""
+    if "std_dev" not in rows.column_names:
+        return pa.nulls(rows.num_rows, pa.large_string())
+    numbers, errors = (rows.column(name).to_numpy().astype(np.float64) for name in (value, "std_dev"))
+    wide = pa.array(errors > unreliable_above * np.maximum(np.abs(numbers), 1.0), mask=np.isnan(errors))
+    return pc.if_else(wide, pa.scalar("U", pa.large_string()), pa.scalar("A", pa.large_string()))

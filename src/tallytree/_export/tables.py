@@ -1,0 +1,198 @@
+"""The tables of a release as they are exported: in slices, with intervals where asked, each column described."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from tallytree._export.dictionary import Column, described_columns, table_text
+from tallytree._export.naming import file_stems, unique_names
+from tallytree.hierarchy import Hierarchy, decoded
+from tallytree.product import Product
+from tallytree.release import Release
+from tallytree.release.contributions_table import FILE as CONTRIBUTIONS
+from tallytree.release.contributions_table import PlainTable
+from tallytree.release.intervals import (
+    LevelErrors,
+    checked_alpha,
+    stated_errors,
+    with_intervals,
+    without_hidden,
+)
+from tallytree.release.level_tables import ROWS_AT_ONCE, LevelTable
+from tallytree.release.manifest import TABLES
+
+
+@dataclass(frozen=True)
+class Side:
+    """A hierarchy of the release's tree, and where it is in a table.
+
+    Attributes:
+        name: of the attribute, such as `origin`; of a release over one hierarchy, `area`.
+        hierarchy: the public tree.
+        columns: the table's columns for it, top first; those of all levels.
+    """
+
+    name: str
+    hierarchy: Hierarchy
+    columns: tuple[str, ...]
+
+    def depth(self, columns: Sequence[str]) -> int:
+        """The level of the hierarchy that a table with these columns is at; 0, the root, where it has none."""
+        refined = sum(column in columns for column in self.columns)
+        return max(len(self.hierarchy.levels) - 1 - (len(self.columns) - refined), 0)
+
+
+@dataclass(frozen=True, eq=False)
+class ExportedTable:
+    """One table.
+
+    Attributes:
+        name: of the level, or of the table.
+        stem: its file's name, without a suffix.
+        source: the published table.
+        statement: of the release.
+        alpha: of intervals that are computed; None to keep those that the table has.
+        errors: what is known of the errors of its numbers.
+        sides: the hierarchies of the tree.
+    """
+
+    name: str
+    stem: str
+    source: LevelTable
+    statement: Mapping[str, Any]
+    alpha: float | None
+    errors: LevelErrors
+    sides: tuple[Side, ...]
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has."""
+        return self.source.num_rows
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Its columns; labels are strings."""
+        return decoded(self._with_errors(self.source.read(0, 0))).schema.remove_metadata()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """Its columns, described."""
+        return described_columns(self.schema, self.statement, self.alpha)
+
+    @property
+    def text(self) -> str:
+        """What it holds, in sentences."""
+        return table_text(self.name, self.schema.names, self.statement, zeros_listed=self.zeros_listed)
+
+    @property
+    def zeros_listed(self) -> bool:
+        """Whether it has a row for every node, or cell; otherwise one for those that are not 0."""
+        about: Mapping[str, Any] = next((each for each in self.statement["levels"] if each["level"] == self.name), {})
+        return bool(about.get("zeros_listed", self.statement["statistic"] == "counts" and len(self.sides) == 1))
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The columns that say what a row is about, without sizes."""
+        return tuple(column.name for column in self.columns if column.role.startswith("path"))
+
+    def slices(self, rows_at_once: int = ROWS_AT_ONCE) -> Iterator[pa.Table]:
+        """All rows, slice by slice, with labels as strings; one empty slice of a table without rows."""
+        for coded in self.coded_slices(rows_at_once):
+            yield decoded(coded)
+
+    def coded_slices(self, rows_at_once: int = ROWS_AT_ONCE) -> Iterator[pa.Table]:
+        """The same with labels as dictionaries."""
+        for span in self.source.slices() if self.num_rows else (slice(0, 0),):
+            stop = min(span.stop, self.num_rows)
+            for start in range(span.start, max(stop, span.start + 1), rows_at_once):
+                rows = self.source.read(start, min(start + rows_at_once, stop))
+                yield self._with_errors(rows).replace_schema_metadata(None)
+
+    def _with_errors(self, rows: pa.Table) -> pa.Table:
+        if self.alpha is not None and "people" not in rows.column_names:
+            rows = with_intervals(rows, self.alpha, self.errors)
+        # Of tables the unbiased estimate is for means over many cells; elsewhere it says nothing to a reader.
+        return rows if self.statement["statistic"] == TABLES else without_hidden(rows)
+
+
+def exported_tables(release: Release, names: Sequence[Any] | None, alpha: float | None) -> tuple[ExportedTable, ...]:
+    """The tables to export, root first.
+
+    Args:
+        release: the release.
+        names: levels; of tables, the levels that each was asked for by, or its name; None for all.
+        alpha: of intervals to compute.
+
+    Raises:
+        ValueError: an unknown name, or none; `alpha` where errors are not known.
+    """
+    if alpha is not None:
+        checked_alpha(alpha)
+    levels, people = release.level_tables, release.contributions
+    sources = dict(levels)
+    if people is not None:
+        (beside,) = unique_names([CONTRIBUTIONS], taken=levels)
+        sources[beside] = PlainTable(people)
+    chosen = _chosen(release, names, list(sources))
+    statement = release.statement
+    sides = sides_of(release.tree)
+    stems = file_stems(chosen)
+    tables = []
+    for name, stem in zip(chosen, stems, strict=True):
+        errors = stated_errors(statement, name) if name in levels else LevelErrors()
+        tables.append(ExportedTable(name, stem, sources[name], statement, alpha, errors, sides))
+    if alpha is not None:
+        _refuse_unknown_errors(tables, alpha)
+    return tuple(tables)
+
+
+def _refuse_unknown_errors(tables: Sequence[ExportedTable], alpha: float) -> None:
+    for table in tables:
+        if not {"std_dev", "tail_std_dev"} & {*table.source.read(0, 0).column_names}:
+            raise ValueError(
+                f"alpha: {alpha:g} asks for intervals, but the errors of the numbers of {table.name!r} are not known; "
+                "estimate them with tallytree.replicate_errors(release), or `tallytree error DIR`, or name tables "
+                "without it"
+            )
+
+
+def _chosen(release: Release, names: Sequence[Any] | None, known: list[str]) -> list[str]:
+    if names is None:
+        asked = {each["level"]: each.get("asked", True) for each in release.statement["levels"]}
+        return [name for name in known if asked.get(name, True)]
+    if isinstance(names, str):
+        raise TypeError(f"tables: {names!r} must be a list of names, such as [{names!r}]")
+    found: list[str] = []
+    for each in names:
+        parts = (each,) if isinstance(each, str) else tuple(each)
+        name = parts[0] if len(parts) == 1 else None
+        if name not in known and release.statement["statistic"] == TABLES:
+            name = _table_named(release, parts)
+        if name not in known:
+            shown = parts[0] if len(parts) == 1 else parts
+            raise ValueError(f"tables: {shown!r} is not in the release, which has {', '.join(map(repr, known))}")
+        if name not in found:
+            found.append(str(name))
+    if not found:
+        raise ValueError("tables: none is named; leave the argument out for all")
+    return sorted(found, key=known.index)
+
+
+def _table_named(release: Release, parts: tuple[Any, ...]) -> str | None:
+    """The name of the table that is asked for by these levels, in any order."""
+    wanted = sorted(map(str, parts))
+    return next((str(each["level"]) for each in release.statement["levels"] if sorted(each["table"]) == wanted), None)
+
+
+def sides_of(tree: Hierarchy | Product | None) -> tuple[Side, ...]:
+    """The hierarchies of a tree; none where a folder has no tree."""
+    if tree is None:
+        return ()
+    if isinstance(tree, Hierarchy):
+        return (Side("area", tree, tree.columns),)
+    return tuple(Side(each.name, each.hierarchy, each.columns) for each in tree.attributes)

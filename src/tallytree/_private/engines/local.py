@@ -1,0 +1,101 @@
+"""Tabulation on this machine, with DuckDB."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tallytree._compute.address_space import require_address_space
+from tallytree._compute.memory import LEAST_LIMIT
+from tallytree._private.engines.engine import Found
+from tallytree._private.engines.requests import Request
+from tallytree._private.tabulate.records import Records, check_records, close
+from tallytree._validate import integer, memory_text, path_text
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from tallytree._private.tabulate.session import Session
+
+MAX_THREADS = 1_024
+"""More threads than processors gain nothing, and DuckDB crashes where the system has no room for them."""
+
+
+@dataclass(frozen=True)
+class Local:
+    """Tabulates on this machine; records may be larger than memory, since DuckDB spills to disk.
+
+    Spilled rows lie in a separate folder `tallytree-spill-*` (mode 0700) that is removed at the end and after an error.
+    A process that is killed cannot remove it: the next run of the same user with the same `temp_directory` does. The
+    same holds for a process that is ended by SIGTERM or SIGHUP, unless the program turns the signal into an exception,
+    as the command line does.
+
+    Attributes:
+        memory_limit: for the grouping, e.g. `"4GB"`; by default 80 % of the machine's memory.
+        threads: by default one per core. The result does not depend on it.
+        temp_directory: an existing folder on the disk to spill to; by default the system's.
+
+    Raises:
+        ValueError: a field's value is not possible.
+        TypeError: a field's value is of the wrong kind.
+    """
+
+    memory_limit: str | None = None
+    threads: int | None = None
+    temp_directory: str | os.PathLike[str] | None = None
+
+    name: ClassVar[str] = "local"
+    software: ClassVar[tuple[str, ...]] = ("duckdb",)
+    support: ClassVar[dict[str, str]] = {
+        "records, flows, tables, group sizes, rows of groups": "yes",
+        "contribution bounds, distinct people, people by their records": "yes",
+        "Parquet file, folder, glob": "DuckDB scans the columns needed",
+        "CSV files": "streamed",
+        "address of files (`s3://…`, `hdfs://…`)": "streamed",
+        "pandas, polars or Arrow table, record batches, DuckDB relation": "in memory, or streamed",
+        "Spark data frame": "fetched to this machine",
+        "group's id": "text, integer, decimal, date, time, timestamp, binary, UUID",
+        "person's id": "text, integer, UUID",
+        "records larger than memory": "spilled to `temp_directory`",
+        "with `memory`, bands of counts and flows that go down": "one after the other",
+        "with `memory`, bands of group sizes": "one after the other",
+    }
+
+    def __post_init__(self) -> None:
+        if self.memory_limit is not None:
+            memory_text(self.memory_limit, "memory_limit", LEAST_LIMIT)
+        if self.threads is not None:
+            integer(self.threads, "threads", least=1, most=MAX_THREADS)
+        if self.temp_directory is not None:
+            path_text(self.temp_directory, "temp_directory")
+            if not Path(self.temp_directory).is_dir():
+                raise ValueError(f"temp_directory: {os.fspath(self.temp_directory)!r} is not a folder; make it first")
+
+    def check(self, table: Any, request: Request[Found]) -> None:
+        """Raise what `tabulate` would raise for the columns and their types; no row is read."""
+        close(_records(table, request).source, table)
+
+    def tabulate(self, table: Any, request: Request[Found]) -> Found:
+        """The true statistics that the request asks for: see `Engine`."""
+        request.require_bound()
+        records = _records(table, request)
+        try:
+            with self._session(request.argument) as db:
+                return request.statistics(db, records)
+        finally:
+            close(records.source, table)
+
+    def _session(self, argument: str) -> AbstractContextManager[Session]:
+        require_address_space(self.threads)
+        from tallytree._private.tabulate import duckdb_session
+
+        folder = None if self.temp_directory is None else os.fspath(self.temp_directory)
+        return duckdb_session.session(
+            argument, memory_limit=self.memory_limit, threads=self.threads, temp_directory=folder
+        )
+
+
+def _records(table: Any, request: Request[Found]) -> Records:
+    return check_records(table, request.keys, request.others, request.argument, drop_unknown=request.drop_unknown)

@@ -1,0 +1,101 @@
+"""True counts of every level, summed from the leaves. Private: only a `Measurer` may hold them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tallytree._compute.arrays import IntArray, sum_by_key
+from tallytree._measurements import Statistic
+from tallytree._private.tabulate.array_digest import array_digest
+from tallytree._private.tabulate.true_contributions import TrueContributions, digest_with
+from tallytree.hierarchy import Tree
+
+
+class TrueCounts:
+    """Counts of every node that has records; the others are 0.
+
+    Args:
+        tree: the public tree.
+        leaves: int64 (n,), leaf numbers, distinct.
+        counts: int64 (n,), records of each.
+        distinct: whether no person is counted twice in a leaf, which makes the leaf level's another statistic.
+        contributions: people by their number of records, where they are measured too: part of the digest, and measured
+            by a measurer of their own.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        leaves: IntArray,
+        counts: IntArray,
+        *,
+        distinct: bool = False,
+        contributions: TrueContributions | None = None,
+    ) -> None:
+        self.contributions = contributions
+        order = np.argsort(leaves, kind="stable")
+        nodes, here = leaves[order], counts[order]
+        by_level = [(nodes, here)]
+        for depth in range(len(tree.levels) - 1, 0, -1):
+            nodes, here = sum_by_key(tree.parents(depth, nodes), here)
+            by_level.append((nodes, here))
+        self._levels = dict(zip(tree.levels, reversed(by_level), strict=True))
+        self._sizes = {level: tree.size(depth) for depth, level in enumerate(tree.levels)}
+        self._root = tree.levels[0]
+        self._statistics = statistics_of_levels(tree, distinct=distinct)
+
+    def __repr__(self) -> str:
+        """Nothing of the counts."""
+        return "TrueCounts(<private>)"
+
+    @property
+    def total(self) -> int:
+        """The number of records in all (private unless the total is invariant)."""
+        return int(self._levels[self._root][1].sum())
+
+    def digest(self) -> bytes:
+        """A digest of all statistics, for the derivation of the noise key; never published."""
+        levels = array_digest(array for level in self._levels.values() for array in level)
+        return digest_with(levels, self.contributions)
+
+    def size(self, level: str) -> int:
+        """How many nodes the level has."""
+        return self._sizes[level]
+
+    def width(self, level: str, node: int, statistic: Statistic) -> int:
+        """One cell."""
+        return 1
+
+    def present(self, level: str) -> tuple[IntArray, IntArray]:
+        """The nodes that have records, ascending, and how many: both private."""
+        nodes, counts = self._levels[level]
+        kept = counts > 0
+        return nodes[kept], counts[kept]
+
+    def cells(
+        self, level: str, nodes: IntArray, statistic: Statistic, part: tuple[int, int] | None = None
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """The count of each of `nodes`: one cell a node, numbered like it; the only part is that cell."""
+        if statistic not in ("stable_counts", self._statistics[level]):
+            raise ValueError(f"statistic: {statistic!r} is not the count of the level {level!r}")
+        values = counts_of(*self._levels[level], nodes)
+        return values, np.arange(len(nodes) + 1, dtype=np.int64), nodes
+
+
+def statistics_of_levels(tree: Tree, *, distinct: bool) -> dict[str, Statistic]:
+    """What the count of each level is: with `distinct`, that of the leaf level is another statistic."""
+    statistics: dict[str, Statistic] = dict.fromkeys(tree.levels, "counts")
+    if distinct:
+        statistics[tree.levels[-1]] = "distinct_counts"
+    statistics[tree.levels[0]] = "total"
+    return statistics
+
+
+def counts_of(present: IntArray, counts: IntArray, nodes: IntArray) -> IntArray:
+    """The counts of some nodes, int64 (n,), given those of the nodes with records, ascending; the others have 0."""
+    values = np.zeros(len(nodes), dtype=np.int64)
+    if len(present):
+        place = np.minimum(np.searchsorted(present, nodes), len(present) - 1)
+        found = present[place] == nodes
+        values[found] = counts[place[found]]
+    return values

@@ -1,0 +1,494 @@
+"""Pictures of a release, each with its rows as a table and its content in words: for the report and for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tallytree import _charts as charts
+from tallytree._boundaries import Boundaries
+from tallytree._charts.sizes import tails
+from tallytree._report.reading import (
+    LevelError,
+    is_small,
+    labels_of,
+    largest_size,
+    level_errors,
+    parts_of,
+    path_names,
+    rows_at,
+    small_table,
+)
+from tallytree._report.wording import about, name, off, plural, rounded, whole
+from tallytree.hierarchy import Hierarchy
+from tallytree.product import Product
+from tallytree.release import Release
+from tallytree.release.counted_unit import counted_unit
+from tallytree.release.remainders import NOT_LISTED, lists_remainders
+
+WIDE, NARROW = 620, 230
+"""Widths of charts in pixels: for a screen or paper, and for a phone. Labels beside them need further 100."""
+MOST_BARS, MOST_SIDE, MOST_SIZES, MOST_ROWS = 15, 20, 21, 60
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A small table of a page.
+
+    Attributes:
+        caption: what it shows.
+        headings: of its columns.
+        rows: texts; the first of a row says what the row is about.
+        remark: what was left out; may be empty.
+    """
+
+    caption: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A chart that can be drawn in several widths.
+
+    Attributes:
+        title: its caption.
+        description: what it shows, in words.
+        draw: from a width in pixels to the Altair chart.
+        grid: its numbers.
+        widest: its width on a wide screen.
+    """
+
+    title: str
+    description: str
+    draw: Callable[[int], Any] = field(repr=False)
+    grid: Grid
+    widest: int = WIDE
+
+
+def value_of(release: Release) -> str:
+    """The column with the published numbers."""
+    return "groups" if release.statement["statistic"] == "group_sizes" else "count"
+
+
+def unit_of(release: Release) -> str:
+    """What the numbers count."""
+    return counted_unit(release.statement)
+
+
+# The tree
+
+
+def tree_picture(release: Release) -> Picture | None:
+    """The icicle of a hierarchy, as far down as levels are small; None for products, which are no simple tree."""
+    tree = release.tree
+    if not isinstance(tree, Hierarchy):
+        return None
+    levels = []
+    for depth, level in enumerate(release.levels):
+        if tree.size(depth) > 50_000:
+            break
+        counts, std_dev = _node_numbers(release, level, depth, tree)
+        levels.append(charts.LevelNodes(level, tree.parent[depth], tree.labels[depth], counts, std_dev))
+    if len(levels) < 2:
+        return None
+    rows = charts.boxes(levels)
+    rows = rows.set_column(2, "label", pa.array([name(label) for label in rows.column("label").to_pylist()]))
+    unit = unit_of(release)
+    kept = [row for row in rows.to_pylist() if row["depth"] < 3][:MOST_ROWS]
+    grid = Grid(
+        f"{unit.capitalize()} of the larger nodes",
+        ("node", "level", unit),
+        [(name(row["label"]), name(row["level"]), whole(row["count"])) for row in kept],
+        _left_out(rows.num_rows, len(kept)),
+    )
+    sizes = [f"{plural(tree.size(depth), 'node')} at {name(level)}" for depth, level in enumerate(release.levels)]
+    words = f"The tree from the top: {', '.join(sizes)}. Each box is as wide as its share of all {unit}."
+    return Picture(
+        "The tree, each box as wide as its share",
+        words,
+        lambda width: charts.icicle(rows, width=width, description=words),
+        grid,
+    )
+
+
+def _node_numbers(release: Release, level: str, depth: int, tree: Hierarchy) -> tuple[Any, Any]:
+    """One number for each node, in node order, with its standard deviation where that is known."""
+    from tallytree.release.level_tables import read_all
+    from tallytree.release.paths import node_numbers
+
+    table = read_all(release.level_tables[level])
+    value = value_of(release)
+    if value == "count" and table.num_rows == tree.size(depth):
+        errors = table.column("std_dev").to_numpy() if "std_dev" in table.column_names else None
+        return table.column("count").to_numpy(), errors
+    nodes = node_numbers(tree, depth, table.unify_dictionaries(), table.num_rows)
+    counts = np.bincount(nodes, weights=table.column(value).to_numpy(), minlength=tree.size(depth))
+    public = any("number of groups in every" in str(fact) for fact in release.statement["invariants"])
+    return counts, np.zeros(len(counts)) if public and value == "groups" else None
+
+
+# Errors
+
+
+def errors_picture(release: Release, found: Sequence[LevelError] | None = None) -> Picture | None:
+    """How far the numbers of each level are off; None where no level's errors are known."""
+    errors = level_errors(release) if found is None else found
+    known = [each for each in errors if each.median is not None]
+    if not known:
+        return None
+    rows = [
+        {"level": name(each.level), "median": each.median, "least": each.least, "most": each.most} for each in known
+    ]
+    grid = Grid(
+        "Standard deviation of the errors, by level",
+        ("level", "smallest", "middle", "largest", "nine in ten numbers are within"),
+        [
+            (name(each.level), rounded(each.least or 0), rounded(each.median or 0), rounded(each.most or 0),
+             about(each.reach or 0))
+            for each in known
+        ],
+    )  # fmt: skip
+    words = "The standard deviation of the numbers' errors: " + ", ".join(
+        f"{rounded(each.median or 0)} at {name(each.level)}" for each in known
+    )
+    return Picture(
+        "How far the numbers are off, by level (dot: the middle number; line: from the surest to the least sure)",
+        words + ".",
+        lambda width: charts.errors_by_level(rows, width=width, description=words),
+        grid,
+        520,
+    )
+
+
+# Bars
+
+
+def bars_picture(table: pa.Table, value: str, unit: str, title: str, most_bars: int = MOST_BARS) -> Picture:
+    """Bars of the rows of a small table, with intervals where these are known: the largest, if there are many."""
+    names = path_names(table)
+    chosen = table
+    if table.num_rows > most_bars:
+        largest = pc.sort_indices(table, sort_keys=[(value, "descending")])[:most_bars]
+        chosen = table.take(largest)
+        title = f"{title}: the {most_bars} largest of {table.num_rows:,}"
+    has_ends = "ci_lower" in chosen.column_names
+    rows = [
+        {"label": label, "value": number, "lower": lower, "upper": upper}
+        for label, number, lower, upper in zip(
+            short_labels(chosen, names),
+            chosen.column(value).to_pylist(),
+            *(
+                chosen.column(end).to_pylist() if has_ends else [None] * chosen.num_rows
+                for end in ("ci_lower", "ci_upper")
+            ),
+            strict=True,
+        )
+    ]
+    grid = Grid(
+        title,
+        ("what", unit, *(("at least", "at most") if has_ends else ())),
+        [
+            (row["label"], whole(row["value"]), *((whole(row["lower"]), whole(row["upper"])) if has_ends else ()))
+            for row in rows
+        ],
+        "The ends hold the true number nine times in ten." if has_ends else "",
+    )
+    nothing: dict[str, Any] = {"label": "nothing", "value": 0}
+    most = max(rows, key=lambda row: row["value"], default=nothing)
+    words = f"{title}. The largest is {most['label']} with {whole(most['value'])} {unit}."
+    return Picture(title, words, lambda width: charts.bars(rows, unit=unit, width=width, description=words), grid, 480)
+
+
+# Matrices
+
+
+def matrix_picture(
+    release: Release, table: pa.Table, down: Sequence[str], across: Sequence[str], title: str
+) -> Picture:
+    """A matrix of two groups of columns of a small table of counts, in the order of their hierarchies."""
+    unit, partly = unit_of(release), lists_remainders(release.statement)
+    counts = table.column("count").to_pylist()
+    labels = [_listed_labels(table, side) for side in (down, across)]
+    rows = [{"row": row, "column": column, "value": value} for row, column, value in zip(*labels, counts, strict=True)]
+    has_errors = "std_dev" in table.column_names
+    errors = table.column("std_dev").to_pylist() if has_errors else [None] * len(rows)
+    order = sorted(range(len(rows)), key=lambda place: -rows[place]["value"])[:MOST_ROWS]
+    one, other = name(down[-1]), name(across[-1])
+    grid = Grid(
+        title,
+        (one, other, unit, *(("nine in ten within",) if has_errors else ())),
+        [
+            (rows[place]["row"], rows[place]["column"], whole(rows[place]["value"]),
+             *((about(off(errors[place] or 0)),) if has_errors else ()))
+            for place in order
+        ],
+        _left_out(len(rows), len(order)),
+    )  # fmt: skip
+    nothing: dict[str, Any] = {"row": "", "column": "", "value": 0}
+    top = rows[order[0]] if order else nothing
+    words = f"{title}. The largest number is {whole(top['value'])}, for {one} {top['row']} and {other} {top['column']}."
+    orders = [side_order(release, side) for side in (down, across)]
+    if partly:
+        orders = [[*(order or ()), *([NOT_LISTED] if NOT_LISTED in own else [])]
+                  for order, own in zip(orders, labels, strict=True)]  # fmt: skip
+        words += " What is not listed has a row or column of its own. A pair without a color is not known to be 0."
+    return Picture(
+        title,
+        words,
+        lambda width: charts.matrix(
+            _summed(rows) if partly else rows,
+            row_title=one,
+            column_title=other,
+            unit=unit,
+            width=width,
+            description=words,
+            row_order=orders[0],
+            column_order=orders[1],
+            absent=None if partly else 0,
+        ),
+        grid,
+        560,
+    )
+
+
+def _listed_labels(table: pa.Table, columns: Sequence[str]) -> list[str]:
+    """`short_labels` of the rows that name a node of the table's level, and `NOT_LISTED` of the others."""
+    listed = table.column(columns[-1]).is_valid()
+    own = iter(short_labels(table.filter(listed), columns))
+    return [next(own) if each else NOT_LISTED for each in listed.to_pylist()]
+
+
+def _summed(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of a matrix, one for each pair: what is not listed of several nodes is one number."""
+    found: dict[tuple[str, str], int] = {}
+    for each in rows:
+        pair = each["row"], each["column"]
+        found[pair] = found.get(pair, 0) + each["value"]
+    return [{"row": row, "column": column, "value": value} for (row, column), value in found.items()]
+
+
+def flow_sides(release: Release, level: str) -> tuple[list[str], list[str]]:
+    """The path columns of the origin and of the destination at a level of flows."""
+    tree = release.tree
+    if not isinstance(tree, Product) or len(tree.attributes) != 2:
+        raise ValueError("level: flows have two sides, and this release has no tree of two; see release.tree")
+    columns = {*path_names(release.level_tables[level].read(0, 1))}
+    origin, destination = ([each for each in side.columns if each in columns] for side in tree.attributes)
+    return origin, destination
+
+
+def flows_picture(release: Release, level: str | None = None) -> Picture | None:
+    """The matrix of origins and destinations at a level; by default the finest that fits into a picture."""
+    if release.statement["statistic"] != "flows" or not isinstance(release.tree, Product):
+        return None
+    given = [level] if level is not None else [*release.levels][::-1]
+    for each in given:
+        origin, destination = flow_sides(release, each)
+        if not origin or not destination or not is_small(release, each):
+            continue
+        table = small_table(release, each)
+        if level is None and max(len({*labels_of(table, side)}) for side in (origin, destination)) > MOST_SIDE:
+            continue
+        return matrix_picture(release, table, origin, destination, f"Trips by origin and destination, at {name(each)}")
+    return None
+
+
+def side_order(release: Release, columns: Sequence[str]) -> list[str] | None:
+    """All labels of an attribute of a product at a level, as `short_labels` has them, in the hierarchy's order."""
+    tree = release.tree
+    if not isinstance(tree, Product):
+        return None
+    side = next(side for side in tree.attributes if columns[-1] in side.columns)
+    depth = len(side.hierarchy.levels) - len(side.columns) + len(columns) - 1
+    paths = side.hierarchy.path_table(depth, np.arange(side.hierarchy.size(depth)))
+    kept = paths.select(paths.column_names[-len(columns) :]).rename_columns([*columns])
+    return short_labels(kept, columns)
+
+
+# Group sizes
+
+
+def sizes_picture(release: Release, level: str, labels: Sequence[str], *, log: bool = False) -> Picture:
+    """The size distribution of a node: groups by size."""
+    table = rows_at(release, level, labels)
+    return _sizes_shown(table, _where(labels), _last_label(release, table), log)
+
+
+def cumulative_picture(release: Release, level: str, labels: Sequence[str], *, log: bool | None = None) -> Picture:
+    """The numbers of groups of a size or more of a node; by default on a logarithmic axis where sizes go beyond 20."""
+    table = rows_at(release, level, labels)
+    return _tails_shown(table, _where(labels), _last_label(release, table), log)
+
+
+def _where(labels: Sequence[str]) -> str:
+    return " / ".join(name(label) for label in labels) or "all areas"
+
+
+def _last_label(release: Release, table: pa.Table) -> str:
+    """What the last size is called: with a plus where larger groups are counted as this size."""
+    largest, sizes = largest_size(release), table.column("size").to_pylist()
+    return f"{largest:,}+" if largest is not None and sizes and sizes[-1] == largest else ""
+
+
+def _sizes_shown(table: pa.Table, where: str, ends: str, log: bool) -> Picture:
+    lower, upper = (_column(table, end) for end in ("ci_lower", "ci_upper"))
+    rows = [
+        {"size": size, "groups": groups, "lower": low, "upper": high}
+        for size, groups, low, high in zip(
+            table.column("size").to_pylist(), table.column("groups").to_pylist(), lower, upper, strict=True
+        )
+    ]
+    first = rows[0]["size"] if rows else 0
+    listed = {row["size"]: row for row in rows if row["size"] < first + MOST_SIZES}
+    empty = {"groups": 0, "lower": None, "upper": None}
+    shown = [listed.get(size, {"size": size, **empty}) for size in range(first, max(listed, default=0) + 1)]
+    called = ends if len(listed) == len(rows) else ""
+    has_ends = bool(rows) and rows[0]["lower"] is not None
+    grid = Grid(
+        f"Groups by size, {where}",
+        ("size", "groups", *(("at least", "at most") if has_ends else ())),
+        [
+            (ends if ends and row is rows[-1] else f"{row['size']:,}", whole(row["groups"]),
+             *((whole(row["lower"]), whole(row["upper"])) if has_ends else ()))
+            for row in rows[:MOST_ROWS]
+        ],
+        _left_out(len(rows), min(len(rows), MOST_ROWS)),
+    )  # fmt: skip
+    most = max(rows, key=lambda row: row["groups"], default={"size": 0, "groups": 0})
+    words = f"Groups by size, {where}. Most groups, {whole(most['groups'])}, have size {most['size']:,}."
+    title = f"Groups by size, {where}" + ("" if len(listed) == len(rows) else ": the smallest sizes")
+    return Picture(
+        title,
+        words,
+        lambda width: charts.size_distribution(
+            rows if log else shown, log=log, last_label=ends if log else called, width=width, description=words
+        ),
+        grid,
+        560,
+    )
+
+
+def _tails_shown(table: pa.Table, where: str, ends: str, log: bool | None) -> Picture:
+    names = ("tail_count", "tail_ci_lower", "tail_ci_upper")
+    columns = [_column(table, each) for each in names]
+    sizes, groups = (table.column(each).to_pylist() for each in ("size", "groups"))
+    rows = [
+        {"size": size, "groups": number, "tail": tail, "tail_lower": low, "tail_upper": high}
+        for size, number, tail, low, high in zip(sizes, groups, *columns, strict=True)
+    ]
+    found = tails(rows)
+    on_log = (bool(sizes) and sizes[-1] > 20) if log is None else log
+    has_ends = bool(found) and found[0].get("lower") is not None
+    picked = _spread(found, 25)
+    grid = Grid(
+        f"Groups of a size or more, {where}",
+        ("size or more", "groups", *(("at least", "at most") if has_ends else ())),
+        [
+            (f"{row['size']:,}", whole(row["groups"]),
+             *((whole(row["lower"]), whole(row["upper"])) if has_ends else ()))
+            for row in picked
+        ],
+        _left_out(len(found), len(picked)),
+    )  # fmt: skip
+    middle = found[len(found) // 2] if found else {"size": 0, "groups": 0}
+    words = (
+        f"Groups of a size or more, {where}. {whole(middle['groups'])} groups have {middle['size']:,} members or more."
+    )
+    band = ", with the band that holds the true number nine times in ten" if has_ends else ""
+    return Picture(
+        f"Groups of a size or more, {where}{band}",
+        words,
+        lambda width: charts.size_distribution(
+            rows, log=on_log, cumulative=True, last_label=ends, width=width, description=words
+        ),
+        grid,
+        560,
+    )
+
+
+# Maps
+
+
+def map_picture(boundaries: Boundaries, table: pa.Table, nodes: Any, value: str, unit: str) -> Picture:
+    """A map of the numbers of a level; `nodes` are the nodes of the table's rows."""
+    numbers = np.bincount(nodes, weights=table.column(value).to_numpy(), minlength=len(boundaries.frame))
+    level = name(boundaries.level)
+    labels = [name(label) for label in boundaries.frame["label"].tolist()]
+    order = np.argsort(-numbers, kind="stable")[:MOST_ROWS]
+    title = f"Map: {unit} by {level}"
+    grid = Grid(
+        title,
+        (level, unit),
+        [(labels[int(place)], whole(numbers[place])) for place in order],
+        _left_out(len(labels), len(order)),
+    )
+    words = f"{title}. The largest number is that of {labels[int(order[0])]}, {whole(numbers[order[0]])}."
+    return Picture(
+        title,
+        words,
+        lambda width: charts.choropleth(
+            boundaries, numbers.tolist(), unit=unit, width=width, height=width, description=words
+        ),
+        grid,
+        480,
+    )
+
+
+def flow_map_picture(boundaries: Boundaries, flows: Sequence[Mapping[str, Any]], unit: str) -> Picture:
+    """The largest flows between areas on a map."""
+    labels = [name(label) for label in boundaries.frame["label"].tolist()]
+    between = sorted(
+        (row for row in flows if row["origin"] != row["destination"]), key=lambda row: -row["value"]
+    )[:40]  # fmt: skip
+    title = f"Map: the largest flows between areas of the level {name(boundaries.level)}"
+    grid = Grid(
+        title,
+        ("from", "to", unit),
+        [(labels[row["origin"]], labels[row["destination"]], whole(row["value"])) for row in between],
+    )
+    first = between[0] if between else None
+    words = title + (
+        f". The largest goes from {labels[first['origin']]} to {labels[first['destination']]}, "
+        f"{whole(first['value'])} {unit}." if first else ". There is none."
+    )  # fmt: skip
+    return Picture(
+        title,
+        words,
+        lambda width: charts.flow_map(boundaries, flows, unit=unit, width=width, height=width, description=words),
+        grid,
+        480,
+    )
+
+
+def short_labels(table: pa.Table, columns: Sequence[str]) -> list[str]:
+    """What each row is about by its own labels alone, where these tell the nodes apart; else by their paths.
+
+    Of a row that says how much is not listed, they are those of the last node that it names.
+    """
+    paths = [tuple(parts) for parts in parts_of(table, columns)]
+    own = [" / ".join(parts[-2:] if parts[-1] == NOT_LISTED else parts[-1:]) for parts in paths]
+    alone = len({*zip(own, paths, strict=True)}) == len({*own})
+    return own if alone else [" / ".join(parts) for parts in paths]
+
+
+def _column(table: pa.Table, column: str) -> list[Any]:
+    return table.column(column).to_pylist() if column in table.column_names else [None] * table.num_rows
+
+
+def _left_out(all_rows: int, shown: int) -> str:
+    return f"{shown:,} of {all_rows:,} rows; the files have all." if shown < all_rows else ""
+
+
+def _spread(rows: Sequence[Any], most: int) -> list[Any]:
+    """Some rows, spread over all of them evenly on a logarithmic scale, the first and the last among them."""
+    if len(rows) <= most:
+        return [*rows]
+    places = np.unique(np.round(np.geomspace(1, len(rows), most)).astype(int) - 1)
+    return [rows[int(place)] for place in places]

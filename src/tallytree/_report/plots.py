@@ -1,0 +1,120 @@
+"""`release.plot`: the pictures of the report as Altair charts, for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tallytree._charts import require_charts
+from tallytree._report.pictures import (
+    Picture,
+    cumulative_picture,
+    errors_picture,
+    flows_picture,
+    sizes_picture,
+    tree_picture,
+)
+from tallytree._report.reading import has_groups, path_names
+from tallytree.release import Release
+
+Node = str | Sequence[str] | Mapping[str, str] | None
+
+
+@dataclass(frozen=True)
+class Plots:
+    """Charts of a release. They need the extra `report`.
+
+    Attributes:
+        release: what they show.
+    """
+
+    release: Release
+
+    def tree(self, *, width: int | None = None) -> Any:
+        """The icicle of the hierarchy: a box for each node, as wide as its share.
+
+        Raises:
+            ValueError: the release is about a product of hierarchies, which is no simple tree.
+            ModuleNotFoundError: the extra `report` is not installed.
+        """
+        return self._drawn(tree_picture, width, "plot.tree: it shows one hierarchy with several levels; see plot.flows")
+
+    def errors(self, *, width: int | None = None) -> Any:
+        """How far the numbers of each level are off.
+
+        Raises:
+            ValueError: the release does not know its errors.
+            ModuleNotFoundError: the extra `report` is not installed.
+        """
+        how = "this release does not know its errors; estimate them with tallytree.replicate_errors"
+        return self._drawn(errors_picture, width, f"plot.errors: {how}")
+
+    def sizes(self, node: Node = None, *, cumulative: bool = False, log: bool = False, width: int | None = None) -> Any:
+        """The distribution of the group sizes of a node.
+
+        Args:
+            node: its labels from the top: one, a list of them, or by column; by default the root.
+            cumulative: groups of a size or more, with their error band where that is known.
+            log: a logarithmic axis of sizes.
+            width: in pixels.
+
+        Raises:
+            ValueError: the release is not of group sizes, or has no such node.
+            ModuleNotFoundError: the extra `report` is not installed.
+        """
+        if self.release.statement["statistic"] != "group_sizes":
+            raise ValueError(f"plot.sizes: this release is of {self.release.statement['statistic']}, not group sizes")
+        if not has_groups(self.release):
+            raise ValueError("plot.sizes: no group was released, so there is no size to show; see plot.tree")
+        level, labels = self._node(node)
+
+        def picture(release: Release) -> Picture:
+            shown = cumulative_picture if cumulative else sizes_picture
+            return shown(release, level, labels, log=log)
+
+        return self._drawn(picture, width, "")
+
+    def flows(self, level: str | None = None, *, width: int | None = None) -> Any:
+        """The matrix of origins and destinations at a level; by default the finest that fits into a picture.
+
+        Raises:
+            ValueError: the release is not of flows, the level is unknown, or too large for a picture.
+            ModuleNotFoundError: the extra `report` is not installed.
+        """
+        if self.release.statement["statistic"] != "flows":
+            raise ValueError(f"plot.flows: this release is of {self.release.statement['statistic']}, not flows")
+        if level is not None and level not in self.release.levels:
+            raise ValueError(f"level: {level!r} is not one of the release's levels {', '.join(self.release.levels)}")
+        return self._drawn(
+            lambda release: flows_picture(release, level),
+            width,
+            f"level: {level!r} has one side only, or too many flows for a picture; choose another one",
+        )
+
+    def _drawn(self, picture: Any, width: int | None, remedy: str) -> Any:
+        require_charts("plot", "a chart")
+        found = picture(self.release)
+        if found is None:
+            raise ValueError(remedy)
+        return found.draw(found.widest if width is None else width)
+
+    def _node(self, node: Node) -> tuple[str, list[str]]:
+        """The level of a node, and its labels from the top."""
+        columns = {
+            level: path_names(table.read(0, 1)) for level, table in self.release.level_tables.items() if table.num_rows
+        }
+        if node is None:
+            root = self.release.levels[0]
+            first = self.release.level_tables[root].read(0, 1)
+            return root, [str(first.column(column)[0].as_py()) for column in columns.get(root, [])]
+        if isinstance(node, Mapping):
+            labels = [str(label) for label in node.values()]
+            wanted = [level for level, names in columns.items() if names == [*node]]
+        else:
+            labels = [node] if isinstance(node, str) else [str(label) for label in node]
+            wanted = [level for level, names in columns.items() if len(names) == len(labels)]
+        if not wanted:
+            deepest = ", ".join(columns[self.release.levels[-1]])
+            raise ValueError(f"node: give its labels from the top, of the columns {deepest}, as many as its level has")
+        return wanted[-1], labels

@@ -1,0 +1,338 @@
+"""The sections of a report as data: facts, sentences, tables and pictures; the template only arranges them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tallytree._boundaries import Boundaries
+from tallytree._report.checks import Check
+from tallytree._report.numbers import number_pictures, people_picture
+from tallytree._report.pictures import Grid, Picture, errors_picture
+from tallytree._report.reading import LevelError
+from tallytree._report.wording import about, amount, listed, name, percent, plural, rounded
+from tallytree.release import Release
+from tallytree.release.counted_unit import bound_sentence, counted_unit, is_bounded
+from tallytree.release.remainders import unlisted_sentence
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section of the page.
+
+    Attributes:
+        key: its id.
+        title: its heading.
+        facts: terms with what they are here.
+        paragraphs: sentences.
+        warnings: what must not be missed.
+        points: items of a list.
+        pictures: charts with their tables.
+        grids: further tables.
+        code: lines to copy, each with its language.
+    """
+
+    key: str
+    title: str
+    facts: Sequence[tuple[str, str]] = ()
+    paragraphs: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    points: Sequence[str] = ()
+    pictures: Sequence[Picture] = ()
+    grids: Sequence[Grid] = ()
+    code: Sequence[tuple[str, str]] = field(default_factory=tuple)
+
+
+def all_sections(
+    release: Release,
+    errors: Sequence[LevelError],
+    checks: Sequence[Check],
+    boundaries: Mapping[str, Boundaries],
+    folder: str,
+) -> list[Section]:
+    """The sections in the order of the page."""
+    return [
+        _released(release),
+        _numbers(release, errors, boundaries),
+        _guarantee(release.statement),
+        _invariants(release.statement),
+        _bound(release),
+        _checks(checks),
+        _use(release, folder),
+    ]
+
+
+def _released(release: Release) -> Section:
+    statement, spec = release.statement, release.spec
+    which = statement.get("release") or {}
+    ledger = statement.get("ledger") or {}
+    mechanism = statement["mechanism"]
+    private = {"records": "records", "trips": "trips"}
+    public = {"hierarchy": "areas", "origins": "origins", "destinations": "destinations", "public_groups": "groups"}
+    from_files, beside = _sources(spec, private), _sources(spec, public)
+    software = statement.get("software") or {}
+    facts = [
+        ("Kind of statistic", _kind(statement["statistic"])),
+        ("From the private table", listed(from_files) or "not named in the release"),
+        ("With the public tables", listed(beside) or "the hierarchy, which is in the folder"),
+        ("Method", f"{name(mechanism['name'])} ({_options(mechanism.get('options') or {})})"),
+        ("Records outside the hierarchy", "refused" if statement["on_unknown"] == "error" else "left out"),
+        ("Data set in the ledger", name(ledger.get("dataset", "none: no ledger was used"))),
+        ("Run", name(which.get("run") or "without a name")),
+        ("Release id", name(which.get("id", "none"))),
+        ("Made with", f"tallytree {name(software.get('tallytree', '?'))}"),
+    ]
+    rows = [
+        (name(each["level"]), f"{each['nodes']:,}", f"{release.level_tables[each['level']].num_rows:,}",
+         "yes" if each.get("measured") else "no")
+        for each in statement["levels"] if each["level"] in release.level_tables
+    ]  # fmt: skip
+    others = unlisted_sentence(statement) or "Where there are fewer rows than nodes or cells, the others are 0."
+    grid = Grid(
+        "What each level or table has",
+        ("level or table", "nodes or cells", "published rows", "measured with noise"),
+        rows,
+        f"A level that was not measured follows from other numbers, or is public. {others}",
+    )
+    notes = [name_long(note) for note in statement.get("notes", ())]
+    return Section("released", "What was released, and from what", facts=facts, grids=[grid], points=notes)
+
+
+def _sources(spec: Mapping[str, Any], words: Mapping[str, str]) -> list[str]:
+    """The tables that a spec names, each with its file; those in memory are named by their type, as <Table>."""
+    found = [(word, spec[key]) for key, word in words.items() if isinstance(spec.get(key), str)]
+    return [f"{word}: {'a table in memory' if source[:1] == '<' else name(source)}" for word, source in found]
+
+
+def name_long(text: object) -> str:
+    """A sentence of a statement: cleaned like a name, but not cut."""
+    return name(text, 5_000)
+
+
+def _kind(statistic: str) -> str:
+    return {
+        "counts": "counts: one number for each area",
+        "flows": "flows: trips by origin and destination",
+        "group_sizes": "group sizes: for each area and size, the number of groups of that size",
+        "tables": "tables: records by area and attributes",
+        "contributions": "contributions: people by their number of records",
+    }.get(statistic, name(statistic))
+
+
+def _options(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name(key)} {name(value)}" for key, value in options.items()) or "no options"
+
+
+_OF_TAILS = " (where sizes have none: of the number of groups of a size or more)"
+
+
+def _numbers(release: Release, errors: Sequence[LevelError], boundaries: Mapping[str, Boundaries]) -> Section:
+    pictures = number_pictures(release, boundaries)
+    shown = errors_picture(release, errors)
+    bound = name_long(bound_sentence(release.statement))
+    paragraphs = [*([bound] if bound else []), _what_intervals_are(release)]
+    noise = [
+        (name(each.level), f"{each.rows:,}", rounded(each.noise) if each.noise else "not measured",
+         rounded(each.median) if each.median is not None else "not computed",
+         about(each.reach) if each.reach is not None else "not computed")
+        for each in errors
+    ]  # fmt: skip
+    grid = Grid(
+        f"Error of the numbers of each level{_OF_TAILS if release.statement['statistic'] == 'group_sizes' else ''}",
+        ("level or table", "rows", "noise of a measurement (std_dev)", "error of a number (std_dev, middle)",
+         "nine in ten within"),
+        noise,
+    )  # fmt: skip
+    return Section(
+        "numbers", "The published numbers, and how far off they are", paragraphs=paragraphs,
+        pictures=[*pictures, *([shown] if shown else [])], grids=[grid],
+    )  # fmt: skip
+
+
+def _what_intervals_are(release: Release) -> str:
+    errors = release.statement.get("errors")
+    true = (
+        f"the true number of {counted_unit(release.statement)}," if is_bounded(release.statement) else "the true number"
+    )
+    covers = "They cover the privacy noise only: not errors in the records, nor records that are missing."
+    if errors:
+        return f"Ends of intervals hold {true} nine times in ten. {covers}"
+    return (
+        "Where an error is shown, it is known from the method itself; elsewhere the command “tallytree error DIR” "
+        f"computes it from the published files. Ends of intervals hold {true} nine times in ten. {covers}"
+    )
+
+
+def _guarantee(statement: Mapping[str, Any]) -> Section:
+    if not statement["private"]:
+        return Section(
+            "guarantee", "The guarantee",
+            warnings=["NOT PRIVATE. The noise came from a seed and can be removed. There is no guarantee."],
+            facts=[("In one sentence", name_long(statement["guarantee"]))],
+        )  # fmt: skip
+    spent, budget = statement["spent"], statement["budget"]
+    facts = [
+        ("Who is protected", name(statement["unit_of_protection"])),
+        ("Which data sets look alike", _relation(statement["neighboring"])),
+        ("Spent", ", ".join(f"{_greek(key)} = {amount(value)}" for key, value in spent.items())),
+        ("Of a budget of", ", ".join(f"{_greek(key)} = {amount(value)}" for key, value in budget.items())),
+        ("Added up by", name(statement["accounting"])),
+        ("Formally", name_long(statement["guarantee"])),
+    ]
+    paragraphs = [_in_plain_words(spent)]
+    grids = []
+    risk = statement.get("risk")
+    if risk:
+        paragraphs.append(name_long(risk["attack"]))
+        grids.append(
+            Grid(
+                "What an attacker can find out about one person, at most",
+                ("wrongly suspected", "rightly recognised, at most", "by blind guessing"),
+                [
+                    (percent(rate["false_positive_rate"]), percent(rate["true_positive_rate"]),
+                     percent(rate["false_positive_rate"]))
+                    for rate in risk["rates"]
+                ],
+                "The attacker knows all other records. The smaller the difference between the last two columns, the "
+                "better the protection.",
+            )
+        )  # fmt: skip
+    grids.append(_split(statement))
+    return Section("guarantee", "The guarantee", facts=facts, paragraphs=paragraphs, grids=grids)
+
+
+def _in_plain_words(spent: Mapping[str, Any]) -> str:
+    import math
+
+    epsilon = spent.get("epsilon")
+    if isinstance(epsilon, int | float):
+        factor = f"{rounded(math.exp(min(epsilon, 700.0)))} times"
+        words = (
+            f"Epsilon (ε) bounds what one person's records can change: any outcome of this release is at most {factor} "
+            "as probable with these records as without (or with others in their place). Zero would mean no influence; "
+            "around 1 is a strong protection, and 10 or more a weak one."
+        )
+        if spent.get("delta"):
+            words += f" Delta (δ = {amount(spent['delta'])}) is about the probability with which this bound may fail."
+        return words
+    return (
+        "Rho (ρ) bounds, on average over the outcomes, what one person's records can change. Zero would mean no "
+        "influence; 0.02 is a strong protection, and 1 or more a weak one."
+    )
+
+
+def _relation(neighboring: str) -> str:
+    if neighboring == "add_remove":
+        return "with and without one person's records"
+    return "with one person's records, and with others in their place"
+
+
+def _greek(key: str) -> str:
+    return {"epsilon": "ε (epsilon)", "delta": "δ (delta)", "rho": "ρ (rho)"}.get(key, name(key))
+
+
+def _split(statement: Mapping[str, Any]) -> Grid:
+    beside = [
+        (title, statement[key])
+        for key, title in (("maximum", "the largest size"), ("contributions", "people by number of records"))
+        if isinstance(statement.get(key), Mapping) and "noise" in statement[key] and statement["statistic"] != key
+    ]
+    measured = [(name(each["level"]), each) for each in statement["levels"] if each.get("measured")]
+    return Grid(
+        "How the budget was split",
+        ("level, table or other", "share of the budget", "spent", "noise", "std_dev of the noise"),
+        [
+            (title, percent(each["share"]),
+             ", ".join(f"{key} {amount(value)}" for key, value in each["spent"].items()),
+             name(each["noise"]["distribution"]).replace("_", " "), rounded(each["noise"]["std_dev"]))
+            for title, each in (*beside, *measured)
+        ],
+    )  # fmt: skip
+
+
+def _invariants(statement: Mapping[str, Any]) -> Section:
+    facts = [name_long(fact) for fact in statement["invariants"]]
+    is_exact, them = ("is", "it") if len(facts) == 1 else ("are", "them")
+    warning = (
+        f"{plural(len(facts), 'fact')} of this release {is_exact} exact. "
+        f"No noise was added to {them}, and the guarantee does not cover {them}."
+    )
+    return Section(
+        "invariants", "Published exactly, not protected", points=facts,
+        warnings=[warning] if facts else ["Nothing was published exactly."],
+    )  # fmt: skip
+
+
+def _bound(release: Release) -> Section:
+    statement = release.statement
+    bound, found = statement.get("max_contributions"), statement.get("contributions") or {}
+    title = "What the bound on contributions cut"
+    people = release.contributions
+    pictures = [] if people is None else [people_picture(people)]
+    if bound is None:
+        return Section("bound", title, paragraphs=["Nothing was cut: this release bounds nothing."], pictures=pictures)
+    if is_bounded(statement):
+        return Section("bound", title, paragraphs=[name_long(bound_sentence(statement))], pictures=pictures)
+    records = plural(int(bound), "record")
+    words = (
+        f"The guarantee assumes that nobody has more than {records}. This was not enforced: nothing was cut, and a "
+        "person with more records is protected less."
+    )
+    more = [name_long(found["summary"])] if found.get("summary") else []
+    return Section("bound", title, paragraphs=[words, *more], pictures=pictures)
+
+
+def _checks(checks: Sequence[Check]) -> Section:
+    numbers = max((check.checked for check in checks), default=0)
+    failed = [check for check in checks if check.failed]
+    done = [check for check in checks if check.failed is not None]
+    grid = Grid(
+        "Checks of the files",
+        ("check", "numbers checked", "not passed", "remark"),
+        [
+            (name(check.name), f"{check.checked:,}", "–" if check.failed is None else f"{check.failed:,}",
+             check.remark or ("passed" if check.passed else "see the method's limits, above"))
+            for check in checks
+        ],
+    )  # fmt: skip
+    total = sum(check.checked for check in done)
+    words = (
+        f"{plural(len(done), 'check')} were run on the published files when this page was made, on "
+        f"{plural(numbers, 'number')} ({total:,} comparisons). "
+        + ("All passed." if not failed else f"{plural(len(failed), 'check')} found numbers that do not pass.")
+        + " The files also agree with the checksums in release.json."
+    )
+    return Section(
+        "checks", "Checks that were run on the files", paragraphs=[words.replace("1 check were", "1 check was")],
+        grids=[grid], warnings=[f"Not passed: {listed([name(check.name) for check in failed])}."] if failed else [],
+    )  # fmt: skip
+
+
+def _use(release: Release, folder: str) -> Section:
+    which = (release.statement.get("release") or {}).get("id", "")
+    software = release.statement.get("software") or {}
+    made = name(software.get("tallytree", ""))
+    level = release.levels[0 if release.statement["statistic"] == "tables" else -1]
+    cite = (
+        f"{name(folder)}. Differentially private release {which[:12]}, made with tallytree {made}. "
+        f"{name_long(release.statement['guarantee'])}"
+    )
+    import json
+
+    shown = release.tables[0 if release.statement["statistic"] == "tables" else -1]
+    table = ", ".join(json.dumps(each, ensure_ascii=False) for each in shown)
+    exact = ", ".join([*([table] if table else []), "alpha=0.1"])
+    code = [
+        ("Python", f"import tallytree as tt\nrelease = tt.Release.load({json.dumps(folder, ensure_ascii=False)})\n"
+                   f"release.table({exact})  # a pyarrow table\nrelease.to_pandas({table})"),
+        ("Any other program", f"tables/{name(level)}.parquet (and the other files in tables/)"),
+        ("Sums over any areas, with their errors", f"tallytree total {name(folder)} AREAS.csv --by district"),
+    ]  # fmt: skip
+    paragraphs = [
+        f"Cite it as: {cite}",
+        "State the error beside every number that you use, and that intervals cover the privacy noise only. If two "
+        "numbers differ by less than their errors, do not conclude that the areas differ. For totals over areas use "
+        "the command below: their errors do not follow from the errors of the parts.",
+    ]
+    return Section("use", "How to cite and to load it", paragraphs=paragraphs, code=code)

@@ -1,0 +1,43 @@
+"""From arguments to a release, one way: arguments → plan → run → release.
+
+`arguments` holds every option once. `plan_counts` and `plan_sizes` check the arguments and plan the noise, without
+opening private data. `planned` runs a plan: it tabulates, records in the ledger, measures and reconciles.
+"""
+
+from tallytree._run.arguments import (
+    ContributionsArguments,
+    CountsArguments,
+    FlowsArguments,
+    SizesArguments,
+    TablesArguments,
+)
+from tallytree._run.plan_counts import plan_counts, plan_flows
+from tallytree._run.plan_sizes import plan_group_sizes
+from tallytree._run.plan_tables import plan_tables
+from tallytree._run.planned import Planned
+from tallytree._run.planned_auto_bound import PlannedAutoBound, plan_release
+from tallytree._run.planned_contributions import PlannedContributions, contributions_of, plan_contributions
+from tallytree._run.planned_counts import PlannedCounts
+from tallytree._run.planned_sizes import PlannedSizes
+from tallytree._run.planned_tables import PlannedTables
+
+__all__ = [
+    "ContributionsArguments",
+    "CountsArguments",
+    "FlowsArguments",
+    "Planned",
+    "PlannedAutoBound",
+    "PlannedContributions",
+    "PlannedCounts",
+    "PlannedSizes",
+    "PlannedTables",
+    "SizesArguments",
+    "TablesArguments",
+    "contributions_of",
+    "plan_contributions",
+    "plan_counts",
+    "plan_flows",
+    "plan_group_sizes",
+    "plan_release",
+    "plan_tables",
+]

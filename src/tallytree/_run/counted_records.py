@@ -1,0 +1,82 @@
+"""The records of counts and tables: how their schema is checked, and how they are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tallytree._contributions import Contributions
+from tallytree._impossible import Impossible
+from tallytree._mechanism import Mechanism
+from tallytree._private.engines import CountRecords, Engine
+from tallytree._private.tabulate.leaf_statistics import LeafCounts
+from tallytree._private.tabulate.records import LeafKey
+from tallytree._run.arguments import RecordOptions
+from tallytree._run.person_bound import contribution_bound
+
+MAX_RECORDS = 2**58
+"""A family's noisy counts and its total are added up to 2^60 at most; what is drawn at a level stays below the rest."""
+
+
+def check_schema(engine: Engine, given: RecordOptions, records: Any, keys: Sequence[LeafKey], argument: str) -> None:
+    """Check the schema of the records; no private row is read."""
+    engine.check(records, _request(given, keys, argument, person=given.person))
+
+
+def counted_records(
+    engine: Engine,
+    given: RecordOptions,
+    records: Any,
+    keys: Sequence[LeafKey],
+    argument: str,
+    asked: Contributions | None,
+    impossible: Sequence[Impossible] = (),
+) -> LeafCounts:
+    """The records of every combination of leaves, of every person no more than count; and people by their number.
+
+    Args:
+        engine: tabulates them.
+        given: what counts.
+        records: the private table.
+        keys: its columns for each hierarchy.
+        argument: its name in messages.
+        asked: whether people are counted by their number of records.
+        impossible: combinations of leaves that no record can have; see `Product`.
+
+    Raises:
+        ValueError: too many records, besides what the engine refuses. It is raised before the ledger records the
+            release: mechanisms would fail once it is paid for.
+    """
+    bound = contribution_bound(given, asked, distinct=given.distinct)
+    found = engine.tabulate(records, _request(given, keys, argument, bound=bound, impossible=tuple(impossible)))
+    if int(found.counts.sum()) > MAX_RECORDS:
+        raise ValueError(f"{argument}: counts add up to more than 2^58; use a coarser unit")
+    return found
+
+
+def refuse_more_than(mechanism: Mechanism, found: int, argument: str, what: str) -> None:
+    """Refuse more records or groups than a mechanism takes, while nothing is paid for.
+
+    Args:
+        mechanism: decides how many these are.
+        found: how many there are; private, and not in the message.
+        argument: the name of the table in messages.
+        what: `"records"` or `"groups"`.
+
+    Raises:
+        ValueError: there are more.
+    """
+    if mechanism.most is not None and found > mechanism.most:
+        raise ValueError(
+            f"{argument}: there are more {what} than {mechanism!r} takes, {mechanism.most:,}; use a mechanism without "
+            "a general solver"
+        )
+
+
+def listed_counts(engine: Engine, table: Any, keys: Sequence[LeafKey], count: str, argument: str) -> LeafCounts:
+    """What a public table lists in the column `count`, per combination of leaves."""
+    return engine.tabulate(table, CountRecords(tuple(keys), count, argument=argument))
+
+
+def _request(given: RecordOptions, keys: Sequence[LeafKey], argument: str, **whose: Any) -> CountRecords:
+    return CountRecords(tuple(keys), given.count, given.on_unknown, argument, **whose)

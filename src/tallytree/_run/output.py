@@ -1,0 +1,170 @@
+"""Where a release is saved: what happens where the folder exists, and where it cannot be written.
+
+A release that was paid for is not thrown away because its folder cannot be written: it is kept in another one, which
+the error names.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+
+from tallytree._validate import choice
+from tallytree.errors import KEPT
+from tallytree.ledger import Ledger, checked_name, checked_run
+from tallytree.release import Release, refuse_existing, require_writable
+from tallytree.release.replacing import replace_folder
+
+IfExists = Literal["error", "skip", "replace"]
+"""What happens where the folder exists: an error; nothing, if it holds the run; or the new release takes its place."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """The folder that a release is to be saved in.
+
+    Attributes:
+        folder: where to.
+        if_exists: what happens where it exists.
+        fallback: the folder in which the release is kept, under its own name, if `folder` cannot be written; by
+            default among the temporary files of the system.
+        csv: whether every published table is written as CSV too.
+        on_repeated: called with the number of the ledger's entry, where the run was made again.
+    """
+
+    folder: str | os.PathLike[str]
+    if_exists: IfExists | str = "error"
+    fallback: str | os.PathLike[str] | None = None
+    csv: bool = False
+    on_repeated: Callable[[int], None] | None = None
+
+    def check(self) -> None:
+        """Find out, before anything is spent, whether the folder can be made.
+
+        Raises:
+            FileExistsError: a folder exists, which the release would not replace.
+            ValueError: what is to be replaced is not a release.
+            OSError: a place cannot be written to.
+            TypeError: not a path.
+        """
+        choice(self.if_exists, "if_exists", get_args(IfExists))
+        if self.if_exists == "replace" and os.path.lexists(self.folder):
+            self._loaded()
+            require_writable(Path(os.path.abspath(self.folder)))  # noqa: PTH100  (a link is resolved when it is replaced)
+        else:
+            require_writable(refuse_existing(self.folder))
+        if self.fallback is not None:
+            require_writable(Path(os.path.abspath(self.fallback)) / "release")  # noqa: PTH100
+
+    def finished(self, statistic: str, run: str | None, ledger: Ledger | None, dataset: str | None) -> Release | None:
+        """The release of the run in the folder, if `if_exists` is `"skip"` and the folder exists; else None.
+
+        Every file is compared with its checksum, and the release with its entry in the ledger.
+
+        Args:
+            statistic: what was to be released.
+            run: the name of the run.
+            ledger: the ledger.
+            dataset: the data set's name in it.
+
+        Raises:
+            ValueError: no run or no ledger is named; or the folder does not hold a private release of this run; or the
+                ledger does not have it.
+            OSError: the ledger cannot be read.
+        """
+        if self.if_exists != "skip":
+            return None
+        if run is None or ledger is None or dataset is None:
+            raise ValueError(
+                'if_exists: "skip" leaves a finished run as it is; name the run, and the ledger that says which folder '
+                "belongs to it (run, ledger, dataset)"
+            )
+        if not os.path.lexists(self.folder):
+            return None
+        release = self._loaded()
+        run, dataset, name = checked_run(run), checked_name(dataset), repr(os.fspath(self.folder))
+        about = release.statement.get("ledger") or {}
+        found = (release.statement["statistic"], _made(release).get("run"), about.get("dataset"))
+        if found != (statistic, run, dataset) or not release.statement["private"]:
+            raise ValueError(
+                f"folder: {name} holds another release than {statistic} of the run {run!r} of this data set; choose "
+                "another folder"
+            )
+        if not _is_in(ledger, release):
+            raise ValueError(
+                f"folder: the ledger {ledger.path.name!r} does not have the release in {name} as a release of the run "
+                f"{run!r}; give the ledger that it was recorded in, or choose another folder"
+            )
+        return release
+
+    def save(self, release: Release) -> Path:
+        """Save the release in the folder, all or nothing.
+
+        Raises:
+            OSError, MemoryError, ArrowException: the folder cannot be written. A note on the error says where the
+                release was kept instead, or that it could not be kept.
+        """
+        try:
+            if self.if_exists == "replace" and os.path.lexists(self.folder):
+                return self._replace(release)
+            return release.save(self.folder, csv=self.csv)
+        except (OSError, MemoryError, pa.ArrowException) as error:
+            error.add_note(self._kept_elsewhere(release))
+            raise
+
+    def _loaded(self) -> Release:
+        """The release in the folder.
+
+        Raises:
+            ValueError: it is damaged, or is none.
+        """
+        try:
+            return Release.load(self.folder)
+        except ValueError as error:
+            raise ValueError(f"{error}; or move the folder away and repeat the run") from None
+
+    def _replace(self, release: Release) -> Path:
+        target = Path(self.folder).resolve()
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".partial", dir=target.parent) as aside:
+            return replace_folder(release.save(Path(aside) / target.name, csv=self.csv), target)
+
+    def _kept_elsewhere(self, release: Release) -> str:
+        """Save the release in the other folder; what an error has to say about it."""
+        made: Path | None = None
+        try:
+            parent = Path(self.fallback or tempfile.gettempdir())
+            parent.mkdir(parents=True, exist_ok=True)
+            name = Path(self.folder).name
+            made = Path(tempfile.mkdtemp(prefix=f"tallytree-{name}-", dir=parent))
+            kept = release.save(made / name, csv=self.csv)
+            return f"{KEPT}was saved in {str(kept)!r} instead; move it to {os.fspath(self.folder)!r}"
+        except (OSError, MemoryError, pa.ArrowException):
+            if made is not None:
+                shutil.rmtree(made, ignore_errors=True)
+        return f"{KEPT}could not be saved in another folder either; give one with fallback (--fallback-out)"
+
+
+def _is_in(ledger: Ledger, release: Release) -> bool:
+    """Whether the ledger has a saved release, as this run under this plan.
+
+    Raises:
+        ValueError, OSError: the ledger cannot be read.
+    """
+    made, about = _made(release), release.statement.get("ledger") or {}
+    if not ledger.path.exists():
+        return False
+    wanted = (made.get("id"), about.get("dataset"), made.get("run"), made.get("plan"))
+    found = [(entry.release_id, entry.dataset, entry.run, entry.plan) for entry in ledger.entries()]
+    return made.get("id") is not None and wanted in found
+
+
+def _made(release: Release) -> Mapping[str, Any]:
+    """Which release it says it is."""
+    return release.statement.get("release") or {}

@@ -1,0 +1,402 @@
+"""A planned release, and its run: tabulate, record in the ledger, measure, reconcile.
+
+The order of `Planned.run` is what keeps noise safe. The true statistics are complete before the noise key exists, and
+the key is bound to a digest of them and to the spec (`release_keys`): the same noise never meets different statistics.
+The ledger records the release after the statistics are complete, so that refused records spend nothing, and before the
+noise source is made.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
+
+from tallytree._accounting import NoisePlan, Plan, StabilityPlan
+from tallytree._accounting.sensitivity import level_sensitivities, sensitivity
+from tallytree._accounting.spending import Posting
+from tallytree._bands import ForcedCut
+from tallytree._markup import html_table
+from tallytree._measurements import Measurement, Statistic
+from tallytree._private.core_dumps import core_dumps_disabled
+from tallytree._private.engines import Engine, Local
+from tallytree._private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
+from tallytree._progress import level_progress
+from tallytree._run.planning import opened, posting
+from tallytree._run.release_keys import ReleaseKeys, plan_digest, release_key
+from tallytree._run.shared_arguments import SharedArguments
+from tallytree._run.workspace import Workspace, workspace
+from tallytree._stages import stage
+from tallytree._terms import UNITS, Terms, Unit
+from tallytree.errors import SPENT, BudgetExceeded
+from tallytree.hierarchy import Hierarchy, Levels, nodes_per_level
+from tallytree.ledger import Account
+from tallytree.product import Product
+from tallytree.release import LevelTable, Release
+from tallytree.release.measured_table import measurement_tables
+from tallytree.release.risk_statement import risk_statement
+from tallytree.release.statement import versions
+from tallytree.sources.addresses import published_name
+
+M = TypeVar("M")
+
+
+class HasDigest(Protocol):
+    """True statistics, complete."""
+
+    def digest(self) -> bytes:
+        """A digest of all of them, for the derivation of the noise key; never published."""
+
+
+T = TypeVar("T", bound=HasDigest)
+
+
+@dataclass(frozen=True, eq=False)
+class Reconciled:
+    """What a mechanism made of its measurements.
+
+    Attributes:
+        tables: the released tables, root first.
+        taken: the noisy measurements, in order.
+        about: what the statement says about the tables.
+        beside: what it says of what was measured beside the levels, by its keys.
+        contributions: people by their number of records, where they were counted.
+        measured: the noisy measurements as tables by level, where they are in files; `taken` is empty then.
+    """
+
+    tables: Mapping[str, LevelTable]
+    taken: tuple[Measurement, ...]
+    about: Mapping[str, Any]
+    beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    contributions: LevelTable | None = None
+    measured: Mapping[str, LevelTable] | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Planned(ABC, Generic[T, M]):
+    """A release that is checked and planned: no private row was read, and nothing is spent.
+
+    Planning seals it. A copy with other fields (`dataclasses.replace`) is not sealed and does not run: its noise, its
+    statement and its place in the ledger need not be about the same release.
+
+    Attributes:
+        mechanism: turns noisy measurements into released tables.
+        statistics: what is measured for it at each measured level, root first.
+        plan: the noise of every measured level.
+        engine: where records are tabulated.
+        account: the release's place in a ledger; None without one.
+        sealed: whether the fields are those that were planned together.
+    """
+
+    mechanism: M
+    statistics: Mapping[str, Statistic]
+    plan: Plan
+    engine: Engine
+    account: Account | None
+    sealed: bool = field(default=False, init=False)
+
+    measured_column: ClassVar[Literal["value", "values"]]
+    """How the noisy measurements of a node are published: one number, or a list of them."""
+
+    def __repr__(self) -> str:
+        """What would be measured; nothing of the records."""
+        return f"{type(self).__name__}({self.tree!r}, measuring {', '.join(self.plan.levels) or 'nothing'})"
+
+    def _repr_html_(self) -> str:
+        """What would be measured, as a table for notebooks; nothing of the records."""
+        rows = [(level, size, level in self.plan.levels) for level, size in nodes_per_level(self.tree).items()]
+        title = f"Planned: {type(self.mechanism).__name__}"
+        return html_table(title, ("level", "nodes", "measured"), rows, "No private row was read, nothing was spent.")
+
+    @property
+    @abstractmethod
+    def options(self) -> SharedArguments:
+        """The options that all releases share."""
+
+    @property
+    def terms(self) -> Terms:
+        """What is protected, and how the run behaves."""
+        return self.options
+
+    @property
+    @abstractmethod
+    def tree(self) -> Levels:
+        """The levels that are measured and published, with their nodes."""
+
+    @property
+    @abstractmethod
+    def public_tree(self) -> Hierarchy | Product:
+        """The public tree, as the release holds it."""
+
+    @abstractmethod
+    def check_records(self) -> None:
+        """Check the schema of the records; no private row is read."""
+
+    @abstractmethod
+    def spec(self) -> dict[str, Any]:
+        """What was asked for, JSON-able, without the names of tables."""
+
+    @abstractmethod
+    def table_names(self) -> dict[str, Any]:
+        """How the published spec names the tables that were given."""
+
+    @abstractmethod
+    def statement(self) -> dict[str, Any]:
+        """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
+
+    @abstractmethod
+    def tabulate(self, work: Workspace | None = None) -> T:
+        """The true statistics, from the records; with a workspace, they may be in its private files."""
+
+    @abstractmethod
+    def reconcile(
+        self, true: T, source: NoiseSource, on_measure: Callable[[str], None], work: Workspace | None = None
+    ) -> Reconciled:
+        """Measure the true statistics with noise, and make the released tables of what was measured.
+
+        With a workspace band by band, from and to its files, if the mechanism can; all numbers are the same.
+        """
+
+    def measured(
+        self, true: T, paid: PaidNoise, on_measure: Callable[[str], None], work: Workspace | None
+    ) -> tuple[Planned[Any, Any], Reconciled]:
+        """What is made of the true statistics with the noise that is paid for, and the release that it is made for.
+
+        That is this one, unless noisy answers choose another one; `Reconciled.about` has its statement then.
+        """
+        return self, self.reconcile(true, paid.source, on_measure, work)
+
+    def check(self) -> None:
+        """Check the ledger's room and the records' schema, reading no private row."""
+        self._check_room()
+        self.check_records()
+
+    @core_dumps_disabled()
+    def run(self, *, forced: ForcedCut | None = None) -> Release:
+        """Tabulate, record, measure, reconcile; the budget is spent here.
+
+        Args:
+            forced: with `memory`, where the tree is cut; for tests, which compare cuts.
+        """
+        if not self.sealed:
+            raise BudgetExceeded("budget: the release was changed after its noise was planned; plan it anew")
+        spec, statement = self.spec(), self.statement()
+        asked = canonical(spec, statement)
+        with (
+            self.telling_what_is_spent(),
+            level_progress(self.options.progress, self.plan.levels) as on_measure,
+            workspace(self.options.memory, self.engine, forced) as work,
+        ):
+            self._check_room()
+            if self.account is not None and isinstance(self.plan, NoisePlan):
+                self.plan.check_without_kept()
+            # It follows from the plan, so it is computed before the payment, where a failure costs nothing. It is added
+            # after it, so that no noise depends on how risk is worded or computed.
+            risk = self.risk()
+            with self.stage("tabulate"):
+                true = self.tabulate(work)
+            with self.stage("record"):
+                paid = paid_noise(self, asked, true.digest())
+            with self.stage("reconcile"):
+                shown, made = self.measured(true, paid, on_measure, work)
+            statement |= made.about
+            for key, facts in made.beside.items():
+                statement[key] |= facts
+            statement["release"] = {"id": paid.release_id, "run": self.options.run, "plan": self.plan_digest}
+            # Which engine tabulated is told, and is no part of the plan: every engine finds the same statistics.
+            statement["software"] |= versions(self.engine.software)
+            statement |= risk if shown is self else shown.risk()
+            if not self.options.keep_measurements:
+                statement["measurements_kept"] = False
+            release = shown.as_release(statement, spec | self.table_names(), made)
+            if self.account is not None:
+                self.account.finish_repeatable()
+            return release
+
+    @property
+    def expected_work(self) -> str:
+        """What making the numbers takes in time and memory, as a sentence; empty where it is not estimated."""
+        return ""
+
+    def risk(self) -> dict[str, Any]:
+        """The entry `risk` of the statement; none where the noise is drawn from a seed, and nothing is protected."""
+        return {} if self.terms.seed is not None else {"risk": risk_statement(self.plan, self.statement())}
+
+    def finish(self) -> None:
+        """Note in the ledger that the release was handed over, or saved."""
+        if self.account is not None:
+            self.account.finish()
+
+    def stage(self, name: str) -> AbstractContextManager[None]:
+        """A stage of this run in the log; see `tallytree.stages`."""
+        return stage(name, dataset=self.dataset, run=self.options.run)
+
+    def as_release(self, statement: Mapping[str, Any], spec: Mapping[str, Any], made: Reconciled) -> Release:
+        """The release of what was made."""
+        measured = made.measured
+        if measured is None:
+            taken = made.taken if self.options.keep_measurements else ()
+            measured = measurement_tables(self.tree, taken, self.measured_column)
+        return Release(statement, spec, made.tables, measured, self.public_tree, made.contributions)
+
+    @contextmanager
+    def telling_what_is_spent(self) -> Iterator[None]:
+        """Add to an error, or an interruption, that the budget is spent, if the ledger has the release by then."""
+        try:
+            yield
+        except BaseException as error:
+            recorded = None if self.account is None else self.account.recorded
+            if recorded is not None:
+                error.add_note(self._spent_note(recorded.number))
+            raise
+
+    def _spent_note(self, number: int) -> str:
+        """What an error after the payment has to say."""
+        if self.options.secret is None:
+            return f"{SPENT} (ledger entry {number}); another attempt is another release, and spends it again"
+        how = "" if self.options.on_changed == "error" else ' and on_changed="error"'
+        entry = f"{SPENT} (ledger entry {number})"
+        return f"{entry}; repeat the run {self.options.run!r} with the same secret{how}, free of charge"
+
+    @property
+    def unit(self) -> Unit:
+        """What a person has up to `max_contributions` of."""
+        return UNITS[str(self.spec()["statistic"])]
+
+    @property
+    def posting(self) -> Posting:
+        """The entry that this release has in a ledger, made of its own fields."""
+        statistic = str(self.spec()["statistic"])
+        return posting(self.options, statistic, self.mechanism, self.plan, unit=self.unit, plan_digest=self.plan_digest)
+
+    @cached_property
+    def plan_digest(self) -> str:
+        """The public digest of all that decides the release besides its records and its key; see `release_keys`."""
+        return plan_digest(canonical(self.spec(), self.statement()), self.public_tree)
+
+    @property
+    def dataset(self) -> str | None:
+        """The data set's name in the ledger, if the release is recorded in one."""
+        return None if self.account is None else self.account.posting.dataset
+
+    @abstractmethod
+    def check_plan(self) -> None:
+        """Refuse a noise plan that is not about the other fields; see `check_noise_plan`."""
+
+    def seal(self) -> Self:
+        """Check the noise plan once more, against the fields, and seal the release.
+
+        Raises:
+            BudgetExceeded: the noise is planned for another sensitivity.
+        """
+        self.check_plan()
+        if self.account is not None:
+            self.account.posting = self.posting
+        object.__setattr__(self, "sealed", True)
+        return self
+
+    def _check_room(self) -> None:
+        """Refuse what the ledger would not take, before a private row is read."""
+        if self.account is not None:
+            self.account.check()
+
+
+PLANNED_SOFTWARE = Local.software
+"""The engine's packages in a planned statement, whichever engine tabulates: the noise key is derived from that text."""
+
+
+def canonical(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
+    """All that was asked for and how it is measured, as one text; fails before anything is spent if it cannot be."""
+    return json.dumps([spec, statement], sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def check_noise_plan(planned: Planned[Any, Any], *, max_quantity: int = 1, beside: Collection[Statistic] = ()) -> None:
+    """Refuse a noise plan whose statistics or sensitivities are not those of the other fields of a planned release.
+
+    Args:
+        planned: the release.
+        max_quantity: the most that one record adds to a group's size.
+        beside: what is measured beside the levels, in order.
+
+    Raises:
+        BudgetExceeded: a level's statistic or sensitivity is another than the other fields say, or that of what is
+            measured beside the levels is; or more or less is measured there than they say.
+    """
+    plan, terms, tree = planned.plan, planned.terms, planned.tree
+    relation, m = terms.relation, terms.bound
+    found = {level: (each.statistic, each.sensitivity) for level, each in plan.levels.items()}
+    nodes = nodes_per_level(tree)
+    needed = level_sensitivities(planned.statistics, relation, m, max_quantity=max_quantity, nodes=nodes)
+    first = [(each.level, each.statistic, each.sensitivity) for each in plan.beside]
+    wanted = [
+        (tree.levels[0], statistic, sensitivity(statistic, relation, m, max_quantity=max_quantity))
+        for statistic in beside
+    ]
+    lost = plan.stable.most_lost if isinstance(plan, StabilityPlan) else m
+    if (found, first, lost) != (needed, wanted, m):
+        raise BudgetExceeded("budget: the noise is planned for another release; plan it anew")
+
+
+@dataclass(frozen=True, eq=False)
+class PaidNoise:
+    """The noise of a release that is recorded.
+
+    Attributes:
+        source: the noise of what is measured.
+        release_id: the id of the release.
+        keys: what the noise key was derived from.
+    """
+
+    source: NoiseSource
+    release_id: str
+    keys: ReleaseKeys = field(repr=False)
+
+    def after_a_choice(self, statistics: bytes, plan: str) -> NoiseSource:
+        """The noise of what is measured next, by a plan that answers with `source` have chosen.
+
+        Args:
+            statistics: the digest of the true statistics that are measured next.
+            plan: the public digest of the chosen plan.
+        """
+        if isinstance(self.source, OpenDPNoise):
+            return OpenDPNoise()
+        return KeyedNoise(self.keys.noise_after_a_choice(self.release_id, statistics, plan))
+
+
+def paid_noise(planned: Planned[Any, Any], asked: str, statistics: bytes) -> PaidNoise:
+    """Record the release, then make the noise source. No noise key exists before the ledger has the release on disk.
+
+    Args:
+        planned: the planned release.
+        asked: the canonical text of its spec and its statement.
+        statistics: the digest of its true statistics.
+
+    """
+    account, options = planned.account, planned.options
+
+    def keys() -> ReleaseKeys:
+        return ReleaseKeys(release_key(options), options.secret is not None, statistics, asked, planned.plan_digest)
+
+    # A secret is read once and before the payment; a fresh key is made after it.
+    known = None if options.secret is None else keys()
+    release_id = None
+    if account is not None:
+        elsewhere = account.ledger != opened(options.ledger) or account.on_changed != options.on_changed
+        if options.seed is not None or account.posting != planned.posting or elsewhere:
+            raise BudgetExceeded(
+                "ledger: the release was changed after its place in the ledger was planned; plan it anew"
+            )
+        release_id = account.record(None if known is None else known.keyed_digest).release_id
+    known = known or keys()
+    release_id = release_id or known.unrecorded_id()
+    source = OpenDPNoise() if options.noise == "opendp" else KeyedNoise(known.noise(release_id))
+    return PaidNoise(source, release_id, known)
+
+
+def table_name(table: Any) -> Any:
+    """How a spec names a table: a file without the publisher's folders, anything in memory by its type."""
+    return published_name(table)

@@ -1,0 +1,233 @@
+"""A planned release of people by their number of records alone, before the contribution bound is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from tallytree._accounting import Asked, NoisePlan, plan_noise
+from tallytree._accounting.scales import next_float, representable
+from tallytree._accounting.sensitivity import sensitivity
+from tallytree._contributions import DEFAULT_AT_MOST, Contributions, contribution_bins
+from tallytree._private.noise.noise_source import NoiseSource
+from tallytree._private.tabulate.true_contributions import TrueContributions
+from tallytree._run.arguments import ContributionsArguments, CountsArguments
+from tallytree._run.choosing_bound import PlannedRecords, recommendation
+from tallytree._run.measured_contributions import counted_noun, measured_contributions
+from tallytree._run.plan_counts import plan_counts
+from tallytree._run.planned import PLANNED_SOFTWARE, Planned, Reconciled, check_noise_plan
+from tallytree._run.planned_auto_bound import LEAST, PlannedAutoBound, plan_release
+from tallytree._run.planning import account
+from tallytree._run.shared_arguments import SharedArguments
+from tallytree._run.workspace import Workspace
+from tallytree._terms import AUTO, UNITS, Unit, options_of
+from tallytree.budget import Budget, exact
+from tallytree.errors import BudgetExceeded
+from tallytree.release import LevelTable, Release
+from tallytree.release.contributions_table import FILE
+from tallytree.release.statement import privacy_statement
+
+
+@dataclass(frozen=True)
+class PeopleByRecords:
+    """What turns the measurement into a table: nothing, the noisy numbers are published as they are."""
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
+    """A planned release of people by their number of records.
+
+    Attributes:
+        chosen_for: the planned release whose contribution bound is to be chosen; it is not run.
+        asked: up to how many records people are told apart.
+        plan: the noise.
+        bound: the contribution bound of the other release; None where it is chosen when that is made.
+    """
+
+    chosen_for: PlannedRecords
+    asked: Contributions
+    plan: NoisePlan
+    bound: int | None
+
+    measured_column = "value"
+
+    @property
+    def options(self) -> SharedArguments:
+        """See `Planned.options`."""
+        return self.chosen_for.options
+
+    @property
+    def tree(self) -> Any:
+        """See `Planned.tree`."""
+        return self.chosen_for.tree
+
+    @property
+    def public_tree(self) -> Any:
+        """See `Planned.public_tree`."""
+        return self.chosen_for.public_tree
+
+    @property
+    def unit(self) -> Unit:
+        """See `Planned.unit`: that of the release whose bound is to be chosen."""
+        return UNITS[_statistic(self.chosen_for)]
+
+    @property
+    def bins(self) -> tuple[tuple[int, int], ...]:
+        """First and last number of records of each bin."""
+        return contribution_bins(self.bound or LEAST, self.asked.at_most)
+
+    def check_records(self) -> None:
+        """See `Planned.check_records`."""
+        self.chosen_for.check_records()
+
+    def check_plan(self) -> None:
+        """See `Planned.check_plan`."""
+        check_noise_plan(self, beside=["contributions"])
+
+    def spec(self) -> dict[str, Any]:
+        """See `Planned.spec`: the spec of the release that the bound is for, and how people are counted."""
+        return {
+            "statistic": "contributions",
+            "contributions": {"at_most": self.asked.at_most},
+            "chosen_for": self.chosen_for.spec(),
+        }
+
+    def table_names(self) -> dict[str, Any]:
+        """See `Planned.table_names`."""
+        return self.chosen_for.table_names()
+
+    def statement(self) -> dict[str, Any]:
+        """See `Planned.statement`."""
+        terms = self.terms
+        noun = counted_noun(terms, _statistic(self.chosen_for))
+        statement = privacy_statement(
+            statistic="contributions",
+            levels={},
+            plan=self.plan,
+            terms=terms,
+            mechanism=self.mechanism,
+            invariants=["the hierarchy"],
+            notes=[
+                f"People are counted by their number of {noun} in the hierarchy; who has none is not counted, and who "
+                f"has more than {self.asked.at_most} is counted as having so many. No bound on contributions is needed "
+                "for this guarantee, and none is applied."
+            ],
+            tabulated_by=PLANNED_SOFTWARE,
+            dataset=self.dataset,
+        )
+        # Nothing is bounded here, and nothing assumed: the numbers would be read as what this release enforces.
+        statement |= {"max_contributions": None, "max_contributions_enforced": None}
+        table = {"level": FILE, "nodes": len(self.bins), "measured": True}
+        statement["levels"] = [table | statement["contributions"]]
+        statement["contributions"] |= {"at_most": self.asked.at_most, "bound": self.bound or AUTO}
+        return statement
+
+    def tabulate(self, work: Workspace | None = None) -> TrueContributions:
+        """See `Planned.tabulate`."""
+        true = self.chosen_for.tabulate_with(self.asked, bins_of=self.bound or LEAST).contributions
+        if true is None:
+            raise BudgetExceeded("contributions: the engine did not count people by their number of records")
+        return true
+
+    def reconcile(
+        self,
+        true: TrueContributions,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
+        work: Workspace | None = None,
+    ) -> Reconciled:
+        """See `Planned.reconcile`: nothing is reconciled, and the noisy numbers are published as they are."""
+        measured = measured_contributions(true, self.plan, source, self.bins)
+        noun = counted_noun(self.terms, _statistic(self.chosen_for))
+        chosen = recommendation(self.chosen_for, measured)
+        # For a bound that is chosen there is a recommendation: it is the one that the release would choose.
+        bound = self.bound or int((chosen or {})["max_contributions"])
+        facts = measured.facts(bound, noun, applied=False) | {"bound": bound, "recommended": chosen}
+        tables = {FILE: measured.table()}
+        return Reconciled(tables, (), {}, {"contributions": facts}, measured.table("value"))
+
+    def as_release(self, statement: Mapping[str, Any], spec: Mapping[str, Any], made: Reconciled) -> Release:
+        """See `Planned.as_release`: one table, which is of no level, and what was measured for it."""
+        measured: dict[str, LevelTable] = {} if made.contributions is None else {FILE: made.contributions}
+        return Release(statement, spec, made.tables, measured)
+
+
+def plan_contributions(arguments: ContributionsArguments) -> PlannedContributions:
+    """Plan a release of people by their number of records; see `tallytree.release_contributions`."""
+    options = options_of(arguments, CountsArguments)
+    planned: Any = plan_release(plan_counts, CountsArguments(**options))
+    return contributions_of(planned, arguments.share, arguments.at_most)
+
+
+def contributions_of(
+    planned: PlannedRecords | PlannedAutoBound, share: Any = None, at_most: int | None = None
+) -> PlannedContributions:
+    """Plan a release of people by their number of records, to choose the bound of another planned release.
+
+    Args:
+        planned: the other release; it is not run, and spends nothing.
+        share: the share of its budget that is spent; by default that of its `contributions`, or all of it.
+        at_most: the last number of records; by default that of its `contributions`, or 1,000.
+
+    Raises:
+        ValueError: nothing names the people; a share that is not above 0 and at most 1; a number out of range.
+    """
+    bound = None
+    if isinstance(planned, PlannedAutoBound):
+        planned = planned.largest
+    else:
+        bound = planned.arguments.bound
+    given = planned.arguments
+    if given.person is None:
+        raise ValueError("person: to count people by their number of records, name the column with the ids of people")
+    own = given.asked_contributions
+    most = at_most if at_most is not None else own.at_most if own is not None else DEFAULT_AT_MOST
+    asked = Contributions(at_most=most)
+    if bound is not None and asked.at_most <= bound:
+        raise ValueError(
+            f"at_most: {asked.at_most} must be more than max_contributions, which is {bound}; give "
+            "the most records that a person may have"
+        )
+    part = share_of_budget(share) if share is not None else own.share if own is not None else Fraction(1)
+    budget = part_of(given.budget, part)
+    moved = sensitivity("contributions", given.relation)
+    grid = next_float if given.noise == "opendp" else representable
+    first = Asked(planned.tree.levels[0], "contributions", moved, Fraction(1))
+    plan = plan_noise(budget, {}, None, given.accounting, grid, [first])
+    mechanism = PeopleByRecords()
+    made = PlannedContributions(
+        mechanism=mechanism,
+        statistics={},
+        plan=plan,
+        engine=planned.engine,
+        account=account(given, "contributions", mechanism, plan, unit=UNITS[_statistic(planned)]),
+        chosen_for=planned,
+        asked=asked,
+        bound=bound,
+    )
+    return made.seal()
+
+
+def share_of_budget(share: Any) -> Fraction:
+    """The share of a budget that a release spends, as a rational.
+
+    Raises:
+        ValueError: not above 0, or above 1.
+        TypeError: not a number.
+    """
+    part = exact(share, "share")
+    if not 0 < part <= 1:
+        raise ValueError(f"share: {float(part)} must be above 0 and at most 1, the whole budget")
+    return part
+
+
+def part_of(budget: Budget, share: Fraction) -> Budget:
+    """A share of a budget: of ε, of ε and δ, or of ρ."""
+    amounts = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": budget.rho}
+    return Budget(**{name: None if amount is None else amount * share for name, amount in amounts.items()})
+
+
+def _statistic(planned: PlannedRecords) -> str:
+    return str(planned.spec()["statistic"])

@@ -1,0 +1,244 @@
+"""A planned release of counts, or of flows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+from tallytree._accounting import StabilityPlan
+from tallytree._contributions import Contributions
+from tallytree._measurements import Measures
+from tallytree._private.band_work import as_it_is
+from tallytree._private.measurer import Measurer
+from tallytree._private.noise.noise_source import NoiseSource
+from tallytree._private.tabulate.counts_in_files import CountsInFiles
+from tallytree._private.tabulate.records import LeafKey
+from tallytree._private.tabulate.true_counts import TrueCounts
+from tallytree._run.arguments import CountsArguments
+from tallytree._run.counted_records import check_schema, counted_records, refuse_more_than
+from tallytree._run.counts_in_bands import Bands, Measuring, reconcile_in_bands
+from tallytree._run.measured_contributions import (
+    PublishedContributions,
+    published_contributions,
+    true_contributions,
+)
+from tallytree._run.person_bound import (
+    beside_the_levels,
+    contributions_spec,
+    with_contributions,
+)
+from tallytree._run.planned import PLANNED_SOFTWARE, Planned, Reconciled, check_noise_plan, table_name
+from tallytree._run.workspace import Workspace, not_taken
+from tallytree.counts import CountsMechanism
+from tallytree.counts.in_bands import GoesDown
+from tallytree.counts.mechanism import MeasuresInPlace
+from tallytree.counts.released_counts import count_negative, count_violations
+from tallytree.hierarchy import Hierarchy, nodes_per_level
+from tallytree.product import Product
+from tallytree.release.contributions_table import description
+from tallytree.release.counted_unit import ONCE_IN_A_LEAF
+from tallytree.release.released_tables import count_tables
+from tallytree.release.remainders import NOTE
+from tallytree.release.statement import TOTAL_IS_PUBLIC, privacy_statement
+
+_UNUSED_TOTAL = (
+    "The number of records is neither used nor published exactly, but it is not protected either: what is protected is "
+    "the content of a record, and replacing one leaves their number as it is."
+)
+
+_LEFT_OUT = (
+    "Noise was added to cells with records only, and noisy counts below {} at the level {!r} were left out, as were "
+    "cells without records. All counts, sums above all, are too small by what was left out."
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
+    """A planned release of counts.
+
+    Attributes:
+        arguments: what was given; of flows, as counts on the product of the two hierarchies.
+        argument: the name of the records in messages.
+        statistic: `"counts"` or `"flows"`.
+    """
+
+    arguments: CountsArguments
+    argument: Literal["records", "trips"]
+    statistic: Literal["counts", "flows"]
+
+    measured_column = "value"
+
+    @property
+    def options(self) -> CountsArguments:
+        """See `Planned.options`."""
+        return self.arguments
+
+    @property
+    def tree(self) -> Hierarchy | Product:
+        """See `Planned.tree`."""
+        return self.arguments.hierarchy
+
+    @property
+    def public_tree(self) -> Hierarchy | Product:
+        """See `Planned.public_tree`."""
+        return self.tree
+
+    @property
+    def keys(self) -> tuple[LeafKey, ...]:
+        """The records' columns for each hierarchy of the tree."""
+        return leaf_keys(self.tree)
+
+    def check_records(self) -> None:
+        """See `Planned.check_records`."""
+        check_schema(self.engine, self.arguments, self.arguments.records, self.keys, self.argument)
+
+    def check_plan(self) -> None:
+        """See `Planned.check_plan`."""
+        check_noise_plan(self, beside=beside_the_levels(self.arguments))
+
+    def spec(self) -> dict[str, Any]:
+        """See `Planned.spec`."""
+        return {
+            "statistic": self.statistic,
+            "tree": repr(self.tree),
+            "columns": [list(key.columns) for key in self.keys],
+            "count": self.arguments.count,
+            "person": self.arguments.person,
+            "distinct": self.arguments.distinct,
+            **contributions_spec(self.arguments),
+        }
+
+    def table_names(self) -> dict[str, Any]:
+        """See `Planned.table_names`."""
+        return {self.argument: table_name(self.arguments.records)}
+
+    def statement(self) -> dict[str, Any]:
+        """See `Planned.statement`."""
+        invariants = ["the hierarchy"]
+        if self._total_is_published:
+            invariants.append(TOTAL_IS_PUBLIC)
+        notes = [each for each in (self.mechanism.caution,) if each is not None]
+        if self.arguments.unlisted == "remainder":
+            notes.append(NOTE)
+        if self.terms.total_is_public and not self._total_is_published:
+            notes.append(_UNUSED_TOTAL)
+        if isinstance(self.plan, StabilityPlan):
+            notes.append(_LEFT_OUT.format(self.plan.stable.threshold, self.plan.stable.level))
+        if self.arguments.count is not None:
+            notes.append(f"Each row stands for as many records as its column {self.arguments.count!r} says.")
+        if self.arguments.distinct:
+            notes.append(ONCE_IN_A_LEAF)
+        statement = privacy_statement(
+            statistic=self.statistic,
+            levels=nodes_per_level(self.tree),
+            plan=self.plan,
+            terms=self.terms,
+            mechanism=self.mechanism,
+            invariants=invariants,
+            notes=notes,
+            tabulated_by=PLANNED_SOFTWARE,
+            dataset=self.dataset,
+        )
+        return with_contributions(statement, self.arguments)
+
+    def tabulate(self, work: Workspace | None = None) -> TrueCounts | CountsInFiles:
+        """See `Planned.tabulate`."""
+        return self.tabulate_with(self.arguments.asked_contributions, work)
+
+    def tabulate_with(
+        self, asked: Contributions | None, work: Workspace | None = None, *, bins_of: int | None = None
+    ) -> TrueCounts | CountsInFiles:
+        """The true counts, and people by their number of records as they are asked for.
+
+        Args:
+            asked: up to how many records people are counted; None where they are not.
+            work: where the counts are kept, if not in memory.
+            bins_of: the bound that the bins are those of; by default the release's.
+        """
+        given = self.arguments
+        if work is not None and isinstance(self.mechanism, GoesDown):
+            work.place.check(self.mechanism)
+        found = counted_records(self.engine, given, given.records, self.keys, self.argument, asked)
+        refuse_more_than(self.mechanism, int(found.counts.sum()), self.argument, "records")
+        people = true_contributions(found, self.tree, asked, bins_of or given.bound)
+        if work is not None:
+            return CountsInFiles(
+                self.tree, found, work.private, distinct=given.distinct, contributions=people, rows=work.rows
+            )
+        leaves = self.tree.leaf_numbers(found.parts) if isinstance(self.tree, Product) else found.parts[0]
+        return TrueCounts(self.tree, leaves, found.counts, distinct=given.distinct, contributions=people)
+
+    def reconcile(
+        self,
+        true: TrueCounts | CountsInFiles,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
+        work: Workspace | None = None,
+    ) -> Reconciled:
+        """See `Planned.reconcile`."""
+        given = self.arguments
+        people = published_contributions(
+            true.contributions, given.asked_contributions, self.plan, source, given, self.statistic
+        )
+        return self.reconcile_levels(true, source, on_measure, work, people)
+
+    def reconcile_levels(
+        self,
+        true: TrueCounts | CountsInFiles,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
+        work: Workspace | None,
+        people: PublishedContributions,
+    ) -> Reconciled:
+        """See `Planned.reconcile`, where people by their number of records are measured already."""
+        given = self.arguments
+        if isinstance(true, CountsInFiles):
+            if work is None:
+                raise ValueError("work: true counts in files need the folders of their run")
+            bands = Bands(
+                self.tree, true, Measuring(self.plan, source, on_measure, self.measures), work.place, work.rows
+            )
+            made = self._in_bands(bands, work, people.facts)
+            return replace(made, beside=people.facts, contributions=people.table)
+        total = true.total if self._total_is_published else None
+        measurer = Measurer(true, self.plan, source, on_measure, None if given.keep_measurements else not_taken)
+        levels, told = self.mechanism.reconcile_and_tell(self.tree, total, self.measures(measurer))
+        about = {
+            "constraint_violations": count_violations(self.tree, levels),
+            "negative_numbers": count_negative(levels),
+            **told,
+        }
+        return Reconciled(count_tables(self.tree, levels), measurer.taken, about, people.facts, people.table)
+
+    def _in_bands(self, bands: Bands, work: Workspace, facts: Mapping[str, Mapping[str, Any]]) -> Reconciled:
+        """Measure and reconcile in bands; the files of the tables say what the statement will say of them."""
+        statement = self.statement()
+        for key, more in facts.items():
+            statement[key] |= more
+        return reconcile_in_bands(
+            self.mechanism,
+            bands,
+            work,
+            bands.true.total if self._total_is_published else None,
+            keep_measurements=self.arguments.keep_measurements,
+            metadata=description(statement),
+        )
+
+    @property
+    def measures(self) -> Callable[[Measures], Measures]:
+        """From the measurer to what the mechanism measures with: it is asked for the statistics that were planned."""
+        return partial(MeasuresInPlace, leaf_level=self.tree.levels[-1]) if self.arguments.distinct else as_it_is
+
+    @property
+    def _total_is_published(self) -> bool:
+        """Whether the number of records is published exactly: it is public, and the mechanism keeps it."""
+        return self.terms.total_is_public and self.mechanism.keeps_total
+
+
+def leaf_keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:
+    """The records' columns for each hierarchy of a tree."""
+    if isinstance(tree, Hierarchy):
+        return (LeafKey(tree, tree.columns),)
+    return tuple(LeafKey(attribute.hierarchy, attribute.columns) for attribute in tree.attributes)

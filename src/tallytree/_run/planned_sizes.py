@@ -1,0 +1,366 @@
+"""A planned release of group sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tallytree._accounting import NoisePlan
+from tallytree._accounting.sensitivity import effective_quantity
+from tallytree._bands import Cut
+from tallytree._compute.arrays import IntArray
+from tallytree._contributions import Contributions
+from tallytree._measurements import Measurement
+from tallytree._private.engines import Engine, GroupRows, GroupSizes
+from tallytree._private.measurer import Measurer
+from tallytree._private.noise.noise_source import NoiseSource
+from tallytree._private.tabulate.contribution_bound import ContributionBound
+from tallytree._private.tabulate.leaf_statistics import LeafGroups
+from tallytree._private.tabulate.records import LeafKey
+from tallytree._private.tabulate.sizes_in_files import SizesInFiles
+from tallytree._private.tabulate.true_contributions import TrueContributions, digest_with
+from tallytree._private.tabulate.true_sizes import TrueSizes
+from tallytree._run.arguments import SizesArguments
+from tallytree._run.counted_records import listed_counts, refuse_more_than
+from tallytree._run.measured_contributions import (
+    PublishedContributions,
+    published_contributions,
+    true_contributions,
+)
+from tallytree._run.measured_maximum import within_measured_maximum
+from tallytree._run.person_bound import (
+    beside_the_levels,
+    contribution_bound,
+    contributions_spec,
+    with_contributions,
+)
+from tallytree._run.planned import PLANNED_SOFTWARE, Planned, Reconciled, check_noise_plan, table_name
+from tallytree._run.sizes_in_bands import Measuring, reconcile_in_bands
+from tallytree._run.sizes_notes import SizesNotes
+from tallytree._run.workspace import Workspace
+from tallytree._terms import Invariants
+from tallytree.hierarchy import Hierarchy, nodes_per_level
+from tallytree.release.contributions_table import description
+from tallytree.release.released_tables import about_size_tables, size_tables
+from tallytree.release.statement import privacy_statement
+from tallytree.sizes import SizesDomain, SizesMechanism
+from tallytree.sizes.private_maximum import PrivateMaximum, margin
+
+MAX_LIST_CELLS = 2**31
+"""Arrow addresses the cells of a list column with 32 bits."""
+
+MAX_GROUPS = 2**50
+"""Beyond about 2^53 a float does not hold every integer."""
+
+
+@dataclass(frozen=True, eq=False)
+class TabulatedSizes:
+    """The true group sizes, with what is public of them.
+
+    Attributes:
+        domain: the public facts.
+        true: the sizes of every node.
+        contributions: people by their number of memberships, where they are measured too.
+    """
+
+    domain: SizesDomain
+    true: TrueSizes | SizesInFiles
+    contributions: TrueContributions | None = None
+
+    def digest(self) -> bytes:
+        """A digest of all statistics, for the derivation of the noise key; never published."""
+        return digest_with(self.true.digest(), self.contributions)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
+    """A planned release of group sizes.
+
+    Attributes:
+        arguments: what was given.
+        plan: the noise of every measured level.
+        invariants: which numbers of groups are public.
+        smallest: sizes are raised to this; at least 1 where the numbers of groups are private.
+        largest: K, sizes are cut to this; where K is private, what it is at most.
+        private_maximum: how K is measured, where it is private.
+        caution: a sentence that the statement must carry about the mechanism, if there is one.
+        listed: the public number of groups of every leaf, where planning has read the table (it may be read once only).
+        reason_of_split: a sentence on the shares of the levels, where they were chosen.
+    """
+
+    arguments: SizesArguments
+    plan: NoisePlan
+    invariants: Invariants
+    smallest: int
+    largest: int
+    private_maximum: PrivateMaximum | None
+    caution: str | None = None
+    listed: IntArray | None = None
+    reason_of_split: str | None = None
+
+    measured_column = "values"
+
+    @property
+    def options(self) -> SizesArguments:
+        """See `Planned.options`."""
+        return self.arguments
+
+    @property
+    def tree(self) -> Hierarchy:
+        """See `Planned.tree`."""
+        return self.arguments.hierarchy
+
+    @property
+    def public_tree(self) -> Hierarchy:
+        """See `Planned.public_tree`."""
+        return self.tree
+
+    @property
+    def key(self) -> LeafKey:
+        """The records' path columns and their hierarchy."""
+        return LeafKey(self.tree, self.tree.columns)
+
+    def check_records(self) -> None:
+        """See `Planned.check_records`; the table of public groups is read."""
+        given = self.arguments
+        self.engine.check(given.records, self._request())
+        if given.group is not None and given.public_groups is not None:
+            self._groups_listed()
+
+    def check_plan(self) -> None:
+        """See `Planned.check_plan`."""
+        quantity = effective_quantity(self.arguments.max_quantity, self.smallest, self.largest)
+        beside = beside_the_levels(self.arguments, maximum=self.private_maximum is not None)
+        check_noise_plan(self, max_quantity=quantity, beside=beside)
+
+    def spec(self) -> dict[str, Any]:
+        """See `Planned.spec`."""
+        given, maximum = self.arguments, self.private_maximum
+        return {
+            "statistic": "group_sizes",
+            "tree": repr(self.tree),
+            "columns": list(self.key.columns),
+            "group": given.group,
+            "quantity": given.quantity,
+            "max_quantity": given.max_quantity,
+            "size": given.size,
+            "groups": given.groups,
+            "invariants": self.invariants,
+            "min_group_size": self.smallest,
+            "max_group_size": (
+                self.largest if maximum is None else {"share": float(maximum.share), "at_most": self.largest}
+            ),
+            **({} if given.person is None else {"person": given.person}),
+            **contributions_spec(given),
+        }
+
+    def table_names(self) -> dict[str, Any]:
+        """See `Planned.table_names`."""
+        return {
+            "records": table_name(self.arguments.records),
+            "public_groups": table_name(self.arguments.public_groups),
+        }
+
+    def statement(self) -> dict[str, Any]:
+        """See `Planned.statement`."""
+        notes = SizesNotes(
+            self.arguments,
+            self.plan,
+            self.invariants,
+            self.smallest,
+            self.largest,
+            self.caution,
+            self.reason_of_split,
+        )
+        statement = privacy_statement(
+            statistic="group_sizes",
+            levels=nodes_per_level(self.tree),
+            plan=self.plan,
+            terms=self.terms,
+            mechanism=self.mechanism,
+            invariants=list(notes.of_invariants()),
+            notes=list(notes.of_measurements()),
+            tabulated_by=PLANNED_SOFTWARE,
+            dataset=self.dataset,
+            max_quantity=self.arguments.max_quantity,
+        )
+        if self.plan.maximum is not None:
+            statement["maximum"] |= {"at_most": self.largest, "margin": margin(self.plan.maximum.noise)}
+        return with_contributions(statement, self.arguments)
+
+    def tabulate(self, work: Workspace | None = None) -> TabulatedSizes:
+        """See `Planned.tabulate`."""
+        return self.tabulate_with(self.arguments.asked_contributions, work)
+
+    def tabulate_with(
+        self, asked: Contributions | None, work: Workspace | None = None, *, bins_of: int | None = None
+    ) -> TabulatedSizes:
+        """The true sizes, and people by their number of memberships; see `PlannedCounts.tabulate_with`."""
+        if work is not None:
+            work.place.check(self.mechanism)
+        found = self._found(asked)
+        leaves, sizes, groups = self._groups_of_leaves(found)
+        if int(groups.sum()) > MAX_GROUPS:
+            raise ValueError("records: they hold more than 2^50 groups, beyond which sums are not exact; use fewer")
+        refuse_more_than(self.mechanism, int(groups.sum()), "records", "groups")
+        groups_per_leaf = np.zeros(self.tree.n_leaves, dtype=np.int64)
+        np.add.at(groups_per_leaf, leaves, groups)
+        # From here on the domain knows what is public of these, and nothing else.
+        domain = SizesDomain.from_leaves(self.tree, groups_per_leaf, self.smallest, self.largest, self.invariants)
+        self._refuse_long_lists(domain)
+        bounds = self.smallest, self.largest
+        true: TrueSizes | SizesInFiles
+        if work is None:
+            true = TrueSizes(self.tree, leaves, sizes, groups, domain.groups, *bounds)
+        else:
+            true = SizesInFiles.of_leaves(
+                self.tree, leaves, sizes, groups, domain.groups, *bounds, work.private, rows=work.rows
+            )
+        people = true_contributions(found, self.tree, asked, bins_of or self.arguments.bound)
+        return TabulatedSizes(domain, true, people)
+
+    def reconcile(
+        self,
+        true: TabulatedSizes,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
+        work: Workspace | None = None,
+    ) -> Reconciled:
+        """See `Planned.reconcile`."""
+        given = self.arguments
+        people = published_contributions(
+            true.contributions, given.asked_contributions, self.plan, source, given, "group_sizes"
+        )
+        return self.reconcile_levels(true, source, on_measure, work, people)
+
+    def reconcile_levels(
+        self,
+        true: TabulatedSizes,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
+        work: Workspace | None,
+        people: PublishedContributions,
+    ) -> Reconciled:
+        """See `Planned.reconcile`, where people by their number of memberships are measured already."""
+        domain, clamped, maximum = within_measured_maximum(true.domain, true.true, self.plan, source)
+        beside = {**({"maximum": maximum} if maximum else {}), **people.facts}
+        if isinstance(clamped, SizesInFiles):
+            if work is None:
+                raise ValueError("work: true sizes in files need the folders of their run")
+            made = self._in_bands(clamped, domain, source, on_measure, work, beside)
+            return replace(made, beside=beside, contributions=people.table)
+        measurer = Measurer(clamped, self.plan, source, on_measure)
+        levels = self.mechanism.reconcile(domain, measurer)
+        tables = size_tables(self.tree, levels)
+        return Reconciled(tables, measurer.taken, about_size_tables(domain, levels), beside, people.table)
+
+    def _in_bands(
+        self,
+        true: SizesInFiles,
+        domain: SizesDomain,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
+        work: Workspace,
+        facts: Mapping[str, Mapping[str, Any]],
+    ) -> Reconciled:
+        """Measure and reconcile in bands; the files of the tables say what the statement will say of them."""
+        statement = self.statement()
+        for key, more in facts.items():
+            statement[key] |= more
+
+        def measured_by(cut: Cut, take: Callable[[Measurement], None] | None) -> Measuring:
+            return Measuring(true, cut, self.plan, source, on_measure, take, work.place)
+
+        return reconcile_in_bands(
+            self.mechanism,
+            domain,
+            measured_by,
+            work,
+            keep_measurements=self.arguments.keep_measurements,
+            metadata=description(statement),
+        )
+
+    def _found(self, asked: Contributions | None = None) -> LeafGroups:
+        """What the engine finds in the records."""
+        bound = contribution_bound(self.arguments, asked)
+        return self.engine.tabulate(self.arguments.records, self._request(bound))
+
+    def _request(self, bound: ContributionBound | None = None) -> GroupSizes | GroupRows:
+        """What the engine counts; without a bound, what it checks."""
+        given = self.arguments
+        smallest = self.smallest if self.invariants == "groups" else 0
+        sizes: dict[str, Any] = {"smallest": smallest, "largest": self.largest, "on_unknown": given.on_unknown}
+        if given.group is None:
+            return GroupRows(self.key, size=str(given.size), groups=str(given.groups), **sizes)
+        return GroupSizes(
+            self.key,
+            group=given.group,
+            quantity=given.quantity,
+            max_quantity=given.max_quantity,
+            person=given.person,
+            bound=bound,
+            **sizes,
+        )
+
+    def listed_groups(self, table: Any, argument: str) -> LeafGroups:
+        """What a public table lists in the columns `size` and `groups`."""
+        smallest = self.smallest if self.invariants == "groups" else 0
+        asked = GroupRows(self.key, "size", "groups", smallest=smallest, largest=self.largest, argument=argument)
+        return self.engine.tabulate(table, asked)
+
+    def _groups_of_leaves(self, found: LeafGroups | None = None) -> tuple[IntArray, IntArray, IntArray]:
+        """Leaf, size and number of groups of every (leaf, size) that has groups."""
+        found = self._found() if found is None else found
+        if self.invariants != "groups":  # groups without members are not counted
+            kept = found.sizes > 0
+            return found.leaves[kept], np.maximum(found.sizes[kept], self.smallest), found.groups[kept]
+        if self.arguments.group is None:
+            return found.leaves, found.sizes, found.groups
+        return self._with_empty_groups(found.leaves, found.sizes, found.groups)
+
+    def _groups_listed(self) -> IntArray:
+        """The public number of groups of every leaf, int64 (n_leaves,)."""
+        if self.listed is not None:
+            return self.listed.copy()
+        return groups_per_leaf(self.arguments.public_groups, self.tree, self.engine)
+
+    def _with_empty_groups(
+        self, leaves: IntArray, sizes: IntArray, groups: IntArray
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """The groups of the records, and those that only the public table knows."""
+        empty = self._groups_listed()
+        np.subtract.at(empty, leaves, groups)
+        if (empty < 0).any():
+            leaf = self.tree.leaf_table().slice(int(np.argmax(empty < 0)), 1).to_pylist()[0]
+            raise ValueError(
+                f"public_groups: the records hold more groups than it says in the leaf {leaf}; "
+                "correct the public number of groups, or the group column"
+            )
+        without_members = np.flatnonzero(empty)
+        return (
+            np.concatenate([leaves, without_members]),
+            np.concatenate([sizes, np.full(len(without_members), self.smallest)]),
+            np.concatenate([groups, empty[without_members]]),
+        )
+
+    def _refuse_long_lists(self, domain: SizesDomain) -> None:
+        """Refuse sorted sizes that no list of a table can hold, while nothing is spent; their numbers are public."""
+        for level, groups in zip(domain.hierarchy.levels, domain.groups, strict=True):
+            measured = self.statistics.get(level)
+            if measured == "sorted_sizes" and groups is not None and groups.max() >= MAX_LIST_CELLS:
+                raise ValueError(
+                    f"mechanism: the sorted sizes of a node at {level!r} are {groups.max()} cells, and a measurement "
+                    f'has fewer than 2^31 a node; use the estimator "cumulative" at this level'
+                )
+
+
+def groups_per_leaf(public_groups: Any, hierarchy: Hierarchy, engine: Engine) -> IntArray:
+    """The public number of groups of every leaf, int64 (n_leaves,); a leaf that is not listed has none."""
+    key = LeafKey(hierarchy, hierarchy.columns)
+    listed = listed_counts(engine, public_groups, (key,), "groups", "public_groups")
+    groups = np.zeros(hierarchy.n_leaves, dtype=np.int64)
+    groups[listed.parts[0]] = listed.counts
+    return groups

@@ -1,0 +1,372 @@
+"""One table of non-negative integers for every area of a tree, from noisy marginals of every level.
+
+1. The least-squares estimate of all tables (`marginal_linear`): unbiased, not yet non-negative.
+2. From the root down, the tables of every family are made non-negative, the coarse ones first (`marginal_coarse`).
+3. The detail of every area is raked to these tables (`marginal_raking`).
+4. From the root down, the detail is rounded, with all tables in view (`marginal_rounding`). The children's integers add
+   up to their parent's in every detail cell.
+
+So each coarse number is decided by its unbiased estimate, and what x ≥ 0 costs is paid by the finest tables. A joint
+non-negative fit has a smaller distance and larger errors: hundreds of cells that are 0 or unknown move the totals.
+Source: ours; `docs/decisions/0051-coarse-to-fine.md` has what else was tried.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from tallytree._compute.arrays import BoolArray, FloatArray, IntArray, chunks
+from tallytree._compute.threads import side_by_side
+from tallytree._solvers.checks import MAX_EXACT, MAX_SUM, check_offsets
+from tallytree._solvers.tables.coarse import Sums, nonnegative_families, nonnegative_tables, wanted_sums
+from tallytree._solvers.tables.detail import FittedDetail, rake_tree
+from tallytree._solvers.tables.lattice import Lattice
+from tallytree._solvers.tables.linear import Level, Measured, downward, tables, upward
+from tallytree._solvers.tables.marginals import Detail, Marginal
+from tallytree._solvers.tables.rounding import SWEEPS, round_families, round_root
+from tallytree._solvers.tables.variance import Table, expected_std_devs
+
+logger = logging.getLogger(__name__)
+
+CELLS_AT_ONCE = 2**21
+"""Cells of the areas that a thread works on at once. One family is never divided."""
+LEAST_DEVIATION = 0.5
+"""Sums need not be met more exactly than integers can meet them."""
+LEAST_WEIGHT = 0.002
+"""What a deviation of the least accurate table costs in rounding, beside one of the most accurate."""
+VARIANCES = (1e-50, 1e50)
+"""Between these, no product of precisions and values leaves the range of doubles."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What is made of noisy marginals.
+
+    Attributes:
+        leaves: (leaf areas, detail cells) integers ≥ 0: int32 where they fit, int64 otherwise.
+        estimates: of the wanted tables, the least-squares estimates before x ≥ 0: float64 (areas, cells).
+        misses: of each known table, by how much the real detail misses the table that step 2 decided: the root of the
+            mean square, in standard deviations of its cells. 0 where all tables have a common solution.
+    """
+
+    leaves: IntArray
+    estimates: dict[Table, FloatArray]
+    misses: dict[Table, float]
+
+
+def fit(
+    detail: Detail,
+    families: Sequence[IntArray],
+    measured: Sequence[Sequence[Measured]],
+    *,
+    totals: tuple[int, IntArray] | None = None,
+    impossible: BoolArray | None = None,
+    wanted: Sequence[Iterable[Marginal]] | None = None,
+    threads: int | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Fitted:
+    """Estimate the detail cells of all leaf areas.
+
+    Args:
+        detail: the attributes.
+        families: for every level of areas but the last, int64 (areas + 1,): area i has the children families[l][i] …
+            families[l][i + 1] − 1 of the next level, one at least. Level 0 has one area, the root.
+        measured: for every level of areas, what was measured of each of its areas; may be nothing.
+        totals: a level, and int64 (areas of it,): the exact total of each of its areas, which is kept.
+        impossible: bool (detail cells,), those that are 0 in every area; None where there are none.
+        wanted: per level of areas, the marginals whose least-squares estimates are returned.
+        threads: how many; None takes one per processor. The result does not depend on it.
+        progress: is told what begins.
+
+    Returns:
+        The integers, and what is known of their errors. What a marginal, or an area of a higher level, has is their
+        sum. What is measured neither in an area nor below it follows its parent's share.
+
+    Raises:
+        ValueError: for levels that do not fit together, values or totals that are too large to add up, or a variance
+            outside 1e-50 … 1e50.
+    """
+    exact = _check(detail, families, measured, totals)
+    zero = np.zeros(detail.cells, dtype=np.bool_) if impossible is None else impossible
+    problem = _Problem(detail, families, measured, exact, zero, threads, progress or (lambda stage: None))
+    return problem.solved(wanted or [()] * len(measured))
+
+
+def _check(
+    detail: Detail,
+    families: Sequence[IntArray],
+    measured: Sequence[Sequence[Measured]],
+    totals: tuple[int, IntArray] | None,
+) -> list[IntArray]:
+    """The exact totals of every level from the root to the one that they are given for."""
+    if len(measured) != len(families) + 1:
+        raise ValueError(f"measured has {len(measured)} levels; families needs {len(families) + 1}")
+    areas = [1]
+    for i, family in enumerate(families):
+        first = check_offsets(f"families[{i}]", family, "the next level", int(family[-1]) if len(family) else 0)
+        if len(first) != areas[-1] + 1 or (np.diff(first) < 1).any():
+            raise ValueError(f"families[{i}] must give each of {areas[-1]} areas a child at least")
+        areas.append(int(first[-1]))
+    for i, level in enumerate(measured):
+        for each in level:
+            name = f"measured[{i}], marginal {each.marginal}"
+            if each.marginal not in detail.components:
+                raise ValueError(f"{name}: must have a level of each of {len(detail.groups)} attributes")
+            if each.values.shape != (areas[i], detail.size(each.marginal)):
+                wanted = (areas[i], detail.size(each.marginal))
+                raise ValueError(f"{name}: values of shape {each.values.shape} must have the shape {wanted}")
+            if not np.issubdtype(each.values.dtype, np.integer):
+                raise ValueError(f"{name}: values of type {each.values.dtype} must be integers")
+            if not VARIANCES[0] <= each.variance <= VARIANCES[1]:
+                raise ValueError(f"{name}: variance={each.variance} must be a number from 1e-50 to 1e50")
+            if np.abs(each.values).sum(dtype=np.float64) >= MAX_SUM:
+                raise ValueError(f"{name}: values are too large to add up")
+    if totals is None:
+        return []
+    depth, given = totals
+    if not 0 <= depth < len(areas) or np.shape(given) != (areas[depth],):
+        raise ValueError(f"totals must be a level, 0 … {len(areas) - 1}, and one number for each of its areas")
+    exact = [np.asarray(given, dtype=np.int64)]
+    if exact[0].min() < 0 or float(exact[0].sum(dtype=np.float64)) >= MAX_EXACT:
+        raise ValueError("totals must be 0 or more, and add up to less than 2^53")
+    for family in reversed(families[:depth]):
+        exact.insert(0, np.add.reduceat(exact[0], family[:-1]))
+    return exact
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """What all steps need; see `fit`. `exact` has the totals of every level that has exact ones."""
+
+    detail: Detail
+    families: Sequence[IntArray]
+    measured: Sequence[Sequence[Measured]]
+    exact: list[IntArray]
+    zero: BoolArray
+    threads: int | None
+    progress: Callable[[str], None]
+
+    def solved(self, wanted: Sequence[Iterable[Marginal]]) -> Fitted:
+        self.progress("combining the noisy tables")
+        levels = upward(
+            self.detail,
+            self.families,
+            self.measured,
+            [self._chunks(depth, self.detail.cells) for depth in range(len(self.families))],
+        )
+        lattices = [level.lattice for level in levels]
+        exactly = self._deviations(lattices)
+        deviations = [np.maximum(each, LEAST_DEVIATION) for each in exactly]
+        sums = [wanted_sums(lattice, each) for lattice, each in zip(lattices, exactly, strict=True)]
+        estimates: dict[Table, FloatArray] = {}
+        targets = self._tables(levels, sums, deviations, wanted, estimates)
+        self.progress("fitting the detail")
+        slack = [each.most() for each in sums]
+        found = rake_tree(lattices, self.families, targets, deviations, slack, self.zero, self.threads)
+        misses = {
+            (depth, marginal): float(found.misses[depth][k])
+            for depth, lattice in enumerate(lattices)
+            for k, marginal in enumerate(lattice.known)
+        }
+        self.progress("rounding")
+        return Fitted(self._rounded(lattices, deviations, found), estimates, misses)
+
+    def _chunks(self, depth: int, width: int) -> list[slice]:
+        """Slices of the areas of a level whose children have a limited number of cells."""
+        return list(chunks(np.diff(self.families[depth]) * width, CELLS_AT_ONCE))
+
+    def _deviations(self, lattices: Sequence[Lattice]) -> list[FloatArray]:
+        """Per level, the standard deviation of a cell of each known table: (K,)."""
+        areas = [1, *(int(family[-1]) for family in self.families)]
+        precisions = [{each.marginal: 1 / each.variance for each in level} for level in self.measured]
+        places = [(depth, marginal) for depth, lattice in enumerate(lattices) for marginal in lattice.known]
+        exact = len(self.exact) - 1 if self.exact else None
+        found = expected_std_devs(self.detail, areas, precisions, places, public_totals_level=exact)
+        return [
+            np.minimum([found[depth, marginal] for marginal in lattice.known], 1e30)
+            for depth, lattice in enumerate(lattices)
+        ]
+
+    def _tables(
+        self,
+        levels: Sequence[Level],
+        sums: Sequence[Sums],
+        deviations: Sequence[FloatArray],
+        wanted: Sequence[Iterable[Marginal]],
+        estimates: dict[Table, FloatArray],
+    ) -> list[FloatArray]:
+        """The non-negative tables of every level, (areas, P); the wanted least-squares estimates are added."""
+        root, whole = levels[0], slice(0, 1)
+        components = root.components(whole).copy()
+        if self.exact:
+            components[:, 0] = self.exact[0] / self.detail.cells
+        targets = [tables(root.lattice, components)]
+        for marginal in wanted[0]:
+            estimates[0, marginal] = targets[0][:, root.lattice.places[marginal]].copy()
+        nothing = np.zeros(targets[0].shape[1])
+        limits = np.stack([deviations[0], deviations[0]])
+        zero = root.lattice.holds_all(self.zero)
+        nonnegative_tables(
+            root.lattice.rows, sums[0], targets[0], root.inverse(whole), nothing, False, bool(self.exact), zero, limits
+        )
+        for depth, family in enumerate(self.families):
+            below, last = levels[depth + 1], depth == len(self.families) - 1
+            areas, width = int(family[-1]), int(below.lattice.rows.begin[-1])
+            found = {marginal: np.empty((areas, self.detail.size(marginal))) for marginal in wanted[depth + 1]}
+            marginals, cells = levels[depth].lattice.embedded(below.lattice)
+            work = _Children(
+                levels[depth].lattice,
+                below,
+                sums[depth + 1],
+                family,
+                components,
+                targets[depth][:, cells],
+                np.stack([deviations[depth + 1], deviations[depth][marginals]]),
+                below.lattice.holds_all(self.zero),
+                self.exact[depth + 1] if depth + 1 < len(self.exact) else None,
+                np.empty((0 if last else areas, width)),
+                np.empty((areas, width)),
+                found,
+            )
+            for _ in side_by_side(work, self._chunks(depth, width), threads=self.threads):
+                pass
+            components = work.components
+            targets.append(work.targets)
+            estimates |= {(depth + 1, marginal): values for marginal, values in found.items()}
+            self.progress(f"decided the tables of level {depth + 1}: {areas:,} areas")
+        return targets
+
+    def _rounded(self, lattices: Sequence[Lattice], deviations: Sequence[FloatArray], real: FittedDetail) -> IntArray:
+        """The integers of the leaf areas, from the root down."""
+        root = np.empty(self.detail.cells, dtype=np.int64)
+        total = int(self.exact[0][0]) if self.exact else -1
+        round_root(*_counted(lattices[0], deviations[0]), real.detail[0][0], total, SWEEPS, root)
+        values: IntArray = root[None, :]
+        if int(root.max(initial=0)) < 2**31:
+            values = cast(IntArray, values.astype(np.int32))
+        for depth, family in enumerate(self.families):
+            lattice = lattices[depth + 1]
+            shared = self.detail.cell_of(lattice.finest)
+            order = np.argsort(shared, kind="stable")
+            work = _Rounded(
+                *_counted(lattice, deviations[depth + 1]),
+                family,
+                np.searchsorted(shared[order], np.arange(lattice.detail.cells + 1)),
+                order,
+                values,
+                real.detail[depth + 1],
+                self.exact[depth + 1] if depth + 1 < len(self.exact) else np.zeros(0, dtype=np.int64),
+                np.empty((int(family[-1]), self.detail.cells), dtype=values.dtype),
+            )
+            for _ in side_by_side(work, self._chunks(depth, self.detail.cells), threads=self.threads):
+                pass
+            values = work.values
+            self.progress(f"rounded level {depth + 1}: {int(family[-1]):,} areas")
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class _Children:
+    """The tables of the children of one level; called with a slice of the areas above, it fills in what is theirs.
+
+    Attributes:
+        lattice: of the areas above.
+        below: the children's level.
+        sums: what the children's tables have to add up to.
+        family: (areas + 1,) where the children of each area begin.
+        above: (areas, P of their lattice) the areas' estimates, as components.
+        parents: (areas, P) the areas' non-negative tables, of the marginals that the children know.
+        limits: (2, K) see `nonnegative_tables`.
+        zero: (P,) the cells that are 0.
+        totals: the children's exact totals; None where they are not known.
+        components: (children, P) gets their estimates, as components; without rows at the last level.
+        targets: (children, P) gets their non-negative tables.
+        estimates: by marginal, get the estimates that are wanted.
+    """
+
+    lattice: Lattice
+    below: Level
+    sums: Sums
+    family: IntArray
+    above: FloatArray
+    parents: FloatArray
+    limits: FloatArray
+    zero: BoolArray
+    totals: IntArray | None
+    components: FloatArray
+    targets: FloatArray
+    estimates: dict[Marginal, FloatArray]
+
+    def __call__(self, part: slice) -> None:
+        own = self.below.lattice
+        family = self.family[part.start : part.stop + 1]
+        children = slice(int(family[0]), int(family[-1]))
+        exact = None if self.totals is None else self.totals[children]
+        x = downward(self.below, self.above[part], family, self.lattice, exact)
+        if len(self.components):
+            self.components[children] = x
+        x = tables(own, x)
+        for marginal, values in self.estimates.items():
+            values[children] = x[:, own.places[marginal]]
+        spread = self.below.inverse(children)
+        nonnegative_families(
+            own.rows,
+            self.sums,
+            family - family[0],
+            x,
+            spread,
+            self.parents[part],
+            exact is not None,
+            self.zero,
+            self.limits,
+        )
+        self.targets[children] = x
+
+
+@dataclass(frozen=True, eq=False)
+class _Rounded:
+    """The integers of the children of one level; called with a slice of the areas above; see `round_families`."""
+
+    place: IntArray
+    weight: FloatArray
+    family: IntArray
+    starts: IntArray
+    order: IntArray
+    parents: IntArray
+    x: FloatArray
+    totals: IntArray
+    values: IntArray
+
+    def __call__(self, part: slice) -> None:
+        family = self.family[part.start : part.stop + 1]
+        children = slice(int(family[0]), int(family[-1]))
+        round_families(
+            self.place,
+            self.weight,
+            family - family[0],
+            self.starts,
+            self.order,
+            self.parents[part],
+            self.x[children],
+            self.totals[children],
+            np.empty((children.stop - children.start, self.x.shape[1]), dtype=np.int64),
+            self.values[children],
+        )
+
+
+def _counted(lattice: Lattice, deviations: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Where each cell of a level's detail is counted, and what a deviation there costs: see `round_family`.
+
+    A marginal costs the more, the more accurate it is. The detail itself, where nothing measured it, costs little.
+    """
+    place = lattice.rows.place
+    weight = np.maximum(deviations.min() / deviations, LEAST_WEIGHT)
+    if lattice.finest in lattice.places:
+        return place, weight
+    own = int(lattice.rows.begin[-1]) + np.arange(place.shape[1])
+    return np.concatenate([place, own[None, :]]), np.append(weight, LEAST_WEIGHT)

@@ -1,0 +1,1 @@
+"""Counts on trees: projections, families with known sums, zeros that are found, and their errors."""

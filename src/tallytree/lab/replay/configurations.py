@@ -1,0 +1,395 @@
+"""Random releases of every statistic and option, on a pair of neighboring data sets."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tallytree import counts, sizes, tables
+from tallytree._bands import ForcedCut
+from tallytree._contributions import Contributions
+from tallytree._run.release_keys import make_secret
+from tallytree._terms import AUTO
+from tallytree.api import (
+    release_contributions,
+    release_counts,
+    release_flows,
+    release_group_sizes,
+    release_tables,
+)
+from tallytree.budget import Budget
+from tallytree.engines import Local
+from tallytree.hierarchy import Hierarchy
+from tallytree.lab.replay.neighbors import (
+    Change,
+    Row,
+    as_table,
+    neighboring_members,
+    neighboring_people,
+    neighboring_sizes,
+    paths_of,
+    public_groups,
+    random_tree,
+)
+from tallytree.ledger import Ledger
+from tallytree.product import Product
+from tallytree.release import Release
+
+NEW_LEDGER, NEW_SECRET = "a new ledger", "a secret"
+"""Stand for a file that is made for the release."""
+KEPT_APART = {
+    "seed": "a release with a seed is not private",
+    "records": "the private table itself", "trips": "the private table itself",
+}  # fmt: skip
+"""Options that no configuration has, and why."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A release that is to be made twice.
+
+    Attributes:
+        function: of the public API.
+        first: the private table.
+        second: that of a neighbor.
+        options: all other arguments, which are the same for both.
+        cuts: where the tree is cut in a run with `memory`: it may follow from the data, so it must not be seen.
+        kind: what the data are like: "" (some dozen records), or one of `KINDS`.
+    """
+
+    function: Callable[..., Release]
+    first: pa.Table
+    second: pa.Table
+    options: Mapping[str, Any]
+    cuts: tuple[ForcedCut | None, ForcedCut | None] = (None, None)
+    kind: str = ""
+
+    def values(self) -> frozenset[str]:
+        """The values of its options, and the kind of its data; of trees, tables and names, that they are given."""
+        name = self.function.__name__.removeprefix("release_")
+        named = {option: value for option, value in self.options.items() if value is not None}
+        found = {f"{option}={value!r}" if _is_choice(value) else option for option, value in named.items()}
+        return frozenset(
+            f"{name}: {each}" for each in {*found, f"kind={self.kind!r}", f"cut={self.cuts[0] is not None}"}
+        )
+
+    def release(self, private: pa.Table, folder: Path) -> Release:
+        """Make the release of one of the data sets, with its ledger and secret in a folder of its own."""
+        options = dict(self.options)
+        if options.get("ledger") == NEW_LEDGER:
+            options["ledger"] = Ledger.create(folder / "ledger.db")
+        if options.get("secret") == NEW_SECRET:
+            options["secret"] = make_secret(folder / "secret")
+        return self.function(private, **options)
+
+    def __str__(self) -> str:
+        """The function, the options that are not the tree, and the cuts."""
+        shown = {name: value for name, value in self.options.items() if not isinstance(value, Hierarchy | pa.Table)}
+        given = ", ".join(f"{name}={value!r}" for name, value in shown.items())
+        cut = "" if self.cuts == (None, None) else f" cut at {self.cuts}"
+        return f"{self.function.__name__}({given}){cut}{f' of {self.kind}' if self.kind else ''}"
+
+
+KINDS = ("large numbers", "many cells", "stray records", "too many records")
+"""Counts of 10^4 to 10^9 in every place; a product of more than 2^20 cells; both refused, with the same words."""
+
+
+def _is_choice(value: object) -> bool:
+    """Whether an option's value is one of a few."""
+    return not isinstance(value, Hierarchy | Product | pa.Table | list | dict)
+
+
+COUNT_MECHANISMS = (
+    None,
+    counts.LeastSquares(),
+    counts.LeastSquares(sparsity=2.0),
+    counts.LeastSquares(sparsity="auto"),
+    counts.TopDown(),
+    counts.TopDown(projection="euclidean"),
+    counts.TopDown(projection="chebyshev-descending"),
+    counts.TopDown(sparsity=1.0),
+    counts.LeafGaussian(),
+    counts.StabilityHistogram(),
+)
+SIZE_MECHANISMS = (
+    None,
+    sizes.Joint(),
+    sizes.Matching(),
+    sizes.Matching("sorted", norm=2),
+    sizes.Matching("naive"),
+    sizes.Matching(merge="average"),
+    sizes.Matching(carry="rounded"),
+    sizes.Independent(),
+    sizes.BottomUp(),
+    sizes.MeanConsistency(),
+    sizes.HistogramProjection(),
+    sizes.HistogramProjection(solver="cost_table", delta=40),
+    sizes.CumulativeProjection(),
+    sizes.Chain(),
+    sizes.CensusTopDown(),
+)
+OPENDP = find_spec("opendp") is not None
+MOST_RECORDS = 3
+"""The largest contribution bound that is given; where it is drawn, some releases choose theirs."""
+EPSILONS = (0.002, 0.5, 1.0, 2.0)
+"""With the first, Gaussian noise has scales above 512."""
+DELTA = 1e-6
+ABOVE_A_THRESHOLD = (Budget(epsilon=1, delta=DELTA), Budget(epsilon=2, delta=0.05))
+"""With the second, even a count of 3 may be published."""
+
+
+def random_pair(rng: np.random.Generator, engines: Sequence[Any] = ()) -> Pair:
+    """A statistic, its options, and two neighboring data sets.
+
+    Args:
+        rng: where the numbers come from.
+        engines: one of which tabulates, in place of DuckDB.
+    """
+    makers = (_counts, _counts, _flows, _tables, _group_rows, _entity_rows, _entity_rows, _contributions)
+    pair = _many_cells(rng) if rng.random() < 0.02 else makers[int(rng.integers(len(makers)))](rng)
+    if engines:  # with `memory` an engine's own tasks draw noise, which is beyond this process's reach
+        options = {name: value for name, value in pair.options.items() if name != "memory"}
+        pair = dataclasses.replace(pair, options=options | {"engine": _one_of(rng, engines)})
+    if "memory" in pair.options and rng.random() < 0.8:
+        return dataclasses.replace(pair, cuts=(_cut(rng), _cut(rng)))
+    return pair
+
+
+def _cut(rng: np.random.Generator) -> ForcedCut:
+    return ForcedCut(int(rng.integers(0, 4)), int(rng.integers(1, 5)), int(rng.integers(1, 6)))
+
+
+def _counts(rng: np.random.Generator) -> Pair:
+    if rng.random() < 0.3:
+        sides = {"a": random_tree(rng, "a"), "b": random_tree(rng, "b", 1)}
+        order = ["a", "b", *["a"] * (len(sides["a"].columns) - 1)]
+        tree: Any = Product(sides, order=order)
+        places = [{**one, **other} for one in paths_of(sides["a"]) for other in paths_of(sides["b"])]
+    else:
+        tree = random_tree(rng, "a")
+        places = paths_of(tree)
+    options = _with_mechanism(rng, _terms(rng) | {"hierarchy": tree})
+    return _of_records(rng, release_counts, places, options)
+
+
+def _flows(rng: np.random.Generator) -> Pair:
+    sides = random_tree(rng, "o"), random_tree(rng, "d")
+    places = [{**one, **other} for one in paths_of(sides[0]) for other in paths_of(sides[1])]
+    options = _terms(rng) | {
+        "origins": sides[0], "destinations": sides[1], "origin": list(sides[0].columns),
+        "destination": list(sides[1].columns), "tree": _one_of(rng, ("destination", "origin")),
+    }  # fmt: skip
+    return _of_records(rng, release_flows, places, _with_mechanism(rng, options))
+
+
+def _many_cells(rng: np.random.Generator) -> Pair:
+    """Trips between 1,025 and 1,024 places, from two places whose cells are 2^20 numbers apart."""
+    origins, destinations = (
+        Hierarchy.from_values(side, [f"{i}" for i in range(n)]) for side, n in (("o", 1025), ("d", 1024))
+    )
+    places: list[Row] = [{"o": start, "d": f"{end}"} for start in ("0", "1024") for end in rng.integers(0, 1024, 3)]
+    options = {
+        "origins": origins, "destinations": destinations, "origin": ["o"], "destination": ["d"],
+        "budget": Budget(epsilon=20), "neighboring": _one_of(rng, ("add_remove", "change_one")),
+        "max_contributions": int(rng.integers(1, MOST_RECORDS + 1)), "progress": False, "on_unknown": "error",
+        "mechanism": _one_of(rng, (None, counts.LeastSquares(), counts.TopDown())),
+    }  # fmt: skip
+    several = pa.Table.from_pylist([{**place, "id": -1, "n": 50} for place in places])
+    pair = _of_records(rng, release_flows, places, options, counted=True)
+    first, second = (pa.concat_tables([each, several.cast(each.schema)]) for each in (pair.first, pair.second))
+    return Pair(release_flows, first, second, pair.options, kind="many cells")
+
+
+def _with_mechanism(rng: np.random.Generator, options: dict[str, Any]) -> dict[str, Any]:
+    """The options with a mechanism of counts; one that goes with few of them gets, in most cases, those."""
+    mechanism = _one_of(rng, COUNT_MECHANISMS)
+    if isinstance(mechanism, counts.StabilityHistogram) and rng.random() < 0.9:
+        options = {name: value for name, value in options.items() if name not in ("accounting", "memory")}
+        options |= {"budget": _one_of(rng, ABOVE_A_THRESHOLD), "budget_split": None}
+    crossed = "origins" in options or isinstance(options["hierarchy"], Product)
+    if crossed and rng.random() < 0.3:
+        options = {name: value for name, value in options.items() if name != "memory"}
+        return options | {"mechanism": _one_of(rng, (None, counts.LeastSquares())), "unlisted": "remainder"}
+    return options | {"mechanism": mechanism}
+
+
+def _tables(rng: np.random.Generator) -> Pair:
+    areas, sexes = random_tree(rng, "a"), random_tree(rng, "b", 1)
+    places = [{**one, **other} for one in paths_of(areas) for other in paths_of(sexes)]
+    sides, impossible = {"area": areas, "sex": sexes}, None
+    if rng.random() < 0.3:
+        sides["work"] = random_tree(rng, "c", 1)
+        places = [{**one, **other} for one in places for other in paths_of(sides["work"])]
+        first = {name: [value] for name, value in places[0].items() if name in ("b0", "c0")}
+        impossible = pa.table(first) if sexes.n_leaves * sides["work"].n_leaves > 1 else None
+    every = [(*area, *sex) for area in [(), *[(level,) for level in areas.columns]] for sex in ((), ("b0",))]
+    wanted = [table for table in every if rng.random() < 0.5] or [every[-1]]
+    options = _terms(rng) | {
+        "hierarchy": Product(sides, impossible=impossible), "tables": wanted,
+        "budget_split": _one_of(rng, ("auto", "even")), "mechanism": _one_of(rng, (None, tables.LeastSquares())),
+    }  # fmt: skip
+    if rng.random() < 0.3:
+        options["measure"] = [every[-1], *([()] if rng.random() < 0.5 else [])]
+        options["budget_split"] = "even"
+    if options["budget_split"] == "auto" and rng.random() < 0.3:
+        options["precision"] = {wanted[0]: 10.0}
+    pair = _of_records(rng, release_tables, places, options)
+    if rng.random() < 0.4:
+        totals = [_totals(private, areas.columns[0], pair.options) for private in (pair.first, pair.second)]
+        if totals[0].equals(totals[1]):  # a neighbor that is not excluded by what is public
+            return dataclasses.replace(pair, options={**pair.options, "public_totals": totals[0]})
+    return pair
+
+
+def _totals(private: pa.Table, level: str, options: Mapping[str, Any]) -> pa.Table:
+    count = options.get("count")
+    numbers = private[count] if count else pa.array([1] * private.num_rows, pa.int64())
+    table = pa.table({level: private[level], "count": numbers}).group_by([level]).aggregate([("count", "sum")])
+    return table.rename_columns([level, "count"]).sort_by(level)
+
+
+def _contributions(rng: np.random.Generator) -> Pair:
+    tree = random_tree(rng, "a")
+    options = _terms(rng, named=True) | {"hierarchy": tree}
+    options |= {"share": _one_of(rng, (None, 0.5, 1.0)), "at_most": 20}
+    options.pop("contributions", None)
+    return _of_records(rng, release_contributions, paths_of(tree), options)
+
+
+def _group_rows(rng: np.random.Generator) -> Pair:
+    tree, options = random_tree(rng, "a"), _terms(rng, named=False)
+    options.pop("on_unknown")
+    invariants = _one_of(rng, (None, "groups", "total", "none"))
+    smallest = 1 if invariants in ("total", "none") else int(rng.integers(0, 2))
+    reach = int(rng.integers(1, 3))
+    options |= _sizes(rng) | {
+        "hierarchy": tree, "size": "size", "groups": "groups", "invariants": invariants, "max_quantity": reach,
+        "min_group_size": smallest,
+    }  # fmt: skip
+    first, second = neighboring_sizes(rng, paths_of(tree), _change(options), smallest, reach)
+    schema = _schema(tree.columns, size=pa.int64(), groups=pa.int64())
+    kind = "large numbers" if rng.random() < 0.3 else ""
+    if kind:
+        most = 10 ** int(rng.integers(4, 10))
+        large = [{**place, "size": size, "groups": most} for place in paths_of(tree) for size in (smallest, 3)]
+        first, second = [*first, *large], [*second, *large]
+    return Pair(release_group_sizes, as_table(first, schema), as_table(second, schema), options, kind=kind)
+
+
+def _entity_rows(rng: np.random.Generator) -> Pair:
+    tree, options = random_tree(rng, "a"), _terms(rng)
+    places, quantity = paths_of(tree), int(rng.integers(1, 4))
+    first, second = neighboring_members(rng, places, _change(options), quantity)
+    options |= _sizes(rng) | {"hierarchy": tree, "group": "group", "min_group_size": int(rng.integers(0, 2))}
+    if rng.random() < 0.5:
+        options |= {"quantity": "amount", "max_quantity": quantity}
+    if rng.random() < 0.4:
+        options["public_groups"] = public_groups(places, (first, second))
+    elif "person" not in options and _with_members(first, options) == _with_members(second, options):
+        options["invariants"] = _one_of(rng, (None, "none", "total"))
+    schema = _schema(tree.columns, group=pa.string(), id=pa.int64(), amount=pa.int64())
+    return Pair(release_group_sizes, as_table(first, schema), as_table(second, schema), options)
+
+
+def _with_members(rows: Sequence[Row], options: Mapping[str, Any]) -> int:
+    """How many groups have a size above 0; neighbors have equally many where that is public."""
+    return len({row["group"] for row in rows if "quantity" not in options or row["amount"]})
+
+
+def _sizes(rng: np.random.Generator) -> dict[str, Any]:
+    """The options of group sizes alone."""
+    largest = _one_of(rng, (4, 9, sizes.PrivateMaximum(share=0.2, at_most=9), "private"))
+    if largest == "private" and rng.random() < 0.9:  # its default bound of 100,000 sizes takes a second
+        largest = 6
+    return {"max_group_size": largest, "mechanism": _one_of(rng, SIZE_MECHANISMS)}
+
+
+def _of_records(
+    rng: np.random.Generator,
+    function: Callable[..., Release],
+    places: Sequence[Row],
+    options: dict[str, Any],
+    *,
+    counted: bool | None = None,
+) -> Pair:
+    """Counted records: of people with an id, or rows that stand for several records."""
+    columns = list(places[0])
+    elsewhere: Row = dict.fromkeys(columns, "elsewhere")
+    outside = elsewhere if options["on_unknown"] == "drop" else None
+    counted = bool(rng.random() < 0.3) if counted is None else counted
+    if counted:
+        options["count"] = "n"
+
+    def more(one: bool) -> Row:
+        return {"n": int(rng.integers(1, 4)) if counted and not (one and "person" not in options) else 1}
+
+    first, second = neighboring_people(rng, places, _change(options), outside, more)
+    if "person" in options and function is not release_contributions:
+        options["distinct"] = bool(rng.random() < 0.6)
+    schema = _schema(columns, id=pa.int64(), n=pa.int64())
+    kind, drawn = "", rng.random()
+    if outside is None and drawn < 0.05:
+        kind, more_outside = "stray records", [{**elsewhere, "id": i, "n": 1} for i in range(int(rng.integers(2, 9)))]
+        first, second = [*first, *more_outside], [*second, *more_outside[1:]]
+    elif counted and "person" not in options and drawn < 0.6:
+        kind, most = ("too many records", 2**62) if drawn < 0.2 else ("large numbers", 10 ** int(rng.integers(4, 10)))
+        large = [{**place, "id": -1, "n": most} for place in places for _ in range(3 if drawn < 0.2 else 1)]
+        first, second = [*first, *large], [*second, *large]
+    return Pair(function, as_table(first, schema), as_table(second, schema), options, kind=kind)
+
+
+def _terms(rng: np.random.Generator, named: bool | None = None) -> dict[str, Any]:
+    """The options that all releases share."""
+    options: dict[str, Any] = {
+        "neighboring": _one_of(rng, ("add_remove", "change_one")),
+        "max_contributions": int(rng.integers(1, MOST_RECORDS + 1)),
+        "on_unknown": _one_of(rng, ("error", "drop")),
+        "budget": _budget(rng),
+        "budget_split": _one_of(rng, (None, "even", "auto")),
+        "keep_measurements": bool(rng.random() < 0.9),
+        "progress": False,
+        "engine": Local(threads=1) if rng.random() < 0.5 else None,
+        "noise": "opendp" if OPENDP and rng.random() < 0.15 else "keyed",
+    }
+    if options["budget"].delta is not None:
+        options["accounting"] = _one_of(rng, (None, "zcdp", "paper", "zcdp", "paper"))
+    if rng.random() < 0.25:
+        options["memory"] = "2GB"
+    if rng.random() < 0.5 if named is None else named:
+        options["person"] = "id"
+        if rng.random() < 0.3:
+            options["contributions"] = _one_of(rng, (0.1, Contributions(share=0.2, at_most=20)))
+            if options["max_contributions"] == MOST_RECORDS:
+                options["max_contributions"] = AUTO
+    if rng.random() < 0.15:
+        options |= {"ledger": NEW_LEDGER, "dataset": "people", "approved_by": "A", "reason": "B", "ticket": "C"}
+        if rng.random() < 0.5:
+            options |= {"secret": NEW_SECRET, "run": "2024", "on_changed": _one_of(rng, ("error", "charge"))}
+    return options
+
+
+def _change(options: Mapping[str, Any]) -> Change:
+    replaced, m, named = options["neighboring"] == "change_one", options["max_contributions"], "person" in options
+    m = MOST_RECORDS if m == AUTO else m
+    return Change(replaced, m, named, replaced and m == 1 and not named and options.get("on_unknown") != "drop")
+
+
+def _budget(rng: np.random.Generator) -> Budget:
+    epsilon = _one_of(rng, EPSILONS)
+    kinds = (Budget(epsilon=epsilon), Budget(epsilon=epsilon, delta=DELTA), Budget(rho=epsilon / 10))
+    return kinds[int(rng.integers(3))]
+
+
+def _one_of(rng: np.random.Generator, values: Sequence[Any]) -> Any:
+    return values[int(rng.integers(len(values)))]
+
+
+def _schema(columns: Sequence[str], **more: pa.DataType) -> pa.Schema:
+    return pa.schema([*((name, pa.string()) for name in columns), *more.items()])

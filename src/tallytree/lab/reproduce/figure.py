@@ -1,0 +1,143 @@
+"""The figure of an experiment: what was measured, with error bars, beside what was published."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from tallytree._charts.basis import NUMBERS, data, described
+from tallytree._charts.theme import LIGHT, Scheme, styled
+from tallytree.lab.reproduce.marks import colors, shapes
+from tallytree.lab.reproduce.measured import AS_RUN, AS_STATED
+
+PUBLISHED = "published"
+SOURCES = {PUBLISHED: ([5, 4], 0.0, 170), AS_STATED: ([1, 0], 1.0, 40), AS_RUN: ([2, 2], 0.5, 70)}
+"""How lines and points of each source look: the dashes, how opaque the points' insides are, and their area.
+
+Published points are large and hollow, so that one of ours at the same place is seen within it.
+"""
+OTHERS = (([6, 2, 1, 2], 0.25, 70), ([1, 3], 0.0, 70), ([8, 3], 0.75, 70), ([3, 1], 0.35, 70))
+"""Of what else was varied, in order."""
+PANEL_WIDTH, PANEL_HEIGHT = 250, 210
+
+
+@dataclass(frozen=True)
+class Plot:
+    """What a figure shows of the tidy table.
+
+    Attributes:
+        x: the column on the horizontal axis; `level`, `data` and `mechanism` are in steps.
+        x_title: the title of that axis, with its unit.
+        y_title: of the vertical axis, with its unit; empty: the quantity, panel by panel.
+        log_x: whether the horizontal axis is logarithmic.
+        y_scale: of the vertical axis. On a logarithmic one, what is not above 0 is left out; `"symlog"` is linear
+            near 0 and logarithmic beyond.
+        panels: columns whose values get a panel each.
+        columns: how many panels are in a row.
+        quantities: only these; empty: all.
+    """
+
+    x: Literal["level", "epsilon", "x", "data"]
+    x_title: str
+    y_title: str = ""
+    log_x: bool = False
+    y_scale: Literal["log", "linear", "symlog"] = "log"
+    panels: tuple[str, ...] = ("data",)
+    columns: int = 3
+    quantities: tuple[str, ...] = ()
+
+
+def drawn(table: pa.Table, plot: Plot, title: str, scheme: Scheme = LIGHT) -> Any:
+    """The figure as an Altair chart: filled points are ours, hollow ones published; bars are intervals of means.
+
+    Args:
+        table: from `measured.tidy`.
+        plot: what to show.
+        title: of the figure.
+        scheme: the colors.
+    """
+    import altair as alt
+
+    rows = list(_points(table, plot))
+    mechanisms = list(dict.fromkeys(row["mechanism"] for row in rows))
+    sources = list(dict.fromkeys(row["source"] for row in rows))
+    panels = list(dict.fromkeys(row["panel"] for row in rows))
+    others = iter(OTHERS)
+    looks = [SOURCES.get(source) or next(others) for source in sources]
+    by_source = [alt.Scale(type="ordinal", domain=sources, range=list(each)) for each in zip(*looks, strict=True)]
+    color = alt.Color(
+        "mechanism:N", title=None, scale=alt.Scale(domain=mechanisms, range=colors(mechanisms, scheme)), sort=None
+    )
+    shape = alt.Shape("mechanism:N", title=None, scale=alt.Scale(domain=mechanisms, range=shapes(mechanisms)))
+    hollow = f"datum.label == {json.dumps(PUBLISHED)} ? datum.label + ' (hollow)' : datum.label"
+    key = alt.Legend(symbolFillColor="transparent", symbolStrokeColor=scheme.muted, labelExpr=hollow)
+    dash = alt.StrokeDash("source:N", title=None, scale=by_source[0], legend=key)
+    inside = alt.FillOpacity("source:N", title=None, scale=by_source[1], legend=key)
+    area = alt.Size("source:N", title=None, scale=by_source[2], legend=key)
+    x, y = _axes(plot)
+    base = alt.Chart().encode(x=x, color=color, detail=["mechanism:N", "source:N"])
+    lines = base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=dash)
+    bars = base.mark_rule(strokeWidth=1.5).transform_filter("isValid(datum.lower)").encode(y="lower:Q", y2="upper:Q")
+    points = base.mark_point(strokeWidth=1.5, filled=True, opacity=1).encode(
+        y=y, shape=shape, fillOpacity=inside, size=area, fill=color, stroke=color
+    )
+    drawings = [bars, points] if plot.x == "data" else [lines, bars, points]  # data sets have no order
+    layered = alt.layer(*drawings, data=data(rows)).properties(width=PANEL_WIDTH, height=PANEL_HEIGHT)
+    facets = alt.Facet("panel:N", title=None, sort=panels, header=alt.Header(labelFontWeight="bold"))
+    shown = layered.facet(facet=facets, columns=min(plot.columns, len(panels)))
+    return styled(described(shown.resolve_scale(y="independent"), title, words(table, plot, title)), scheme)
+
+
+def words(table: pa.Table, plot: Plot, title: str) -> str:
+    """The figure in words, for those who cannot see it."""
+    mechanisms = ", ".join(dict.fromkeys(row["mechanism"] for row in _points(table, plot)))
+    return f"{title}. {plot.x_title} across; {plot.y_title or 'each quantity'} upward; for {mechanisms}."
+
+
+def _axes(plot: Plot) -> tuple[Any, Any]:
+    import altair as alt
+
+    steps = plot.x in ("level", "data")
+    scale = alt.Undefined if steps else alt.Scale(type="log" if plot.log_x else "linear", zero=False)
+    order = None if plot.x == "data" else "ascending"  # rows of a level may begin below the root
+    turned = alt.Axis(labelAngle=0) if steps else alt.Axis(format=NUMBERS, tickCount=6)
+    x = alt.X(f"place:{'O' if steps else 'Q'}", title=plot.x_title, axis=turned, scale=scale, sort=order)
+    upward = alt.Scale(zero=True) if plot.y_scale == "linear" else alt.Scale(type=plot.y_scale, nice=False)
+    y = alt.Y("value:Q", title=plot.y_title or None, scale=upward, axis=alt.Axis(format=NUMBERS, tickCount=5))
+    return x, y
+
+
+def _points(table: pa.Table, plot: Plot) -> Iterator[dict[str, Any]]:
+    """One row for each point: what was published once, and what was measured."""
+    seen = set()
+    for row in table.to_pylist():
+        if (plot.quantities and row["quantity"] not in plot.quantities) or row[plot.x] is None:
+            continue
+        shared = {
+            "mechanism": row["mechanism"],
+            "place": row[plot.x],
+            "panel": " · ".join(_named(name, row[name]) for name in plot.panels if row[name] is not None),
+        }
+        theirs = (*shared.values(), row["published"])
+        if row["published"] is not None and theirs not in seen and _visible(row["published"], plot):
+            seen.add(theirs)
+            yield {**shared, "source": PUBLISHED, "value": row["published"], "lower": None, "upper": None}
+        if _visible(row["mean"], plot):
+            lower, upper = row["lower"], row["upper"]
+            if lower is not None and lower <= 0:  # no quantity is below 0, which few runs do not show
+                lower = row["mean"] if plot.y_scale == "log" else 0.0
+            yield {**shared, "source": row["variant"], "value": row["mean"], "lower": lower, "upper": upper}
+
+
+def _visible(value: float, plot: Plot) -> bool:
+    return value > 0 or plot.y_scale != "log"
+
+
+def _named(column: str, value: Any) -> str:
+    """What the header of a panel says of a column."""
+    symbols: dict[str, str] = {"epsilon": "ε = ", "level": "level "}
+    return f"{symbols.get(column, '')}{value:g}" if isinstance(value, int | float) else str(value)

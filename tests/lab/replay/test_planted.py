@@ -1,0 +1,270 @@
+"""Leaks and faults of noise that are planted one by one, and found by a replay of one pair."""
+
+import dataclasses
+import logging
+import os
+import re
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import tallytree as tt
+from tallytree._accounting import pld
+from tallytree._private.measurer import Measurer
+from tallytree._private.noise import discrete
+from tallytree._private.noise.noise_source import KeyedNoise
+from tallytree._private.tabulate.true_counts import TrueCounts
+from tallytree._run import release_keys
+from tallytree._run.planned_counts import PlannedCounts
+from tallytree.cli.app import app
+from tallytree.counts.least_squares import LeastSquares
+from tallytree.engines import Spark
+from tallytree.lab.replay import replay
+from tallytree.lab.replay.answers import Book, forced
+from tallytree.lab.replay.configurations import KINDS, OPENDP, Pair, _many_cells, random_pair
+from tallytree.lab.replay.published import clock_stopped
+from tallytree.lab.replay.replaying import compare_pair
+from tallytree.release import files, release
+
+pytestmark = pytest.mark.planted
+
+STATES = tt.Hierarchy.from_table(pa.table({"s": ["x", "x", "y"], "c": ["a", "b", "c"]}), levels=["s", "c"])
+PEOPLE = pa.table({"s": ["x", "x", "x", "y", "y"], "c": ["a", "a", "b", "c", "c"], "n": [1, 1, 1, 5000, 7000]})
+
+
+def pair(second=None, **options):
+    """Two data sets, of which the second lacks a record."""
+    given = {"hierarchy": STATES, "budget": tt.Budget(epsilon=4), "neighboring": "add_remove", "count": "n", **options}
+    return Pair(tt.release_counts, PEOPLE, PEOPLE.slice(1) if second is None else second, given)
+
+
+@pytest.fixture
+def truth(monkeypatch):
+    """The true total of the data set that was tabulated last."""
+    tabulate, known = PlannedCounts.tabulate, {}
+
+    def noting(self, *given, **more):
+        found = tabulate(self, *given, **more)
+        known["total"] = int(found.total)
+        return found
+
+    monkeypatch.setattr(PlannedCounts, "tabulate", noting)
+    return known
+
+
+def test_without_a_plant_nothing_is_found():
+    assert compare_pair(pair(), widely=True) == ([], False)
+
+
+def test_noise_that_is_halved_where_a_true_value_exceeds_1000(monkeypatch):
+    measure = Measurer.measure
+
+    def halved(self, level, nodes, statistic, cells=None):
+        found = measure(self, level, nodes, statistic, cells)
+        true = self._statistics.cells(level, nodes, statistic, cells)[0]
+        values = np.where(true > 1000, true + (found.values - true) // 2, found.values)
+        return dataclasses.replace(found, values=values)
+
+    monkeypatch.setattr(Measurer, "measure", halved)
+    second = PEOPLE.set_column(2, "n", pa.array([1, 1, 1, 4999, 7000]))  # the total, y and c move by 1
+    assert "table s differs" in compare_pair(pair(second))[0]
+
+
+def test_cell_numbers_modulo_2_to_the_20(monkeypatch):
+    cells = TrueCounts.cells
+
+    def folded(self, *given, **more):
+        true, offsets, numbers = cells(self, *given, **more)
+        return true, offsets, numbers % 2**20
+
+    given = _many_cells(np.random.default_rng(1))
+    assert compare_pair(given) == ([], False)
+    monkeypatch.setattr(TrueCounts, "cells", folded)
+    assert any("so they have the same noise" in fault for fault in compare_pair(given)[0])
+
+
+def test_a_time_of_a_file_that_is_a_true_number(monkeypatch, truth):
+    save = release.Release.save
+
+    def dated(self, folder, **more):
+        path = save(self, folder, **more)
+        os.utime(path / "release.json", (truth["total"], truth["total"]))
+        return path
+
+    monkeypatch.setattr(release.Release, "save", dated)
+    assert compare_pair(pair())[0] == [
+        "times differs: 'release.json: 12003.0' and 'release.json: 12002.0'",
+    ]
+
+
+def test_a_mode_that_follows_from_the_data(monkeypatch, truth):
+    save = release.Release.save
+
+    def moded(self, folder, **more):
+        path = save(self, folder, **more)
+        (path / "release.json").chmod(0o644 if truth["total"] % 2 else 0o600)
+        return path
+
+    monkeypatch.setattr(release.Release, "save", moded)
+    assert compare_pair(pair())[0] == ["mode release.json differs"]
+
+
+def test_a_true_number_in_the_message_about_stray_records(monkeypatch):
+    tabulate = PlannedCounts.tabulate
+
+    def talkative(self, *given, **more):
+        try:
+            return tabulate(self, *given, **more)
+        except ValueError as error:
+            raise ValueError(f"{error}; there are {self.arguments.records.num_rows} records") from None
+
+    stray = pa.table({"s": ["z"], "c": ["z"], "n": [1]})
+    both = dataclasses.replace(
+        pair(pa.concat_tables([PEOPLE.slice(1), stray])), first=pa.concat_tables([PEOPLE, stray])
+    )
+    assert compare_pair(both) == ([], True)
+    monkeypatch.setattr(PlannedCounts, "tabulate", talkative)
+    found, refused = compare_pair(both)
+    assert refused
+    assert found[0].startswith("error differs")
+
+
+@pytest.mark.parametrize("extra", [False, True])
+def test_a_true_number_as_the_seconds_of_a_line_or_in_an_attribute_of_the_log(monkeypatch, truth, extra):
+    reconcile = PlannedCounts.reconcile
+
+    def logging_it(self, *given, **more):
+        seconds = 0.0 if extra else truth["total"]
+        logging.getLogger("tallytree.stages").info(
+            "fit: %.1f s", seconds, extra={"rows": truth["total"]} if extra else {}
+        )
+        return reconcile(self, *given, **more)
+
+    monkeypatch.setattr(PlannedCounts, "reconcile", logging_it)
+    (fault,) = compare_pair(pair())[0]
+    assert fault.startswith(("log differs: 'fit: ", 'log differs: "fit: '))
+
+
+def test_a_true_number_in_the_csv_alone(monkeypatch, truth):
+    write = files.write_csv
+
+    def leaking(table, path):
+        write(table, path)
+        path.write_text(f"{path.read_text()}# {truth['total']}\n")
+
+    monkeypatch.setattr(release, "write_csv", leaking)
+    found = compare_pair(pair())[0]
+    assert "file tables/c.csv differs" in found
+    assert not any("parquet" in fault for fault in found)
+
+
+def test_a_sparsity_that_is_decided_by_true_data(monkeypatch, truth):
+    begun = LeastSquares._begun
+
+    def deciding(self, *given, **more):
+        kappa = 0.0 if truth["total"] % 2 else 9.0
+        return begun(dataclasses.replace(self, sparsity=kappa), *given, **more)
+
+    monkeypatch.setattr(LeastSquares, "_begun", deciding)
+    given = pair(mechanism=tt.counts.LeastSquares(sparsity="auto"), budget=tt.Budget(epsilon=0.5))
+    assert "table c differs" in compare_pair(given)[0]
+
+
+def test_a_level_that_is_missing_in_the_subkey(monkeypatch):
+    subkey = discrete._subkey
+    monkeypatch.setattr(discrete, "_subkey", lambda used, name, key, address: subkey(used, name, key, address[1:]))
+    assert any("is that of another cell or value" in fault for fault in compare_pair(pair())[0])
+
+
+def test_a_key_that_does_not_follow_from_the_statistics(monkeypatch):
+    monkeypatch.setattr(release_keys.ReleaseKeys, "noise", lambda *given: bytes(32))
+    assert any("is that of another cell or value" in fault for fault in compare_pair(pair())[0])
+
+
+@pytest.mark.parametrize(("budget", "least"), [(tt.Budget(epsilon=1), 0), (tt.Budget(epsilon=0.002, delta=1e-6), 512)])
+def test_keyed_noise_of_half_the_scale(monkeypatch, budget, least):
+    draw = KeyedNoise.draw
+
+    def halved(self, noise, address, cells):
+        scale = noise.scale / 2 if noise.scale > least else noise.scale
+        return draw(self, dataclasses.replace(noise, scale=scale), address, cells)
+
+    monkeypatch.setattr(KeyedNoise, "draw", halved)
+    assert any("another scale than was asked for" in fault for fault in compare_pair(pair(budget=budget))[0])
+
+
+def test_a_budget_of_composed_losses_that_is_5_percent_too_large(monkeypatch):
+    largest, implied = pld.largest_rho, pld.implied
+    wider = Fraction(21, 20)
+    monkeypatch.setattr(
+        pld, "largest_rho", lambda at, epsilon, delta, known: largest(at, epsilon * wider, delta, known=known)
+    )
+    monkeypatch.setattr(pld, "implied", lambda curves, epsilon, delta: implied(curves, epsilon * wider, delta))
+    monkeypatch.setattr(pld, "implied_without_kept", lambda *given: True)
+    monkeypatch.setattr(pld, "epsilon_spent", lambda curves, epsilon, delta: epsilon)
+    given = pair(budget=tt.Budget(epsilon=1.2345, delta=1e-6), accounting="pld")  # which no other test has planned
+    found = compare_pair(given)[0]
+    assert any(fault.startswith("delta is ") for fault in found), found
+
+
+def test_stray_records_too_many_records_and_opendp_are_among_the_pairs():
+    made = [random_pair(np.random.default_rng(seed)) for seed in range(800)]
+    assert {each.kind for each in made} == {"", *KINDS}
+    assert {each.options.get("noise", "keyed") for each in made} == {"keyed", *(["opendp"] if OPENDP else [])}
+
+
+SPEC = """\
+statistic: counts
+records: people.parquet
+count: n
+hierarchy: {path: areas.parquet, levels: [s, c]}
+neighboring: add_remove
+budget: {epsilon: 4}
+"""
+TIME = re.compile(r'"time": "[^"]*"|[0-9a-f]{32,}')
+
+
+def said_by_the_command(folder):
+    """What `tallytree release` writes for two neighbors with the same noisy answers."""
+    book, said = Book(), []
+    for private in (PEOPLE, PEOPLE.slice(1)):
+        place = folder / str(len(said))
+        place.mkdir()
+        pq.write_table(private, place / "people.parquet")
+        pq.write_table(STATES.leaf_table(), place / "areas.parquet")
+        (place / "spec.yaml").write_text(SPEC)
+        words = ["release", str(place / "spec.yaml"), "--out", str(place / "out"), "-v", "--log-format", "json"]
+        with forced(book), clock_stopped():
+            result = CliRunner().invoke(app, words)
+        assert result.exit_code == 0, result.output
+        said.append(TIME.sub("", f"{result.stdout}\n{result.stderr}".replace(str(place), "")))
+        book.first = False
+    return said
+
+
+def test_the_command_writes_the_same(tmp_path):
+    first, second = said_by_the_command(tmp_path)
+    assert "tabulate" in first
+    assert first == second
+
+
+def test_a_command_that_writes_a_true_number_is_found(tmp_path, truth, monkeypatch):
+    reconcile = PlannedCounts.reconcile
+
+    def talkative(self, *given, **more):
+        logging.getLogger("tallytree.stages").info("fit", extra={"seconds": truth["total"]})
+        return reconcile(self, *given, **more)
+
+    monkeypatch.setattr(PlannedCounts, "reconcile", talkative)
+    first, second = said_by_the_command(tmp_path)
+    assert first != second
+
+
+@pytest.mark.slow
+@pytest.mark.needs("pyspark", "sqlglot")
+def test_pairs_that_spark_tabulates_show_nothing(spark):
+    assert replay(2, seed=3, engines=[Spark(spark)]).faults == ()

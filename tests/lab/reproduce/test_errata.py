@@ -1,0 +1,72 @@
+"""The counterexamples: each is computed, and ties to the library's own sensitivities."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tallytree.lab.reproduce import Settings, errata
+from tallytree.lab.reproduce.published import published
+
+
+@pytest.fixture(scope="module")
+def found():
+    return {(one.data, one.quantity): one.values[0] for one in errata.errata(Settings()).measured}
+
+
+def test_a_group_that_grows_by_one_moves_every_region_of_the_chain(found):
+    assert errata.chain_counts([(0, 1)], regions=2, largest=2) == [1, 1, 1, 1]
+    assert errata.chain_counts([(0, 2)], regions=2, largest=2) == [0, 0, 1, 1]
+    assert (found[errata.CHAIN, errata.L1], found[errata.CHAIN, errata.LOSS]) == (2, 2)
+
+
+@pytest.mark.parametrize("m", [2, 3, 10])
+def test_distinct_tuples_move_a_level_above_the_leaves_by_m(found, m):
+    assert found[errata.TUPLES.format(m), errata.L2] == pytest.approx(math.sqrt(2) * m)
+
+
+def test_the_delta_of_two_cells_is_that_of_a_simulation(found):
+    """10⁶ draws: the standard error of the mean is below 0.0003, and the next scale that is tried differs by 0.01."""
+    rng = np.random.default_rng(7)
+    noise = rng.laplace(0, math.sqrt(2), (1_000_000, 2))
+    loss = ((np.abs(noise - 1) - np.abs(noise)) / math.sqrt(2)).sum(axis=1)
+    simulated = np.maximum(0, 1 - np.exp(1 - loss)).mean()
+    assert found[errata.SCALE, errata.DELTA] == pytest.approx(simulated, abs=0.0012)
+    assert errata.delta_of_two_cells(1.5, 1.0) < simulated - 0.005
+
+
+def test_noise_of_the_right_scale_has_no_delta():
+    assert errata.delta_of_two_cells(2.0, 1.0) == pytest.approx(0, abs=1e-12)
+    assert errata.delta_of_two_cells(2.0, 0.9) > 0.001
+
+
+def test_one_noise_vector_cancels_and_the_first_cell_tells(found):
+    assert found[errata.ONE_NOISE, errata.NOISE] == 0
+    assert found[errata.FIRST_CELL, errata.SHARE] == pytest.approx(83.49, abs=0.01)
+    q = math.exp(-1 / 3)
+    assert found[errata.FIRST_CELL, errata.SHARE] == pytest.approx(100 * 2 * q / (1 + q))
+
+
+def test_the_printed_mass_function_is_too_heavy(found):
+    alpha, terms = math.exp(-1), range(-400, 401)
+    printed = math.fsum((1 - alpha) / (1 + alpha) * alpha ** (abs(k) / 2) for k in terms)
+    assert found[errata.GEOMETRIC, errata.TOTAL] == pytest.approx(printed)
+
+
+def test_every_counterexample_contradicts_a_claim(found):
+    claims = published("errata")
+    measured = errata.errata(Settings()).measured
+    assert {one.key for one in measured} == set(claims)
+    assert all(one.values[0] != pytest.approx(claims[one.key], rel=0.01) for one in measured)
+
+
+def test_a_sensitivity_of_the_library_that_is_wrong_is_not_passed_over(monkeypatch):
+    monkeypatch.setattr(errata, "sensitivity", lambda *_, **__: errata_of_half())
+    with pytest.raises(AssertionError, match="by enumeration"):
+        list(errata.chain())
+
+
+def errata_of_half():
+    from tallytree._accounting.sensitivity import Sensitivity
+
+    return Sensitivity(1, 1)

@@ -1,0 +1,233 @@
+"""The frame of the experiments: the tidy table, the published figures, the figure, the page and the files."""
+
+import dataclasses
+import json
+import math
+import re
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from tallytree._charts.drawing import svg
+from tallytree._charts.theme import DARK, LIGHT
+from tallytree.lab.reproduce import EXPERIMENTS, Experiment, Found, Settings, reproduce, running
+from tallytree.lab.reproduce.catalogue import experiment_named
+from tallytree.lab.reproduce.figure import PUBLISHED, Plot, drawn
+from tallytree.lab.reproduce.marks import EXACT, MARKS, colors, shapes
+from tallytree.lab.reproduce.measured import AS_RUN, SCHEMA, Measured, tidy
+from tallytree.lab.reproduce.page import MOST_ROWS, cells_of, command, page, shown
+from tallytree.lab.reproduce.published import PAPERS, published
+
+charts = pytest.mark.needs("altair", "vl_convert", "jinja2")
+ERROR = "error (members)"
+
+
+def found(settings):
+    values = [100.0 + settings.seed, 110.0, 120.0][: settings.n_runs(small=2, full=3)]
+    return Found(
+        [
+            Measured("taxi", "Hc", ERROR, values, epsilon=1.0, level=0),
+            Measured("taxi", "Hg", ERROR, [0.0] * len(values), AS_RUN, 1.0, 0),
+        ],
+        Plot("level", "level", ERROR),
+        ["A note."],
+    )
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    """An experiment of two figures, one of them published as 110."""
+    experiment = Experiment("made-up", "kuo", "nothing", "none", found, 1, 1)
+    monkeypatch.setattr(running, "experiment_named", lambda name: experiment)
+    monkeypatch.setattr(running, "published", lambda paper: {("taxi", "Hc", ERROR, 1.0, 0, None): 110.0})
+    return experiment
+
+
+def test_a_mean_has_students_interval_and_its_ratio_to_what_was_published():
+    one = Measured("d", "Hc", ERROR, [1, 2, 3], epsilon=0.5, level=1)
+    (row,) = tidy("name", [one], {one.key: 4.0}).to_pylist()
+    assert row["mean"] == 2
+    assert row["standard_error"] == pytest.approx(1 / math.sqrt(3))
+    assert row["upper"] - row["mean"] == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)  # t at 0.975, 2 degrees
+    assert row["mean"] - row["lower"] == pytest.approx(row["upper"] - row["mean"])
+    assert (row["ratio"], row["ratio_upper"]) == (0.5, row["upper"] / 4)
+
+
+@pytest.mark.parametrize("theirs", [None, 0.0])
+def test_there_is_no_ratio_to_nothing(theirs):
+    one = Measured("d", "Hc", ERROR, [1])
+    (row,) = tidy("name", [one], {} if theirs is None else {one.key: theirs}).to_pylist()
+    assert (row["published"], row["ratio"], row["standard_error"], row["lower"]) == (theirs, None, None, None)
+
+
+def test_every_paper_has_figures_and_every_published_mechanism_has_a_mark():
+    for paper in PAPERS:
+        figures = published(paper)
+        assert len(figures) >= 11, paper
+        assert {mechanism for _, mechanism, *_ in figures} <= set(MARKS) | {EXACT}, paper
+        assert all(math.isfinite(value) for value in figures.values())
+
+
+def test_published_figures_are_the_papers():
+    distance = "earth mover's distance (members)"
+    assert published("kuo")["taxi", "Hc matched", distance, 1.0, 2, None] == 1601.8
+    assert published("fioretto")["census", "TopDown", "L1 error (groups)", 0.5, 2, None] == 228_400
+    assert published("boninsegna")["Italy", "SH", "largest error (trips)", 1.0, 6, None] == 36.6
+
+
+def test_published_figures_are_those_of_the_references(shared_data):
+    reference = pyarrow.csv.read_csv(shared_data.parent / "reference" / "inftda_published.csv").to_pylist()
+    figures = published("boninsegna")
+    names = {"InfTDA": "InfTDA", "StabilityHistogram": "SH", "LeafGaussian": "VanillaGauss",
+             "TopDown-chebyshev-blackbox": "TDA, black box", "TopDown-euclidean": "TDA, Euclidean"}  # fmt: skip
+    for row in reference:
+        about = row["dataset"], names[row["mechanism"]]
+        for column, quantity in {"max_abs_error_mean": "largest error (trips)", "mean_abs_error": "mean error (trips)",
+                                 "false_discovery_pct": "false discoveries (%)"}.items():  # fmt: skip
+            assert figures.get((*about, quantity, row["epsilon"], row["level"], None)) == row[column]
+    assert len(reference) == 1254
+
+
+def test_a_mechanism_has_one_color_and_shape_that_no_other_has():
+    assert len(set(MARKS.values())) == len(MARKS)
+    for scheme in (LIGHT, DARK):
+        assert all(color.startswith("#") for color in colors([*MARKS, EXACT], scheme))
+    assert len(shapes([*MARKS, EXACT])) == len(MARKS) + 1
+
+
+@charts
+def test_a_figure_shows_what_was_published_once_and_leaves_out_what_a_logarithm_cannot_show():
+    ours = [Measured("d", "Hc", ERROR, [2, 4], variant, 1.0, level) for level in (0, 1) for variant in ("a", "b")]
+    ours.append(Measured("d", "Hg", ERROR, [0.0], level=0))
+    table = tidy("name", ours, {one.key: 3.0 for one in ours})
+    points = drawn(table, Plot("level", "level", ERROR), "t").to_dict()["data"]["values"]
+    assert [point["source"] for point in points if point["mechanism"] == "Hc"].count(PUBLISHED) == 2
+    assert [point["source"] for point in points if point["mechanism"] == "Hg"] == [PUBLISHED]
+    linear = drawn(table, Plot("level", "level", ERROR, y_scale="linear"), "t").to_dict()["data"]["values"]
+    assert len(linear) == len(points) + 1
+
+
+@charts
+def test_an_interval_below_0_ends_at_the_mean_where_the_axis_is_logarithmic():
+    table = tidy("name", [Measured("d", "Hc", ERROR, [1, 9], level=0)], {})
+    (point,) = drawn(table, Plot("level", "level", ERROR), "t").to_dict()["data"]["values"]
+    assert point["lower"] == 5
+    assert point["upper"] > 5
+
+
+@charts
+def test_levels_are_in_order_whichever_row_is_first():
+    table = tidy("name", [Measured("d", "Hc", ERROR, [500 + level], level=level) for level in (2, 0, 1)], {})
+    drawing = svg(drawn(table, Plot("level", "level", ERROR), "t"))
+    places = [float(x) for x in re.findall(r"<text[^>]*translate\(([\d.]+),[^>]*>[012]</text>", drawing)]
+    labels = re.findall(r"<text[^>]*>([012])</text>", drawing)
+    assert [label for _, label in sorted(zip(places, labels, strict=True))] == ["0", "1", "2"]
+
+
+@charts
+def test_table_figure_and_page_are_written(made_up, tmp_path):
+    made = reproduce("made-up", tmp_path / "new" / "folder")
+    assert [file.name for file in made.files] == ["made-up.csv", "made-up.svg", "made-up.png", "made-up.md"]
+    assert pyarrow.csv.read_csv(made.files[0]).column_names == SCHEMA.names
+    assert made.files[1].read_text().startswith("<svg")
+    assert made.files[2].read_bytes()[:4] == b"\x89PNG"
+    text = made.files[3].read_text()
+    assert "`tallytree reproduce made-up`" in text
+    assert "* A note." in text
+    assert "(made-up.svg)" in text
+    assert "| Hc | as stated | 110 | 105.5 | 0.96 |" in text
+
+
+@charts
+def test_equal_seeds_write_equal_tables_and_runs_can_be_chosen(made_up, tmp_path):
+    first, again = (reproduce("made-up", tmp_path / name, runs=3).files[0].read_bytes() for name in ("a", "b"))
+    assert first == again
+    assert reproduce("made-up", tmp_path, seed=2, runs=3).table["mean"][0].as_py() == pytest.approx(332 / 3)
+    assert reproduce("made-up", tmp_path, full=True).table["runs"].to_pylist() == [3, 3]
+
+
+def test_a_page_of_many_figures_has_one_row_for_each_mechanism():
+    many = [Measured("d", "Hc", ERROR, [level + 1], level=level) for level in range(MOST_ROWS + 1)]
+    table = tidy("name", many, {one.key: 2.0 for one in many})
+    text = page(EXPERIMENTS[0], Settings(), Found(many, None), table, "1")
+    assert f"| d | Hc | as stated | 0 | {ERROR} | {MOST_ROWS + 1} | 30.50 | 0.50 | 60.50 |" in text
+
+
+def test_a_page_says_where_the_paper_has_no_numbers():
+    text = page(EXPERIMENTS[0], Settings(), Found([], None), tidy("n", [Measured("d", "Hc", ERROR, [1, 2])], {}), "1")
+    assert "without numbers" in text
+    assert "published" not in text.split("without numbers")[1]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, ""), (0.0, "0"), (1234.0, "1,234"), (1234.6, "1,235"), (12.345, "12.35"), (0.012345, "0.01235")],
+)
+def test_figures_have_four_digits_or_more(value, text):
+    assert shown(value) == text
+
+
+def test_columns_that_say_nothing_are_left_out():
+    table = tidy("n", [Measured("d", name, ERROR, [1]) for name in ("Hc", "Hg")], {})
+    assert cells_of(table.to_pylist())[0] == ["mechanism", "ours", "interval"]
+
+
+def test_the_command_on_a_page_measures_the_same_again(tmp_path):
+    settings = Settings(full=True, runs=4, seed=2, data=tmp_path)
+    assert command("kuo-table3", settings) == "tallytree reproduce kuo-table3 --full --runs 4 --seed 2 --data DIR"
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "sentence"),
+    [
+        ({"name": "kuo-table33"}, ValueError, "name: 'kuo-table33' is no experiment; did you mean 'kuo-table3"),
+        ({"name": "zzz"}, ValueError, "name: 'zzz' is no experiment; tallytree reproduce --list shows all"),
+        ({"name": 3}, TypeError, "name: int must be text"),
+        ({"runs": 0}, ValueError, "runs: 0 must be at least 1"),
+        ({"seed": -1}, ValueError, "seed: -1 must be at least 0"),
+        ({"data": "nowhere"}, ValueError, "data: 'nowhere' is no folder; give the folder that has the data sets"),
+    ],
+)
+@charts
+def test_what_cannot_be_reproduced_is_refused(changed, error, sentence, tmp_path):
+    arguments = {"name": "kuo-table4"} | changed
+    with pytest.raises(error, match="^" + sentence.replace("(", r"\(")):
+        reproduce(out=tmp_path, **arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_package_of_the_extra_the_sentence_names_it(monkeypatch, tmp_path):
+    experiment = dataclasses.replace(EXPERIMENTS[0], needs=("no_such_solver",))
+    monkeypatch.setattr(running, "experiment_named", lambda name: experiment)
+    monkeypatch.setattr(running, "require_charts", lambda argument, what: None)
+    with pytest.raises(ModuleNotFoundError, match=r'needs no_such_solver, .*pip install "tallytree\[papers\]"'):
+        reproduce("kuo-table3", tmp_path)
+
+
+def test_names_are_distinct_and_found():
+    assert len({one.name for one in EXPERIMENTS}) == len(EXPERIMENTS)
+    assert {one.paper for one in EXPERIMENTS} <= set(PAPERS)
+    assert all(experiment_named(one.name) is one for one in EXPERIMENTS)
+
+
+@charts
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [one.name for one in EXPERIMENTS])
+def test_every_experiment_runs_in_its_small_size(name, tmp_path):
+    experiment = experiment_named(name)
+    for package in experiment.needs:
+        pytest.importorskip(package)
+    made = reproduce(name, tmp_path, runs=1)
+    assert made.table.num_rows > 0
+    assert set(made.table["mechanism"].to_pylist()) <= set(MARKS) | {EXACT}
+    assert all(file.stat().st_size for file in made.files)
+    assert all(math.isfinite(value) for value in made.table["mean"].to_pylist())
+    for file in made.files:
+        if file.suffix == ".svg":
+            assert json.dumps(name)[1:-1] in file.read_text()
+
+
+def test_the_tidy_table_has_its_types():
+    assert tidy("n", [], {}).schema == SCHEMA
+    assert isinstance(tidy("n", [Measured("d", "Hc", ERROR, [1])], {}), pa.Table)

@@ -1,0 +1,72 @@
+"""A planned release runs as it was planned, or not at all."""
+
+import dataclasses
+
+import pyarrow as pa
+import pytest
+
+import tallytree as tt
+from tallytree._run import CountsArguments, SizesArguments, plan_counts, plan_group_sizes
+from tallytree._run.planned import paid_noise
+from tallytree.ledger import Ledger
+
+PEOPLE = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"], "home": [1, 2, 3], "who": [1, 1, 2]})
+AREAS = tt.Hierarchy.from_table(PEOPLE.select(["state", "county"]), ["state", "county"])
+STATES = tt.Hierarchy.from_table(pa.table({"state": ["A", "B"]}), ["state"])
+
+
+def planned_counts(tmp_path, **changes):
+    given = {"neighboring": "add_remove", "ledger": tmp_path / "ledger", "dataset": "people"} | changes
+    return plan_counts(CountsArguments(PEOPLE, AREAS, tt.Budget(epsilon=1), **given))
+
+
+def planned_sizes(tmp_path):
+    ledger = {"ledger": tmp_path / "ledger", "dataset": "people"}
+    given = {"neighboring": "add_remove", "group": "home", "max_group_size": 5, "mechanism": tt.sizes.Chain()} | ledger
+    return plan_group_sizes(SizesArguments(PEOPLE, AREAS, tt.Budget(epsilon=1), **given))
+
+
+@pytest.mark.parametrize("plan", [planned_counts, planned_sizes])
+def test_a_copy_of_a_planned_release_is_not_run_whatever_was_replaced(tmp_path, plan):
+    planned = plan(tmp_path)
+    for field in dataclasses.fields(planned):
+        if field.init:
+            copy = dataclasses.replace(planned, **{field.name: getattr(planned, field.name)})
+            with pytest.raises(tt.BudgetExceeded, match="the release was changed after its noise was planned"):
+                copy.run()
+    assert not (tmp_path / "ledger").exists()
+    planned.run()
+    assert len(Ledger(tmp_path / "ledger").entries()) == 1
+
+
+def test_no_noise_is_made_for_another_release_than_the_ledger_would_record(tmp_path):
+    planned, dear = planned_counts(tmp_path), planned_counts(tmp_path, max_contributions=3)
+    changed = (
+        {"plan": dear.plan, "arguments": dear.arguments},
+        {"arguments": dataclasses.replace(planned.arguments, max_contributions=3)},
+        {"arguments": dataclasses.replace(planned.arguments, run="Monday")},
+        {"arguments": dataclasses.replace(planned.arguments, on_unknown="drop")},
+    )
+    for changes in changed:
+        with pytest.raises(tt.BudgetExceeded, match="changed after its place in the ledger was planned"):
+            paid_noise(dataclasses.replace(planned, **changes), "asked", bytes(32))
+    for name, other in (("dataset", "others"), ("statistic", "flows"), ("mechanism", "TopDown"), ("unit", "trip")):
+        entry = planned.account.posting
+        planned.account.posting = dataclasses.replace(entry, **{name: other})
+        with pytest.raises(tt.BudgetExceeded, match="changed after its place in the ledger was planned"):
+            paid_noise(planned, "asked", bytes(32))
+        planned.account.posting = entry
+    assert not (tmp_path / "ledger").exists()
+
+
+def test_a_warning_points_at_the_line_of_the_caller():
+    with pytest.warns(UserWarning, match="For comparison only") as caught:
+        tt.release_counts(
+            PEOPLE, AREAS, tt.Budget(epsilon=1), neighboring="add_remove", mechanism=tt.counts.LeafGaussian()
+        )
+    with pytest.warns(UserWarning, match="For comparison only") as caught_of_flows:
+        tt.release_flows(
+            pa.table({"a": ["A"], "b": ["B"]}), origins=STATES, destinations=STATES, origin=["a"], destination=["b"],
+            budget=tt.Budget(epsilon=1), neighboring="add_remove", mechanism=tt.counts.LeafGaussian(),
+        )  # fmt: skip
+    assert {each.filename for each in (caught[0], caught_of_flows[0])} == {__file__}

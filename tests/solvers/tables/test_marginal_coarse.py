@@ -1,0 +1,196 @@
+"""Tables made non-negative from coarse to fine: against a solver of quadratic programs, and what must always hold."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tallytree.solvers.marginal_coarse import SOFT, nearest_step, nonnegative_tables, wanted_sums
+from tallytree.solvers.marginal_lattice import Lattice, keep_components, to_tables
+from tallytree.solvers.marginals import Detail
+
+RNG = np.random.default_rng
+BANDS = (np.zeros(4, dtype=np.int64), np.array([0, 0, 1, 1]), np.arange(4))
+SHAPES = {"two attributes": Detail.flat([4, 3]), "levels": Detail((BANDS, *Detail.flat([2]).groups))}
+
+
+def tables_of(lattice, detail, cells):
+    """The row of all tables of each area."""
+    return np.concatenate([detail.summed(cells, marginal) for marginal in lattice.known], axis=1).astype(float)
+
+
+def noisy_tables(rng, lattice, rows, scale):
+    """Tables that agree, of rows of components with noise: some are negative."""
+    noise = np.concatenate(
+        [
+            rng.normal(0, scale / lattice.whole.size(marginal), (rows, lattice.whole.size(marginal)))
+            for marginal in lattice.known
+        ],
+        axis=1,
+    )
+    keep_components(lattice.rows, noise)
+    to_tables(lattice.rows, noise)
+    return noise
+
+
+def fixed(lattice):
+    """Sums that all have to be met, as of tables that were each measured very well beside the finer ones."""
+    return wanted_sums(lattice, 10.0 ** np.arange(len(lattice.known)))
+
+
+def solved(lattice, z, parent=None, spread=None, totals=False, zero=None, sums=None):
+    found = z.copy()
+    missed = nonnegative_tables(
+        lattice.rows,
+        fixed(lattice) if sums is None else sums,
+        found,
+        np.ones((1, len(lattice.known))) if spread is None else spread,
+        np.zeros(z.shape[1]) if parent is None else parent,
+        parent is not None,
+        totals,
+        np.zeros(z.shape[1], dtype=bool) if zero is None else zero,
+        np.full((2, len(lattice.known)), 1e-3),
+    )
+    return found, missed
+
+
+@settings(max_examples=100)
+@given(st.integers(0, 10_000), st.integers(1, 9), st.sampled_from([0.0, 1.0, 5.0]))
+def test_a_step_gives_the_nearest_values_with_a_sum_in_a_range(seed, n, width):
+    rng = RNG(seed)
+    z, spread, low = rng.normal(0, 3, n), rng.gamma(1, 1, n) + 1e-3, float(rng.gamma(1, 3)) * (seed % 5 > 0)
+    step = nearest_step(z, spread, low, low + width)
+    x = np.maximum(z + step * spread, 0)
+    clipped = np.maximum(z, 0).sum()
+    wanted = min(max(clipped, low), low + width)
+    assert abs(x.sum() - wanted) < 1e-9 * max(wanted, 1)
+    # max(z + t·spread, 0) has the conditions of Karush, Kuhn and Tucker for every t; t is of the sign of the gap
+    assert step == 0 if wanted == clipped else step * (wanted - clipped) > 0
+
+
+def test_a_step_by_hand():
+    z = np.array([3.0, 1.0, -2.0])
+    assert nearest_step(z, np.ones(3), 0.0, 9.0) == 0.0
+    assert nearest_step(z, np.ones(3), 6.0, 9.0) == 1.0  # 4 + 2 + 0
+    assert nearest_step(z, np.ones(3), 0.0, 1.0) == -2.0  # 1 + 0 + 0
+    assert nearest_step(z, np.ones(3), 0.0, 0.0) == -3.0
+
+
+@pytest.mark.slow
+@pytest.mark.needs("cvxpy", "clarabel")
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("uniform", [True, False])
+def test_each_table_is_the_nearest_given_the_coarser_ones(shape, uniform):
+    """Feasible cases: the sums are those of tables of counts, so Dykstra's algorithm ends at the optimum."""
+    import cvxpy as cp
+
+    detail = SHAPES[shape]
+    lattice = Lattice.below(detail, [detail.finest])
+    k = len(lattice.known) - 1
+    place = lattice.places[detail.finest]
+    for seed in range(5):
+        rng = RNG(seed)
+        cells = rng.poisson(rng.gamma(0.5, 10, (5, detail.cells)))
+        true = tables_of(lattice, detail, cells)
+        z = true.copy()
+        z[:, place] += rng.normal(0, 8, (5, detail.cells))
+        spread = np.ones((1, k + 1)) if uniform else rng.gamma(2, 1, (5, k + 1))
+        weight = np.broadcast_to(spread[:, k], 5)
+        x = cp.Variable((5, detail.cells))
+        terms = [cp.sum_squares(x[c] - z[c, place]) / weight[c] for c in range(5)]
+        held = [x >= 0, cp.sum(x, axis=0) == true[:, place].sum(axis=0)]
+        for a, depth in enumerate(detail.finest):
+            coarser = (*detail.finest[:a], depth - 1, *detail.finest[a + 1 :])
+            sums = np.zeros((detail.cells, detail.size(coarser)))
+            sums[np.arange(detail.cells), detail.cell_of(coarser)] = 1
+            held.append(x @ sums == detail.summed(cells, coarser))
+        cp.Problem(cp.Minimize(sum(terms)), held).solve(solver="CLARABEL")
+        # The totals and coarser tables are exact here, so each of them stays as it is.
+        found, _ = solved(lattice, z, true.sum(axis=0), spread)
+        np.testing.assert_allclose(found[:, : place.start], true[:, : place.start], atol=1e-2)
+        far = ((found[:, place] - x.value) ** 2 / weight[:, None]).sum()
+        assert far < 0.02 * ((z[:, place] - x.value) ** 2 / weight[:, None]).sum()
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10_000), st.sampled_from(["two attributes", "levels"]), st.sampled_from([1.0, 50.0]))
+def test_tables_are_not_negative_and_a_total_is_its_estimate(seed, shape, scale):
+    rng, detail = RNG(seed), SHAPES[shape]
+    lattice = Lattice.below(detail, [detail.finest])
+    cells = rng.poisson(rng.gamma(0.2, 20, (4, detail.cells)))
+    z = tables_of(lattice, detail, cells) + noisy_tables(rng, lattice, 4, scale)
+    root, _ = solved(lattice, z[:1])
+    assert (root >= 0).all()
+    assert root[0, 0] == max(z[0, 0], 0)
+    zero = lattice.holds_all(np.arange(detail.cells) < 2)
+    children, _ = solved(lattice, z, solved(lattice, z.sum(axis=0)[None])[0][0], zero=zero)
+    assert (children >= 0).all()
+    assert (children[:, zero] == 0).all()
+    kept, _ = solved(lattice, np.abs(z), np.abs(z).sum(axis=0), totals=True)
+    np.testing.assert_array_equal(kept[:, 0], np.abs(z)[:, 0])
+
+
+def test_an_only_child_has_its_parents_tables():
+    detail = SHAPES["two attributes"]
+    lattice = Lattice.below(detail, [detail.finest])
+    parent = tables_of(lattice, detail, RNG(0).poisson(3.0, (1, detail.cells)))[0]
+    found, missed = solved(lattice, parent[None] + 7, parent)
+    np.testing.assert_array_equal(found[0], parent)
+    assert missed == 0
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 10_000))
+def test_a_step_ends_where_rounding_moves_values_across_zero(seed):
+    """Values and totals that differ by many powers of ten: what was left out can seem to come back."""
+    rng = RNG(seed)
+    z, spread = rng.normal(0, 1, 40) * 10 ** rng.uniform(-3, 15, 40), 10 ** rng.uniform(-8, 8, 40)
+    total = 10 ** rng.uniform(-6, 14)
+    x = np.maximum(z + nearest_step(z, spread, total, total) * spread, 0)
+    assert abs(x.sum() - total) < 1e-6 * np.abs(z).max()
+
+
+# --- Soft sums ---
+
+
+def test_only_a_table_that_is_no_more_than_a_sum_is_soft():
+    """By hand: 4 x 3 cells with the variance 1; with r the part of a sum's variance that they explain, it may move by
+    SOFT times max(2r − 1, 0) of its standard deviation. The total never does."""
+    lattice = Lattice.below(Detail.flat([4, 3]), [(1, 1)])  # (), (0, 1), (1, 0), (1, 1)
+    sums = wanted_sums(lattice, np.sqrt([12.0, 4.0, 3.0, 1.0]))
+    np.testing.assert_allclose(sums.most(), SOFT * np.sqrt([0.0, 4.0, 3.0, 0.0]))
+    assert sums.table[sums.begin[3] :].tolist() == [0, 1, 2]  # of the joint, the total is wanted too
+    half = wanted_sums(lattice, np.sqrt([3.0, 2.0, 1.5, 1.0]))  # each was measured by itself as well
+    assert half.most().max() == 0
+    assert half.table[half.begin[3] :].tolist() == [1, 2]  # sums that are met have the total
+    mixed = wanted_sums(lattice, np.sqrt([0.01, 4.0, 2.25, 1.0]))
+    np.testing.assert_allclose(mixed.most(), [0.0, SOFT * 2.0, SOFT * 1.5 * 0.5, 0.0])
+
+
+@pytest.mark.slow
+@pytest.mark.needs("cvxpy", "clarabel")
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_soft_table_is_the_nearest_within_the_ranges_of_its_sums(shape):
+    import cvxpy as cp
+
+    detail = SHAPES[shape]
+    lattice = Lattice.below(detail, [detail.finest])
+    place = lattice.places[detail.finest]
+    sizes = detail.cells / np.array([detail.size(t) for t in lattice.known])
+    sums = wanted_sums(lattice, 8 * np.sqrt(sizes))
+    for seed in range(8):
+        rng = RNG(seed)
+        z = tables_of(lattice, detail, rng.poisson(rng.gamma(0.5, 10, (1, detail.cells))))
+        z += noisy_tables(rng, lattice, 1, 8.0)
+        found, missed = solved(lattice, z, sums=sums)
+        x = cp.Variable(detail.cells)
+        held = [x >= 0]
+        for coarser in lattice.known[:-1]:
+            each = lattice.places[coarser]
+            cell = np.zeros((detail.size(coarser), detail.cells))
+            cell[detail.cell_of(coarser), np.arange(detail.cells)] = 1
+            held.append(cp.abs(cell @ x - found[0, each]) <= sums.most()[lattice.known.index(coarser)])
+        problem = cp.Problem(cp.Minimize(cp.sum_squares(x - z[0, place])), held)
+        problem.solve(solver="CLARABEL")
+        if problem.status == "optimal" and not missed:
+            far = ((found[0, place] - x.value) ** 2).sum()
+            assert far < 0.02 * ((z[0, place] - x.value) ** 2).sum() + 0.1
