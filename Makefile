@@ -54,7 +54,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/real_data_page.py
 
 clean:
-	rm -rf $(VENV) dist build src/tallytree/compute/compiled
+	rm -rf $(VENV) dist build src/tallytree/_compute/compiled
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)

@@ -131,7 +131,8 @@ def test_lines_of_the_documentation_fit_a_screen():
 FOR_PROGRAMMERS = (
     "_accounting/pld.py", "_accounting/scales.py",  # planning asks them, and says it with the argument that decides
     "lab/audit/inputs.py",  # `shift` begins with "neighbor: "
-    "_compute/spill_folders.py", "_private/noise/", "_report/plots.py", "lab/datasets/", "_solvers/",  # called by programs only
+    # called by programs only:
+    "_compute/spill_folders.py", "_private/noise/", "_report/plots.py", "_solvers/", "lab/datasets/",
     "ledger/books.py", "ledger/events.py", "ledger/format_1.py", "ledger/running.py",  # the ledger adds its name
     "_run/output.py",  # begins with the message of `Release.load`
     "_private/engines/requests.py", "_private/engines/spark.py",  # `what` is "engine: …"; a range of two arguments

@@ -5,9 +5,10 @@ Made-up commuters by where they live, counted with fixed noise, so that the pict
 
 from pathlib import Path
 
+from tallytree.datasets.commutes import commutes
+
 import tallytree as tt
 from tallytree._charts import svg
-from tallytree.datasets.commutes import commutes
 
 data = commutes()
 levels = ["region", "province", "municipality"]

@@ -26,8 +26,8 @@ tables but for one person, with at most m_i records in T_i on either side:
   it may be all tables at once that change.
 
 Either way, for every i, T_i = T'_i or the two are neighbors in the sense in which release i is private: its
-sensitivities (`_accounting.sensitivity`) hold for any change of a person's up to m_i records in T_i, whatever happens to
-that person in other tables. So release i, with its randomness fresh, has its loss for the pair, whatever was seen of
+sensitivities (`_accounting.sensitivity`) hold for any change of a person's up to m_i records in T_i, whatever happens
+to that person in other tables. So release i, with its randomness fresh, has its loss for the pair, whatever was seen of
 the releases before it: they may decide its table, m_i, statistic, mechanism and budget, as all that is fixed once they
 are given. For pure ε the densities multiply: P(o_1, …, o_k) / P'(o_1, …, o_k) = Π P(o_i | o_1 … o_i−1) / P'(o_i | o_1 …
 o_i−1) ≤ exp(Σ ε_i). For (ε, δ) and ρ the sums hold by the same argument and their composition theorems, which are

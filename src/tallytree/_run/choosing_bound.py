@@ -13,10 +13,10 @@ zeros, which no mechanism that releases non-negative numbers exceeds by much, ho
 whose noise reaches it for all m has no say in the noise. The objective is the mean of the levels' sums; the chosen
 bound is the least m that minimises it, among the last numbers of the bins, so that no bin is cut in two.
 
-C and R are those of the noisy numbers of people (`_accounting.left_out.told_apart`), in the middle of each bin; all else
-is public. So this is post-processing, and spends nothing. The noise is that of the budget, the shares and the relation
-of the release that is planned; (ε, δ) is converted by ρ, as for `accounting="zcdp"`. Post-processing by the mechanism
-lowers the noise of all bounds alike, which this leaves out.
+C and R are those of the noisy numbers of people (`_accounting.left_out.told_apart`), in the middle of each bin; all
+else is public. So this is post-processing, and spends nothing. The noise is that of the budget, the shares and the
+relation of the release that is planned; (ε, δ) is converted by ρ, as for `accounting="zcdp"`. Post-processing by the
+mechanism lowers the noise of all bounds alike, which this leaves out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How sparse the data are, and what is known of every node, from the noisy measurements and the public tree alone.
 
-An empirical-Bayes mixture: each node is 0, or it is not. How many are not (the prior, `_solvers.trees.sparse_prior`) is what
-makes the measurements most probable; with it, every node has a probability of being not 0 given all measurements
+An empirical-Bayes mixture: each node is 0, or it is not. How many are not (the prior, `_solvers.trees.sparse_prior`) is
+what makes the measurements most probable; with it, every node has a probability of being not 0 given all measurements
 (`_solvers.trees.sparse_posterior`). All of this is post-processing, and the same in every run: nothing is drawn.
 """
 

@@ -53,8 +53,8 @@ class LeastSquares(CountsMechanism):
 
     Args:
         sparsity: κ, for sparse data. In the end every leaf that is not 0 costs κ² in the sum of squares, and a leaf is
-            kept if the measurements of the leaf and its ancestors outweigh this cost (`_solvers.trees.sparse_support`). 0
-            keeps all; 3 halves the false discoveries of the paper's sparse data at ε = 1
+            kept if the measurements of the leaf and its ancestors outweigh this cost (`_solvers.trees.sparse_support`).
+            0 keeps all; 3 halves the false discoveries of the paper's sparse data at ε = 1
             (`docs/explanation/counts.md`). Use it for sparse data only: a true count that is small compared to the
             noise is set to 0 too, and its siblings get its
             part of the parent's count. `"auto"` chooses from the noisy measurements: it estimates how many leaves are

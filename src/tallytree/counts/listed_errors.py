@@ -2,8 +2,8 @@
 
 A node is listed if its own measurement is at least some number, given all other measurements: its noise is larger than
 noise is. Where that can matter, its interval is made from its own measurement and that number
-(`_solvers.trees.listed_intervals`), which holds whatever the model of the data is. Where it cannot, because the node would be
-listed with nearly any measurement, the unbiased least-squares estimate of all measurements is nearer.
+(`_solvers.trees.listed_intervals`), which holds whatever the model of the data is. Where it cannot, because the node
+would be listed with nearly any measurement, the unbiased least-squares estimate of all measurements is nearer.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ somewhere among 1,000 pairs. So a node is listed only where that lowers the expe
 the rest of its parent's count is published as one number.
 
 The model is that of `counts.auto_sparsity`: given all measurements, a node is 0 with a probability 1 − p, and about
-N(m, s²) otherwise (`_solvers.trees.sparse_posterior`). The number with the least expected absolute error is the median of
-that. A node is listed where its parent is, and the median is ½ or more. The integers that add up, with what is left of
-every parent at 0 or more, nearest to the medians in units of s, are published. An inner node below which much is not
+N(m, s²) otherwise (`_solvers.trees.sparse_posterior`). The number with the least expected absolute error is the median
+of that. A node is listed where its parent is, and the median is ½ or more. The integers that add up, with what is left
+of every parent at 0 or more, nearest to the medians in units of s, are published. An inner node below which much is not
 listed keeps its count in the fit of all nodes, as in `counts.sparse_fit`. All of this is post-processing of the
 noisy measurements, and the same in every run: nothing is drawn.
 """

@@ -4,8 +4,8 @@ A release is recorded before its noise is drawn, and an entry is never removed, 
 spent. A data set is identified by the name that its publisher declares, never by its content: a corrected file is about
 the same people.
 
-`tallytree._accounting.spending` says what is added up and how a limit counts it; `database` says why the sum holds where
-several processes write.
+`tallytree._accounting.spending` says what is added up and how a limit counts it; `database` says why the sum holds
+where several processes write.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The projections on the integer simplex as InfTDA's paper solves them, by general solvers (extra `tallytree[papers]`).
 
 Source: Boninsegna & Silvestri 2025, section 5, "Experimental setup": TDA_2 (Clarabel, then rounding) and TDA_inf (a
-mixed-integer solver; GLPK in the paper, HiGHS here), one CVXPY problem for every family. `tallytree._solvers.trees.simplex`
-solves both exactly and for all families at once; these are kept for comparison.
+mixed-integer solver; GLPK in the paper, HiGHS here), one CVXPY problem for every family.
+`tallytree._solvers.trees.simplex` solves both exactly and for all families at once; these are kept for comparison.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ def least_positive(
 ) -> FloatArray:
     """The least measurement at which each of some children would still have a positive count, if it is near its own.
 
-    The solution of `_solvers.trees.simplex.chebyshev` is computed again for other measurements of the child, by bisection.
+    The solution of `_solvers.trees.simplex.chebyshev` is computed again for other measurements of the child, by
+    bisection.
 
     Args:
         noisy: int64 (n,), the measurements of the children with a positive count, family after family.

@@ -4,8 +4,8 @@ A node is listed where its own measurement is large enough. So the noise of list
 interval that does not know this misses too often. What it has to know is the least measurement at which the node would
 be listed (`_solvers.trees.listed_intervals`).
 
-The model is that of `_solvers.trees.sparse_posterior`. Let K be the odds that all but the node's own measurement y give it,
-and N(a, w) what they say of its value x if it is not 0. With v the variance of the noise, s = 1/(1/v + 1/w) and m =
+The model is that of `_solvers.trees.sparse_posterior`. Let K be the odds that all but the node's own measurement y give
+it, and N(a, w) what they say of its value x if it is not 0. With v the variance of the noise, s = 1/(1/v + 1/w) and m =
 s·(y/v + a/w),
 
     log odds(y) = K + m²/(2s) + log Φ(m/√s) + a constant,

@@ -7,22 +7,24 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from tallytree._compute.arrays import IntArray
-from tallytree._run import (
+from tallytree._validate import integer, safe_text
+from tallytree.budget import Budget
+from tallytree.counts import CountsMechanism
+from tallytree.hierarchy import Hierarchy
+from tallytree.lab._internals import (
     CountsArguments,
+    Invariants,
+    NoiseTerms,
     PlannedCounts,
     PlannedSizes,
     PlannedTables,
     SizesArguments,
     TablesArguments,
+    options_of,
     plan_counts,
     plan_group_sizes,
     plan_tables,
 )
-from tallytree._terms import Invariants, NoiseTerms, options_of
-from tallytree._validate import integer, safe_text
-from tallytree.budget import Budget
-from tallytree.counts import CountsMechanism
-from tallytree.hierarchy import Hierarchy
 from tallytree.lab.audit.inputs import Inputs, Neighborhood, counts_inputs, sizes_inputs, tables_inputs
 from tallytree.product import Product
 from tallytree.sizes import PrivateMaximum, SizesDomain, SizesMechanism

@@ -10,15 +10,23 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from tallytree._accounting import Plan, StabilityPlan, epsilon_from_rho
-from tallytree._private.measurer import TrueStatistics
-from tallytree._private.noise import entropy
-from tallytree._private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
-from tallytree._run.signature import takes
-from tallytree._terms import Doc, NoiseTerms, options_of
 from tallytree._validate import integer, safe_text
 from tallytree.budget import Budget
 from tallytree.counts import CountsMechanism
+from tallytree.lab._internals import (
+    Doc,
+    KeyedNoise,
+    NoiseSource,
+    NoiseTerms,
+    OpenDPNoise,
+    Plan,
+    StabilityPlan,
+    TrueStatistics,
+    entropy,
+    epsilon_from_rho,
+    options_of,
+    takes,
+)
 from tallytree.lab.audit.audited import Audited, Tree, neighborhood_of
 from tallytree.lab.audit.confidence_bounds import clopper_pearson, epsilon_at_least, rho_at_least
 from tallytree.lab.audit.events import Event, Objective, View, best_event

@@ -23,11 +23,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from tallytree._accounting import NoisePlan
 from tallytree._compute.arrays import IntArray
-from tallytree._measurements import Noise
-from tallytree._private.measurer import TrueStatistics
-from tallytree._private.tabulate.true_sizes import TrueSizes
+from tallytree.lab._internals import Noise, NoisePlan, TrueSizes, TrueStatistics
 from tallytree.lab.audit.runs import all_cells
 
 LOSS_VALUES = 2**19

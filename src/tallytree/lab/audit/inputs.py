@@ -12,15 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tallytree._compute.arrays import IntArray
-from tallytree._private.measurer import TrueStatistics
-from tallytree._private.tabulate.leaf_statistics import LeafCounts
-from tallytree._private.tabulate.true_counts import TrueCounts
-from tallytree._private.tabulate.true_sizes import TrueSizes
-from tallytree._private.tabulate.true_tables import TrueTables
-from tallytree._run import PlannedTables
-from tallytree._terms import Neighboring
 from tallytree._validate import safe_text
 from tallytree.hierarchy import Hierarchy
+from tallytree.lab._internals import (
+    LeafCounts,
+    Neighboring,
+    PlannedTables,
+    TrueCounts,
+    TrueSizes,
+    TrueStatistics,
+    TrueTables,
+)
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain
 

@@ -13,16 +13,20 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree import counts, sizes, tables
-from tallytree._accounting import StabilityPlan
 from tallytree._compute.arrays import IntArray
-from tallytree._measurements import Statistic
-from tallytree._solvers.papers.packages import PROJECTION_PACKAGES, SOLVER_PACKAGES
-from tallytree._terms import Invariants, Neighboring
 from tallytree._validate import text
 from tallytree.budget import Budget, exact
 from tallytree.counts import CountsMechanism, StabilityHistogram, TopDown
 from tallytree.counts.top_down import Projection
 from tallytree.hierarchy import Hierarchy
+from tallytree.lab._internals import (
+    PROJECTION_PACKAGES,
+    SOLVER_PACKAGES,
+    Invariants,
+    Neighboring,
+    StabilityPlan,
+    Statistic,
+)
 from tallytree.lab.audit.audited import Audited, invariants_of, neighborhood_of
 from tallytree.lab.audit.auditing import (
     DEFAULT_CONFIDENCE,

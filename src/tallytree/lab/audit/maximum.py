@@ -12,11 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tallytree._accounting import LevelPlan, NoisePlan
 from tallytree._compute.arrays import IntArray, NumberArray, concatenate_ranges
-from tallytree._private.measurer import TrueStatistics
-from tallytree._private.noise.noise_source import NoiseSource
-from tallytree._private.tabulate.true_sizes import TrueSizes
+from tallytree.lab._internals import LevelPlan, NoisePlan, NoiseSource, TrueSizes, TrueStatistics
 from tallytree.lab.audit.events import Score, View
 from tallytree.lab.audit.runs import (
     LevelRuns,

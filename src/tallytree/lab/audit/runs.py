@@ -17,12 +17,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallytree._accounting import LevelPlan, Plan, StableLevel
 from tallytree._compute.arrays import IntArray, concatenate_ranges
-from tallytree._measurements import Measurement, Statistic
-from tallytree._private.measurer import Measurer, TrueStatistics
-from tallytree._private.noise.noise_source import NoiseSource
 from tallytree.errors import BudgetExceeded
+from tallytree.lab._internals import (
+    LevelPlan,
+    Measurement,
+    Measurer,
+    NoiseSource,
+    Plan,
+    StableLevel,
+    Statistic,
+    TrueStatistics,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tallytree._accounting import StabilityPlan
 from tallytree._compute.arrays import IntArray, NumberArray
-from tallytree._private.measurer import TrueStatistics
+from tallytree.lab._internals import StabilityPlan, TrueStatistics
 from tallytree.lab.audit.events import Score, View
 from tallytree.lab.audit.runs import LevelRuns, all_cells
 

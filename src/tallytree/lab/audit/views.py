@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from tallytree._compute.arrays import IntArray, NumberArray
-from tallytree._measurements import Measures, Noise
-from tallytree._run import PlannedCounts, PlannedSizes, PlannedTables
 from tallytree.hierarchy import Hierarchy
+from tallytree.lab._internals import Measures, Noise, PlannedCounts, PlannedSizes, PlannedTables
 from tallytree.lab.audit.events import Score, View
 from tallytree.lab.audit.runs import LevelRuns, ReplayMeasurer
 from tallytree.product import Product

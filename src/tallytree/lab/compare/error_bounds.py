@@ -26,17 +26,22 @@ from functools import lru_cache
 
 import numpy as np
 
-from tallytree._accounting import NoisePlan, plan_noise
-from tallytree._accounting.sensitivity import level_sensitivities
 from tallytree._compute.arrays import FloatArray
-from tallytree._measurements import Noise
-from tallytree._run.arguments import RecordOptions
-from tallytree._terms import Accounting, NeighboringName, OnUnknown
 from tallytree._validate import integer, safe_text
 from tallytree.budget import Budget, BudgetSplit
 from tallytree.counts import TopDown
 from tallytree.counts.mechanism import in_place_of_counts
 from tallytree.hierarchy import Hierarchy, nodes_per_level
+from tallytree.lab._internals import (
+    Accounting,
+    NeighboringName,
+    Noise,
+    NoisePlan,
+    OnUnknown,
+    RecordOptions,
+    level_sensitivities,
+    plan_noise,
+)
 from tallytree.product import Product
 
 GRID = 4_096

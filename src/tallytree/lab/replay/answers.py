@@ -25,13 +25,8 @@ from unittest import mock
 
 import numpy as np
 
-from tallytree._accounting.scales import representable
-from tallytree._bands import ForcedCut
 from tallytree._compute.arrays import IntArray
-from tallytree._measurements import Noise, Statistic
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise import discrete
-from tallytree._run.planned import Planned
+from tallytree.lab._internals import ForcedCut, Measurer, Noise, Planned, Statistic, discrete, representable
 
 Address = tuple[str | int, ...]
 KEY = bytes(range(32))

@@ -13,10 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree import counts, sizes, tables
-from tallytree._bands import ForcedCut
-from tallytree._contributions import Contributions
-from tallytree._run.release_keys import make_secret
-from tallytree._terms import AUTO
 from tallytree.api import (
     release_contributions,
     release_counts,
@@ -27,6 +23,7 @@ from tallytree.api import (
 from tallytree.budget import Budget
 from tallytree.engines import Local
 from tallytree.hierarchy import Hierarchy
+from tallytree.lab._internals import AUTO, Contributions, ForcedCut, make_secret
 from tallytree.lab.replay.neighbors import (
     Change,
     Row,

@@ -24,12 +24,7 @@ from unittest import mock
 
 import pyarrow as pa
 
-from tallytree import _charts as charts
-from tallytree import _stages as stages
-from tallytree._accounting import kept_values
-from tallytree._compute import spill_folders
-from tallytree._export import export
-from tallytree._report.page import report_page
+from tallytree.lab._internals import charts, export, kept_values, report_page, spill_folders, stages
 from tallytree.release import Release
 
 TEXTS = ("error", "ledger", "log", "times", "warnings")

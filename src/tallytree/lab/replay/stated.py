@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from tallytree._measurements import BESIDE_THE_LEVELS, Noise
+from tallytree.lab._internals import BESIDE_THE_LEVELS, Noise
 from tallytree.lab.audit.exact import delta_of_moves
 from tallytree.lab.replay.answers import Address, Run
 

@@ -14,8 +14,8 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 
-from tallytree._accounting.sensitivity import sensitivity
 from tallytree.hierarchy import Hierarchy
+from tallytree.lab._internals import sensitivity
 from tallytree.lab.reproduce.experiment import Experiment, Found, Settings
 from tallytree.lab.reproduce.kuo_as_run import OneNoiseForAll
 from tallytree.lab.reproduce.kuo_data import Groups

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from tallytree._charts.basis import NUMBERS, data, described
-from tallytree._charts.theme import LIGHT, Scheme, styled
+from tallytree.lab._internals import LIGHT, NUMBERS, Scheme, described, styled
+from tallytree.lab._internals import chart_data as data
 from tallytree.lab.reproduce.marks import colors, shapes
 from tallytree.lab.reproduce.measured import AS_RUN, AS_STATED
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from tallytree._measurements import Noise
 from tallytree.api import release_group_sizes
 from tallytree.budget import Budget
 from tallytree.engines import Remembering
 from tallytree.hierarchy import Hierarchy
+from tallytree.lab._internals import Noise
 from tallytree.lab.compare import GROUP_SIZE_METRICS, Data
 from tallytree.lab.datasets import fioretto
 from tallytree.lab.reproduce.experiment import Experiment, Found, Settings

@@ -14,9 +14,8 @@ from itertools import pairwise
 import numpy as np
 
 from tallytree._compute.arrays import IntArray
-from tallytree._measurements import Noise
-from tallytree._solvers.trees import project as tree
-from tallytree._solvers.trees import simplex
+from tallytree.lab._internals import Noise, simplex
+from tallytree.lab._internals import project as tree
 from tallytree.lab.reproduce.kuo_as_run import geometric_noise, nodes_of_rows
 from tallytree.lab.reproduce.kuo_data import Groups
 from tallytree.sizes.nearest_consistent import forest_weights, size_forest

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree._compute.arrays import IntArray
-from tallytree._solvers.papers.cost_table import root_table
 from tallytree.api import release_group_sizes
 from tallytree.budget import Budget
 from tallytree.hierarchy import Hierarchy
+from tallytree.lab._internals import root_table
 from tallytree.lab.reproduce.experiment import Experiment, Found, Settings
 from tallytree.lab.reproduce.marks import EXACT
 from tallytree.lab.reproduce.measured import Measured

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree._compute.arrays import IntArray
-from tallytree._measurements import Measurement, Noise, Statistic
+from tallytree.lab._internals import Measurement, Noise, Statistic
 from tallytree.lab.compare.metrics import earth_movers_distance
 from tallytree.lab.reproduce.kuo_data import Groups
 from tallytree.sizes import SizesDomain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tallytree._charts.theme import Scheme
+from tallytree.lab._internals import Scheme
 
 MARKS = {
     # Kuo et al. 2018

@@ -9,9 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
-from tallytree._charts import require_charts
-from tallytree._charts.drawing import one_drawing_process, png, svg
 from tallytree._validate import integer, require_packages
+from tallytree.lab._internals import one_drawing_process, png, require_charts, svg
 from tallytree.lab.reproduce.catalogue import experiment_named
 from tallytree.lab.reproduce.experiment import Experiment, Settings
 from tallytree.lab.reproduce.figure import drawn
