@@ -72,7 +72,7 @@ def test_ways_around_the_contracts_are_seen(source, found):
     assert (bool(AROUND_THE_CONTRACTS & set(imported(tree))) or uses_loaded_modules(tree)) == found
 
 
-@pytest.mark.parametrize("folder", ["counts", "sizes", "solvers"])
+@pytest.mark.parametrize("folder", ["counts", "sizes", "_solvers"])
 def test_no_mechanism_or_solver_gets_around_the_import_contracts(folder):
     modules = parsed(SOURCE / folder)
     assert modules
@@ -87,7 +87,7 @@ def test_no_mechanism_or_solver_gets_around_the_import_contracts(folder):
 def test_the_papers_solver_packages_are_imported_only_beside_the_papers_solvers():
     users = [path for path, tree in parsed(SOURCE).items() if SOLVER_PACKAGES & set(imported(tree))]
     assert users
-    assert named(path for path in users if SOURCE / "solvers" / "papers" not in path.parents) == []
+    assert named(path for path in users if SOURCE / "_solvers" / "papers" not in path.parents) == []
 
 
 @pytest.mark.parametrize("folder", [SOURCE, TESTS], ids=["source", "tests"])
@@ -97,12 +97,15 @@ def test_no_file_is_longer_than_can_be_read_at_once(folder):
 
 
 def test_tests_mirror_the_layout():
+    """`tests/run` has the tests of the private package `_run`."""
     folders = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
     assert len(folders) > 10
     assert {
         str(folder)
         for folder in folders
-        if folder.parts and folder.parts[0] not in WITHOUT_A_PACKAGE and not (SOURCE / folder / "__init__.py").exists()
+        if folder.parts
+        and folder.parts[0] not in WITHOUT_A_PACKAGE
+        and not any((SOURCE / name / "__init__.py").exists() for name in (f"{folder}", f"_{folder}"))
     } == set()
 
 

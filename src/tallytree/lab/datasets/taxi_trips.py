@@ -10,10 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
-from tallytree._boundaries import Boundaries
+from tallytree._boundaries import Boundaries, read_boundaries
 from tallytree._compute.arrays import IntArray
 from tallytree._validate import path_text, require_packages
 from tallytree.hierarchy import Hierarchy
+
+__all__ = ["read_boundaries", "taxis_from_trips"]
 
 
 def taxis_from_trips(
@@ -34,7 +36,7 @@ def taxis_from_trips(
         trips: CSV files with a header, or Parquet files. Spaces around the columns' names do not matter: the files
             `trip_data_1.csv` to `trip_data_12.csv` of 2013 have them.
         areas: the neighbourhoods, for instance with the levels `half` and `neighbourhood`.
-        boundaries: their shapes, from `tallytree._boundaries.read_boundaries`.
+        boundaries: their shapes, from `read_boundaries`.
         taxi: the column that tells taxis apart.
         longitude: the column of the pickup's longitude, in degrees.
         latitude: of its latitude.
