@@ -3,7 +3,7 @@
 import pytest
 
 from tallytree.lab.reproduce import EXPERIMENTS, Experiment, Found, running
-from tallytree.lab.reproduce.measured import Measured
+from tallytree.lab.reproduce.measured import MeasuredRows
 
 pytestmark = pytest.mark.needs("altair", "vl_convert", "jinja2")
 
@@ -14,7 +14,7 @@ def made_up(monkeypatch):
 
     def measure(settings):
         value = 100 * settings.full + 10 * (settings.runs or 0) + settings.seed
-        return Found([Measured("d", "Hc", "error", [value], level=level) for level in range(50)], None)
+        return Found([MeasuredRows("d", "Hc", "error", [value], level=level) for level in range(50)], None)
 
     experiment = Experiment("kuo-table3", "kuo", "nothing", "none", measure, 1, 1)
     monkeypatch.setattr(running, "experiment_named", lambda name: experiment)

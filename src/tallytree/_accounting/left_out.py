@@ -58,7 +58,7 @@ class Estimated:
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LeftOutRecords:
     """What the bound leaves out: records, and their share of all."""
 
     records: Estimated
@@ -67,7 +67,7 @@ class LeftOut:
 
 def left_out(
     bins: Sequence[tuple[int, int]], people: IntArray, noise: Noise, bound: int, alpha: float = ALPHA
-) -> LeftOut:
+) -> LeftOutRecords:
     """What a bound leaves out; see the module's docstring.
 
     Args:
@@ -93,7 +93,7 @@ def left_out(
     share = over / all_records if all_records > 0 else 0.0
     least = _least_share(numbers, over_first, np.minimum(last, bound), reach, people_more)
     most = round(1 - _least_share(numbers, np.minimum(first, bound), over_last, reach, people_more), 4)
-    return LeftOut(
+    return LeftOutRecords(
         Estimated(min(max(over, lower), upper), math.floor(lower), math.ceil(upper)),
         Estimated(min(max(share, least), most), least, most),
     )

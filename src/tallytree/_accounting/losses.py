@@ -65,13 +65,13 @@ class Loss:
         return self.sums.stated(self.kind)
 
     @property
-    def sums(self) -> Sums:
+    def sums(self) -> LossSums:
         """The sums of this loss alone."""
-        return Sums.of([(self, 1)])
+        return LossSums.of([(self, 1)])
 
 
 @dataclass(frozen=True)
-class Sums:
+class LossSums:
     """What losses add up to, exactly, and which terms all of them have.
 
     Attributes:
@@ -93,7 +93,7 @@ class Sums:
     without_rho: int = 0
 
     @classmethod
-    def of(cls, losses: Iterable[tuple[Loss, int]]) -> Sums:
+    def of(cls, losses: Iterable[tuple[Loss, int]]) -> LossSums:
         """The sums of losses, each with how often it is there.
 
         So the same amounts cost one multiplication, and sums of other amounts are added in halves.
@@ -111,8 +111,8 @@ class Sums:
             without_rho=sum(times for loss, times in counted if loss.rho is None),
         )
 
-    def __add__(self, more: Sums) -> Sums:
-        return Sums(*(getattr(self, one.name) + getattr(more, one.name) for one in fields(self)))
+    def __add__(self, more: LossSums) -> LossSums:
+        return LossSums(*(getattr(self, one.name) + getattr(more, one.name) for one in fields(self)))
 
     @property
     def kind(self) -> BudgetKind:

@@ -52,7 +52,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tallytree._accounting.entries import Approval, Entry, LimitEntry, Posting, State
-from tallytree._accounting.losses import Loss, Sums, admits_more, granted, shown
+from tallytree._accounting.losses import Loss, LossSums, admits_more, granted, shown
 from tallytree._terms import Neighboring, ProtectedUnit
 from tallytree.budget import Budget, BudgetKind
 from tallytree.errors import BudgetExceeded
@@ -94,7 +94,7 @@ class Standing:
     max_contributions: int | None
     unit: ProtectedUnit | None
     limits: tuple[LimitEntry, ...] = ()
-    sums: Sums = field(default_factory=Sums)
+    sums: LossSums = field(default_factory=LossSums)
     least_bound: int | None = None
     most_bounds: Mapping[str, int] = field(default_factory=dict)
 
@@ -239,13 +239,13 @@ class DataSet(Standing):
     """
 
     entries: tuple[Entry, ...] = ()
-    sums: Sums = field(init=False)
+    sums: LossSums = field(init=False)
     least_bound: int | None = field(init=False)
     most_bounds: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
         """Add the entries up."""
-        object.__setattr__(self, "sums", Sums.of(_counted(entry.loss for entry in self.entries)))
+        object.__setattr__(self, "sums", LossSums.of(_counted(entry.loss for entry in self.entries)))
         bounds = [entry.max_contributions for entry in self.entries if not entry.protects_all_records]
         object.__setattr__(self, "least_bound", min(bounds, default=None))
         most: dict[str, int] = {}
@@ -255,7 +255,7 @@ class DataSet(Standing):
 
     def running_totals(self) -> Iterator[dict[str, Fraction]]:
         """What was spent once each release was recorded, exactly."""
-        total = Sums()
+        total = LossSums()
         for entry in self.entries:
             total = total + entry.loss.sums
             yield total.stated(self.kind)

@@ -8,7 +8,7 @@ from tallytree._compute.arrays import FloatArray, IntArray
 from tallytree._derived.published_tables import all_cells, published_totals
 from tallytree._derived.published_values import published_level
 from tallytree._derived.recorded_measurements import FRESH_COPY, recorded_noise
-from tallytree._solvers.tables.linear import Measured, linear_estimate
+from tallytree._solvers.tables.linear import NoisyTable, linear_estimate
 from tallytree.release import LevelTable, Release
 from tallytree.release.intervals import UNBIASED
 from tallytree.tables import TableLayout
@@ -40,7 +40,7 @@ def _column(table: LevelTable, name: str) -> FloatArray:
 def _from_measurements(release: Release, layout: TableLayout, depth: int) -> FloatArray:
     """The estimate of a table whose zeros are not listed."""
     noise = recorded_noise(release.statement, layout)
-    measured: list[list[Measured]] = [[] for _ in range(len(layout.families) + 1)]
+    measured: list[list[NoisyTable]] = [[] for _ in range(len(layout.families) + 1)]
     for place, name in enumerate(layout.levels):
         if name in noise:
             values = release.measurements(name).column("value").to_numpy().astype(np.int64)
@@ -48,7 +48,9 @@ def _from_measurements(release: Release, layout: TableLayout, depth: int) -> Flo
                 raise ValueError(f"release: the measurements of {name!r} do not list all its cells; {FRESH_COPY}")
             variance = max(noise[name][1].variance, MIN_VARIANCE)
             shape = (layout.areas(place), -1)
-            measured[layout.area_level(place)].append(Measured(layout.marginal(place), values.reshape(shape), variance))
+            measured[layout.area_level(place)].append(
+                NoisyTable(layout.marginal(place), values.reshape(shape), variance)
+            )
     totals = _exact_totals(release, layout)
     found = linear_estimate(
         layout.detail, layout.families, measured, layout.area_level(depth), layout.marginal(depth), totals

@@ -9,7 +9,7 @@ from typing import get_args
 from tallytree._accounting.spending import Posting, Standing
 from tallytree._validate import choice
 from tallytree.ledger.ledger import Ledger
-from tallytree.ledger.release_events import Place, Recorded
+from tallytree.ledger.release_events import EntryPlace, Recorded
 from tallytree.ledger.runs import KeyedDigest, OnChanged
 from tallytree.ledger.similar_names import near_names
 
@@ -28,7 +28,7 @@ class Account:
         self.on_changed: OnChanged = on_changed
         self.bound_is_assumed = bound_is_assumed
         self.recorded: Recorded | None = None
-        self._checked: Place | None = None
+        self._checked: EntryPlace | None = None
         self._warned = False
         self._repeatable = False
 

@@ -28,7 +28,7 @@ from tallytree.ledger.database import FileIdentity, blank_ledger, file_identity,
 from tallytree.ledger.dataset_names import checked_name, checked_run
 from tallytree.ledger.events import amounts, event_text
 from tallytree.ledger.limit_events import LimitAsked, strict_text
-from tallytree.ledger.release_events import Place, Recorded, Tried, recorded_posting, tried_posting
+from tallytree.ledger.release_events import EntryPlace, Recorded, Tried, recorded_posting, tried_posting
 from tallytree.ledger.runs import KeyedDigest, OnChanged
 from tallytree.ledger.verified import forget_ledger, listed_books, opened_books
 
@@ -263,7 +263,7 @@ class Ledger:
                 return Tried(Ledger(blank).check(posting, on_changed=on_changed), None)
         with opened_books(self.path, self.timeout, "BEGIN IMMEDIATE") as books:
             known, events = tried_posting(books, posting, self.path, on_changed)
-            place = Place(self.identity(), books.last)
+            place = EntryPlace(self.identity(), books.last)
             books.try_to_write(events)
             return Tried(known, place)
 
@@ -271,7 +271,7 @@ class Ledger:
         self,
         posting: Posting,
         *,
-        into: Place | None = None,
+        into: EntryPlace | None = None,
         statistics: KeyedDigest | None = None,
         on_changed: OnChanged = "error",
     ) -> Recorded:
@@ -311,7 +311,7 @@ class Ledger:
             raise
         return recorded
 
-    def _check_place(self, books: OpenBooks, into: Place | None) -> None:
+    def _check_place(self, books: OpenBooks, into: EntryPlace | None) -> None:
         """Refuse a file that is not the one in which the release was tried, or that lacks its last event."""
         if into is not None and not (self.identity() == into.file and books.has(into.last)):
             raise ValueError(

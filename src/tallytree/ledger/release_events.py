@@ -41,7 +41,7 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class Place:
+class EntryPlace:
     """The file in which a release was tried, and how far it went.
 
     Attributes:
@@ -63,7 +63,7 @@ class Tried:
     """
 
     standing: Standing
-    place: Place | None
+    place: EntryPlace | None
 
 
 def recorded_posting(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree._accounting.left_out import ALPHA, Estimated, LeftOut
+from tallytree._accounting.left_out import ALPHA, Estimated, LeftOutRecords
 from tallytree._compute.arrays import IntArray
 from tallytree.release.counted_unit import at_most, bound_sentence, counted_unit, is_bounded
 from tallytree.release.files import sha256, write_csv, write_parquet
@@ -88,7 +88,7 @@ def contributions_table(
     return PlainTable(pa.table({"records_from": first, "records_to": last, **numbers}))
 
 
-def left_out_facts(found: LeftOut, bound: int, noun: str, *, applied: bool) -> dict[str, Any]:
+def left_out_facts(found: LeftOutRecords, bound: int, noun: str, *, applied: bool) -> dict[str, Any]:
     """What a statement says of what the bound leaves out, JSON-able.
 
     Args:

@@ -95,7 +95,7 @@ class Sizes(NamedTuple):
         return cls(middle, width, density, np.cumsum((density * width)[::-1])[::-1])
 
 
-class Facts(NamedTuple):
+class LevelFacts(NamedTuple):
     """What is public of the measured levels, root first.
 
     Attributes:
@@ -162,7 +162,7 @@ def auto_split(
     return ChosenSplit(dict(zip(std_devs, shares, strict=True)), [float(each) for each in times])
 
 
-def auto_shares(facts: Facts, std_devs: FloatArray, *, gaussian: bool) -> list[Fraction]:
+def auto_shares(facts: LevelFacts, std_devs: FloatArray, *, gaussian: bool) -> list[Fraction]:
     """The shares of the levels, root first, for which the geometric mean of the expected errors is least.
 
     Args:
@@ -193,10 +193,10 @@ def auto_shares(facts: Facts, std_devs: FloatArray, *, gaussian: bool) -> list[F
     return _integer_steps(share)
 
 
-def public_facts(groups: Sequence[IntArray], cells: int, guesses: Sequence[float] = NOT_EMPTY) -> Facts:
+def public_facts(groups: Sequence[IntArray], cells: int, guesses: Sequence[float] = NOT_EMPTY) -> LevelFacts:
     """The facts of levels whose nodes have `groups`, each int64 (nodes,), and K = `cells`."""
     parts = [np.array_split(np.sort(here), min(CLASSES, len(here))) for here in groups]
-    return Facts(
+    return LevelFacts(
         nodes=[len(here) for here in groups],
         groups=[np.array([part.mean() for part in of]) for of in parts],
         weights=[np.array([len(part) for part in of]) / len(here) for of, here in zip(parts, groups, strict=True)],
@@ -216,7 +216,7 @@ def noise_variances(std_devs: FloatArray, share: FloatArray, *, gaussian: bool) 
     return np.asarray(np.maximum(2 * ratio / np.square(1 - ratio), TINY))
 
 
-def expected_errors(facts: Facts, noise: FloatArray) -> FloatArray:
+def expected_errors(facts: LevelFacts, noise: FloatArray) -> FloatArray:
     """The expected error of a node of each level, float64 (guesses, levels), up to a factor.
 
     Args:
@@ -226,14 +226,14 @@ def expected_errors(facts: Facts, noise: FloatArray) -> FloatArray:
     return np.array([_expected(facts, sizes, noise) for sizes in facts.guesses])
 
 
-def errors_alone(facts: Facts, noise: FloatArray) -> FloatArray:
+def errors_alone(facts: LevelFacts, noise: FloatArray) -> FloatArray:
     """The same where nothing but the level itself is measured."""
     return np.array(
         [[_error_of(facts, depth, variance, sizes) for depth, variance in enumerate(noise)] for sizes in facts.guesses]
     )
 
 
-def _expected(facts: Facts, sizes: Sizes, noise: FloatArray) -> FloatArray:
+def _expected(facts: LevelFacts, sizes: Sizes, noise: FloatArray) -> FloatArray:
     """The expected error of a node of each level, float64 (levels,), by one guess."""
     levels = len(noise)
     children = [below / above for above, below in pairwise(facts.nodes)]
@@ -252,7 +252,7 @@ def _expected(facts: Facts, sizes: Sizes, noise: FloatArray) -> FloatArray:
     return errors
 
 
-def _error_of(facts: Facts, depth: int, variance: FloatArray | np.float64, sizes: Sizes) -> float:
+def _error_of(facts: LevelFacts, depth: int, variance: FloatArray | np.float64, sizes: Sizes) -> float:
     """The expected error of a node of one level, whose cells have this variance."""
     each = _errors_of_cells(facts.groups[depth][:, None], variance, sizes) @ sizes.width
     return float(facts.weights[depth] @ each)

@@ -55,7 +55,7 @@ def check_estimator(estimator: object) -> None:
             raise ValueError(f"estimator: {name!r} is not known; choose one of {', '.join(ESTIMATORS)}")
 
 
-class Fitted(NamedTuple):
+class FittedLevel(NamedTuple):
     """The fit of some consecutive nodes of a level.
 
     Attributes:
@@ -130,7 +130,7 @@ class LevelEstimates:
         if domain.groups_are_public:
             numbers = [cast(IntArray, domain.groups[depth]) for depth in self.depths]
             return EstimatesInBands(self, domain, cut, measurers, dict(zip(self.depths, numbers, strict=True)), {})
-        kept: dict[tuple[int, int | None], list[Fitted]] = {}
+        kept: dict[tuple[int, int | None], list[FittedLevel]] = {}
         found: dict[int, list[IntArray]] = {depth: [] for depth in self.depths}
         variances: dict[int, float] = {}
         for depth in self.depths:
@@ -159,7 +159,7 @@ class LevelEstimates:
         return EstimatesInBands(self, domain, cut, measurers, numbers_by_depth, kept, measured=True)
 
     def _note_numbers(
-        self, depth: int, fits: Sequence[Fitted], found: dict[int, list[IntArray]], variances: dict[int, float]
+        self, depth: int, fits: Sequence[FittedLevel], found: dict[int, list[IntArray]], variances: dict[int, float]
     ) -> None:
         """Add the numbers of groups that are estimated from fits, and the variance of the noise."""
         estimator = self._estimator(depth)
@@ -186,7 +186,7 @@ class LevelEstimates:
             if depth > band.depth:
                 yield self.estimated(domain, depth, measurer, band.span(depth), groups[depth])
 
-    def fits(self, domain: SizesDomain, depth: int, measurer: Measures, span: tuple[int, int]) -> Iterator[Fitted]:
+    def fits(self, domain: SizesDomain, depth: int, measurer: Measures, span: tuple[int, int]) -> Iterator[FittedLevel]:
         """Measure some consecutive nodes of a level and fit them, in chunks that bound the memory, side by side.
 
         A node with more cells than a chunk is measured in parts if its estimator has `fit_parts`. A chunk has no
@@ -194,10 +194,10 @@ class LevelEstimates:
         """
         estimator = self._estimator(depth)
 
-        def fit(taken: tuple[slice, Bounds, Measurement | FittedCells]) -> Fitted:
+        def fit(taken: tuple[slice, Bounds, Measurement | FittedCells]) -> FittedLevel:
             nodes, bounds, found = taken
             cells = found if isinstance(found, FittedCells) else estimator.fit(found, bounds, self.norm)
-            return Fitted(nodes, bounds, cells)
+            return FittedLevel(nodes, bounds, cells)
 
         yield from side_by_side(fit, self._measured(domain, depth, measurer, span))
 
@@ -214,7 +214,7 @@ class LevelEstimates:
 
         return joined(list(side_by_side(estimate, self._measured(domain, depth, measurer, span))))
 
-    def estimated_from(self, depth: int, fits: Sequence[Fitted], groups: IntArray) -> NodeRuns:
+    def estimated_from(self, depth: int, fits: Sequence[FittedLevel], groups: IntArray) -> NodeRuns:
         """The runs of nodes that are fitted, given the numbers of groups of all nodes of the level."""
         estimate = self._estimator(depth).estimate
         return joined([estimate(fitted.cells, groups[fitted.nodes], fitted.bounds) for fitted in fits])
@@ -275,7 +275,7 @@ class EstimatesInBands:
     cut: Cut
     measurers: Measurers
     groups: Mapping[int, IntArray]
-    kept: Mapping[tuple[int, int | None], Sequence[Fitted]]
+    kept: Mapping[tuple[int, int | None], Sequence[FittedLevel]]
     measured: bool = False
 
     def top(self) -> Iterator[NodeRuns]:

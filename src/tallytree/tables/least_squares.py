@@ -12,7 +12,7 @@ from tallytree import _stages as stages
 from tallytree._compute.arrays import IntArray
 from tallytree._measurements import Measures, Statistic
 from tallytree._solvers.tables.fit import fit
-from tallytree._solvers.tables.linear import Measured
+from tallytree._solvers.tables.linear import NoisyTable
 from tallytree.tables.expected import MIN_VARIANCE, table_std_devs
 from tallytree.tables.mechanism import FittedTables, Layout, PublicTotals, TablesMechanism
 
@@ -42,12 +42,12 @@ class LeastSquares(TablesMechanism):
         measurer: Measures,
     ) -> FittedTables:
         """See `TablesMechanism.reconcile`."""
-        taken: list[list[Measured]] = [[] for _ in range(len(layout.families) + 1)]
+        taken: list[list[NoisyTable]] = [[] for _ in range(len(layout.families) + 1)]
         variances: dict[str, float] = {}
         for depth, name in enumerate(layout.levels):
             if name in measured:
                 values, variances[name] = _measured(layout, depth, measured[name], measurer)
-                taken[layout.area_level(depth)].append(Measured(layout.marginal(depth), values, variances[name]))
+                taken[layout.area_level(depth)].append(NoisyTable(layout.marginal(depth), values, variances[name]))
         exact = None if totals is None else (totals.area_level, totals.totals)
         places = [(layout.area_level(depth), layout.marginal(depth)) for depth in range(len(layout.levels))]
         wanted = [[marginal for at, marginal in places if at == level] for level in range(len(taken))]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tallytree.lab.audit.confidence_bounds import clopper_pearson, epsilon_at_least
-from tallytree.lab.audit.events import View, best_event
+from tallytree.lab.audit.events import AuditedView, best_event
 
 N = 4_000
 
@@ -14,7 +14,7 @@ def objective(p, q):
 
 
 def view(before, after):
-    return View(before, after, [f"cell {i}" for i in range(before.shape[1])])
+    return AuditedView(before, after, [f"cell {i}" for i in range(before.shape[1])])
 
 
 def noise(cells, seed):

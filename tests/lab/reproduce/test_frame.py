@@ -15,7 +15,7 @@ from tallytree.lab.reproduce import EXPERIMENTS, Experiment, Found, Settings, re
 from tallytree.lab.reproduce.catalogue import experiment_named
 from tallytree.lab.reproduce.figure import PUBLISHED, Plot, drawn
 from tallytree.lab.reproduce.marks import EXACT, MARKS, colors, shapes
-from tallytree.lab.reproduce.measured import AS_RUN, SCHEMA, Measured, tidy
+from tallytree.lab.reproduce.measured import AS_RUN, SCHEMA, MeasuredRows, tidy
 from tallytree.lab.reproduce.page import MOST_ROWS, cells_of, command, page, shown
 from tallytree.lab.reproduce.published import PAPERS, published
 
@@ -27,8 +27,8 @@ def found(settings):
     values = [100.0 + settings.seed, 110.0, 120.0][: settings.n_runs(small=2, full=3)]
     return Found(
         [
-            Measured("taxi", "Hc", ERROR, values, epsilon=1.0, level=0),
-            Measured("taxi", "Hg", ERROR, [0.0] * len(values), AS_RUN, 1.0, 0),
+            MeasuredRows("taxi", "Hc", ERROR, values, epsilon=1.0, level=0),
+            MeasuredRows("taxi", "Hg", ERROR, [0.0] * len(values), AS_RUN, 1.0, 0),
         ],
         Plot("level", "level", ERROR),
         ["A note."],
@@ -45,7 +45,7 @@ def made_up(monkeypatch):
 
 
 def test_a_mean_has_students_interval_and_its_ratio_to_what_was_published():
-    one = Measured("d", "Hc", ERROR, [1, 2, 3], epsilon=0.5, level=1)
+    one = MeasuredRows("d", "Hc", ERROR, [1, 2, 3], epsilon=0.5, level=1)
     (row,) = tidy("name", [one], {one.key: 4.0}).to_pylist()
     assert row["mean"] == 2
     assert row["standard_error"] == pytest.approx(1 / math.sqrt(3))
@@ -56,7 +56,7 @@ def test_a_mean_has_students_interval_and_its_ratio_to_what_was_published():
 
 @pytest.mark.parametrize("theirs", [None, 0.0])
 def test_there_is_no_ratio_to_nothing(theirs):
-    one = Measured("d", "Hc", ERROR, [1])
+    one = MeasuredRows("d", "Hc", ERROR, [1])
     (row,) = tidy("name", [one], {} if theirs is None else {one.key: theirs}).to_pylist()
     assert (row["published"], row["ratio"], row["standard_error"], row["lower"]) == (theirs, None, None, None)
 
@@ -98,8 +98,8 @@ def test_a_mechanism_has_one_color_and_shape_that_no_other_has():
 
 @charts
 def test_a_figure_shows_what_was_published_once_and_leaves_out_what_a_logarithm_cannot_show():
-    ours = [Measured("d", "Hc", ERROR, [2, 4], variant, 1.0, level) for level in (0, 1) for variant in ("a", "b")]
-    ours.append(Measured("d", "Hg", ERROR, [0.0], level=0))
+    ours = [MeasuredRows("d", "Hc", ERROR, [2, 4], variant, 1.0, level) for level in (0, 1) for variant in ("a", "b")]
+    ours.append(MeasuredRows("d", "Hg", ERROR, [0.0], level=0))
     table = tidy("name", ours, {one.key: 3.0 for one in ours})
     points = drawn(table, Plot("level", "level", ERROR), "t").to_dict()["data"]["values"]
     assert [point["source"] for point in points if point["mechanism"] == "Hc"].count(PUBLISHED) == 2
@@ -110,7 +110,7 @@ def test_a_figure_shows_what_was_published_once_and_leaves_out_what_a_logarithm_
 
 @charts
 def test_an_interval_below_0_ends_at_the_mean_where_the_axis_is_logarithmic():
-    table = tidy("name", [Measured("d", "Hc", ERROR, [1, 9], level=0)], {})
+    table = tidy("name", [MeasuredRows("d", "Hc", ERROR, [1, 9], level=0)], {})
     (point,) = drawn(table, Plot("level", "level", ERROR), "t").to_dict()["data"]["values"]
     assert point["lower"] == 5
     assert point["upper"] > 5
@@ -118,7 +118,7 @@ def test_an_interval_below_0_ends_at_the_mean_where_the_axis_is_logarithmic():
 
 @charts
 def test_levels_are_in_order_whichever_row_is_first():
-    table = tidy("name", [Measured("d", "Hc", ERROR, [500 + level], level=level) for level in (2, 0, 1)], {})
+    table = tidy("name", [MeasuredRows("d", "Hc", ERROR, [500 + level], level=level) for level in (2, 0, 1)], {})
     drawing = svg(drawn(table, Plot("level", "level", ERROR), "t"))
     places = [float(x) for x in re.findall(r"<text[^>]*translate\(([\d.]+),[^>]*>[012]</text>", drawing)]
     labels = re.findall(r"<text[^>]*>([012])</text>", drawing)
@@ -148,14 +148,16 @@ def test_equal_seeds_write_equal_tables_and_runs_can_be_chosen(made_up, tmp_path
 
 
 def test_a_page_of_many_figures_has_one_row_for_each_mechanism():
-    many = [Measured("d", "Hc", ERROR, [level + 1], level=level) for level in range(MOST_ROWS + 1)]
+    many = [MeasuredRows("d", "Hc", ERROR, [level + 1], level=level) for level in range(MOST_ROWS + 1)]
     table = tidy("name", many, {one.key: 2.0 for one in many})
     text = page(EXPERIMENTS[0], Settings(), Found(many, None), table, "1")
     assert f"| d | Hc | as stated | 0 | {ERROR} | {MOST_ROWS + 1} | 30.50 | 0.50 | 60.50 |" in text
 
 
 def test_a_page_says_where_the_paper_has_no_numbers():
-    text = page(EXPERIMENTS[0], Settings(), Found([], None), tidy("n", [Measured("d", "Hc", ERROR, [1, 2])], {}), "1")
+    text = page(
+        EXPERIMENTS[0], Settings(), Found([], None), tidy("n", [MeasuredRows("d", "Hc", ERROR, [1, 2])], {}), "1"
+    )
     assert "without numbers" in text
     assert "published" not in text.split("without numbers")[1]
 
@@ -169,7 +171,7 @@ def test_figures_have_four_digits_or_more(value, text):
 
 
 def test_columns_that_say_nothing_are_left_out():
-    table = tidy("n", [Measured("d", name, ERROR, [1]) for name in ("Hc", "Hg")], {})
+    table = tidy("n", [MeasuredRows("d", name, ERROR, [1]) for name in ("Hc", "Hg")], {})
     assert cells_of(table.to_pylist())[0] == ["mechanism", "ours", "interval"]
 
 
@@ -230,4 +232,4 @@ def test_every_experiment_runs_in_its_small_size(name, tmp_path):
 
 def test_the_tidy_table_has_its_types():
     assert tidy("n", [], {}).schema == SCHEMA
-    assert isinstance(tidy("n", [Measured("d", "Hc", ERROR, [1])], {}), pa.Table)
+    assert isinstance(tidy("n", [MeasuredRows("d", "Hc", ERROR, [1])], {}), pa.Table)

@@ -34,7 +34,7 @@ SOFT = 0.25
 """Where a coarser table is no more than the sum of a finer one, it may move by this, in its standard deviations."""
 
 
-class Sums(NamedTuple):
+class CoarseSums(NamedTuple):
     """The sums that each of K tables has to have.
 
     Attributes:
@@ -58,7 +58,7 @@ class Sums(NamedTuple):
         return found
 
 
-def wanted_sums(lattice: Lattice, deviation: FloatArray) -> Sums:
+def wanted_sums(lattice: Lattice, deviation: FloatArray) -> CoarseSums:
     """Which sums the tables of an area have to have, and how nearly.
 
     A coarser table T' that was measured well has to be met. One that is no more accurate than the n cells of T that it
@@ -87,7 +87,7 @@ def wanted_sums(lattice: Lattice, deviation: FloatArray) -> Sums:
             maps.append(lattice.whole.cell_of(lattice.known[c], within=marginal))
             length += len(maps[-1])
         begin.append(len(table))
-    return Sums(
+    return CoarseSums(
         np.array(begin, dtype=np.int64),
         np.array(table, dtype=np.int64),
         np.array(maps_begin, dtype=np.int64),
@@ -151,7 +151,7 @@ def _reach_column(g: int, total: float, y: FloatArray, force: FloatArray, scratc
 @kernel
 def _reach_sums(
     lattice: Rows,
-    sums: Sums,
+    sums: CoarseSums,
     k: int,
     pair: int,
     row: FloatArray,
@@ -211,7 +211,7 @@ def _reach_sums(
 @kernel
 def _rake(
     lattice: Rows,
-    sums: Sums,
+    sums: CoarseSums,
     k: int,
     z: FloatArray,
     parent: FloatArray,
@@ -265,7 +265,7 @@ def _rake(
 @kernel
 def nonnegative_tables(
     lattice: Rows,
-    sums: Sums,
+    sums: CoarseSums,
     z: FloatArray,
     spread: FloatArray,
     parent: FloatArray,
@@ -361,7 +361,7 @@ def nonnegative_tables(
 @kernel
 def nonnegative_families(
     lattice: Rows,
-    sums: Sums,
+    sums: CoarseSums,
     families: IntArray,
     z: FloatArray,
     spread: FloatArray,

@@ -23,10 +23,10 @@ import numpy as np
 from tallytree._compute.arrays import BoolArray, FloatArray, IntArray, chunks
 from tallytree._compute.threads import side_by_side
 from tallytree._solvers.checks import MAX_EXACT, MAX_SUM, check_offsets
-from tallytree._solvers.tables.coarse import Sums, nonnegative_families, nonnegative_tables, wanted_sums
+from tallytree._solvers.tables.coarse import CoarseSums, nonnegative_families, nonnegative_tables, wanted_sums
 from tallytree._solvers.tables.detail import FittedDetail, rake_tree
 from tallytree._solvers.tables.lattice import Lattice
-from tallytree._solvers.tables.linear import Level, Measured, downward, tables, upward
+from tallytree._solvers.tables.linear import Level, NoisyTable, downward, tables, upward
 from tallytree._solvers.tables.marginals import Detail, Marginal
 from tallytree._solvers.tables.rounding import SWEEPS, round_families, round_root
 from tallytree._solvers.tables.variance import Table, expected_std_devs
@@ -44,7 +44,7 @@ VARIANCES = (1e-50, 1e50)
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FittedTables:
     """What is made of noisy marginals.
 
     Attributes:
@@ -62,14 +62,14 @@ class Fitted:
 def fit(
     detail: Detail,
     families: Sequence[IntArray],
-    measured: Sequence[Sequence[Measured]],
+    measured: Sequence[Sequence[NoisyTable]],
     *,
     totals: tuple[int, IntArray] | None = None,
     impossible: BoolArray | None = None,
     wanted: Sequence[Iterable[Marginal]] | None = None,
     threads: int | None = None,
     progress: Callable[[str], None] | None = None,
-) -> Fitted:
+) -> FittedTables:
     """Estimate the detail cells of all leaf areas.
 
     Args:
@@ -100,7 +100,7 @@ def fit(
 def _check(
     detail: Detail,
     families: Sequence[IntArray],
-    measured: Sequence[Sequence[Measured]],
+    measured: Sequence[Sequence[NoisyTable]],
     totals: tuple[int, IntArray] | None,
 ) -> list[IntArray]:
     """The exact totals of every level from the root to the one that they are given for."""
@@ -145,13 +145,13 @@ class _Problem:
 
     detail: Detail
     families: Sequence[IntArray]
-    measured: Sequence[Sequence[Measured]]
+    measured: Sequence[Sequence[NoisyTable]]
     exact: list[IntArray]
     zero: BoolArray
     threads: int | None
     progress: Callable[[str], None]
 
-    def solved(self, wanted: Sequence[Iterable[Marginal]]) -> Fitted:
+    def solved(self, wanted: Sequence[Iterable[Marginal]]) -> FittedTables:
         self.progress("combining the noisy tables")
         levels = upward(
             self.detail,
@@ -174,7 +174,7 @@ class _Problem:
             for k, marginal in enumerate(lattice.known)
         }
         self.progress("rounding")
-        return Fitted(self._rounded(lattices, deviations, found), estimates, misses)
+        return FittedTables(self._rounded(lattices, deviations, found), estimates, misses)
 
     def _chunks(self, depth: int, width: int) -> list[slice]:
         """Slices of the areas of a level whose children have a limited number of cells."""
@@ -195,7 +195,7 @@ class _Problem:
     def _tables(
         self,
         levels: Sequence[Level],
-        sums: Sequence[Sums],
+        sums: Sequence[CoarseSums],
         deviations: Sequence[FloatArray],
         wanted: Sequence[Iterable[Marginal]],
         estimates: dict[Table, FloatArray],
@@ -291,7 +291,7 @@ class _Children:
 
     lattice: Lattice
     below: Level
-    sums: Sums
+    sums: CoarseSums
     family: IntArray
     above: FloatArray
     parents: FloatArray

@@ -29,7 +29,7 @@ CLOSE = 1e-7
 """The method ends at this relative gap between the worst value and its lower bound."""
 
 
-class Problem(NamedTuple):
+class ShareProblem(NamedTuple):
     """What to minimise.
 
     Attributes:
@@ -51,16 +51,16 @@ class Problem(NamedTuple):
             return found
         return _product(self.costs[:, used], 1 / told[used])
 
-    def of(self, candidates: IntArray) -> Problem:
+    def of(self, candidates: IntArray) -> ShareProblem:
         """The problem with only these candidates."""
-        return Problem(self.costs, self.gains[:, candidates])
+        return ShareProblem(self.costs, self.gains[:, candidates])
 
-    def with_least(self, least: float) -> Problem:
+    def with_least(self, least: float) -> ShareProblem:
         """The problem in what each candidate gets beyond `least` times the sum of p."""
         count = self.gains.shape[1]
         beyond = least / (1 - count * least)
         everything = _product(self.gains, np.ones(count))
-        return Problem(self.costs, self.gains + beyond * everything[:, None])
+        return ShareProblem(self.costs, self.gains + beyond * everything[:, None])
 
 
 class Solution(NamedTuple):
@@ -77,7 +77,7 @@ class Solution(NamedTuple):
     bound: float
 
 
-def least_worst(problem: Problem, close: float = CLOSE) -> Solution:
+def least_worst(problem: ShareProblem, close: float = CLOSE) -> Solution:
     """The shares of the least worst value, and how close to it they are; see the module's docstring.
 
     Args:
@@ -95,9 +95,9 @@ def least_worst(problem: Problem, close: float = CLOSE) -> Solution:
     if not np.isfinite(problem.values(even)).all():
         raise ValueError("a wanted table does not follow from the candidates; measure it, or a table finer than it")
     used = (problem.costs > 0).any(axis=0)
-    problem = Problem(problem.costs[:, used], problem.gains[used])
+    problem = ShareProblem(problem.costs[:, used], problem.gains[used])
     scale = float(problem.values(even).max())
-    scaled = Problem(problem.costs / scale, problem.gains)
+    scaled = ShareProblem(problem.costs / scale, problem.gains)
     p = 2 * even  # F(even) ≤ 1, so F(p) ≤ 1/2
     theta, z = np.full(len(problem.costs), 1.0 / len(problem.costs)), np.full(count, 0.5)
     best = Solution(even, scale, 0.0)
@@ -115,7 +115,7 @@ def least_worst(problem: Problem, close: float = CLOSE) -> Solution:
     return best
 
 
-def _bound(problem: Problem, shares: FloatArray, theta: FloatArray) -> float:
+def _bound(problem: ShareProblem, shares: FloatArray, theta: FloatArray) -> float:
     weights = theta / sum(theta.tolist())
     told = _product(problem.gains, shares)
     mixed = _product(problem.costs.T, weights)
@@ -125,7 +125,7 @@ def _bound(problem: Problem, shares: FloatArray, theta: FloatArray) -> float:
 
 
 def _step(
-    problem: Problem, p: FloatArray, theta: FloatArray, z: FloatArray
+    problem: ShareProblem, p: FloatArray, theta: FloatArray, z: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """One Newton step towards a tenth of the present gap, as long as all stays positive and the residual shrinks."""
     costs, gains = problem
@@ -153,7 +153,7 @@ def _step(
     return p + size * dp, theta + size * dtheta, z + size * dz
 
 
-def _residual(problem: Problem, p: FloatArray, theta: FloatArray, z: FloatArray, tau: float) -> float:
+def _residual(problem: ShareProblem, p: FloatArray, theta: FloatArray, z: FloatArray, tau: float) -> float:
     """The squared norm of what the conditions lack."""
     told = _product(problem.gains, p)
     mixed = _product(problem.costs.T, theta)

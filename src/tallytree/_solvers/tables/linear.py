@@ -24,7 +24,7 @@ from tallytree._solvers.tables.marginals import Detail, Marginal
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class NoisyTable:
     """One marginal of every area of a level, measured with noise.
 
     Attributes:
@@ -50,7 +50,7 @@ class Level:
     """
 
     lattice: Lattice
-    measured: Sequence[Measured]
+    measured: Sequence[NoisyTable]
     precision: FloatArray
     estimate: FloatArray | None
 
@@ -68,7 +68,7 @@ class Level:
         return 1.0 / np.where(precision > 0, precision, 1.0)
 
 
-def _own_sums(lattice: Lattice, measured: Sequence[Measured], areas: slice) -> FloatArray:
+def _own_sums(lattice: Lattice, measured: Sequence[NoisyTable], areas: slice) -> FloatArray:
     """H of some areas from their own measurements."""
     found = np.zeros((areas.stop - areas.start, int(lattice.rows.begin[-1])))
     if measured:
@@ -81,7 +81,7 @@ def _own_sums(lattice: Lattice, measured: Sequence[Measured], areas: slice) -> F
     return found
 
 
-def _own_precision(lattice: Lattice, measured: Sequence[Measured]) -> FloatArray:
+def _own_precision(lattice: Lattice, measured: Sequence[NoisyTable]) -> FloatArray:
     """π of an area from its own measurements: float64 (K,)."""
     return np.array(
         [
@@ -99,7 +99,7 @@ def _own_precision(lattice: Lattice, measured: Sequence[Measured]) -> FloatArray
 def upward(
     detail: Detail,
     families: Sequence[IntArray],
-    measured: Sequence[Sequence[Measured]],
+    measured: Sequence[Sequence[NoisyTable]],
     chunks_of: Sequence[Sequence[slice]],
 ) -> list[Level]:
     """The pass up the tree.
@@ -179,7 +179,7 @@ def downward(below: Level, parents: FloatArray, family: IntArray, own: Lattice, 
 def linear_estimate(
     detail: Detail,
     families: Sequence[IntArray],
-    measured: Sequence[Sequence[Measured]],
+    measured: Sequence[Sequence[NoisyTable]],
     level: int,
     marginal: Marginal,
     totals: Sequence[IntArray] = (),

@@ -33,7 +33,7 @@ from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree._solvers.tables.marginals import Detail, Marginal
 
 
-class Areas(Protocol):
+class AreaSums(Protocol):
     """A tree of areas, as far as sums over children and copies to children tell."""
 
     @property
@@ -110,7 +110,7 @@ class Weights(NamedTuple):
     split: list[BoolArray]
 
 
-def component_weights(areas: Areas, weights: FloatArray, known: int | None = None) -> Weights:
+def component_weights(areas: AreaSums, weights: FloatArray, known: int | None = None) -> Weights:
     """The weights of one component: λ of each level, float64 (levels,); `known`: the last level that has it exactly."""
     depth = len(areas.sizes)
     exact = -1 if known is None else known
@@ -240,7 +240,7 @@ def _attribute_factor(levels: Sequence[IntArray], at: int, s: int, t: int, measu
     return np.asarray(product(s, t) - product(s - 1, t) - product(s, t - 1) + product(s - 1, t - 1), dtype=np.float64)
 
 
-def upward_noise(areas: Areas, term: Term, first: Weights, second: Weights) -> list[FloatArray]:
+def upward_noise(areas: AreaSums, term: Term, first: Weights, second: Weights) -> list[FloatArray]:
     """The covariance of z in the two components of a term, per unit of its factor: per level float64 (areas,)."""
     depth = len(areas.sizes)
     found = [first.own[-1] * second.own[-1] * term.noise[-1]]
@@ -251,7 +251,7 @@ def upward_noise(areas: Areas, term: Term, first: Weights, second: Weights) -> l
     return found
 
 
-def estimate_noise(areas: Areas, term: Term, first: Weights, second: Weights) -> list[FloatArray]:
+def estimate_noise(areas: AreaSums, term: Term, first: Weights, second: Weights) -> list[FloatArray]:
     """The covariance of x in the two components of a term, per unit of its factor: per level float64 (areas,).
 
     x_v is s_v z_v plus what comes from outside the tree below v, whose noise is independent of that of z_v. With

@@ -27,7 +27,7 @@ from fractions import Fraction
 import numpy as np
 
 from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._solvers.tables.least_worst import Problem, least_worst
+from tallytree._solvers.tables.least_worst import ShareProblem, least_worst
 from tallytree._solvers.tables.marginals import Detail, Marginal
 from tallytree._solvers.tables.noise import Term, cell_factors
 
@@ -90,7 +90,7 @@ def share_problem(
     variances: Mapping[Table, float],
     wanted: Mapping[Table, float],
     public_totals_level: int | None = None,
-) -> Problem:
+) -> ShareProblem:
     """K and M of the module's docstring: rows as in `wanted`, columns as in `variances`, parts (j, S) in between."""
     exact = -1 if public_totals_level is None else public_totals_level
     below = [areas[-1] / number for number in areas]
@@ -110,10 +110,10 @@ def share_problem(
             if j <= level and all(map(int.__le__, detail.components[i], marginal)):
                 gains[e, column] = detail.mean_group(marginal) * below[level] / variance
     told = (costs > 0).any(axis=0)
-    return Problem(costs[:, told], gains[told])
+    return ShareProblem(costs[:, told], gains[told])
 
 
-def _gaussian(problem: Problem, keep_all: bool) -> FloatArray:
+def _gaussian(problem: ShareProblem, keep_all: bool) -> FloatArray:
     if keep_all:
         return _at_least(least_worst(problem.with_least(_least(problem))).shares)
     best = least_worst(problem)
@@ -130,7 +130,7 @@ def _gaussian(problem: Problem, keep_all: bool) -> FloatArray:
     return shares
 
 
-def _laplace(problem: Problem, keep_all: bool) -> FloatArray:
+def _laplace(problem: ShareProblem, keep_all: bool) -> FloatArray:
     """A split where precisions are proportional to the shares' squares: the best of what several starts lead to.
 
     The starts are the even split, the best one for precisions proportional to shares, and one that grows: from
@@ -145,11 +145,11 @@ def _laplace(problem: Problem, keep_all: bool) -> FloatArray:
     return _thinned(problem, found[values.index(min(values))])
 
 
-def _worst(problem: Problem, shares: FloatArray) -> float:
+def _worst(problem: ShareProblem, shares: FloatArray) -> float:
     return float(problem.values(shares**2).max())
 
 
-def _improved(problem: Problem, shares: FloatArray, rounds: int = ROUNDS) -> FloatArray:
+def _improved(problem: ShareProblem, shares: FloatArray, rounds: int = ROUNDS) -> FloatArray:
     """Lower the worst value from a split, by convex problems.
 
     √v of the precisions v is concave, so Σ√v ≤ 1 holds wherever its tangent at the present shares does: Σ v/p ≤ 1. In
@@ -159,7 +159,7 @@ def _improved(problem: Problem, shares: FloatArray, rounds: int = ROUNDS) -> Flo
     for _ in range(rounds):
         large = shares > NO_SHARE
         kept = np.flatnonzero(large if np.isfinite(_worst(problem, shares * large)) else shares > 0)
-        some = Problem(problem.costs, problem.gains[:, kept] * shares[kept])
+        some = ShareProblem(problem.costs, problem.gains[:, kept] * shares[kept])
         tried = np.zeros_like(shares)
         tried[kept] = np.sqrt(least_worst(some, NEAR).shares * shares[kept])
         tried /= sum(tried.tolist())
@@ -170,7 +170,7 @@ def _improved(problem: Problem, shares: FloatArray, rounds: int = ROUNDS) -> Flo
     return shares
 
 
-def _thinned(problem: Problem, shares: FloatArray) -> FloatArray:
+def _thinned(problem: ShareProblem, shares: FloatArray) -> FloatArray:
     """Leave out candidates, the smallest share first, as long as the worst value hardly grows."""
     limit = _worst(problem, shares) * (1 + WORTH) ** 2
     for smallest in np.argsort(shares, kind="stable"):
@@ -185,7 +185,7 @@ def _thinned(problem: Problem, shares: FloatArray) -> FloatArray:
     return shares
 
 
-def _grown(problem: Problem) -> FloatArray:
+def _grown(problem: ShareProblem) -> FloatArray:
     """From the best single candidate, or from all of them, the split that grows while another candidate pays."""
     count = problem.gains.shape[1]
     singles: list[FloatArray] = list(np.eye(count))
@@ -203,12 +203,12 @@ def _grown(problem: Problem) -> FloatArray:
         shares = tried
 
 
-def _at_least_improved(problem: Problem, shares: FloatArray) -> FloatArray:
+def _at_least_improved(problem: ShareProblem, shares: FloatArray) -> FloatArray:
     """A split of which every share is at least the least one, improved as in `_improved`."""
     least = _least(problem)
     for _ in range(ROUNDS):
         worst = _worst(problem, shares)
-        some = Problem(problem.costs, problem.gains * shares)
+        some = ShareProblem(problem.costs, problem.gains * shares)
         tried = np.maximum(np.sqrt(least_worst(some, NEAR).shares * shares), least)
         tried = least + (tried - least) * (1 - least * len(tried)) / sum((tried - least).tolist())
         if _worst(problem, tried) >= worst * (1 - WORTH / 10):
@@ -217,7 +217,7 @@ def _at_least_improved(problem: Problem, shares: FloatArray) -> FloatArray:
     return shares
 
 
-def _solved_with(problem: Problem, kept: IntArray) -> tuple[FloatArray, float] | None:
+def _solved_with(problem: ShareProblem, kept: IntArray) -> tuple[FloatArray, float] | None:
     """The best shares where only these candidates have one, and the worst value; None if it is infinite."""
     count = problem.gains.shape[1]
     some = problem.of(kept)
@@ -229,7 +229,7 @@ def _solved_with(problem: Problem, kept: IntArray) -> tuple[FloatArray, float] |
     return shares, found.worst
 
 
-def _least(problem: Problem) -> float:
+def _least(problem: ShareProblem) -> float:
     return 1 / (LEAST_PART * int(problem.gains.shape[1]))
 
 

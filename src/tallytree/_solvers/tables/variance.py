@@ -15,7 +15,7 @@ import numpy as np
 from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree._solvers.tables.marginals import Detail, Marginal
 from tallytree._solvers.tables.noise import (
-    Areas,
+    AreaSums,
     Families,
     MeanTree,
     Term,
@@ -101,7 +101,7 @@ def _check_lengths(levels: int, **lists: Sequence[object]) -> None:
 
 def _std_devs(
     detail: Detail,
-    areas: Areas,
+    areas: AreaSums,
     precisions: Sequence[Mapping[Marginal, float]],
     tables: Sequence[Table],
     known: int | None,

@@ -14,7 +14,7 @@ from tallytree._compute.arrays import FloatArray, IntArray
 from tallytree._compute.kernels import kernel
 from tallytree._compute.sorting import stable_order
 from tallytree._solvers.trees.levels import Steps, steps, swept
-from tallytree._solvers.trees.shape import Problem, weight_scale
+from tallytree._solvers.trees.shape import TreeProblem, weight_scale
 
 LIMB = 62
 """Bits of a limb. The lowest limbs are in 0 … 2^62 − 1, the last one is signed."""
@@ -34,7 +34,7 @@ class ExactWeights(NamedTuple):
     """Limbs that hold the marginal cost of any subtree."""
 
 
-def exact_weights(problem: Problem, largest: int, even: bool) -> ExactWeights:
+def exact_weights(problem: TreeProblem, largest: int, even: bool) -> ExactWeights:
     """Return the weights as integers, and the limbs that marginal costs need.
 
     Args:
@@ -66,7 +66,7 @@ def exact_weights(problem: Problem, largest: int, even: bool) -> ExactWeights:
     return ExactWeights(mantissa, shift, -(-(bits + 1) // LIMB))
 
 
-def solve_integer(problem: Problem, real: FloatArray) -> tuple[IntArray, int]:
+def solve_integer(problem: TreeProblem, real: FloatArray) -> tuple[IntArray, int]:
     """Return the optimum by place.
 
     Args:
@@ -97,7 +97,7 @@ def solve_integer(problem: Problem, real: FloatArray) -> tuple[IntArray, int]:
             radius = np.minimum(radius, max(1, int(radius.max()) // 2))
 
 
-def certify(problem: Problem, x: IntArray) -> bool:
+def certify(problem: TreeProblem, x: IntArray) -> bool:
     """Whether no single unit, taken, given or moved, lowers the cost of the feasible x.
 
     Args:

@@ -16,7 +16,7 @@ from tallytree._compute.arrays import FloatArray, IntArray
 from tallytree._solvers.checks import check_integers
 from tallytree._solvers.trees.integer import certify, solve_integer
 from tallytree._solvers.trees.real import solve_real
-from tallytree._solvers.trees.shape import Problem, check_problem, expand
+from tallytree._solvers.trees.shape import TreeProblem, check_problem, expand
 
 
 @overload
@@ -143,7 +143,7 @@ def is_optimal(
     return _is_feasible(problem, values) and certify(problem, values[problem.nodes])
 
 
-def _is_feasible(problem: Problem, x: IntArray) -> bool:
+def _is_feasible(problem: TreeProblem, x: IntArray) -> bool:
     fixed = np.isinf(problem.weights)
     if (x < 0).any() or (x[problem.nodes][fixed] != problem.y[fixed]).any():
         return False

@@ -9,10 +9,10 @@ import numpy as np
 from tallytree._compute.arrays import FloatArray, IntArray
 from tallytree._compute.kernels import kernel
 from tallytree._solvers.trees.levels import Steps, steps, swept
-from tallytree._solvers.trees.shape import Problem, weight_scale
+from tallytree._solvers.trees.shape import TreeProblem, weight_scale
 
 
-def solve_real(problem: Problem) -> tuple[FloatArray, int]:
+def solve_real(problem: TreeProblem) -> tuple[FloatArray, int]:
     """Return the optimum by place, and how many sweeps over the tree it took.
 
     Args:

@@ -23,7 +23,7 @@ FLOAT_SLACK = 2.0**-40
 """Fixed floats may miss the sum of what is fixed below them by this share of it."""
 
 
-class Problem(NamedTuple):
+class TreeProblem(NamedTuple):
     """A checked problem, in breadth-first places: parents before children, siblings side by side and in node order.
 
     Inner nodes without weight are left out, because they have no cost: their children belong to the nearest node above
@@ -50,7 +50,7 @@ class Problem(NamedTuple):
 
 def check_problem(
     parent: npt.ArrayLike, noisy: npt.ArrayLike, weights: npt.ArrayLike | None, total: float | None, integer: bool
-) -> Problem:
+) -> TreeProblem:
     """Return the problem laid out, or say what is wrong with it.
 
     Args:
@@ -94,13 +94,13 @@ def check_problem(
     y, scale = y[nodes], scale[nodes]
     slack = FLOAT_SLACK if y.dtype == np.float64 else 0.0
     least, closed, place = _reach(first_child, y, scale, slack)
-    problem = Problem(nodes, first_child, y, scale, least, closed, full_nodes, full_first_child)
+    problem = TreeProblem(nodes, first_child, y, scale, least, closed, full_nodes, full_first_child)
     if place >= 0:
         raise ValueError(_conflict(problem, int(place), total))
     return problem
 
 
-def expand(problem: Problem, x: Any) -> Any:
+def expand(problem: TreeProblem, x: Any) -> Any:
     """Return the values of all n nodes, in node order, from those of the places."""
     values = np.zeros(len(problem.full_nodes), x.dtype)
     values[problem.nodes] = x
@@ -216,7 +216,7 @@ def _cycle(parent: IntArray, reached: IntArray) -> str:
     return f"parent runs in a circle through node(s) {_some(cycle)}; every node must lead up to the root"
 
 
-def _conflict(problem: Problem, place: int, total: float | None) -> str:
+def _conflict(problem: TreeProblem, place: int, total: float | None) -> str:
     """The message that names a fixed value that cannot be met, and a few of the fixed values nearest below it."""
     node, value = problem.nodes[place], problem.y[place]
     name = f"total={total}" if place == 0 and total is not None else f"noisy[{node}]={value}"

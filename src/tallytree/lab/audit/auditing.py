@@ -29,7 +29,7 @@ from tallytree.lab._internals import (
 )
 from tallytree.lab.audit.audited import Audited, Tree, neighborhood_of
 from tallytree.lab.audit.confidence_bounds import clopper_pearson, epsilon_at_least, rho_at_least
-from tallytree.lab.audit.events import Event, Objective, View, best_event
+from tallytree.lab.audit.events import AuditedView, Event, Objective, best_event
 from tallytree.lab.audit.exact import exact_delta, exact_loss
 from tallytree.lab.audit.inputs import group_lists
 from tallytree.lab.audit.maximum import draw_within_maximum, measured_within_maximum, published_within_maximum
@@ -263,7 +263,7 @@ def _exactly(subject: Subject, stated: _Stated) -> tuple[Fraction | None, float 
     return exact, None if stated.rho is None else exact_delta(plan, before, after, float(stated.epsilon))
 
 
-def _views(subject: Subject, sources: list[NoiseSource], runs: int, published: int) -> list[View]:
+def _views(subject: Subject, sources: list[NoiseSource], runs: int, published: int) -> list[AuditedView]:
     """What is seen: all that was measured, and what was published from some of it, if anything was."""
     plan, sides = subject.plan, list(zip((subject.before, subject.after), sources, strict=True))
     publishes = subject.publisher if published else None
@@ -280,7 +280,9 @@ def _views(subject: Subject, sources: list[NoiseSource], runs: int, published: i
     return views + _raised_views(subject, sides, runs)
 
 
-def _raised_views(subject: Subject, sides: Sequence[tuple[TrueStatistics, NoiseSource]], runs: int) -> list[View]:
+def _raised_views(
+    subject: Subject, sides: Sequence[tuple[TrueStatistics, NoiseSource]], runs: int
+) -> list[AuditedView]:
     """What is measured of the levels where every true cell is raised, in `RAISED_SHARE` of as many further runs."""
     views, some = [], max(runs // RAISED_SHARE, MIN_RUNS)
     for place, raised in enumerate(subject.raised):
@@ -295,7 +297,7 @@ def _raised_views(subject: Subject, sides: Sequence[tuple[TrueStatistics, NoiseS
     return views
 
 
-def _measured_view(plan: Plan, drawn: Sequence[dict[str, LevelRuns]], runs: int) -> View:
+def _measured_view(plan: Plan, drawn: Sequence[dict[str, LevelRuns]], runs: int) -> AuditedView:
     """All that was measured under both inputs."""
     if isinstance(plan, StabilityPlan):
         return stable_view(drawn[0], drawn[1], plan)
@@ -335,7 +337,7 @@ class _Stated:
 
 
 def _findings(
-    views: list[View], objectives: Mapping[str, Objective], alpha: float
+    views: list[AuditedView], objectives: Mapping[str, Objective], alpha: float
 ) -> list[tuple[str, float, Event | None]]:
     """For every view and objective the loss that is certain, all of them with probability 1 − alpha (Bonferroni).
 

@@ -50,7 +50,7 @@ class Score:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class AuditedView:
     """Something that was seen of many runs under both data sets.
 
     Attributes:
@@ -65,12 +65,12 @@ class View:
     labels: Sequence[str]
     scores: tuple[Score, ...] = ()
 
-    def split(self) -> tuple[View, View]:
+    def split(self) -> tuple[AuditedView, AuditedView]:
         """The first quarter of the runs, to choose events with, and the others, to count them in."""
         first = len(self.before) // 4
         return (
-            View(self.before[:first], self.after[:first], self.labels, self.scores),
-            View(self.before[first:], self.after[first:], self.labels, self.scores),
+            AuditedView(self.before[:first], self.after[:first], self.labels, self.scores),
+            AuditedView(self.before[first:], self.after[first:], self.labels, self.scores),
         )
 
 
@@ -95,7 +95,7 @@ class Event:
         likelier = "neighbor" if self.likelier_after else "data"
         return f"{self.score.name} is {self.comparison} {self.value:.6g} (likelier under {likelier})"
 
-    def counts(self, view: View) -> tuple[int, int]:
+    def counts(self, view: AuditedView) -> tuple[int, int]:
         """In how many runs it happened: where it is likelier, and where it is not."""
         before, after = (int(self._happens(self.score.of(runs)).sum()) for runs in (view.before, view.after))
         return (after, before) if self.likelier_after else (before, after)
@@ -105,7 +105,7 @@ class Event:
         return np.asarray(compare(scores, self.value))
 
 
-def best_event(view: View, objective: Objective) -> Event | None:
+def best_event(view: AuditedView, objective: Objective) -> Event | None:
     """The event with the largest (approximate) lower bound of the objective; None if nothing was seen."""
     best: tuple[float, Event] | None = None
     for score in [*view.scores, *_found_scores(view)]:
@@ -115,7 +115,7 @@ def best_event(view: View, objective: Objective) -> Event | None:
     return None if best is None else best[1]
 
 
-def _best_of_score(score: Score, view: View, objective: Objective) -> tuple[float, Event]:
+def _best_of_score(score: Score, view: AuditedView, objective: Objective) -> tuple[float, Event]:
     before, after = np.sort(score.of(view.before)), np.sort(score.of(view.after))
     values = np.unique(np.concatenate([before, after]))
     if len(values) > MAX_VALUES:
@@ -139,7 +139,7 @@ def _best_of_score(score: Score, view: View, objective: Objective) -> tuple[floa
     return max(found, key=lambda pair: pair[0])
 
 
-def _found_scores(view: View) -> list[Score]:
+def _found_scores(view: AuditedView) -> list[Score]:
     """Scores from the means and covariances of the runs themselves."""
     if view.before.shape[1] == 0:
         return []

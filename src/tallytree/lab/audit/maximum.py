@@ -14,7 +14,7 @@ import numpy as np
 
 from tallytree._compute.arrays import IntArray, NumberArray, concatenate_ranges
 from tallytree.lab._internals import LevelPlan, NoisePlan, NoiseSource, TrueSizes, TrueStatistics
-from tallytree.lab.audit.events import Score, View
+from tallytree.lab.audit.events import AuditedView, Score
 from tallytree.lab.audit.runs import (
     LevelRuns,
     ReplayMeasurer,
@@ -72,7 +72,7 @@ def draw_within_maximum(statistics: TrueStatistics, plan: NoisePlan, source: Noi
     return MaximumRuns(plan.maximum, statistics, noisy, largest, within, place)
 
 
-def measured_within_maximum(before: MaximumRuns, after: MaximumRuns, plan: NoisePlan) -> View:
+def measured_within_maximum(before: MaximumRuns, after: MaximumRuns, plan: NoisePlan) -> AuditedView:
     """All that was measured, the noisy maximum first, with the log-likelihood ratios under the claimed noise as scores.
 
     K is a function of the noisy maximum, the same under both data sets, so that the ratio of a run is that of its
@@ -89,10 +89,12 @@ def measured_within_maximum(before: MaximumRuns, after: MaximumRuns, plan: Noise
         Score("the log-likelihood ratio of the maximum", of_maximum),
         Score("the log-likelihood ratio of the levels", of_levels),
     )
-    return View(table.filled(before), table.filled(after), ["maximum", *table.labels], scores)
+    return AuditedView(table.filled(before), table.filled(after), ["maximum", *table.labels], scores)
 
 
-def published_within_maximum(publisher: Publisher, before: MaximumRuns, after: MaximumRuns, releases: int) -> View:
+def published_within_maximum(
+    publisher: Publisher, before: MaximumRuns, after: MaximumRuns, releases: int
+) -> AuditedView:
     """The noisy maximum, and all that the mechanism publishes, from the first `releases` runs."""
     within: dict[int, Publisher] = {}
 
@@ -104,7 +106,7 @@ def published_within_maximum(publisher: Publisher, before: MaximumRuns, after: M
         return np.concatenate([drawn.noisy[run : run + 1], vector])
 
     sides = [np.stack([published(drawn, run) for run in range(releases)]) for drawn in (before, after)]
-    return View(sides[0], sides[1], [f"released {label}" for label in ("maximum", *publisher.labels)])
+    return AuditedView(sides[0], sides[1], [f"released {label}" for label in ("maximum", *publisher.labels)])
 
 
 class _Table:

@@ -19,7 +19,7 @@ import numpy as np
 
 from tallytree._compute.arrays import IntArray, NumberArray
 from tallytree.lab._internals import StabilityPlan, TrueStatistics
-from tallytree.lab.audit.events import Score, View
+from tallytree.lab.audit.events import AuditedView, Score
 from tallytree.lab.audit.runs import LevelRuns, all_cells
 
 _DIGITS = 60
@@ -57,13 +57,13 @@ def worst_stable_pair(
     return before[worst], after[worst]
 
 
-def stable_view(before: dict[str, LevelRuns], after: dict[str, LevelRuns], plan: StabilityPlan) -> View:
+def stable_view(before: dict[str, LevelRuns], after: dict[str, LevelRuns], plan: StabilityPlan) -> AuditedView:
     """All that was measured above the threshold, 0 where nothing was, with its log-likelihood ratio as a score."""
     level = plan.stable.level
     here, there = before[level], after[level]
     labels = [f"{level}[{node}]" for node in range(len(here.true))]
     score = Score("the log-likelihood ratio of all measurements", _log_likelihood_ratio(plan, here.true, there.true))
-    return View(here.noisy, there.noisy, labels, (score,))
+    return AuditedView(here.noisy, there.noisy, labels, (score,))
 
 
 def hockey_stick(moves: Moves, scale: Fraction, threshold: int, epsilon: Fraction) -> Decimal:

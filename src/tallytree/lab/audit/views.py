@@ -11,7 +11,7 @@ import numpy as np
 from tallytree._compute.arrays import IntArray, NumberArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.lab._internals import Measures, Noise, PlannedCounts, PlannedSizes, PlannedTables
-from tallytree.lab.audit.events import Score, View
+from tallytree.lab.audit.events import AuditedView, Score
 from tallytree.lab.audit.runs import LevelRuns, ReplayMeasurer
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain
@@ -49,7 +49,7 @@ def publisher(
     raise TypeError(f"tree: {type(tree).__name__} does not go with a {type(planned).__name__}")
 
 
-def measured_view(before: Mapping[str, LevelRuns], after: Mapping[str, LevelRuns], runs: int) -> View:
+def measured_view(before: Mapping[str, LevelRuns], after: Mapping[str, LevelRuns], runs: int) -> AuditedView:
     """All that was measured, with the log-likelihood ratios under the claimed noise as scores."""
     labels = [label for level, drawn in before.items() for label in cell_labels(level, drawn.offsets)]
     widths = [len(drawn.true) for drawn in before.values()]
@@ -66,7 +66,7 @@ def measured_view(before: Mapping[str, LevelRuns], after: Mapping[str, LevelRuns
         return sum((score.of(runs) for score in level_scores), np.zeros(len(runs)))
 
     scores = (Score("the log-likelihood ratio of all measurements", of_all), *level_scores) if level_scores else ()
-    return View(_stacked(before, runs), _stacked(after, runs), labels, scores)
+    return AuditedView(_stacked(before, runs), _stacked(after, runs), labels, scores)
 
 
 def log_likelihood_ratio(
@@ -88,13 +88,13 @@ def log_likelihood_ratio(
 
 def published_view(
     publisher: Publisher, before: Mapping[str, LevelRuns], after: Mapping[str, LevelRuns], releases: int
-) -> View:
+) -> AuditedView:
     """All that the mechanism publishes from the first `releases` runs."""
     sides = [
         np.stack([publisher.publish(ReplayMeasurer(drawn, run)) for run in range(releases)])
         for drawn in (before, after)
     ]
-    return View(sides[0], sides[1], [f"released {label}" for label in publisher.labels])
+    return AuditedView(sides[0], sides[1], [f"released {label}" for label in publisher.labels])
 
 
 def _counts_publisher(planned: PlannedCounts, total: int | None) -> Publisher:

@@ -31,7 +31,7 @@ from tallytree.lab.reproduce.boninsegna_data import (
 from tallytree.lab.reproduce.experiment import Experiment, Found, Settings
 from tallytree.lab.reproduce.figure import Plot
 from tallytree.lab.reproduce.marks import EXACT
-from tallytree.lab.reproduce.measured import AS_RUN, AS_STATED, Measured
+from tallytree.lab.reproduce.measured import AS_RUN, AS_STATED, MeasuredRows
 from tallytree.lab.reproduce.measuring import measured
 
 INFTDA, EUCLIDEAN, BLACK_BOX, SH, GAUSS = "InfTDA", "TDA, Euclidean", "TDA, black box", "SH", "VanillaGauss"
@@ -50,7 +50,10 @@ def table_1(settings: Settings) -> Found:
     found = []
     for name in SETS:
         flows = synthetic(name).flows
-        found += [Measured(name, EXACT, "users", [flows.n_trips]), Measured(name, EXACT, "O/D pairs", [flows.n_pairs])]
+        found += [
+            MeasuredRows(name, EXACT, "users", [flows.n_trips]),
+            MeasuredRows(name, EXACT, "O/D pairs", [flows.n_pairs]),
+        ]
     note = "The paper's 95,612 pairs of random_dense are a misprint of 94,612, half of 435²: the users agree."
     return Found(found, None, [note])
 
@@ -83,7 +86,7 @@ def figure_5(settings: Settings) -> Found:
     halved = {epsilon: half_budget(epsilon) for epsilon in _epsilons(settings)}
     descending = {"InfTDA, descending": TopDown(projection="chebyshev-descending")}
     runs = settings.n_runs(small=2, full=10)
-    more: list[Measured] = []
+    more: list[MeasuredRows] = []
     for name in names:
         more += _measured(name, synthetic(name), descending, halved, runs, settings.seed, quantities, AS_RUN)
     note = "InfTDA in descending order (section 4.2) has fewer false negatives, and more false discoveries."
@@ -125,7 +128,7 @@ def theorem_4(settings: Settings) -> Found:
             "bound of this tree": tight[trips.tree.levels[level]],
         }
         bounds += [
-            Measured(name, label, LARGEST, [value], epsilon=epsilon, level=level) for label, value in values.items()
+            MeasuredRows(name, label, LARGEST, [value], epsilon=epsilon, level=level) for label, value in values.items()
         ]
     notes = [
         f"The bounds hold with probability {1 - BETA:g} for each level. Theorem 4 bounds InfTDA. Proposition 1 bounds "
@@ -191,7 +194,7 @@ def _synthetic(settings: Settings, names: Sequence[str], wanted: Iterable[str]) 
 
 def _both_readings(
     name: str, trips: Trips, epsilons: Sequence[float], runs: int, seed: int, quantities: Mapping[str, Any]
-) -> list[Measured]:
+) -> list[MeasuredRows]:
     """All mechanisms, as the paper states them and as its authors ran them."""
     stated = {epsilon: Budget(epsilon=epsilon, delta=DELTA) for epsilon in epsilons}
     mechanisms: dict[str, Any] = {**TOP_DOWN, SH: StabilityHistogram()}
@@ -214,7 +217,7 @@ def _measured(
     seed: int,
     quantities: Mapping[str, Any],
     variant: str = AS_STATED,
-) -> list[Measured]:
+) -> list[MeasuredRows]:
     found = []
     for label, mechanism in mechanisms.items():
         converted = None if variant == AS_RUN or label == SH else "paper"  # ρ needs no conversion, and SH has none
@@ -225,7 +228,7 @@ def _measured(
     return found
 
 
-def _times(name: str, trips: Trips, epsilons: Sequence[float], settings: Settings) -> list[Measured]:
+def _times(name: str, trips: Trips, epsilons: Sequence[float], settings: Settings) -> list[MeasuredRows]:
     """The seconds of releases; the first, which tabulates, is left out."""
     runs = settings.n_runs(small=1, full=5)
     mechanisms: dict[str, Any] = {**TOP_DOWN, SH: StabilityHistogram()}
@@ -237,7 +240,7 @@ def _times(name: str, trips: Trips, epsilons: Sequence[float], settings: Setting
         ).to_pylist()  # fmt: skip
         for label in mechanisms:
             seconds = [row["seconds"] for row in rows if row["mechanism"] == label and row["run"] > 0]
-            found.append(Measured(name, label, TIME, seconds, epsilon=epsilon, level=0))
+            found.append(MeasuredRows(name, label, TIME, seconds, epsilon=epsilon, level=0))
     return found
 
 
@@ -245,7 +248,7 @@ def _epsilons(settings: Settings) -> tuple[float, ...]:
     return (0.1, 1.0, 10.0) if settings.full else (1.0,)
 
 
-def ratios(found: Iterable[Measured], published: Mapping[Any, float]) -> list[float]:
+def ratios(found: Iterable[MeasuredRows], published: Mapping[Any, float]) -> list[float]:
     """Ours over what was published, where both are above 0."""
     pairs = ((np.mean(one.values), published.get(one.key)) for one in found)
     return [float(ours / theirs) for ours, theirs in pairs if theirs and ours > 0]

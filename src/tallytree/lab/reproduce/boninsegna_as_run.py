@@ -19,7 +19,7 @@ import pyarrow as pa
 from tallytree.budget import Budget
 from tallytree.lab.compare.level_metrics import LevelResult
 from tallytree.lab.reproduce.boninsegna_data import DELTA, QUANTITIES, Trips
-from tallytree.lab.reproduce.measured import AS_RUN, Measured
+from tallytree.lab.reproduce.measured import AS_RUN, MeasuredRows
 
 
 def half_budget(epsilon: float) -> Budget:
@@ -33,7 +33,7 @@ def threshold(epsilon: float) -> float:
     return math.sqrt(2) * (1 + math.log(math.sqrt(2) / (2 * DELTA)) / epsilon)
 
 
-def stability_histogram(name: str, trips: Trips, epsilon: float, runs: int, seed: int) -> list[Measured]:
+def stability_histogram(name: str, trips: Trips, epsilon: float, runs: int, seed: int) -> list[MeasuredRows]:
     """Laplace noise of scale √2/ε on the pairs of leaves with trips, those above the threshold rounded, and their sums.
 
     Args:
@@ -56,5 +56,6 @@ def stability_histogram(name: str, trips: Trips, epsilon: float, runs: int, seed
             for quantity, metric in QUANTITIES.items():
                 found.setdefault((depth, quantity), []).append(metric(level))
     return [
-        Measured(name, "SH", quantity, values, AS_RUN, epsilon, depth) for (depth, quantity), values in found.items()
+        MeasuredRows(name, "SH", quantity, values, AS_RUN, epsilon, depth)
+        for (depth, quantity), values in found.items()
     ]

@@ -20,7 +20,7 @@ from tallytree.lab.reproduce.experiment import Experiment, Found, Settings
 from tallytree.lab.reproduce.kuo_as_run import OneNoiseForAll
 from tallytree.lab.reproduce.kuo_data import Groups
 from tallytree.lab.reproduce.marks import EXACT
-from tallytree.lab.reproduce.measured import Measured
+from tallytree.lab.reproduce.measured import MeasuredRows
 
 LOSS, L1, L2 = "privacy loss (ε)", "sensitivity in L1", "sensitivity in L2"
 DELTA, NOISE, SHARE, TOTAL = (
@@ -45,7 +45,7 @@ def errata(settings: Settings) -> Found:
     return Found(found, None, notes)
 
 
-def chain() -> Iterator[Measured]:
+def chain() -> Iterator[MeasuredRows]:
     """Fioretto et al. 2021, Lemma 6: the cumulative query has sensitivity 1.
 
     Its cells lie on one chain over sizes and regions, so a group of the first region that grows from 1 to 2 moves a
@@ -55,9 +55,9 @@ def chain() -> Iterator[Measured]:
     before, after = (chain_counts([(0, size)], regions=2, largest=2) for size in (1, 2))
     moved = sum(abs(one - other) for one, other in zip(before, after, strict=True))
     _same("L1", moved, sensitivity("chain_tail_counts", "add_remove", nodes=2).l1)
-    yield Measured(CHAIN, EXACT, L1, [moved])
+    yield MeasuredRows(CHAIN, EXACT, L1, [moved])
     # The likeliest output of noise of scale 1 is the truth, and its ratio is exp(Σ|difference|).
-    yield Measured(CHAIN, EXACT, LOSS, [moved * 1.0], epsilon=1.0)
+    yield MeasuredRows(CHAIN, EXACT, LOSS, [moved * 1.0], epsilon=1.0)
 
 
 def chain_counts(groups: Sequence[tuple[int, int]], regions: int, largest: int) -> list[int]:
@@ -66,7 +66,7 @@ def chain_counts(groups: Sequence[tuple[int, int]], regions: int, largest: int) 
     return list(accumulate(sum(group == cell for group in groups) for cell in cells))
 
 
-def distinct_tuples() -> Iterator[Measured]:
+def distinct_tuples() -> Iterator[MeasuredRows]:
     """Boninsegna and Silvestri 2025, sections 2 and 4: m distinct trips move every level by √(2m) in L2.
 
     That holds at the leaves. Above them, distinct trips can lie in one cell: m trips within region A that are replaced
@@ -82,10 +82,10 @@ def distinct_tuples() -> Iterator[Measured]:
             _squared_distance(*leaves),
             sensitivity("distinct_counts", "change_one", m).l2_squared,
         )
-        yield Measured(TUPLES.format(m), EXACT, L2, [math.sqrt(squared)])
+        yield MeasuredRows(TUPLES.format(m), EXACT, L2, [math.sqrt(squared)])
 
 
-def stability_scale() -> Iterator[Measured]:
+def stability_scale() -> Iterator[MeasuredRows]:
     """The published runs of SH: Laplace noise of scale √2/ε, which follows from the sensitivity in L2.
 
     Laplace noise needs the sensitivity in L1, which is 2 when a trip is replaced by another: two cells move by 1. At
@@ -93,8 +93,8 @@ def stability_scale() -> Iterator[Measured]:
     threshold that δ allows.
     """
     _same("L1", 2, sensitivity("stable_counts", "change_one").l1)
-    yield Measured(SCALE, EXACT, L1, [2])
-    yield Measured(SCALE, EXACT, DELTA, [delta_of_two_cells(math.sqrt(2), 1.0)], epsilon=1.0)
+    yield MeasuredRows(SCALE, EXACT, L1, [2])
+    yield MeasuredRows(SCALE, EXACT, DELTA, [delta_of_two_cells(math.sqrt(2), 1.0)], epsilon=1.0)
 
 
 def delta_of_two_cells(scale: float, epsilon: float) -> float:
@@ -116,7 +116,7 @@ def delta_of_two_cells(scale: float, epsilon: float) -> float:
     return float((chances * (above[first] - math.exp(epsilon) * np.exp(-losses) * weighted[first])).sum())
 
 
-def one_noise() -> Iterator[Measured]:
+def one_noise() -> Iterator[MeasuredRows]:
     """The published code of Kuo et al. 2018 draws the noise of every region from one seed.
 
     So all regions have the same noise, and the difference of two noisy regions is exact, whatever ε is: no ε holds.
@@ -130,10 +130,10 @@ def one_noise() -> Iterator[Measured]:
     noise = measurer.measure("region", both, "tail_counts").values.reshape(2, -1) - measurer.true("region", both)
     if not noise.any():
         raise AssertionError("no noise was drawn")
-    yield Measured(ONE_NOISE, EXACT, NOISE, [float((noise[0] - noise[1]).std())], epsilon=1.0)
+    yield MeasuredRows(ONE_NOISE, EXACT, NOISE, [float((noise[0] - noise[1]).std())], epsilon=1.0)
 
 
-def first_cell() -> Iterator[Measured]:
+def first_cell() -> Iterator[MeasuredRows]:
     """The published code of Kuo et al. 2018 adds noise from the true smallest size on (`algs.py`, lines 71 to 85).
 
     Of groups of sizes 1 and 2 the first cell is always 0. One person less, sizes 0 and 2, and it gets noise: it is not
@@ -141,10 +141,10 @@ def first_cell() -> Iterator[Measured]:
     (`min_group_size`).
     """
     zero = np.expm1(1 / 3) / (np.exp(1 / 3) + 1)  # (1 − q)/(1 + q) with q = exp(−1/3)
-    yield Measured(FIRST_CELL, EXACT, SHARE, [100 * (1 - float(zero))], epsilon=1 / 3)
+    yield MeasuredRows(FIRST_CELL, EXACT, SHARE, [100 * (1 - float(zero))], epsilon=1 / 3)
 
 
-def exchanged_cases() -> Iterator[Measured]:
+def exchanged_cases() -> Iterator[MeasuredRows]:
     """InfTDA_py (91f6ed3), `mechanism.py`, lines 77 to 89, has the two cases of its README exchanged.
 
     A person whose m records are one tuple moves two cells by m: √2·m in L2. `get_sensitivity` gives √(2m) for it, so
@@ -153,17 +153,17 @@ def exchanged_cases() -> Iterator[Measured]:
     m = 10
     squared = _squared_distance({("a", "b"): m}, {("c", "d"): m})
     _same("L2²", squared, sensitivity("counts", "change_one", m).l2_squared)
-    yield Measured(EXCHANGED, EXACT, L2, [math.sqrt(squared)])
+    yield MeasuredRows(EXCHANGED, EXACT, L2, [math.sqrt(squared)])
 
 
-def geometric_mass() -> Iterator[Measured]:
+def geometric_mass() -> Iterator[MeasuredRows]:
     """The printed mass function of the geometric mechanism, (1 − α)/(1 + α)·α^(|k|/Δ), sums to 1 for Δ = 1 only.
 
     In it α is exp(−ε). The law is (1 − q)/(1 + q)·q^|k| with q = exp(−ε/Δ). It is a misprint that costs no privacy,
     unless a program follows it. Every law of noise here has mass 1 exactly.
     """
     alpha, q = math.exp(-1), math.exp(-1 / 2)
-    yield Measured(GEOMETRIC, EXACT, TOTAL, [(1 - alpha) / (1 + alpha) * (1 + q) / (1 - q)], epsilon=1.0)
+    yield MeasuredRows(GEOMETRIC, EXACT, TOTAL, [(1 - alpha) / (1 + alpha) * (1 + q) / (1 - q)], epsilon=1.0)
 
 
 def _by_region(trips: dict[tuple[str, str], int]) -> dict[tuple[str, str], int]:

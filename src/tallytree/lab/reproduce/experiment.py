@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tallytree.lab.reproduce.figure import Plot
-from tallytree.lab.reproduce.measured import Measured
+from tallytree.lab.reproduce.measured import MeasuredRows
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Found:
         notes: sentences for the page, above all on which data were used and what differs from the paper.
     """
 
-    measured: Sequence[Measured]
+    measured: Sequence[MeasuredRows]
     plot: Plot | None
     notes: Sequence[str] = ()
 

@@ -34,7 +34,7 @@ from tallytree.lab.reproduce.fioretto_as_run import (
     violations,
 )
 from tallytree.lab.reproduce.kuo_data import Groups, on_levels, two_levels
-from tallytree.lab.reproduce.measured import AS_RUN, AS_STATED, Measured
+from tallytree.lab.reproduce.measured import AS_RUN, AS_STATED, MeasuredRows
 from tallytree.lab.reproduce.measuring import measured
 from tallytree.lab.reproduce.real_data import Chosen, chosen
 from tallytree.sizes import CensusTopDown, Chain, CumulativeProjection, HistogramProjection
@@ -80,7 +80,7 @@ def figure_9(settings: Settings) -> Found:
         if one.quantity == L1:
             sums.setdefault((one.data, one.mechanism, one.variant, one.epsilon), []).append(list(one.values))
     found = [
-        Measured(data, mechanism, L1, [sum(run) for run in zip(*levels, strict=True)], variant, epsilon)
+        MeasuredRows(data, mechanism, L1, [sum(run) for run in zip(*levels, strict=True)], variant, epsilon)
         for (data, mechanism, variant, epsilon), levels in sums.items()
     ]
     notes.append("The published figures here are sums over the levels of Table 7.")
@@ -113,7 +113,7 @@ def figure_7(settings: Settings) -> Found:
                 late.append(f"{name} at N = {sizes}")
                 del mechanisms[name, variant]  # nor would it be with more sizes
                 continue
-            found.append(Measured("taxi", name, TIME, seconds, variant, 0.5, x=sizes))
+            found.append(MeasuredRows("taxi", name, TIME, seconds, variant, 0.5, x=sizes))
     notes = [f"Not done in {limit:g} seconds, and left out from there on: {', '.join(late) or 'nothing'}."]
     notes.append(
         '"Without tables" is how the library solves the problem of M_H^dp: the same optimum from real numbers.'
@@ -130,7 +130,7 @@ def figure_8(settings: Settings) -> Found:
         for epsilon in _epsilons(settings):
             for label, mechanism in EXACT_PROGRAMS.items():
                 seconds = _seconds(data.data, mechanism, LEVELS * epsilon, settings)
-                found.append(Measured(name, label, TIME, seconds, "this library", epsilon))
+                found.append(MeasuredRows(name, label, TIME, seconds, "this library", epsilon))
     if settings.full:
         census = _data("census", settings).data
         tables, program = (
@@ -138,9 +138,9 @@ def figure_8(settings: Settings) -> Found:
             HistogramProjection(solver="relaxed", time_limit=1_800),
         )
         seconds = _seconds(census, tables, LEVELS, settings)
-        found.append(Measured("census", "M_H^dp", TIME, seconds, "cost tables", 1.0))
+        found.append(MeasuredRows("census", "M_H^dp", TIME, seconds, "cost tables", 1.0))
         seconds = _seconds(two_levels(census), program, 2, settings)
-        found.append(Measured("census", "TopDown", TIME, seconds, "first program alone", 1.0))
+        found.append(MeasuredRows("census", "TopDown", TIME, seconds, "first program alone", 1.0))
         notes.append("Cost tables and the program are at ε = 1 only: at 0.1 the tables did not end in five minutes.")
     notes.append(
         "The paper's TopDown solves quadratic programs and its M_H^dp fills cost tables, so M_H^dp is the faster one "
@@ -149,7 +149,7 @@ def figure_8(settings: Settings) -> Found:
     return Found(found, Plot("epsilon", "ε", TIME, log_x=True), notes)
 
 
-def _errors(settings: Settings) -> tuple[list[Measured], list[str]]:
+def _errors(settings: Settings) -> tuple[list[MeasuredRows], list[str]]:
     """The errors of Table 7 at every level, in both readings."""
     runs = settings.n_runs(small=1, full=30)
     found, notes = [], []
@@ -168,7 +168,7 @@ def _errors(settings: Settings) -> tuple[list[Measured], list[str]]:
     return found, notes
 
 
-def _on_arrays(name: str, data: Groups, runs: int, settings: Settings) -> list[Measured]:
+def _on_arrays(name: str, data: Groups, runs: int, settings: Settings) -> list[MeasuredRows]:
     """TopDown with its root by itself, and M_H^r, with noise of scale 2/ε at each level."""
     true = true_histograms(data)
     total = int(true[0].sum())
@@ -185,12 +185,14 @@ def _on_arrays(name: str, data: Groups, runs: int, settings: Settings) -> list[M
             broken.append(float(violations(noisy, fitted)))
         for label, of_runs in errors.items():
             levels = zip(*of_runs, strict=True)
-            found += [Measured(name, label, L1, list(one), AS_RUN, epsilon, level) for level, one in enumerate(levels)]
-        found.append(Measured(name, "M_H^r", VIOLATIONS, broken, AS_RUN, epsilon, 0))
+            found += [
+                MeasuredRows(name, label, L1, list(one), AS_RUN, epsilon, level) for level, one in enumerate(levels)
+            ]
+        found.append(MeasuredRows(name, "M_H^r", VIOLATIONS, broken, AS_RUN, epsilon, 0))
     return found
 
 
-def _relaxed_cumulative(settings: Settings) -> list[Measured]:
+def _relaxed_cumulative(settings: Settings) -> list[MeasuredRows]:
     """The relaxed programs by their solver, on few sizes, beside the exact mechanisms on the same data."""
     data = on_levels(fioretto.truncated(fioretto.census_like(), RELAXED_SIZES), RELAXED_SIZES)
     mechanisms = {

@@ -12,7 +12,7 @@ from tallytree.hierarchy import Hierarchy
 from tallytree.lab._internals import root_table
 from tallytree.lab.reproduce.experiment import Experiment, Found, Settings
 from tallytree.lab.reproduce.marks import EXACT
-from tallytree.lab.reproduce.measured import Measured
+from tallytree.lab.reproduce.measured import MeasuredRows
 from tallytree.sizes import HistogramProjection
 
 USERS = pa.table({"unit": list("ABAACDEDDFF"), "region": ["GA"] * 5 + ["NY"] * 6})
@@ -29,14 +29,14 @@ SHOWN = 5
 def table_2(settings: Settings) -> Found:
     """How many users each region has in the data set; the other tables are computed from it."""
     regions = USERS["region"].to_pylist()
-    found = [Measured(region, EXACT, "users", [regions.count(region)]) for region in ("GA", "NY")]
+    found = [MeasuredRows(region, EXACT, "users", [regions.count(region)]) for region in ("GA", "NY")]
     return Found(found, None, ["Table 2 lists the data set itself, which is the input of Tables 3 and 4."])
 
 
 def table_3(settings: Settings) -> Found:
     """The size of every group, which is the sum of its users' quantities."""
     sizes = USERS.group_by(["unit"]).aggregate([([], "count_all")]).sort_by("unit")
-    return Found([Measured(f"unit {unit}", EXACT, "size", [size]) for unit, size in _pairs(sizes)], None)
+    return Found([MeasuredRows(f"unit {unit}", EXACT, "size", [size]) for unit, size in _pairs(sizes)], None)
 
 
 def table_4(settings: Settings) -> Found:
@@ -51,7 +51,7 @@ def table_4(settings: Settings) -> Found:
     found = []
     for level, region in (("region", "GA"), ("region", "NY"), ("country", "US")):
         rows = {row["size"]: row["groups"] for row in release.table(level).to_pylist() if row[level] == region}
-        found += [Measured(region, EXACT, "groups", [rows.get(size, 0)], x=size) for size in range(1, SIZES + 1)]
+        found += [MeasuredRows(region, EXACT, "groups", [rows.get(size, 0)], x=size) for size in range(1, SIZES + 1)]
     return Found(found, None, ["x is the size. The noise at ε = 1,000 is 0 but for a chance of e⁻¹⁶⁶."])
 
 
@@ -73,9 +73,9 @@ def table_6(settings: Settings) -> Found:
     return Found(_cells(tables, 6), None, ["x is v, the value whose cost the cell is."])
 
 
-def _cells(tables: dict[str, IntArray], number: int) -> list[Measured]:
+def _cells(tables: dict[str, IntArray], number: int) -> list[MeasuredRows]:
     return [
-        Measured(region, EXACT, f"cost (Table {number})", [int(cost)], x=value)
+        MeasuredRows(region, EXACT, f"cost (Table {number})", [int(cost)], x=value)
         for region, costs in tables.items()
         for value, cost in enumerate(costs)
     ]

@@ -20,7 +20,7 @@ from tallytree.lab.reproduce.experiment import Experiment, Found, Settings
 from tallytree.lab.reproduce.figure import Plot
 from tallytree.lab.reproduce.kuo_as_run import clipped_naive_error, errors_with_one_noise
 from tallytree.lab.reproduce.kuo_data import Groups
-from tallytree.lab.reproduce.measured import AS_RUN, AS_STATED, Measured
+from tallytree.lab.reproduce.measured import AS_RUN, AS_STATED, MeasuredRows
 from tallytree.lab.reproduce.measuring import measured
 from tallytree.lab.reproduce.real_data import Chosen
 from tallytree.sizes import BottomUp, Matching
@@ -55,13 +55,13 @@ def table_3(settings: Settings) -> Found:
     """The root alone, by each estimator, and the naive one clipped without the projection's shift."""
     runs = settings.n_runs(small=3, full=10)
 
-    def measure(name: str, data: Groups) -> Iterator[Measured]:
+    def measure(name: str, data: Groups) -> Iterator[MeasuredRows]:
         estimators = {"Naive": NAIVE, "Hc": CUMULATIVE, "Hg": SORTED}
         yield from _compared(name, data, estimators, {1.0: 1.0}, runs, settings.seed)
         for largest in (sets.MAX_GROUP_SIZE, *((SMALL_K,) if name == "taxi" else ())):
             root = dataclasses.replace(data, largest=largest)
             errors = [clipped_naive_error(root, 1.0, settings.seed + run) for run in range(runs)]
-            yield Measured(name, "Naive", DISTANCE, errors, f"clipped, K = {largest:,}", 1.0, 0)
+            yield MeasuredRows(name, "Naive", DISTANCE, errors, f"clipped, K = {largest:,}", 1.0, 0)
 
     plot = Plot("data", "data set", DISTANCE, panels=("epsilon",), columns=1)
     return _on_each(settings, ("hawaiian", "taxi"), sets.at_root, measure, plot, CLIPPED)
@@ -71,14 +71,14 @@ def table_4(settings: Settings) -> Found:
     """Three levels: bottom-up and matching, with independent noise and with one noise vector for all nodes."""
     runs = settings.n_runs(small=3, full=10)
 
-    def measure(name: str, data: Groups) -> Iterator[Measured]:
+    def measure(name: str, data: Groups) -> Iterator[MeasuredRows]:
         mechanisms = {"bottom-up": BottomUp(), "Hc matched": Matching()}
         yield from _compared(name, data, mechanisms, {1.0: 1.0}, runs, settings.seed)
         theirs = {"bottom-up": BottomUp(), "Hc matched": Matching(carry="rounded")}
         for label, mechanism in theirs.items():
             by_run = [errors_with_one_noise(data, mechanism, 1.0, settings.seed + run) for run in range(runs)]
             for level, errors in enumerate(zip(*by_run, strict=True)):
-                yield Measured(name, label, DISTANCE, errors, AS_RUN, 1.0, level)
+                yield MeasuredRows(name, label, DISTANCE, errors, AS_RUN, 1.0, level)
 
     plot = Plot("level", "level (0 is the root)", DISTANCE)
     return _on_each(settings, ("taxi",), sets.at_levels, measure, plot, ONE_NOISE)
@@ -88,11 +88,11 @@ def error_by_size(settings: Settings) -> Found:
     """Figure 1: where in the sizes the errors of Hc and Hg lie, at the root."""
     runs = settings.n_runs(small=3, full=10)
 
-    def measure(name: str, data: Groups) -> Iterator[Measured]:
+    def measure(name: str, data: Groups) -> Iterator[MeasuredRows]:
         parts = {f"{low}": _within(low, high) for low, high in pairwise(_decades(data.rows))}
         estimators = {"Hc": CUMULATIVE, "Hg": SORTED}
         for one in _compared(name, data, estimators, {1.0: 1.0}, runs, settings.seed, quantities=parts):
-            yield Measured(name, one.mechanism, DISTANCE, one.values, epsilon=1.0, x=float(one.quantity))
+            yield MeasuredRows(name, one.mechanism, DISTANCE, one.values, epsilon=1.0, x=float(one.quantity))
 
     note = "Each point is the part of the error at the sizes from its own to the next point's."
     plot = Plot("x", "group size (members)", DISTANCE, log_x=True)
@@ -103,7 +103,7 @@ def merging(settings: Settings) -> Found:
     """The talk's figure: nation and states, sizes merged by a weighted or by a plain average."""
     runs = settings.n_runs(small=2, full=10)
 
-    def measure(name: str, data: Groups) -> Iterator[Measured]:
+    def measure(name: str, data: Groups) -> Iterator[MeasuredRows]:
         two = sets.two_levels(data)
         for variant, mechanisms in MERGED.items():
             yield from _compared(name, two, mechanisms, _each(settings, 2), runs, settings.seed, variant)
@@ -115,7 +115,7 @@ def mixes(settings: Settings) -> Found:
     """The talk's choice at each level: Hc or Hg at the root, Hc or Hg below."""
     runs = settings.n_runs(small=2, full=10)
 
-    def measure(name: str, data: Groups) -> Iterator[Measured]:
+    def measure(name: str, data: Groups) -> Iterator[MeasuredRows]:
         two = sets.two_levels(data)
         root, below = two.hierarchy.levels
         mechanisms = {
@@ -133,7 +133,7 @@ def three_levels(settings: Settings) -> Found:
     """The talk's last figure: three levels, Hc or Hg at all of them."""
     runs = settings.n_runs(small=2, full=10)
 
-    def measure(name: str, data: Groups) -> Iterator[Measured]:
+    def measure(name: str, data: Groups) -> Iterator[MeasuredRows]:
         mechanisms = {"Hc matched": CUMULATIVE, "Hg matched": SORTED}
         yield from _compared(name, data, mechanisms, _each(settings, 3), runs, settings.seed)
 
@@ -144,7 +144,7 @@ def _on_each(
     settings: Settings,
     small: Sequence[str],
     load: Callable[[str, Settings], Chosen[Groups]],
-    measure: Callable[[str, Groups], Iterator[Measured]],
+    measure: Callable[[str, Groups], Iterator[MeasuredRows]],
     plot: Plot,
     *notes: str,
 ) -> Found:
@@ -166,7 +166,7 @@ def _compared(
     seed: int,
     variant: str = AS_STATED,
     quantities: Mapping[str, Metric] | None = None,
-) -> list[Measured]:
+) -> list[MeasuredRows]:
     """Mechanisms on a data set; `epsilons` has, by ε as the figure counts it, ε in all."""
     budgets = {shown: Budget(epsilon=spent) for shown, spent in epsilons.items()}
     return measured(

@@ -1,4 +1,4 @@
-"""`Measured`: one figure with the values of its runs; and the tidy table of many, beside the published ones."""
+"""`MeasuredRows`: one figure with the values of its runs; and the tidy table of many, beside the published ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AS_STATED, AS_RUN = "as stated", "as run"
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRows:
     """A quantity of one mechanism on one data set.
 
     Attributes:
@@ -72,10 +72,10 @@ SCHEMA = pa.schema(
 )
 
 
-def tidy(experiment: str, measured: Iterable[Measured], published: Mapping[Key, float]) -> pa.Table:
+def tidy(experiment: str, measured: Iterable[MeasuredRows], published: Mapping[Key, float]) -> pa.Table:
     """One row for each figure, in order: its mean over the runs beside what was published.
 
-    Columns: those of `Measured`; `runs`; `mean`; `standard_error`, and `lower` and `upper`, the ends of Student's
+    Columns: those of `MeasuredRows`; `runs`; `mean`; `standard_error`, and `lower` and `upper`, the ends of Student's
     interval of the mean at confidence 0.95 (null for one run); `published`; `ratio`, which is mean / published, and
     `ratio_lower`, `ratio_upper`, the interval divided in the same way (null where nothing, or 0, was published).
     """
@@ -83,7 +83,7 @@ def tidy(experiment: str, measured: Iterable[Measured], published: Mapping[Key, 
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
-def _summarised(one: Measured, published: float | None) -> dict[str, Any]:
+def _summarised(one: MeasuredRows, published: float | None) -> dict[str, Any]:
     runs = len(one.values)
     mean = math.fsum(one.values) / runs
     error = half = None

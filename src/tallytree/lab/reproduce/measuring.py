@@ -9,7 +9,7 @@ from typing import Any
 from tallytree.budget import Budget
 from tallytree.lab.compare import Data, compare
 from tallytree.lab.compare.level_metrics import Metric
-from tallytree.lab.reproduce.measured import AS_STATED, Measured
+from tallytree.lab.reproduce.measured import AS_STATED, MeasuredRows
 
 
 def measured(
@@ -24,7 +24,7 @@ def measured(
     accounting: str | None = None,
     variant: str = AS_STATED,
     levels: Sequence[str] | None = None,
-) -> list[Measured]:
+) -> list[MeasuredRows]:
     """Release data with every mechanism and budget, several times; one figure for each level and quantity.
 
     Args:
@@ -60,5 +60,5 @@ def measured(
             values = list(group)
             about = (data.name, values[0]["mechanism"], values[0]["metric"])
             of_runs = [row["value"] for row in values]
-            found.append(Measured(*about, of_runs, variant, epsilon, values[0]["depth"]))
+            found.append(MeasuredRows(*about, of_runs, variant, epsilon, values[0]["depth"]))
     return found
