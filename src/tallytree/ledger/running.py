@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tallytree._accounting.spending import DataSet, Entry, LimitEntry, Loss, Standing, Sums, admits_more
+from tallytree._accounting.spending import DataSet, Entry, LimitEntry, Loss, LossSums, Standing, admits_more
 from tallytree.ledger.chain import Facts, Head
 from tallytree.ledger.events import approval_of, budget_of, loss_of, read_entry, read_event
 from tallytree.ledger.sqlite_errors import altered
@@ -66,7 +66,7 @@ class _Account:
 
     terms: dict[str, Any]
     limits: list[LimitEntry] = field(default_factory=list)
-    sums: Sums = field(default_factory=Sums)
+    sums: LossSums = field(default_factory=LossSums)
     least_bound: int | None = None
     most_bounds: dict[str, int] = field(default_factory=dict)
     runs: dict[str, _Run] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class _Account:
 
     def standing(self, name: str) -> Standing:
         """Add up what is new."""
-        self.sums += Sums.of(self.new.values())
+        self.sums += LossSums.of(self.new.values())
         self.new.clear()
         return Standing(
             name=name,
