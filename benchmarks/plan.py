@@ -95,7 +95,7 @@ def of_sizes(name: str, mechanism: Any, chosen: Any) -> None:
     job = planned(name, mechanism, chosen, 10**6)
     last_year = job.run()
     expected = simulated_errors(job, last_year, replicates=chosen.runs, seed=1)
-    observed = simulated_errors(job, job.options.records, replicates=chosen.runs, seed=2)
+    observed = simulated_errors(job, job.arguments.records, replicates=chosen.runs, seed=2)
     print(f"\n{name}, {type(mechanism).__name__}: {chosen.runs} replicates\n")
     print("| level | expected, on last year's release | observed, on the true table | ratio |")
     print("| --- | --- | --- | --- |")

@@ -86,6 +86,6 @@ def test_nodes_are_found_by_their_paths(leaves, data):
 def test_a_released_job_says_whether_it_keeps_public_numbers(areas):
     given = {"neighboring": "add_remove", "size": "n", "groups": "households"}
     job = plan_group_sizes(SizesArguments(ROWS, areas, tt.Budget(epsilon=1), **given))
-    assert "public_groups_kept" not in job.statement()
+    assert "public_groups_kept" not in job.statement
     assert job.run().statement["public_groups_kept"] is True
     json.dumps(job.run().statement)

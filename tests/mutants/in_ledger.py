@@ -20,8 +20,8 @@ MUTANTS = [
         f"{SUMS}::test_sums_are_exact",
         "self.new[amounts] = loss, times + 1",
         "self.new[amounts] = loss, times or 1",
-        "self.sums += Sums.of(self.new.values())\n        self.new.clear()",
-        "self.sums = Sums.of(self.new.values())",
+        "self.sums += LossSums.of(self.new.values())\n        self.new.clear()",
+        "self.sums = LossSums.of(self.new.values())",
     ),
     fault(
         "a release charged a tenth of what it spends",

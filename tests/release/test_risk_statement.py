@@ -55,12 +55,12 @@ def test_the_plan_that_enters_the_noise_key_does_not_depend_on_how_risk_is_compu
         return plan_counts(CountsArguments(None, areas, PURE, neighboring="add_remove"))
 
     before = planned_now()
-    asked, digest = planned.canonical(before.spec(), before.statement()), before.plan_digest
+    asked, digest = planned.canonical(before.spec, before.statement), before.plan_digest
     monkeypatch.setattr(risk, "FALSE_POSITIVE_RATES", (0.2, 0.3))
     after = planned_now()
     assert [each["false_positive_rate"] for each in after.risk()["risk"]["rates"]] == [0.2, 0.3]
-    assert (planned.canonical(after.spec(), after.statement()), after.plan_digest) == (asked, digest)
-    assert "risk" not in after.statement()
+    assert (planned.canonical(after.spec, after.statement), after.plan_digest) == (asked, digest)
+    assert "risk" not in after.statement
 
 
 @pytest.mark.parametrize("budget", [tt.Budget(rho=0.5), tt.Budget(epsilon=0.01)])

@@ -213,8 +213,8 @@ def test_the_bound_is_the_one_that_is_recommended_of_the_same_noisy_numbers(area
     shown, made = auto.measured(auto.tabulate(), PaidNoise(KeyedNoise(key), "id", keys), lambda level: None, None)
     chosen = made.beside["contributions"]["chosen"]
     assert chosen == about["recommended"]
-    assert shown.terms.bound == chosen["max_contributions"] == about["bound"]
-    assert 1 < shown.terms.bound < 20
+    assert shown.arguments.bound == chosen["max_contributions"] == about["bound"]
+    assert 1 < shown.arguments.bound < 20
     assert [row["people"] for row in made.contributions.rows.to_pylist()] == [
         row["value"] for row in alone.reconcile(alone.tabulate(), KeyedNoise(key), print).contributions.rows.to_pylist()
     ]

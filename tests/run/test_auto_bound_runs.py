@@ -171,7 +171,7 @@ def test_records_that_change_between_the_phases_are_refused(named, monkeypatch):
 
 
 def test_a_planned_release_states_no_noise_of_a_level(areas):
-    statement = planned(areas).statement()
+    statement = planned(areas).statement
     assert statement["max_contributions"] == "auto"
     assert statement["counted"] == "records, at most m a person"
     assert statement["spent"] == {"epsilon": 1.0}
@@ -181,7 +181,7 @@ def test_a_planned_release_states_no_noise_of_a_level(areas):
     assert "20" not in statement["unit_of_protection"]
     assert (
         planned(areas, distinct=True)
-        .statement()["unit_of_protection"]
+        .statement["unit_of_protection"]
         .startswith("one person, who counts at most once in a leaf, and in at most m leaves, with m chosen")
     )
 

@@ -162,7 +162,7 @@ def measured(job, true, runs):
     for run in range(runs):
         source = KeyedNoise(run.to_bytes(32, "big"))
         asked = job.arguments.asked_contributions
-        yield published_contributions(true.contributions, asked, job.plan, source, job.terms, "counts")
+        yield published_contributions(true.contributions, asked, job.plan, source, job.arguments, "counts")
 
 
 @pytest.mark.slow
@@ -334,7 +334,7 @@ def test_the_published_spec_says_how(areas):
     assert released(areas).spec["contributions"] == {"share": 0.5, "at_most": 20}
     assert "contributions" not in released(areas, contributions=None).spec
     arguments = SizesArguments(HOMES, areas, LOUD, neighboring="add_remove", group="home")
-    assert set(plan_group_sizes(arguments).spec()) & {"person", "contributions"} == set()
+    assert set(plan_group_sizes(arguments).spec) & {"person", "contributions"} == set()
     assert planned(areas).plan.contributions.share == Fraction(1, 2)
 
 

@@ -39,6 +39,14 @@ def test_a_copy_of_a_planned_release_is_not_run_whatever_was_replaced(tmp_path, 
     assert len(Ledger(tmp_path / "ledger").entries()) == 1
 
 
+def test_a_planned_release_whose_statement_was_changed_is_not_run(tmp_path):
+    planned = planned_counts(tmp_path)
+    planned.statement["levels"][0]["nodes"] += 1
+    with pytest.raises(tt.BudgetExceeded, match="the release was changed after its noise was planned"):
+        planned.run()
+    assert not (tmp_path / "ledger").exists()
+
+
 def test_no_noise_is_made_for_another_release_than_the_ledger_would_record(tmp_path):
     planned, dear = planned_counts(tmp_path), planned_counts(tmp_path, max_contributions=3)
     changed = (

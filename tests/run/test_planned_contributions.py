@@ -178,7 +178,7 @@ def test_bad_arguments(areas, changes, message):
 
 
 def recommended(planned, numbers=NUMBERS, at_most=40, noise=SILENT):
-    bins = contribution_bins(planned.terms.max_contributions, at_most)
+    bins = contribution_bins(planned.arguments.max_contributions, at_most)
     people = np.array([sum(first <= number <= last for number in numbers) for first, last in bins])
     return recommendation(planned, MeasuredContributions(bins, people, noise))
 
@@ -186,7 +186,7 @@ def recommended(planned, numbers=NUMBERS, at_most=40, noise=SILENT):
 def objective(planned, bound, numbers):
     """As `tallytree._run.choosing_bound` states it, for even shares of a pure budget, from the true numbers."""
     levels, nodes = 3, [1, 2, 4]
-    relation = 2 if planned.terms.relation == "change_one" else 1
+    relation = 2 if planned.arguments.relation == "change_one" else 1
     total = sum(numbers)
     cut = sum(max(number - bound, 0) for number in numbers)
     scales = [levels * bound / float(planned.plan.budget.epsilon)] + [levels * relation * bound] * 2

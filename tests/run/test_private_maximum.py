@@ -171,7 +171,7 @@ def test_noise_may_be_drawn_by_opendp(areas):
 
 def test_the_statement_says_what_was_measured_and_what_k_came_out(areas):
     job = planned(areas)
-    before, after = job.statement(), job.run().statement
+    before, after = job.statement, job.run().statement
     new = (
         "maximum",
         "constraint_violations",

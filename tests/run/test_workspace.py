@@ -127,8 +127,8 @@ def test_a_later_run_removes_what_a_killed_one_has_left(areas, tmp_path):
 
 def test_the_memory_is_in_neither_spec_nor_statement(areas):
     with_memory, without = (planned(areas, RECORDS, TOP_DOWN, memory=memory) for memory in ("1GB", None))
-    assert with_memory.spec() == without.spec()
-    assert with_memory.statement() == without.statement()
+    assert with_memory.spec == without.spec
+    assert with_memory.statement == without.statement
     assert with_memory.plan_digest == without.plan_digest
 
 

@@ -26,7 +26,7 @@ def test_a_spec_of_counts_becomes_the_plan_that_it_describes(folder):
     assert isinstance(job, PlannedCounts)
     assert job.tree.levels == ("all", "state", "county")
     assert job.mechanism == counts.TopDown(projection="euclidean")
-    assert job.terms.neighboring == "change_one"
+    assert job.arguments.neighboring == "change_one"
     assert {level: plan.share for level, plan in job.plan.levels.items()} == {
         "state": Fraction(1, 3),
         "county": Fraction(2, 3),
@@ -53,7 +53,7 @@ def test_engine_and_seed_and_the_other_common_keys_reach_the_plan(folder):
     text = f"{FLOWS}engine: {engine}\nseed: 7\non_unknown: drop\ntree: origin\n"
     job = load_spec(write(folder, text)).plan()
     assert job.engine == tt.engines.Local(memory_limit="1GB", threads=2, temp_directory=folder / "spill")
-    assert (job.terms.seed, job.terms.on_unknown) == (7, "drop")
+    assert (job.arguments.seed, job.arguments.on_unknown) == (7, "drop")
     assert job.tree.levels[1] == "o_state"
 
 

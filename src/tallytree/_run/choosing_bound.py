@@ -32,15 +32,11 @@ import numpy as np
 from tallytree._accounting import Asked, NoisePlan, composable_budget, gaussian_for, laplace_for
 from tallytree._accounting.left_out import told_apart
 from tallytree._accounting.scales import next_float, representable
-from tallytree._accounting.sensitivity import effective_quantity, sensitivity
+from tallytree._accounting.sensitivity import sensitivity
 from tallytree._measurements import Noise, Statistic
 from tallytree._run.measured_contributions import MeasuredContributions
-from tallytree._run.planned_counts import PlannedCounts
-from tallytree._run.planned_sizes import PlannedSizes
-from tallytree._run.planned_tables import PlannedTables
+from tallytree._run.planned_records import AnyRecords
 from tallytree.hierarchy import nodes_per_level
-
-PlannedRecords = PlannedCounts | PlannedSizes | PlannedTables
 
 OBJECTIVE = (
     "The mean over the measured levels of: cells times the expected absolute noise of a cell (at most the error of "
@@ -49,7 +45,7 @@ OBJECTIVE = (
 
 
 @dataclass(frozen=True)
-class MeasuredLevel:
+class WeighedLevel:
     """What the objective needs of a measured level.
 
     Attributes:
@@ -65,7 +61,7 @@ class MeasuredLevel:
     cells: int
 
 
-def recommendation(planned: PlannedRecords, measured: MeasuredContributions) -> dict[str, Any] | None:
+def recommendation(planned: AnyRecords, measured: MeasuredContributions) -> dict[str, Any] | None:
     """The bound of least expected error for a planned release, JSON-able; None where the noise follows no such rule.
 
     Bounds that ask for more noise than is drawn are left out; None where all do.
@@ -101,24 +97,21 @@ def recommendation(planned: PlannedRecords, measured: MeasuredContributions) -> 
     return {"max_contributions": best["max_contributions"], "objective": OBJECTIVE, "choices": choices}
 
 
-def weighed_levels(planned: PlannedRecords) -> dict[str, MeasuredLevel]:
+def weighed_levels(planned: AnyRecords) -> dict[str, WeighedLevel]:
     """The measured levels; none where noise is not added to cells that public facts count."""
     plan = planned.plan
     if not isinstance(plan, NoisePlan) or "sorted_sizes" in planned.statistics.values():
         return {}
-    per_node = 1
-    if isinstance(planned, PlannedSizes):
-        per_node = planned.largest - planned.smallest + 1
     nodes = nodes_per_level(planned.tree)
     return {
-        level: MeasuredLevel(each.statistic, each.share, nodes[level], nodes[level] * per_node)
+        level: WeighedLevel(each.statistic, each.share, nodes[level], nodes[level] * planned.cells_per_node)
         for level, each in plan.levels.items()
     }
 
 
-def _noise_of_levels(planned: PlannedRecords, levels: Iterable[MeasuredLevel], bound: int) -> list[Noise] | None:
+def _noise_of_levels(planned: AnyRecords, levels: Iterable[WeighedLevel], bound: int) -> list[Noise] | None:
     """The noise of each level, if the bound were this one; None where one asks for more than is drawn."""
-    relation, z = planned.terms.relation, quantity(planned)
+    relation, z = planned.arguments.relation, planned.quantity
     asked = [
         Asked(
             "",
@@ -135,10 +128,10 @@ def _noise_of_levels(planned: PlannedRecords, levels: Iterable[MeasuredLevel], b
 
 
 def _noise_and_moves(
-    planned: PlannedRecords, levels: Collection[MeasuredLevel], drawn: Sequence[Noise], everything: float
+    planned: AnyRecords, levels: Collection[WeighedLevel], drawn: Sequence[Noise], everything: float
 ) -> tuple[float, float]:
     """The objective's noise for a bound, and by how much one record that is left out adds to it: means over levels."""
-    z, noise, moves = quantity(planned), [], []
+    z, noise, moves = planned.quantity, [], []
     for each, noise_of_each in zip(levels, drawn, strict=True):
         moved = sensitivity(each.statistic, "add_remove", max_quantity=z, nodes=each.nodes).l1
         noise.append(min(each.cells * expected_absolute(noise_of_each), moved * everything))
@@ -146,16 +139,9 @@ def _noise_and_moves(
     return sum(noise) / len(levels), sum(moves) / len(levels)
 
 
-def quantity(planned: PlannedRecords) -> int:
-    """z, the most that one record adds to the size of its group; 1 where records have no quantity."""
-    if not isinstance(planned, PlannedSizes):
-        return 1
-    return effective_quantity(planned.arguments.max_quantity, planned.smallest, planned.largest)
-
-
-def _noise(planned: PlannedRecords, asked: Asked) -> Noise:
+def _noise(planned: AnyRecords, asked: Asked) -> Noise:
     """The noise of a level, if its bound were this one."""
-    budget, grid = planned.plan.budget, next_float if planned.terms.noise == "opendp" else representable
+    budget, grid = planned.plan.budget, next_float if planned.arguments.noise == "opendp" else representable
     granted = composable_budget(budget, "zcdp" if budget.kind == "approximate" else None)
     noise_for = laplace_for if budget.kind == "pure" else gaussian_for
     return noise_for(asked.sensitivity, granted * asked.share, grid)

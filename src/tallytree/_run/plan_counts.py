@@ -25,6 +25,7 @@ from tallytree.counts.mechanism import in_place_of_counts
 from tallytree.counts.unlisted import Remainders
 from tallytree.hierarchy import Hierarchy, check_level_names, nodes_per_level
 from tallytree.product import Product, check_columns
+from tallytree.sources.addresses import published_name
 
 ROOT_STATISTICS: frozenset[Statistic] = frozenset(("total",))
 COUNTS_STATISTICS: frozenset[Statistic] = frozenset(("counts",))
@@ -70,14 +71,17 @@ def plan_counts(
             "tables that agree"
         )
     planned = PlannedCounts(
+        statistic=statistic,
         arguments=arguments,
+        tree=tree,
+        public_tree=tree,
+        table_names={argument: published_name(arguments.records)},
         mechanism=mechanism,
         statistics=in_place_of_counts(asked, tree, distinct=arguments.distinct),
         plan=plan,
         engine=chosen_engine(arguments.engine, arguments.memory),
         account=account(arguments, statistic, mechanism, plan),
         argument=argument,
-        statistic=statistic,
     )
     return planned.seal()
 

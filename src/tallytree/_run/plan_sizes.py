@@ -23,6 +23,7 @@ from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.sizes import Joint, SizesMechanism
 from tallytree.sizes.auto_split import auto_split
 from tallytree.sizes.private_maximum import PrivateMaximum, largest_size
+from tallytree.sources.addresses import published_name
 from tallytree.sources.same_tables import refuse_private
 
 SIZES_STATISTICS: frozenset[Statistic] = frozenset(("tail_counts", "chain_tail_counts", "histogram"))
@@ -81,7 +82,11 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
     if caution is not None:
         warn_caller(f"mechanism: {caution}")
     planned = PlannedSizes(
+        statistic="group_sizes",
         arguments=arguments,
+        tree=arguments.hierarchy,
+        public_tree=arguments.hierarchy,
+        table_names={name: published_name(getattr(arguments, name)) for name in ("records", "public_groups")},
         mechanism=mechanism,
         statistics=statistics,
         plan=plan,

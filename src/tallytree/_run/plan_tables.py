@@ -26,6 +26,7 @@ from tallytree._validate import safe_text
 from tallytree.budget import exact, shares
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
+from tallytree.sources.addresses import published_name
 from tallytree.sources.locate import locate
 from tallytree.sources.same_tables import refuse_private
 from tallytree.sources.schemas import column_names
@@ -70,15 +71,22 @@ def plan_tables(arguments: TablesArguments) -> PlannedTables:
         auto_split=lambda std_devs, gaussian: share,
         beside=shares_beside(asked),
     )
+    totals = asked.public_totals
     planned = PlannedTables(
+        statistic="tables",
         arguments=asked,
+        tree=layout,
+        public_tree=product,
+        table_names={
+            "records": published_name(asked.records),
+            **({} if totals is None else {"public_totals": published_name(totals)}),
+        },
         mechanism=mechanism,
         statistics=statistics,
         plan=plan,
         engine=engine,
         account=account(asked, "tables", mechanism, plan),
-        layout=layout,
-        totals=None if totals_depth is None else _public_totals(asked.public_totals, layout, totals_depth, engine),
+        totals=None if totals_depth is None else _public_totals(totals, layout, totals_depth, engine),
         totals_level=None if totals_depth is None else product.attributes[0].columns[totals_depth - 1],
     )
     return planned.seal()

@@ -1,4 +1,4 @@
-"""A planned release, and its run: tabulate, record in the ledger, measure, reconcile.
+"""A planned release, which is data, and its run: tabulate, record in the ledger, measure, reconcile.
 
 The order of `Planned.run` is what keeps noise safe. The true statistics are complete before the noise key exists, and
 the key is bound to a digest of them and to the spec (`release_keys`): the same noise never meets different statistics.
@@ -8,9 +8,10 @@ noise source is made.
 
 from __future__ import annotations
 
+import copy
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,7 +32,7 @@ from tallytree._run.release_keys import ReleaseKeys, plan_digest, release_key
 from tallytree._run.shared_arguments import SharedArguments
 from tallytree._run.workspace import Workspace, workspace
 from tallytree._stages import stage
-from tallytree._terms import UNITS, Terms, Unit
+from tallytree._terms import UNITS, Unit
 from tallytree.errors import SPENT, BudgetExceeded
 from tallytree.hierarchy import Hierarchy, Levels, nodes_per_level
 from tallytree.ledger import Account
@@ -40,7 +41,6 @@ from tallytree.release import LevelTable, Release
 from tallytree.release.measured_table import measurement_tables
 from tallytree.release.risk_statement import risk_statement
 from tallytree.release.statement import versions
-from tallytree.sources.addresses import published_name
 
 M = TypeVar("M")
 
@@ -83,21 +83,33 @@ class Planned(ABC, Generic[T, M]):
     Planning seals it. A copy with other fields (`dataclasses.replace`) is not sealed and does not run: its noise, its
     statement and its place in the ledger need not be about the same release.
 
+    What it says of itself follows from its fields and is computed once: `spec`, `statement`, `plan_digest`.
+
     Attributes:
+        statistic: what is released, by its name in specs.
+        arguments: what was given.
+        tree: the levels that are measured and published, with their nodes.
+        public_tree: the public tree, as the release holds it.
+        table_names: how the published spec names the tables that were given.
         mechanism: turns noisy measurements into released tables.
         statistics: what is measured for it at each measured level, root first.
         plan: the noise of every measured level.
         engine: where records are tabulated.
         account: the release's place in a ledger; None without one.
-        sealed: whether the fields are those that were planned together.
+        sealed_text: the canonical text of `spec` and `statement` when planning sealed it; empty before that.
     """
 
+    statistic: str
+    arguments: SharedArguments
+    tree: Levels
+    public_tree: Hierarchy | Product
+    table_names: Mapping[str, Any]
     mechanism: M
     statistics: Mapping[str, Statistic]
     plan: Plan
     engine: Engine
     account: Account | None
-    sealed: bool = field(default=False, init=False)
+    sealed_text: str = field(default="", init=False)
 
     measured_column: ClassVar[Literal["value", "values"]]
     """How the noisy measurements of a node are published: one number, or a list of them."""
@@ -112,41 +124,36 @@ class Planned(ABC, Generic[T, M]):
         title = f"Planned: {type(self.mechanism).__name__}"
         return html_table(title, ("level", "nodes", "measured"), rows, "No private row was read, nothing was spent.")
 
-    @property
-    @abstractmethod
-    def options(self) -> SharedArguments:
-        """The options that all releases share."""
-
-    @property
-    def terms(self) -> Terms:
-        """What is protected, and how the run behaves."""
-        return self.options
-
-    @property
-    @abstractmethod
-    def tree(self) -> Levels:
-        """The levels that are measured and published, with their nodes."""
-
-    @property
-    @abstractmethod
-    def public_tree(self) -> Hierarchy | Product:
-        """The public tree, as the release holds it."""
-
     @abstractmethod
     def check_records(self) -> None:
         """Check the schema of the records; no private row is read."""
 
+    @cached_property
     @abstractmethod
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> Mapping[str, Any]:
         """What was asked for, JSON-able, without the names of tables."""
 
+    @cached_property
     @abstractmethod
-    def table_names(self) -> dict[str, Any]:
-        """How the published spec names the tables that were given."""
-
-    @abstractmethod
-    def statement(self) -> dict[str, Any]:
+    def statement(self) -> Mapping[str, Any]:
         """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
+
+    @property
+    def beside(self) -> Sequence[Statistic]:
+        """What the arguments say is measured beside the levels, in order."""
+        return ()
+
+    @property
+    def quantity(self) -> int:
+        """The most that one record adds to the size of its group; 1 where records have no quantity."""
+        return 1
+
+    def statement_with(self, more: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """The statement, with more facts under some of its keys."""
+        statement = copy.deepcopy(dict(self.statement))
+        for key, facts in more.items():
+            statement[key] |= facts
+        return statement
 
     @abstractmethod
     def tabulate(self, work: Workspace | None = None) -> T:
@@ -182,14 +189,12 @@ class Planned(ABC, Generic[T, M]):
         Args:
             forced: with `memory`, where the tree is cut; for tests, which compare cuts.
         """
-        if not self.sealed:
+        if canonical(self.spec, self.statement) != self.sealed_text:
             raise BudgetExceeded("budget: the release was changed after its noise was planned; plan it anew")
-        spec, statement = self.spec(), self.statement()
-        asked = canonical(spec, statement)
         with (
             self.telling_what_is_spent(),
-            level_progress(self.options.progress, self.plan.levels) as on_measure,
-            workspace(self.options.memory, self.engine, forced) as work,
+            level_progress(self.arguments.progress, self.plan.levels) as on_measure,
+            workspace(self.arguments.memory, self.engine, forced) as work,
         ):
             self._check_room()
             if self.account is not None and isinstance(self.plan, NoisePlan):
@@ -200,19 +205,19 @@ class Planned(ABC, Generic[T, M]):
             with self.stage("tabulate"):
                 true = self.tabulate(work)
             with self.stage("record"):
-                paid = paid_noise(self, asked, true.digest())
+                paid = paid_noise(self, self.sealed_text, true.digest())
             with self.stage("reconcile"):
                 shown, made = self.measured(true, paid, on_measure, work)
-            statement |= made.about
+            statement = self.statement_with({}) | copy.deepcopy(dict(made.about))
             for key, facts in made.beside.items():
                 statement[key] |= facts
-            statement["release"] = {"id": paid.release_id, "run": self.options.run, "plan": self.plan_digest}
+            statement["release"] = {"id": paid.release_id, "run": self.arguments.run, "plan": self.plan_digest}
             # Which engine tabulated is told, and is no part of the plan: every engine finds the same statistics.
             statement["software"] |= versions(self.engine.software)
             statement |= risk if shown is self else shown.risk()
-            if not self.options.keep_measurements:
+            if not self.arguments.keep_measurements:
                 statement["measurements_kept"] = False
-            release = shown.as_release(statement, spec | self.table_names(), made)
+            release = shown.as_release(statement, {**self.spec, **self.table_names}, made)
             if self.account is not None:
                 self.account.finish_repeatable()
             return release
@@ -224,7 +229,7 @@ class Planned(ABC, Generic[T, M]):
 
     def risk(self) -> dict[str, Any]:
         """The entry `risk` of the statement; none where the noise is drawn from a seed, and nothing is protected."""
-        return {} if self.terms.seed is not None else {"risk": risk_statement(self.plan, self.statement())}
+        return {} if self.arguments.seed is not None else {"risk": risk_statement(self.plan, self.statement)}
 
     def finish(self) -> None:
         """Note in the ledger that the release was handed over, or saved."""
@@ -233,13 +238,13 @@ class Planned(ABC, Generic[T, M]):
 
     def stage(self, name: str) -> AbstractContextManager[None]:
         """A stage of this run in the log; see `tallytree.stages`."""
-        return stage(name, dataset=self.dataset, run=self.options.run)
+        return stage(name, dataset=self.dataset, run=self.arguments.run)
 
     def as_release(self, statement: Mapping[str, Any], spec: Mapping[str, Any], made: Reconciled) -> Release:
         """The release of what was made."""
         measured = made.measured
         if measured is None:
-            taken = made.taken if self.options.keep_measurements else ()
+            taken = made.taken if self.arguments.keep_measurements else ()
             measured = measurement_tables(self.tree, taken, self.measured_column)
         return Release(statement, spec, made.tables, measured, self.public_tree, made.contributions)
 
@@ -256,36 +261,37 @@ class Planned(ABC, Generic[T, M]):
 
     def _spent_note(self, number: int) -> str:
         """What an error after the payment has to say."""
-        if self.options.secret is None:
+        if self.arguments.secret is None:
             return f"{SPENT} (ledger entry {number}); another attempt is another release, and spends it again"
-        how = "" if self.options.on_changed == "error" else ' and on_changed="error"'
+        how = "" if self.arguments.on_changed == "error" else ' and on_changed="error"'
         entry = f"{SPENT} (ledger entry {number})"
-        return f"{entry}; repeat the run {self.options.run!r} with the same secret{how}, free of charge"
+        return f"{entry}; repeat the run {self.arguments.run!r} with the same secret{how}, free of charge"
 
     @property
     def unit(self) -> Unit:
         """What a person has up to `max_contributions` of."""
-        return UNITS[str(self.spec()["statistic"])]
+        return UNITS[self.statistic]
 
     @property
     def posting(self) -> Posting:
         """The entry that this release has in a ledger, made of its own fields."""
-        statistic = str(self.spec()["statistic"])
-        return posting(self.options, statistic, self.mechanism, self.plan, unit=self.unit, plan_digest=self.plan_digest)
+        return posting(
+            self.arguments, self.statistic, self.mechanism, self.plan, unit=self.unit, plan_digest=self.plan_digest
+        )
 
     @cached_property
     def plan_digest(self) -> str:
         """The public digest of all that decides the release besides its records and its key; see `release_keys`."""
-        return plan_digest(canonical(self.spec(), self.statement()), self.public_tree)
+        return plan_digest(canonical(self.spec, self.statement), self.public_tree)
 
     @property
     def dataset(self) -> str | None:
         """The data set's name in the ledger, if the release is recorded in one."""
         return None if self.account is None else self.account.posting.dataset
 
-    @abstractmethod
     def check_plan(self) -> None:
         """Refuse a noise plan that is not about the other fields; see `check_noise_plan`."""
+        check_noise_plan(self)
 
     def seal(self) -> Self:
         """Check the noise plan once more, against the fields, and seal the release.
@@ -296,7 +302,7 @@ class Planned(ABC, Generic[T, M]):
         self.check_plan()
         if self.account is not None:
             self.account.posting = self.posting
-        object.__setattr__(self, "sealed", True)
+        object.__setattr__(self, "sealed_text", canonical(self.spec, self.statement))
         return self
 
     def _check_room(self) -> None:
@@ -304,6 +310,8 @@ class Planned(ABC, Generic[T, M]):
         if self.account is not None:
             self.account.check()
 
+
+CHANGED = "budget: the noise is planned for another release; plan it anew"
 
 PLANNED_SOFTWARE = Local.software
 """The engine's packages in a planned statement, whichever engine tabulates: the noise key is derived from that text."""
@@ -314,19 +322,17 @@ def canonical(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
     return json.dumps([spec, statement], sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
-def check_noise_plan(planned: Planned[Any, Any], *, max_quantity: int = 1, beside: Collection[Statistic] = ()) -> None:
+def check_noise_plan(planned: Planned[Any, Any]) -> None:
     """Refuse a noise plan whose statistics or sensitivities are not those of the other fields of a planned release.
 
     Args:
         planned: the release.
-        max_quantity: the most that one record adds to a group's size.
-        beside: what is measured beside the levels, in order.
 
     Raises:
         BudgetExceeded: a level's statistic or sensitivity is another than the other fields say, or that of what is
             measured beside the levels is; or more or less is measured there than they say.
     """
-    plan, terms, tree = planned.plan, planned.terms, planned.tree
+    plan, terms, tree, max_quantity = planned.plan, planned.arguments, planned.tree, planned.quantity
     relation, m = terms.relation, terms.bound
     found = {level: (each.statistic, each.sensitivity) for level, each in plan.levels.items()}
     nodes = nodes_per_level(tree)
@@ -334,11 +340,11 @@ def check_noise_plan(planned: Planned[Any, Any], *, max_quantity: int = 1, besid
     first = [(each.level, each.statistic, each.sensitivity) for each in plan.beside]
     wanted = [
         (tree.levels[0], statistic, sensitivity(statistic, relation, m, max_quantity=max_quantity))
-        for statistic in beside
+        for statistic in planned.beside
     ]
     lost = plan.stable.most_lost if isinstance(plan, StabilityPlan) else m
     if (found, first, lost) != (needed, wanted, m):
-        raise BudgetExceeded("budget: the noise is planned for another release; plan it anew")
+        raise BudgetExceeded(CHANGED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,7 +382,7 @@ def paid_noise(planned: Planned[Any, Any], asked: str, statistics: bytes) -> Pai
         statistics: the digest of its true statistics.
 
     """
-    account, options = planned.account, planned.options
+    account, options = planned.account, planned.arguments
 
     def keys() -> ReleaseKeys:
         return ReleaseKeys(release_key(options), options.secret is not None, statistics, asked, planned.plan_digest)
@@ -395,8 +401,3 @@ def paid_noise(planned: Planned[Any, Any], asked: str, statistics: bytes) -> Pai
     release_id = release_id or known.unrecorded_id()
     source = OpenDPNoise() if options.noise == "opendp" else KeyedNoise(known.noise(release_id))
     return PaidNoise(source, release_id, known)
-
-
-def table_name(table: Any) -> Any:
-    """How a spec names a table: a file without the publisher's folders, anything in memory by its type."""
-    return published_name(table)

@@ -51,6 +51,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -63,9 +64,10 @@ from tallytree._contributions import Contributions, contribution_bins
 from tallytree._private.noise.noise_source import NoiseSource
 from tallytree._private.tabulate.true_contributions import TrueContributions
 from tallytree._run.arguments import ContributionsArguments, FlowsArguments
-from tallytree._run.choosing_bound import PlannedRecords, quantity, recommendation, weighed_levels
+from tallytree._run.choosing_bound import recommendation, weighed_levels
 from tallytree._run.measured_contributions import MeasuredContributions, measured_contributions
-from tallytree._run.planned import PaidNoise, Planned, Reconciled
+from tallytree._run.planned import CHANGED, PaidNoise, Planned, Reconciled
+from tallytree._run.planned_records import AnyRecords
 from tallytree._run.shared_arguments import SharedArguments
 from tallytree._run.workspace import Workspace
 from tallytree._terms import AUTO
@@ -134,26 +136,11 @@ class PlannedAutoBound(Planned[FirstPhase, Any]):
         plan: the noise with that bound; what it spends holds for every bound.
     """
 
-    largest: PlannedRecords
+    largest: AnyRecords
     asked: Contributions
     plan: NoisePlan
 
     measured_column = "value"
-
-    @property
-    def options(self) -> SharedArguments:
-        """See `Planned.options`: those of the largest bound."""
-        return self.largest.options
-
-    @property
-    def tree(self) -> Any:
-        """See `Planned.tree`."""
-        return self.largest.tree
-
-    @property
-    def public_tree(self) -> Any:
-        """See `Planned.public_tree`."""
-        return self.largest.public_tree
 
     @property
     def bins(self) -> tuple[tuple[int, int], ...]:
@@ -175,7 +162,7 @@ class PlannedAutoBound(Planned[FirstPhase, Any]):
         """See `Planned.expected_work`."""
         return self.largest.expected_work
 
-    def with_bound(self, bound: int) -> PlannedRecords:
+    def with_bound(self, bound: int) -> AnyRecords:
         """The release with a bound; it is not sealed, so it cannot be run by itself."""
         return with_bound(self.largest, bound)
 
@@ -189,23 +176,23 @@ class PlannedAutoBound(Planned[FirstPhase, Any]):
         Raises:
             BudgetExceeded: a plan is about another release, or spends another amount.
         """
+        if self.arguments is not self.largest.arguments:
+            raise BudgetExceeded(CHANGED)
         for bound in self.candidates:
             candidate = self.with_bound(bound)
             candidate.check_plan()
             if (candidate.plan.spent, candidate.arguments.bound) != (self.plan.spent, bound):
-                raise BudgetExceeded("budget: the noise is planned for another release; plan it anew")
+                raise BudgetExceeded(CHANGED)
 
+    @cached_property
     def spec(self) -> dict[str, Any]:
         """See `Planned.spec`."""
-        return {**self.largest.spec(), "max_contributions": AUTO}
+        return {**self.largest.spec, "max_contributions": AUTO}
 
-    def table_names(self) -> dict[str, Any]:
-        """See `Planned.table_names`."""
-        return self.largest.table_names()
-
+    @cached_property
     def statement(self) -> dict[str, Any]:
         """See `Planned.statement`: what holds whatever bound is chosen, so no sensitivity or noise of a level."""
-        planned = self.largest.statement()
+        planned = self.largest.statement_with({})
         unit = planned["unit_of_protection"]
         open_unit = unit.replace(f"at most {self.asked.at_most} ", "at most m ") + ", with m chosen from noisy numbers"
         if "maximum" in planned:
@@ -253,15 +240,14 @@ class PlannedAutoBound(Planned[FirstPhase, Any]):
         if second.contributions is None or second.contributions.digest() != true.contributions.digest():
             raise ValueError(_CHANGED)
         source = paid.after_a_choice(second.digest(), chosen.plan_digest)
-        statement = chosen.statement()
-        published = people.published(chosen.terms, str(chosen.spec()["statistic"]))
+        published = people.published(chosen.arguments, self.statistic)
         published.facts["contributions"]["chosen"] = facts
         share = published.facts["contributions"].get("share_left_out")
         if share is not None and share["ci_upper"] > MOST_LEFT_OUT:
             published.facts["contributions"]["summary"] += LITTLE_WAS_SEEN
         made = release.reconcile_levels(second, source, on_measure, work, published)
-        notes = {"notes": [*statement["notes"], _note(self.candidates)]}
-        return chosen, replace(made, about={**statement, **notes, **made.about})
+        notes = {"notes": [*chosen.statement["notes"], _note(self.candidates)]}
+        return chosen, replace(made, about={**chosen.statement, **notes, **made.about})
 
     def reconcile(
         self,
@@ -286,7 +272,7 @@ LITTLE_WAS_SEEN = (
 )
 
 
-def chosen_bound(planned: PlannedRecords, measured: MeasuredContributions) -> dict[str, Any]:
+def chosen_bound(planned: AnyRecords, measured: MeasuredContributions) -> dict[str, Any]:
     """The bound of least expected error, and what it was chosen from; see `choosing_bound.recommendation`.
 
     Args:
@@ -298,7 +284,7 @@ def chosen_bound(planned: PlannedRecords, measured: MeasuredContributions) -> di
     return found
 
 
-def with_bound(planned: PlannedRecords, bound: int) -> PlannedRecords:
+def with_bound(planned: AnyRecords, bound: int) -> AnyRecords:
     """A planned release with another contribution bound, and with noise for it from the same shares of the budget.
 
     Args:
@@ -308,7 +294,7 @@ def with_bound(planned: PlannedRecords, bound: int) -> PlannedRecords:
     # The check that at_most is above the bound is of bounds that are given: one that is chosen may reach it.
     arguments = copy.copy(planned.arguments)
     object.__setattr__(arguments, "max_contributions", bound)
-    relation, z, nodes = arguments.relation, quantity(planned), nodes_per_level(planned.tree)
+    relation, z, nodes = arguments.relation, planned.quantity, nodes_per_level(planned.tree)
 
     def needed(each: LevelPlan) -> Sensitivity:
         return sensitivity(each.statistic, relation, bound, max_quantity=z, nodes=nodes[each.level])
@@ -342,6 +328,11 @@ def _plan_auto_bound(plan: Callable[[A], Planned[Any, Any]], arguments: A) -> Pl
         )
     largest: Any = with_bound(planned, asked.at_most)
     made = PlannedAutoBound(
+        statistic=largest.statistic,
+        arguments=largest.arguments,
+        tree=largest.tree,
+        public_tree=largest.public_tree,
+        table_names=largest.table_names,
         mechanism=largest.mechanism,
         statistics=largest.statistics,
         plan=largest.plan,

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from tallytree._accounting import Asked, NoisePlan, plan_noise
 from tallytree._accounting.scales import next_float, representable
 from tallytree._accounting.sensitivity import sensitivity
 from tallytree._contributions import DEFAULT_AT_MOST, Contributions, contribution_bins
+from tallytree._measurements import Statistic
 from tallytree._private.noise.noise_source import NoiseSource
 from tallytree._private.tabulate.true_contributions import TrueContributions
 from tallytree._run.arguments import ContributionsArguments, CountsArguments
-from tallytree._run.choosing_bound import PlannedRecords, recommendation
+from tallytree._run.choosing_bound import recommendation
 from tallytree._run.measured_contributions import counted_noun, measured_contributions
 from tallytree._run.plan_counts import plan_counts
-from tallytree._run.planned import PLANNED_SOFTWARE, Planned, Reconciled, check_noise_plan
+from tallytree._run.planned import CHANGED, PLANNED_SOFTWARE, Planned, Reconciled
 from tallytree._run.planned_auto_bound import LEAST, PlannedAutoBound, plan_release
+from tallytree._run.planned_records import AnyRecords
 from tallytree._run.planning import account
-from tallytree._run.shared_arguments import SharedArguments
 from tallytree._run.workspace import Workspace
 from tallytree._terms import AUTO, UNITS, Unit, options_of
 from tallytree.budget import Budget, exact
@@ -46,7 +48,7 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
         bound: the contribution bound of the other release; None where it is chosen when that is made.
     """
 
-    chosen_for: PlannedRecords
+    chosen_for: AnyRecords
     asked: Contributions
     plan: NoisePlan
     bound: int | None
@@ -54,24 +56,14 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
     measured_column = "value"
 
     @property
-    def options(self) -> SharedArguments:
-        """See `Planned.options`."""
-        return self.chosen_for.options
-
-    @property
-    def tree(self) -> Any:
-        """See `Planned.tree`."""
-        return self.chosen_for.tree
-
-    @property
-    def public_tree(self) -> Any:
-        """See `Planned.public_tree`."""
-        return self.chosen_for.public_tree
+    def beside(self) -> Sequence[Statistic]:
+        """See `Planned.beside`."""
+        return ("contributions",)
 
     @property
     def unit(self) -> Unit:
         """See `Planned.unit`: that of the release whose bound is to be chosen."""
-        return UNITS[_statistic(self.chosen_for)]
+        return UNITS[self.chosen_for.statistic]
 
     @property
     def bins(self) -> tuple[tuple[int, int], ...]:
@@ -83,25 +75,25 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
         self.chosen_for.check_records()
 
     def check_plan(self) -> None:
-        """See `Planned.check_plan`."""
-        check_noise_plan(self, beside=["contributions"])
+        """See `Planned.check_plan`: the arguments are those of the other release too."""
+        if self.arguments is not self.chosen_for.arguments:
+            raise BudgetExceeded(CHANGED)
+        super().check_plan()
 
+    @cached_property
     def spec(self) -> dict[str, Any]:
         """See `Planned.spec`: the spec of the release that the bound is for, and how people are counted."""
         return {
             "statistic": "contributions",
             "contributions": {"at_most": self.asked.at_most},
-            "chosen_for": self.chosen_for.spec(),
+            "chosen_for": self.chosen_for.spec,
         }
 
-    def table_names(self) -> dict[str, Any]:
-        """See `Planned.table_names`."""
-        return self.chosen_for.table_names()
-
+    @cached_property
     def statement(self) -> dict[str, Any]:
         """See `Planned.statement`."""
-        terms = self.terms
-        noun = counted_noun(terms, _statistic(self.chosen_for))
+        terms = self.arguments
+        noun = counted_noun(terms, self.chosen_for.statistic)
         statement = privacy_statement(
             statistic="contributions",
             levels={},
@@ -126,7 +118,8 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
 
     def tabulate(self, work: Workspace | None = None) -> TrueContributions:
         """See `Planned.tabulate`."""
-        true = self.chosen_for.tabulate_with(self.asked, bins_of=self.bound or LEAST).contributions
+        tabulated = self.chosen_for.tabulate_with(self.asked, bins_of=self.bound or LEAST)
+        true: TrueContributions | None = tabulated.contributions
         if true is None:
             raise BudgetExceeded("contributions: the engine did not count people by their number of records")
         return true
@@ -140,7 +133,7 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
     ) -> Reconciled:
         """See `Planned.reconcile`: nothing is reconciled, and the noisy numbers are published as they are."""
         measured = measured_contributions(true, self.plan, source, self.bins)
-        noun = counted_noun(self.terms, _statistic(self.chosen_for))
+        noun = counted_noun(self.arguments, self.chosen_for.statistic)
         chosen = recommendation(self.chosen_for, measured)
         # For a bound that is chosen there is a recommendation: it is the one that the release would choose.
         bound = self.bound or int((chosen or {})["max_contributions"])
@@ -162,7 +155,7 @@ def plan_contributions(arguments: ContributionsArguments) -> PlannedContribution
 
 
 def contributions_of(
-    planned: PlannedRecords | PlannedAutoBound, share: Any = None, at_most: int | None = None
+    planned: AnyRecords | PlannedAutoBound, share: Any = None, at_most: int | None = None
 ) -> PlannedContributions:
     """Plan a release of people by their number of records, to choose the bound of another planned release.
 
@@ -179,7 +172,7 @@ def contributions_of(
         planned = planned.largest
     else:
         bound = planned.arguments.bound
-    given = planned.arguments
+    given: Any = planned.arguments
     if given.person is None:
         raise ValueError("person: to count people by their number of records, name the column with the ids of people")
     own = given.asked_contributions
@@ -198,11 +191,16 @@ def contributions_of(
     plan = plan_noise(budget, {}, None, given.accounting, grid, [first])
     mechanism = PeopleByRecords()
     made = PlannedContributions(
+        statistic="contributions",
+        arguments=given,
+        tree=planned.tree,
+        public_tree=planned.public_tree,
+        table_names=planned.table_names,
         mechanism=mechanism,
         statistics={},
         plan=plan,
         engine=planned.engine,
-        account=account(given, "contributions", mechanism, plan, unit=UNITS[_statistic(planned)]),
+        account=account(given, "contributions", mechanism, plan, unit=UNITS[planned.statistic]),
         chosen_for=planned,
         asked=asked,
         bound=bound,
@@ -227,7 +225,3 @@ def part_of(budget: Budget, share: Fraction) -> Budget:
     """A share of a budget: of ε, of ε and δ, or of ρ."""
     amounts = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": budget.rho}
     return Budget(**{name: None if amount is None else amount * share for name, amount in amounts.items()})
-
-
-def _statistic(planned: PlannedRecords) -> str:
-    return str(planned.spec()["statistic"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal
 
 from tallytree._accounting import StabilityPlan
@@ -19,17 +19,10 @@ from tallytree._private.tabulate.true_counts import TrueCounts
 from tallytree._run.arguments import CountsArguments
 from tallytree._run.counted_records import check_schema, counted_records, refuse_more_than
 from tallytree._run.counts_in_bands import Bands, Measuring, reconcile_in_bands
-from tallytree._run.measured_contributions import (
-    PublishedContributions,
-    published_contributions,
-    true_contributions,
-)
-from tallytree._run.person_bound import (
-    beside_the_levels,
-    contributions_spec,
-    with_contributions,
-)
-from tallytree._run.planned import PLANNED_SOFTWARE, Planned, Reconciled, check_noise_plan, table_name
+from tallytree._run.measured_contributions import PublishedContributions, true_contributions
+from tallytree._run.person_bound import contributions_spec, with_contributions
+from tallytree._run.planned import PLANNED_SOFTWARE, Reconciled
+from tallytree._run.planned_records import PlannedRecords
 from tallytree._run.workspace import Workspace, not_taken
 from tallytree.counts import CountsMechanism
 from tallytree.counts.in_bands import GoesDown
@@ -55,35 +48,20 @@ _LEFT_OUT = (
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
+class PlannedCounts(PlannedRecords[TrueCounts | CountsInFiles, CountsMechanism]):
     """A planned release of counts.
 
     Attributes:
         arguments: what was given; of flows, as counts on the product of the two hierarchies.
+        tree: the public tree.
         argument: the name of the records in messages.
-        statistic: `"counts"` or `"flows"`.
     """
 
     arguments: CountsArguments
+    tree: Hierarchy | Product
     argument: Literal["records", "trips"]
-    statistic: Literal["counts", "flows"]
 
     measured_column = "value"
-
-    @property
-    def options(self) -> CountsArguments:
-        """See `Planned.options`."""
-        return self.arguments
-
-    @property
-    def tree(self) -> Hierarchy | Product:
-        """See `Planned.tree`."""
-        return self.arguments.hierarchy
-
-    @property
-    def public_tree(self) -> Hierarchy | Product:
-        """See `Planned.public_tree`."""
-        return self.tree
 
     @property
     def keys(self) -> tuple[LeafKey, ...]:
@@ -94,10 +72,7 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
         """See `Planned.check_records`."""
         check_schema(self.engine, self.arguments, self.arguments.records, self.keys, self.argument)
 
-    def check_plan(self) -> None:
-        """See `Planned.check_plan`."""
-        check_noise_plan(self, beside=beside_the_levels(self.arguments))
-
+    @cached_property
     def spec(self) -> dict[str, Any]:
         """See `Planned.spec`."""
         return {
@@ -110,10 +85,7 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
             **contributions_spec(self.arguments),
         }
 
-    def table_names(self) -> dict[str, Any]:
-        """See `Planned.table_names`."""
-        return {self.argument: table_name(self.arguments.records)}
-
+    @cached_property
     def statement(self) -> dict[str, Any]:
         """See `Planned.statement`."""
         invariants = ["the hierarchy"]
@@ -122,7 +94,7 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
         notes = [each for each in (self.mechanism.caution,) if each is not None]
         if self.arguments.unlisted == "remainder":
             notes.append(NOTE)
-        if self.terms.total_is_public and not self._total_is_published:
+        if self.arguments.total_is_public and not self._total_is_published:
             notes.append(_UNUSED_TOTAL)
         if isinstance(self.plan, StabilityPlan):
             notes.append(_LEFT_OUT.format(self.plan.stable.threshold, self.plan.stable.level))
@@ -134,7 +106,7 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
             statistic=self.statistic,
             levels=nodes_per_level(self.tree),
             plan=self.plan,
-            terms=self.terms,
+            terms=self.arguments,
             mechanism=self.mechanism,
             invariants=invariants,
             notes=notes,
@@ -143,20 +115,10 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
         )
         return with_contributions(statement, self.arguments)
 
-    def tabulate(self, work: Workspace | None = None) -> TrueCounts | CountsInFiles:
-        """See `Planned.tabulate`."""
-        return self.tabulate_with(self.arguments.asked_contributions, work)
-
     def tabulate_with(
         self, asked: Contributions | None, work: Workspace | None = None, *, bins_of: int | None = None
     ) -> TrueCounts | CountsInFiles:
-        """The true counts, and people by their number of records as they are asked for.
-
-        Args:
-            asked: up to how many records people are counted; None where they are not.
-            work: where the counts are kept, if not in memory.
-            bins_of: the bound that the bins are those of; by default the release's.
-        """
+        """See `PlannedRecords.tabulate_with`."""
         given = self.arguments
         if work is not None and isinstance(self.mechanism, GoesDown):
             work.place.check(self.mechanism)
@@ -170,20 +132,6 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
         leaves = self.tree.leaf_numbers(found.parts) if isinstance(self.tree, Product) else found.parts[0]
         return TrueCounts(self.tree, leaves, found.counts, distinct=given.distinct, contributions=people)
 
-    def reconcile(
-        self,
-        true: TrueCounts | CountsInFiles,
-        source: NoiseSource,
-        on_measure: Callable[[str], None],
-        work: Workspace | None = None,
-    ) -> Reconciled:
-        """See `Planned.reconcile`."""
-        given = self.arguments
-        people = published_contributions(
-            true.contributions, given.asked_contributions, self.plan, source, given, self.statistic
-        )
-        return self.reconcile_levels(true, source, on_measure, work, people)
-
     def reconcile_levels(
         self,
         true: TrueCounts | CountsInFiles,
@@ -192,7 +140,7 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
         work: Workspace | None,
         people: PublishedContributions,
     ) -> Reconciled:
-        """See `Planned.reconcile`, where people by their number of records are measured already."""
+        """See `PlannedRecords.reconcile_levels`."""
         given = self.arguments
         if isinstance(true, CountsInFiles):
             if work is None:
@@ -214,16 +162,13 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
 
     def _in_bands(self, bands: Bands, work: Workspace, facts: Mapping[str, Mapping[str, Any]]) -> Reconciled:
         """Measure and reconcile in bands; the files of the tables say what the statement will say of them."""
-        statement = self.statement()
-        for key, more in facts.items():
-            statement[key] |= more
         return reconcile_in_bands(
             self.mechanism,
             bands,
             work,
             bands.true.total if self._total_is_published else None,
             keep_measurements=self.arguments.keep_measurements,
-            metadata=description(statement),
+            metadata=description(self.statement_with(facts)),
         )
 
     @property
@@ -234,7 +179,7 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
     @property
     def _total_is_published(self) -> bool:
         """Whether the number of records is published exactly: it is public, and the mechanism keeps it."""
-        return self.terms.total_is_public and self.mechanism.keeps_total
+        return self.arguments.total_is_public and self.mechanism.keeps_total
 
 
 def leaf_keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from tallytree._accounting.sensitivity import effective_quantity
 from tallytree._bands import Cut
 from tallytree._compute.arrays import IntArray
 from tallytree._contributions import Contributions
-from tallytree._measurements import Measurement
+from tallytree._measurements import Measurement, Statistic
 from tallytree._private.engines import Engine, GroupRows, GroupSizes
 from tallytree._private.measurer import Measurer
 from tallytree._private.noise.noise_source import NoiseSource
@@ -25,11 +26,7 @@ from tallytree._private.tabulate.true_contributions import TrueContributions, di
 from tallytree._private.tabulate.true_sizes import TrueSizes
 from tallytree._run.arguments import SizesArguments
 from tallytree._run.counted_records import listed_counts, refuse_more_than
-from tallytree._run.measured_contributions import (
-    PublishedContributions,
-    published_contributions,
-    true_contributions,
-)
+from tallytree._run.measured_contributions import PublishedContributions, true_contributions
 from tallytree._run.measured_maximum import within_measured_maximum
 from tallytree._run.person_bound import (
     beside_the_levels,
@@ -37,7 +34,8 @@ from tallytree._run.person_bound import (
     contributions_spec,
     with_contributions,
 )
-from tallytree._run.planned import PLANNED_SOFTWARE, Planned, Reconciled, check_noise_plan, table_name
+from tallytree._run.planned import PLANNED_SOFTWARE, Reconciled
+from tallytree._run.planned_records import PlannedRecords
 from tallytree._run.sizes_in_bands import Measuring, reconcile_in_bands
 from tallytree._run.sizes_notes import SizesNotes
 from tallytree._run.workspace import Workspace
@@ -76,11 +74,12 @@ class TabulatedSizes:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
+class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
     """A planned release of group sizes.
 
     Attributes:
         arguments: what was given.
+        tree: the public tree.
         plan: the noise of every measured level.
         invariants: which numbers of groups are public.
         smallest: sizes are raised to this; at least 1 where the numbers of groups are private.
@@ -92,6 +91,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
     """
 
     arguments: SizesArguments
+    tree: Hierarchy
     plan: NoisePlan
     invariants: Invariants
     smallest: int
@@ -104,19 +104,19 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
     measured_column = "values"
 
     @property
-    def options(self) -> SizesArguments:
-        """See `Planned.options`."""
-        return self.arguments
+    def beside(self) -> Sequence[Statistic]:
+        """See `Planned.beside`."""
+        return beside_the_levels(self.arguments, maximum=self.private_maximum is not None)
 
     @property
-    def tree(self) -> Hierarchy:
-        """See `Planned.tree`."""
-        return self.arguments.hierarchy
+    def quantity(self) -> int:
+        """See `Planned.quantity`."""
+        return effective_quantity(self.arguments.max_quantity, self.smallest, self.largest)
 
     @property
-    def public_tree(self) -> Hierarchy:
-        """See `Planned.public_tree`."""
-        return self.tree
+    def cells_per_node(self) -> int:
+        """See `PlannedRecords.cells_per_node`."""
+        return self.largest - self.smallest + 1
 
     @property
     def key(self) -> LeafKey:
@@ -130,12 +130,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         if given.group is not None and given.public_groups is not None:
             self._groups_listed()
 
-    def check_plan(self) -> None:
-        """See `Planned.check_plan`."""
-        quantity = effective_quantity(self.arguments.max_quantity, self.smallest, self.largest)
-        beside = beside_the_levels(self.arguments, maximum=self.private_maximum is not None)
-        check_noise_plan(self, max_quantity=quantity, beside=beside)
-
+    @cached_property
     def spec(self) -> dict[str, Any]:
         """See `Planned.spec`."""
         given, maximum = self.arguments, self.private_maximum
@@ -157,13 +152,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
             **contributions_spec(given),
         }
 
-    def table_names(self) -> dict[str, Any]:
-        """See `Planned.table_names`."""
-        return {
-            "records": table_name(self.arguments.records),
-            "public_groups": table_name(self.arguments.public_groups),
-        }
-
+    @cached_property
     def statement(self) -> dict[str, Any]:
         """See `Planned.statement`."""
         notes = SizesNotes(
@@ -179,7 +168,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
             statistic="group_sizes",
             levels=nodes_per_level(self.tree),
             plan=self.plan,
-            terms=self.terms,
+            terms=self.arguments,
             mechanism=self.mechanism,
             invariants=list(notes.of_invariants()),
             notes=list(notes.of_measurements()),
@@ -191,14 +180,10 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
             statement["maximum"] |= {"at_most": self.largest, "margin": margin(self.plan.maximum.noise)}
         return with_contributions(statement, self.arguments)
 
-    def tabulate(self, work: Workspace | None = None) -> TabulatedSizes:
-        """See `Planned.tabulate`."""
-        return self.tabulate_with(self.arguments.asked_contributions, work)
-
     def tabulate_with(
         self, asked: Contributions | None, work: Workspace | None = None, *, bins_of: int | None = None
     ) -> TabulatedSizes:
-        """The true sizes, and people by their number of memberships; see `PlannedCounts.tabulate_with`."""
+        """See `PlannedRecords.tabulate_with`."""
         if work is not None:
             work.place.check(self.mechanism)
         found = self._found(asked)
@@ -222,20 +207,6 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         people = true_contributions(found, self.tree, asked, bins_of or self.arguments.bound)
         return TabulatedSizes(domain, true, people)
 
-    def reconcile(
-        self,
-        true: TabulatedSizes,
-        source: NoiseSource,
-        on_measure: Callable[[str], None],
-        work: Workspace | None = None,
-    ) -> Reconciled:
-        """See `Planned.reconcile`."""
-        given = self.arguments
-        people = published_contributions(
-            true.contributions, given.asked_contributions, self.plan, source, given, "group_sizes"
-        )
-        return self.reconcile_levels(true, source, on_measure, work, people)
-
     def reconcile_levels(
         self,
         true: TabulatedSizes,
@@ -244,7 +215,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         work: Workspace | None,
         people: PublishedContributions,
     ) -> Reconciled:
-        """See `Planned.reconcile`, where people by their number of memberships are measured already."""
+        """See `PlannedRecords.reconcile_levels`."""
         domain, clamped, maximum = within_measured_maximum(true.domain, true.true, self.plan, source)
         beside = {**({"maximum": maximum} if maximum else {}), **people.facts}
         if isinstance(clamped, SizesInFiles):
@@ -267,9 +238,6 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
         facts: Mapping[str, Mapping[str, Any]],
     ) -> Reconciled:
         """Measure and reconcile in bands; the files of the tables say what the statement will say of them."""
-        statement = self.statement()
-        for key, more in facts.items():
-            statement[key] |= more
 
         def measured_by(cut: Cut, take: Callable[[Measurement], None] | None) -> Measuring:
             return Measuring(true, cut, self.plan, source, on_measure, take, work.place)
@@ -280,7 +248,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
             measured_by,
             work,
             keep_measurements=self.arguments.keep_measurements,
-            metadata=description(statement),
+            metadata=description(self.statement_with(facts)),
         )
 
     def _found(self, asked: Contributions | None = None) -> LeafGroups:

@@ -6,6 +6,7 @@ import dataclasses
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,21 +21,13 @@ from tallytree._private.tabulate.records import LeafKey
 from tallytree._private.tabulate.true_tables import TrueTables
 from tallytree._run.arguments import TablesArguments
 from tallytree._run.counted_records import check_schema, counted_records
-from tallytree._run.measured_contributions import (
-    PublishedContributions,
-    published_contributions,
-    true_contributions,
-)
-from tallytree._run.person_bound import (
-    beside_the_levels,
-    contributions_spec,
-    with_contributions,
-)
-from tallytree._run.planned import PLANNED_SOFTWARE, Planned, Reconciled, check_noise_plan, table_name
+from tallytree._run.measured_contributions import PublishedContributions, true_contributions
+from tallytree._run.person_bound import contributions_spec, with_contributions
+from tallytree._run.planned import PLANNED_SOFTWARE, Reconciled
 from tallytree._run.planned_counts import leaf_keys
+from tallytree._run.planned_records import PlannedRecords
 from tallytree._run.workspace import Workspace
 from tallytree.hierarchy import nodes_per_level
-from tallytree.product import Product
 from tallytree.release.counted_unit import ONCE_IN_A_CELL
 from tallytree.release.released_tables import published_tables
 from tallytree.release.statement import TOTAL_IS_PUBLIC, TOTALS_ARE_PUBLIC, privacy_statement
@@ -71,37 +64,27 @@ def _listed(table: pa.Table) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PlannedTables(Planned[TrueTables, TablesMechanism]):
+class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
     """A planned release of tables.
 
     Attributes:
         arguments: what was given.
-        layout: the tables, those that were asked for first.
+        tree: the tables in place of levels, those that were asked for first.
         totals: totals of areas that are public; None where there are none, or only the number of records.
         totals_level: the name of their level.
     """
 
     arguments: TablesArguments
-    layout: TableLayout
+    tree: TableLayout
     totals: PublicTotals | None
     totals_level: str | None
 
     measured_column = "value"
 
     @property
-    def options(self) -> TablesArguments:
-        """See `Planned.options`."""
-        return self.arguments
-
-    @property
-    def tree(self) -> TableLayout:
-        """See `Planned.tree`: the tables in place of levels."""
-        return self.layout
-
-    @property
-    def public_tree(self) -> Product:
-        """See `Planned.public_tree`."""
-        return self.layout.product
+    def layout(self) -> TableLayout:
+        """The tables."""
+        return self.tree
 
     @property
     def keys(self) -> tuple[LeafKey, ...]:
@@ -113,16 +96,13 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         """The area level whose totals are published exactly, with those above it; None without one."""
         if self.totals is not None:
             return self.totals.area_level
-        return 0 if self.terms.total_is_public else None
+        return 0 if self.arguments.total_is_public else None
 
     def check_records(self) -> None:
         """See `Planned.check_records`."""
         check_schema(self.engine, self.arguments, self.arguments.records, self.keys, "records")
 
-    def check_plan(self) -> None:
-        """See `Planned.check_plan`."""
-        check_noise_plan(self, beside=beside_the_levels(self.arguments))
-
+    @cached_property
     def spec(self) -> dict[str, Any]:
         """See `Planned.spec`."""
         given = self.arguments
@@ -137,18 +117,13 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
             **contributions_spec(given),
         }
 
-    def table_names(self) -> dict[str, Any]:
-        """See `Planned.table_names`."""
-        totals = self.arguments.public_totals
-        names = {"records": table_name(self.arguments.records)}
-        return names if totals is None else names | {"public_totals": table_name(totals)}
-
+    @cached_property
     def statement(self) -> dict[str, Any]:
         """See `Planned.statement`."""
         invariants = ["the hierarchies"]
         if self.totals_level is not None:
             invariants.append(TOTALS_ARE_PUBLIC.format(self.totals_level))
-        elif self.terms.total_is_public:
+        elif self.arguments.total_is_public:
             invariants.append(TOTAL_IS_PUBLIC)
         invariants += [_IMPOSSIBLE.format(_listed(each.table)) for each in self.layout.product.impossible]
         notes = [each for each in (self.mechanism.caution, _AGREE) if each is not None]
@@ -162,7 +137,7 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
             statistic="tables",
             levels=nodes_per_level(self.layout),
             plan=self.plan,
-            terms=self.terms,
+            terms=self.arguments,
             mechanism=self.mechanism,
             invariants=invariants,
             notes=notes,
@@ -189,14 +164,10 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
             f"{described_bytes(max(memory, 1e8))} of memory beside 0.5 GB for the process."
         )
 
-    def tabulate(self, work: Workspace | None = None) -> TrueTables:
-        """See `Planned.tabulate`."""
-        return self.tabulate_with(self.arguments.asked_contributions)
-
     def tabulate_with(
         self, asked: Contributions | None, work: Workspace | None = None, *, bins_of: int | None = None
     ) -> TrueTables:
-        """The true tables, and people by their number of records; see `PlannedCounts.tabulate_with`."""
+        """See `PlannedRecords.tabulate_with`."""
         given = self.arguments
         found = counted_records(
             self.engine, given, given.records, self.keys, "records", asked, self.layout.product.impossible
@@ -206,16 +177,6 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         people = true_contributions(found, self.layout, asked, bins_of or given.bound)
         return TrueTables(self.layout, found, self.statistics, people, self.totals)
 
-    def reconcile(
-        self, true: TrueTables, source: NoiseSource, on_measure: Callable[[str], None], work: Workspace | None = None
-    ) -> Reconciled:
-        """See `Planned.reconcile`."""
-        given = self.arguments
-        people = published_contributions(
-            true.contributions, given.asked_contributions, self.plan, source, given, "tables"
-        )
-        return self.reconcile_levels(true, source, on_measure, work, people)
-
     def reconcile_levels(
         self,
         true: TrueTables,
@@ -224,9 +185,9 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         work: Workspace | None,
         people: PublishedContributions,
     ) -> Reconciled:
-        """See `Planned.reconcile`, where people by their number of records are measured already."""
+        """See `PlannedRecords.reconcile_levels`."""
         measurer = Measurer(true, self.plan, source, on_measure)
-        totals = self.exact_totals(true.total if self.terms.total_is_public else None)
+        totals = self.exact_totals(true.total if self.arguments.total_is_public else None)
         made = self.mechanism.reconcile(self.layout, self.statistics, totals, measurer)
         unmet = {name: round(miss, 2) for name, miss in made.misses.items() if miss > UNMET}
         if unmet:

@@ -55,7 +55,7 @@ def _of_counts(planned: PlannedCounts, like: Any) -> CountReplicates:
         nodes = tree.leaf_numbers(found.parts) if isinstance(tree, Product) else found.parts[0]
         counts = found.counts
     kept = counts > 0
-    public = planned.terms.total_is_public and planned.mechanism.keeps_total
+    public = planned.arguments.total_is_public and planned.mechanism.keeps_total
     plan = stated(planned.plan)
     return CountReplicates(planned.tree, planned.mechanism, plan, public, nodes[kept], counts[kept])
 

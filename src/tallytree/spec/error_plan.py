@@ -204,7 +204,7 @@ class _Release:
             planned = own if budget == self.budget else self.planned(budget)
             rows += _rows(planned, self._errors(planned))
             risks += [{**amounts_of(budget), **vars(rate)} for rate in attack_rates(planned.plan)]
-        bound = bound_sentence(own.statement())
+        bound = bound_sentence(own.statement)
         notes += [each for each in (bound, own.expected_work) if each]
         for planned, errors in ((own, None), *self._others(own, names, notes)):
             rows += [] if errors is None else _rows(planned, errors)
@@ -213,7 +213,7 @@ class _Release:
         return ErrorPlan(
             pa.Table.from_pylist(rows, _ROWS),
             pa.Table.from_pylist(risks, _RISKS),
-            risk_statement(own.plan, own.statement()),
+            risk_statement(own.plan, own.statement),
             with_budget(self._mapping, "rho" if self.budget.kind == "zcdp" else "epsilon", amount_of(self.budget)),
             self.budget,
             mechanism,

@@ -67,7 +67,7 @@ def counts_subject(budget, neighboring="add_remove", before=BEFORE, after=AFTER,
     """`TopDown` on two inputs, as the library plans it, or with another plan."""
     terms = {"neighboring": neighboring, "max_contributions": m}
     job, inputs = Audited(tree=tree, budget=budget, mechanism=tt.counts.LeastSquares(), **terms).plan()
-    total = sum(before) if job.terms.total_is_public else None
+    total = sum(before) if job.arguments.total_is_public else None
     statistics = [inputs.tabulate(np.array(records)) for records in (before, after)]
     return Subject("TopDown()", neighboring, plan or job.plan, *statistics, publisher(job, tree, total))
 

@@ -39,7 +39,7 @@ def subject(budget=PURE, before=BEFORE, after=AFTER, plan=None, **terms):
     given = {"neighboring": "add_remove", "tables": TABLES, "mechanism": None} | terms
     job, inputs = Audited(tree=PEOPLE, budget=budget, **given).plan()
     statistics = [inputs.tabulate(np.array(records)) for records in (before, after)]
-    total = sum(before) if job.terms.total_is_public else None
+    total = sum(before) if job.arguments.total_is_public else None
     chosen = plan if plan is not None else job.plan
     return job, Subject("tables", given["neighboring"], chosen, *statistics, publisher(job, PEOPLE, total))
 

@@ -110,7 +110,7 @@ def check(
 
         loaded = opened_spec(context, spec, changes, **options)
         planned = loaded.check()
-        statement = planned.statement()
+        statement = planned.statement
         console = open_console()
         show_levels(console, statement)
         if statement["max_contributions"] == AUTO:

@@ -163,7 +163,7 @@ def invariants_of(domain: SizesDomain) -> Invariants:
 
 def neighborhood_of(planned: Plans, tree: Tree) -> Neighborhood:
     """What a release protects: which data sets are neighbors."""
-    terms = planned.terms
+    terms = planned.arguments
     relation, m = terms.relation, terms.bound
     if not isinstance(planned, PlannedSizes):
         return Neighborhood(relation, m, same_records=terms.total_is_public, distinct=terms.distinct_people)

@@ -183,7 +183,7 @@ def audit(arguments: AuditArguments) -> AuditResult:
     total = int(records[0].sum()) if neighborhood.same_records else None
     subject = Subject(
         name=repr(planned.mechanism),
-        neighboring=planned.terms.relation,
+        neighboring=planned.arguments.relation,
         plan=planned.plan,
         before=inputs.tabulate(records[0]),
         after=inputs.tabulate(records[1]),

@@ -127,7 +127,7 @@ class Case(Audited):
             before, after = worst_pair(planned.plan, inputs.tabulate, befores, afters)
         subject = Subject(
             name=repr(self.mechanism),
-            neighboring=planned.terms.relation,
+            neighboring=planned.arguments.relation,
             plan=planned.plan,
             before=inputs.tabulate(before),
             after=inputs.tabulate(after),

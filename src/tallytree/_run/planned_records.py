@@ -1,0 +1,89 @@
+"""A planned release of records that a tree counts: what counts, tables and group sizes have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from tallytree._contributions import Contributions
+from tallytree._measurements import Statistic
+from tallytree._private.noise.noise_source import NoiseSource
+from tallytree._private.tabulate.true_contributions import TrueContributions
+from tallytree._run.arguments import PersonOptions
+from tallytree._run.measured_contributions import PublishedContributions, published_contributions
+from tallytree._run.person_bound import beside_the_levels
+from tallytree._run.planned import HasDigest, Planned, Reconciled
+from tallytree._run.workspace import Workspace
+
+
+class CountsPeople(HasDigest, Protocol):
+    """True statistics, with people by their number of records where these are measured too."""
+
+    @property
+    def contributions(self) -> TrueContributions | None:
+        """People by their number of records."""
+
+
+T = TypeVar("T", bound=CountsPeople)
+M = TypeVar("M")
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PlannedRecords(Planned[T, M]):
+    """A planned release whose levels count records; people by their number of records may be measured beside them.
+
+    Attributes:
+        arguments: what was given.
+    """
+
+    arguments: PersonOptions
+
+    @property
+    def cells_per_node(self) -> int:
+        """How many cells are measured at a node."""
+        return 1
+
+    @property
+    def beside(self) -> Sequence[Statistic]:
+        """See `Planned.beside`."""
+        return beside_the_levels(self.arguments)
+
+    @abstractmethod
+    def tabulate_with(
+        self, asked: Contributions | None, work: Workspace | None = None, *, bins_of: int | None = None
+    ) -> T:
+        """The true statistics, and people by their number of records as they are asked for.
+
+        Args:
+            asked: up to how many records people are counted; None where they are not.
+            work: where the statistics are kept, if not in memory.
+            bins_of: the bound that the bins are those of; by default the release's.
+        """
+
+    @abstractmethod
+    def reconcile_levels(
+        self,
+        true: T,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
+        work: Workspace | None,
+        people: PublishedContributions,
+    ) -> Reconciled:
+        """See `Planned.reconcile`, where people by their number of records are measured already."""
+
+    def tabulate(self, work: Workspace | None = None) -> T:
+        """See `Planned.tabulate`."""
+        return self.tabulate_with(self.arguments.asked_contributions, work)
+
+    def reconcile(
+        self, true: T, source: NoiseSource, on_measure: Callable[[str], None], work: Workspace | None = None
+    ) -> Reconciled:
+        """See `Planned.reconcile`."""
+        asked = self.arguments.asked_contributions
+        people = published_contributions(true.contributions, asked, self.plan, source, self.arguments, self.statistic)
+        return self.reconcile_levels(true, source, on_measure, work, people)
+
+
+AnyRecords = PlannedRecords[Any, Any]
