@@ -189,7 +189,7 @@ class Planned(ABC, Generic[T, M]):
         Args:
             forced: with `memory`, where the tree is cut; for tests, which compare cuts.
         """
-        if canonical(self.spec, self.statement) != self.sealed_text:
+        if not self.sealed_text or canonical(self.spec, self.statement) != self.sealed_text:
             raise BudgetExceeded("budget: the release was changed after its noise was planned; plan it anew")
         with (
             self.telling_what_is_spent(),
