@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tallytree.solvers.papers import cost_table
 
 from helpers.tree_models import PAIR, assert_consistent, cost, optimality_gap, realistic, trees
+from tallytree._solvers.papers import cost_table
 from tallytree._solvers.papers.relaxed_programs import tree_relaxed
 from tallytree._solvers.papers.third_party import QUADRATIC_SOLVERS
 
@@ -71,7 +71,7 @@ def test_unknown_solvers_are_refused_with_those_that_are_installed():
 
 def test_without_any_quadratic_solver_the_message_names_the_extra(monkeypatch):
     monkeypatch.setattr(cvxpy, "installed_solvers", list)
-    with pytest.raises(ModuleNotFoundError, match=r"no quadratic solver is installed: pip install"):
+    with pytest.raises(ModuleNotFoundError, match=r"needs a quadratic solver, which is not installed: pip install"):
         tree_relaxed(PAIR, [1, 2, 3])
 
 

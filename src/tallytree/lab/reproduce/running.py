@@ -11,6 +11,7 @@ import pyarrow.csv
 
 from tallytree._charts import require_charts
 from tallytree._charts.drawing import one_drawing_process, png, svg
+from tallytree._compute.whole_files import write_whole
 from tallytree._validate import integer, require_packages
 from tallytree.lab.reproduce.catalogue import experiment_named
 from tallytree.lab.reproduce.experiment import Experiment, Settings
@@ -18,7 +19,6 @@ from tallytree.lab.reproduce.figure import drawn
 from tallytree.lab.reproduce.measured import tidy
 from tallytree.lab.reproduce.page import page
 from tallytree.lab.reproduce.published import published
-from tallytree.release.files import write_whole
 
 
 @dataclass(frozen=True)
