@@ -42,6 +42,8 @@ EXTRA_OF = {
     "adbc_driver_postgresql": "postgres",
     "xlsxwriter": "export",
     "pysdmx": "export",
+    "jsonschema": "registry",
+    "ruamel": "registry",
     "geopandas": "maps",
     "shapely": "maps",
 } | dict.fromkeys(("cvxpy", "clarabel", "highspy", "osqp", "scs", "ortools", "pyscipopt"), "papers")

@@ -125,6 +125,23 @@ def read_boundaries(path: str | Path, hierarchy: Hierarchy, level: str, *, code:
     return Boundaries(name, made)
 
 
+def boundary_files(given: Sequence[str]) -> dict[str, str]:
+    """What `--boundaries LEVEL=FILE` says, by level.
+
+    Raises:
+        ValueError: one is not of the form LEVEL=FILE, or a level is there twice.
+    """
+    found: dict[str, str] = {}
+    for each in given:
+        level, sign, path = (part.strip() for part in each.partition("="))
+        if not (level and sign and path):
+            raise ValueError(f"boundaries: {each[:80]!r} must be LEVEL=FILE, such as county=counties.geojson")
+        if level in found:
+            raise ValueError(f"boundaries: {level!r} is given twice; give one file for each level")
+        found[level] = path
+    return found
+
+
 def boundaries_of(
     given: Sequence[str], hierarchies: Mapping[str, Hierarchy], *, code: str | None = None
 ) -> dict[str, Boundaries]:
@@ -139,19 +156,13 @@ def boundaries_of(
         ValueError: not of that form, a level twice, or as `read_boundaries`.
     """
     found: dict[str, Boundaries] = {}
-    for each in given:
-        level, sign, path = each.partition("=")
-        if not sign or not level.strip() or not path.strip():
-            raise ValueError(f"boundaries: {each[:80]!r} must be LEVEL=FILE, such as county=counties.geojson")
-        name = level.strip()
-        if name in found:
-            raise ValueError(f"boundaries: {name!r} is given twice; give one file for each level")
+    for name, path in boundary_files(given).items():
         if name not in hierarchies:
             raise ValueError(
                 f"boundaries: {name!r} is not one of the release's levels {', '.join(hierarchies)}; give LEVEL=FILE "
                 "with one of them"
             )
-        found[name] = read_boundaries(path.strip(), hierarchies[name], name, code=code)
+        found[name] = read_boundaries(path, hierarchies[name], name, code=code)
     for below in list(found.values()):
         tree, above = hierarchies[below.level], below.above(hierarchies[below.level])
         while above is not None and above.level not in found:

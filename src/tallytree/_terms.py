@@ -6,12 +6,11 @@ stand there, once. Signatures, help texts, the spec and the audit are made from 
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from tallytree._validate import choice, integer, safe_text, text
+from tallytree._validate import choice, integer, require_packages, safe_text, text
 from tallytree.budget import BudgetSplit
 
 Neighboring = Literal["add_remove", "change_one"]
@@ -129,10 +128,8 @@ class NoiseTerms:
         if self.accounting is not None:
             text(self.accounting, "accounting", '"pld", "zcdp" or "paper"')
         choice(self.noise, "noise", get_args(NoiseName))
-        if self.noise == "opendp" and importlib.util.find_spec("opendp") is None:  # before anything is spent
-            raise ModuleNotFoundError(
-                'noise: "opendp" needs OpenDP, which is not installed: pip install "tallytree[opendp]"'
-            )
+        if self.noise == "opendp":
+            require_packages("noise", '"opendp"', {"opendp": "OpenDP"}, "opendp")
 
     @property
     def bound(self) -> int:

@@ -25,10 +25,14 @@ def require_packages(argument: str, what: str, packages: Iterable[str] | Mapping
     """
     for module in packages:
         if importlib.util.find_spec(module) is None:
-            package = packages[module] if isinstance(packages, Mapping) else module
-            raise ModuleNotFoundError(
-                f'{argument}: {what} needs {package}, which is not installed: pip install "tallytree[{extra}]"'
-            )
+            raise missing(argument, what, packages[module] if isinstance(packages, Mapping) else module, extra)
+
+
+def missing(argument: str, what: str, package: str, extra: str) -> ModuleNotFoundError:
+    """The error that says which package of which extra is not installed: see `require_packages`."""
+    return ModuleNotFoundError(
+        f'{argument}: {what} needs {package}, which is not installed: pip install "tallytree[{extra}]"'
+    )
 
 
 def safe_text(value: object) -> str:

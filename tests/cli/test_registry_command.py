@@ -1,5 +1,7 @@
 """`tallytree registry`: deployment.yaml completed and checked."""
 
+import sys
+
 import pyarrow as pa
 import pytest
 import yaml
@@ -7,7 +9,9 @@ import yaml
 import tallytree as tt
 from tallytree.cli.failures import ExitCode
 from tallytree.release.registry_entry import TO_BE_FILLED
-from tallytree.release.registry_schema import keys_of_values
+from tallytree.release.registry_file import schemas_by_key
+
+pytestmark = pytest.mark.needs("jsonschema", "ruamel")
 
 TOWNS = pa.table({"state": ["A", "A", "B"], "town": ["x", "y", "z"]})
 FILLED = {
@@ -44,7 +48,7 @@ def sets(values):
 def test_an_entry_is_completed_key_by_key(folder, output, refusal):
     entry = folder / "release/deployment.yaml"
     shown = output("registry", "release").splitlines()
-    assert [line.split(": ")[1].partition("[")[0] for line in shown if line.startswith("to be filled: ")] == [*FILLED]
+    assert {line.split(": ")[1] for line in shown if line.startswith("to be filled: ")} == {*FILLED}
     assert "still to be filled: url_slug" in refusal("registry", "release", "--require-complete")
     before = entry.read_text("utf-8")
     entry.write_text(before.replace("status: Draft", "status: Draft  # mine"), "utf-8")
@@ -106,7 +110,10 @@ def test_a_wrong_value_is_refused_and_nothing_is_written(folder, refusal, change
     [
         (("url_slug", "url_slugg"), "the key 'url_slugg' is not known; did you mean url_slug?"),
         (("tier: 3", "tier: three"), "tier must be an integer"),
-        (("status: Draft", "status: Draft\nstatus: Draft"), "the key 'status' is there twice; keep one"),
+        (("status: Draft", "status: Draft\nstatus: Draft"), 'it is no YAML at line 11: found duplicate key "status"'),
+        (("status: Draft", "status: Draft\n7: x"), "line 11: the key '7' is not known; known are url_slug"),
+        (("status: Draft", "status: Draft\nyes: x"), "the key 'True' is not known; known are url_slug"),
+        (("status: Draft", "<<: {status: Draft, statu: x}"), "line 1: the key 'statu' is not known; did you"),
         (("deployment:", "deployment: ["), "entry: it is no YAML at line"),
         (("epsilon: 1.0", "epsilon: one"), "privacy_parameters.epsilon must be a number"),
         (("  basic:", "  basics:"), "did you mean basic?"),
@@ -153,11 +160,22 @@ def test_errors_that_are_added_keep_the_publisher_s_entry(folder, output):
 
 def test_an_entry_that_holds_itself_is_refused(folder, refusal):
     entry = folder / "release/deployment.yaml"
-    entry.write_text(entry.read_text("utf-8").replace("deployment:", "own: &own [*own]\ndeployment:", 1), "utf-8")
-    for options in ((), ("--set", "url_slug=towns")):
-        assert "has an alias to itself; write the value in its place" in refusal("registry", "release", *options)
+    whole = entry.read_text("utf-8")
+    for key, says in (("own", "the key 'own' is not known"), ("url_slug", "url_slug must be text")):
+        entry.write_text(whole.replace("url_slug:", f"{key}: &own [*own]\nx:", 1), "utf-8")
+        for options in ((), ("--set", "tier=1")):
+            assert says in refusal("registry", "release", *options)
+
+
+@pytest.mark.parametrize(("module", "package"), [("jsonschema", "jsonschema"), ("ruamel", "ruamel.yaml")])
+def test_without_the_extra_the_command_names_it_and_writes_nothing(folder, refusal, monkeypatch, module, package):
+    before = (folder / "release/deployment.yaml").read_bytes()
+    monkeypatch.setitem(sys.modules, module, None)
+    says = f'registry: an entry needs {package}, which is not installed: pip install "tallytree[registry]"'
+    assert refusal("registry", "release", "--set", "tier=1", code=ExitCode.SYSTEM) == says
+    assert (folder / "release/deployment.yaml").read_bytes() == before
 
 
 def test_numbers_are_written_in_ascii(folder, refusal):
-    key = next(key for key in keys_of_values() if key.endswith("epsilon"))
+    key = next(key for key in schemas_by_key() if key.endswith("epsilon"))
     assert "must be" in refusal("registry", "release", "--set", f"{key}=\uff11")

@@ -4,7 +4,7 @@ import pytest
 
 import tallytree._report
 from helpers.explored import counts
-from tallytree.cli.written_report import report_beside
+from tallytree.cli.commands.report_command import report_beside
 
 pytestmark = pytest.mark.needs("altair", "vl_convert")
 

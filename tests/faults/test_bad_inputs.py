@@ -31,7 +31,7 @@ from tallytree._export import export
 from tallytree._report import write_report
 from tallytree.evaluate.error_bounds import theorem_4_bound, top_down_error_bound
 from tallytree.ledger import Ledger
-from tallytree.release.registry_editing import given_values
+from tallytree.release.registry_file import given_values
 from tallytree.spec import load_spec
 from tallytree.spec.scalars import written_number
 

@@ -92,7 +92,7 @@ def content(place):
 
 
 @pytest.mark.slow
-@pytest.mark.needs("xlsxwriter", "pysdmx", "geopandas", "altair", "vl_convert")
+@pytest.mark.needs("xlsxwriter", "pysdmx", "geopandas", "altair", "vl_convert", "jsonschema", "ruamel")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_fault_of_a_command_that_spends_nothing_leaves_what_was_there_or_what_is_whole(faults, inputs, seen, command):
     argv, places = COMMANDS[command]

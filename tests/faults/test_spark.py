@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import time
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -287,18 +286,15 @@ def test_without_java_the_remedy_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("found", "kind", "says"),
     [
-        (None, ModuleNotFoundError, r"engine: Spark needs pyspark, which is not installed: pip install 'tallytree\[sp"),
+        (None, ModuleNotFoundError, r'engine: Spark needs pyspark, which is not installed: pip install "tallytree\[sp'),
         ("3.5.4", ValueError, "engine: PySpark is version 3.5.4; tallytree needs 4.1 or newer"),
     ],
 )
 def test_without_pyspark_or_with_an_old_one_the_remedy_is_named(
     monkeypatch: Any, found: Any, kind: Any, says: str
 ) -> None:
-    def version(package: str) -> str:
-        if found is None:
-            raise PackageNotFoundError(package)
-        return str(found)
-
-    monkeypatch.setattr(engine_module, "version", version)
+    if found is None:
+        monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setattr(engine_module, "version", lambda package: found)
     with pytest.raises(kind, match=says):
         Spark().tabulate(PEOPLE, CountRecords(()))

@@ -132,7 +132,7 @@ def warm_up():
             "reconcile sizes sizes.yaml --out again",
             "contributions counts.yaml --out contributions",
             "total counts areas.parquet",
-            "registry counts --out entry.yaml",
+            *(("registry counts --out entry.yaml",) if find_spec("jsonschema") and find_spec("ruamel") else ()),
             "secret new secret",
             *(VIEWS if find_spec("pysdmx") and find_spec("geopandas") and find_spec("vl_convert") else ()),
         ):

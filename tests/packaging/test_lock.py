@@ -11,6 +11,7 @@ from threading import Thread
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LOCKS = {"dev": ["dev"], "views": ["report", "explore", "export", "maps"]}
@@ -52,8 +53,9 @@ def asked(extras):
 def test_a_lock_has_a_version_that_is_allowed_and_its_hashes_for_everything_asked_for(name, python):
     found = locked(name, python)
     for requirement in asked(LOCKS[name]):
-        assert requirement.name.lower().replace("_", "-") in found, "run `make lock`"
-        version, _ = found[requirement.name.lower().replace("_", "-")]
+        package = canonicalize_name(requirement.name)
+        assert package in found, "run `make lock`"
+        version, _ = found[package]
         assert requirement.specifier.contains(version), f"{requirement}: {version}; run `make lock`"
     assert all(hashes for _, hashes in found.values())
     assert all(re.fullmatch("sha256:[0-9a-f]{64}", each) for _, hashes in found.values() for each in hashes)

@@ -22,12 +22,12 @@ import logging
 import math
 import os
 import platform
-import tempfile
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
 from tallytree._compute.trusted_folders import why_untrusted
+from tallytree._compute.whole_files import write_whole
 
 logger = logging.getLogger(__name__)
 
@@ -69,13 +69,7 @@ class KeptValues:
         text = self._text({question: answer.hex() for question, answer in self._values.items()})
         try:
             _make_room(self._folder)
-            handle, name = tempfile.mkstemp(dir=self._folder, suffix=".partial")
-            try:
-                with os.fdopen(handle, "w", encoding="ascii") as file:
-                    file.write(text)
-                Path(name).replace(self._path(self._folder))
-            finally:
-                Path(name).unlink(missing_ok=True)
+            write_whole(self._path(self._folder), text, mode=0o600)
         except OSError as error:
             logger.info("what was computed of a plan is not kept: %s", error.strerror)
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from tallytree._compute.whole_files import flush
 from tallytree._export.metadata_files import write_csvw, write_data_package
 from tallytree._export.tables import ExportedTable
-from tallytree.release.files import flush
 
 _ESCAPED = (
     "Labels that begin with =, +, -, @, a tab or a line break have an apostrophe before them in these files, so "

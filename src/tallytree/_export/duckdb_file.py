@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tallytree._compute.whole_files import flush
 from tallytree._export.dictionary import about
 from tallytree._export.naming import unique_names
 from tallytree._export.tables import ExportedTable
-from tallytree.release.files import flush
 from tallytree.sources.duckdb_writing import DatabaseTable, write_database
 
 ABOUT = "tallytree_about"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tallytree._boundaries import Boundaries
+from tallytree._compute.whole_files import flush
 from tallytree._export.csv_files import write_csv_files
 from tallytree._export.duckdb_file import write_duckdb_file
 from tallytree._export.geoparquet_files import read_shapes, with_boundaries, write_geoparquet_files
@@ -19,7 +20,7 @@ from tallytree._export.tables import exported_tables
 from tallytree._export.xlsx_file import refuse_what_no_sheet_holds, write_xlsx_file
 from tallytree._validate import choice, path_text, require_packages, safe_text
 from tallytree.release import Release
-from tallytree.release.files import building_folder, flush, require_writable
+from tallytree.release.files import building_folder, require_writable
 
 FORMATS = ("csv", "xlsx", "parquet", "geoparquet", "duckdb", "sdmx")
 _FILES = ("xlsx", "duckdb")

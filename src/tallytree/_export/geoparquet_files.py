@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from tallytree._boundaries import Boundaries, read_boundaries
 from tallytree._compute.arrays import IntArray
+from tallytree._compute.whole_files import flush
 from tallytree._export.dictionary import Column
 from tallytree._export.metadata_files import write_data_package
 from tallytree._export.tables import ExportedTable, Side
 from tallytree.hierarchy import Hierarchy, decoded
-from tallytree.release.files import flush
 from tallytree.release.paths import nodes_by_labels
 from tallytree.release.remainders import lists_remainders
 

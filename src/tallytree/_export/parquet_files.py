@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 
+from tallytree._compute.whole_files import flush
 from tallytree._export.dictionary import about_text
 from tallytree._export.metadata_files import write_data_package
 from tallytree._export.tables import ExportedTable
-from tallytree.release.files import flush
 
 
 def write_parquet_files(tables: Sequence[ExportedTable], folder: Path) -> None:

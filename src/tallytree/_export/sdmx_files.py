@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from tallytree._compute.whole_files import flush
 from tallytree._export.dictionary import Column
 from tallytree._export.metadata_files import write_data_package
 from tallytree._export.sdmx_codes import SideCodes
 from tallytree._export.sdmx_structure import VERSION, Flow, write_structures
 from tallytree._export.tables import ExportedTable
-from tallytree.release.files import flush
 from tallytree.release.remainders import lists_remainders
 
 STRUCTURES = "structure.json"

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from tallytree._compute.whole_files import flush
 from tallytree._export.dictionary import about_text, title_of
 from tallytree._export.naming import identifiers
 from tallytree._export.sdmx_codes import SideCodes, xml_text
 from tallytree._export.tables import ExportedTable
-from tallytree.release.files import flush
 
 VERSION = "1.0"
 _CODE_LIST = "urn:sdmx:org.sdmx.infomodel.codelist.Codelist"

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tallytree._compute.whole_files import flush
 from tallytree._export.dictionary import about, title_of
 from tallytree._export.naming import sheet_names
 from tallytree._export.tables import ExportedTable
-from tallytree.release.files import flush
 
 MAX_ROWS = 1_048_576
 """Rows of a sheet, with that of the headings."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from tallytree import _charts as charts
 from tallytree._boundaries import Boundaries
+from tallytree._compute.whole_files import write_whole
 from tallytree._report.checks import run_checks
 from tallytree._report.pictures import NARROW, Grid, Picture
 from tallytree._report.reading import level_errors
@@ -24,7 +25,6 @@ from tallytree._report.summary import summary
 from tallytree._report.wording import name
 from tallytree._validate import path_text
 from tallytree.release import Release
-from tallytree.release.files import write_whole
 
 TEMPLATES = Path(__file__).parent / "templates"
 WORDY = frozenset({"remark", "level", "to", "noise", "spent", "measured with noise"})

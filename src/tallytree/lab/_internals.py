@@ -25,6 +25,7 @@ from tallytree._charts.basis import data as chart_data
 from tallytree._charts.drawing import one_drawing_process, png, svg
 from tallytree._charts.theme import LIGHT, Scheme, styled
 from tallytree._compute import spill_folders
+from tallytree._compute.whole_files import write_whole
 from tallytree._contributions import Contributions
 from tallytree._export import export
 from tallytree._measurements import BESIDE_THE_LEVELS, Measurement, Measures, Noise, Statistic
@@ -138,4 +139,5 @@ __all__ = [
     "styled",
     "svg",
     "takes",
+    "write_whole",
 ]

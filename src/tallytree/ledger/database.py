@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from tallytree._compute.locked_folders import is_locked, locked
+from tallytree._compute.whole_files import flush
 from tallytree.ledger.chain import BEFORE_ALL, append
 from tallytree.ledger.forks import apart_from_forks
 from tallytree.ledger.schema import check_tables, create_tables
@@ -123,11 +124,7 @@ def make_ledger(path: Path, first_event: bytes) -> bool:
             os.link(blank, path)
         except FileExistsError:
             return False
-    folder = os.open(path.absolute().parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    flush(path.absolute().parent)
     return True
 
 

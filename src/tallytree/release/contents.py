@@ -16,6 +16,7 @@ import pyarrow.parquet
 from tallytree.release.files import sha256
 from tallytree.release.intervals import ERROR_COLUMNS, LISTED_FROM, PROBABILITY_ZERO, TAIL_COLUMNS, UNBIASED
 from tallytree.release.manifest import CONTRIBUTIONS, MANIFEST, NOT_ITS_TREE, TABLES, contributions_files, table_name
+from tallytree.sources.failures import Withheld
 
 _NUMBERS = {"tables": ("count",), "counts": ("count",), "flows": ("count",), "group_sizes": ("size", "groups")}
 _ERRORS = ((), ERROR_COLUMNS[:1], ERROR_COLUMNS)
@@ -131,14 +132,11 @@ def _check_hierarchies(place: Path, manifest: Mapping[str, Any]) -> None:
 
 def _opened(place: Path, manifest: Mapping[str, Any], name: str) -> tuple[pa.Schema, int]:
     """The columns of a Parquet file and its number of rows, once that is the number in the manifest."""
-    try:
-        with pa.parquet.ParquetFile(place / name) as file:
-            schema, rows = file.schema_arrow, file.metadata.num_rows
-    except MemoryError:
-        raise
-    except (pa.ArrowException, OSError, ValueError):
-        schema, rows = None, 0
-    if schema is None:  # raised out here, without what pyarrow said
+    schema: pa.Schema | None = None
+    rows = 0
+    with Withheld(pa.ArrowException, OSError, ValueError), pa.parquet.ParquetFile(place / name) as file:
+        schema, rows = file.schema_arrow, file.metadata.num_rows
+    if schema is None:
         raise ValueError(
             f"folder: {str(place / name)!r} is not a readable Parquet file; take a fresh copy of the release"
         )

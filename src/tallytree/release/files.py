@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -17,6 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from tallytree._compute.locked_folders import locked
+from tallytree._compute.whole_files import flush, write_whole
 from tallytree._validate import path_text
 from tallytree.hierarchy import decoded
 from tallytree.release.level_tables import FileTable, LevelTable, in_slices
@@ -71,6 +72,22 @@ def building_folder(target: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(building, ignore_errors=True)
         raise
+
+
+@contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """A new folder that gets its name, on the disk, when the block has filled it: see `building_folder`.
+
+    Raises:
+        FileExistsError: something has taken the name in the meantime.
+    """
+    with building_folder(target) as building:
+        yield building
+        building.chmod(0o755)
+        refuse_existing(target)
+        flush(building)
+        building.rename(target)
+        flush(target.parent)
 
 
 def write_parquet(table: LevelTable, path: Path) -> None:
@@ -165,9 +182,19 @@ def checked_table_file(file: str | os.PathLike[str]) -> Path:
         FileExistsError: something is there.
         ValueError: its name ends neither in .csv nor in .parquet, or its folder does not exist.
     """
-    path = Path(os.path.abspath(path_text(file, "out", "the path of a file to be made")))  # noqa: PTH100
-    if path.suffix.lower() not in (".csv", ".parquet"):
+    if Path(path_text(file, "out", "the path of a file to be made")).suffix.lower() not in (".csv", ".parquet"):
         raise ValueError(f"out: {str(file)!r} must end in .csv or .parquet, which decides the format")
+    return free_file(file)
+
+
+def free_file(file: str | os.PathLike[str]) -> Path:
+    """The path of a file to be made, absolute.
+
+    Raises:
+        FileExistsError: something is there.
+        ValueError: its folder does not exist.
+    """
+    path = Path(os.path.abspath(path_text(file, "out", "the path of a file to be made")))  # noqa: PTH100
     if os.path.lexists(path):
         raise FileExistsError(f"out: {str(path)!r} exists; choose another file, or move it away")
     if not path.parent.is_dir():
@@ -187,44 +214,10 @@ def write_table_file(table: pa.Table, path: Path) -> None:
     write_whole(path, write)
 
 
-def write_whole(path: Path, content: str | bytes | Callable[[Path], None]) -> None:
-    """Write a file in one step, so that it is as it was or complete at every moment.
-
-    Args:
-        path: the file; its folder exists.
-        content: of the file, or what writes it.
-    """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.absolute().parent)
-    os.close(handle)
-    building = Path(name)
-    try:
-        if callable(content):
-            content(building)
-        else:
-            building.write_bytes(content.encode() if isinstance(content, str) else content)
-        building.chmod(0o644)
-        flush(building)
-        building.replace(path)
-        flush(path.absolute().parent)
-    finally:
-        building.unlink(missing_ok=True)
-
-
 def write_text(text: str, path: Path) -> None:
     """Write a text file, and wait until it is on the disk."""
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def flush(path: Path) -> None:
-    """Wait until a file or folder is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    path.write_text(text, encoding="utf-8")
+    flush(path)
 
 
 def sha256(path: Path) -> str:

@@ -72,11 +72,13 @@ def stated_facts(statement: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Blocks(yaml.SafeDumper):
-    """Writes texts of several lines as blocks, which are easy to edit."""
+    """Writes long texts as blocks, which are easy to edit, and which ruamel.yaml leaves as they are."""
 
 
 def _as_block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    return dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else ">" if len(text) > 80 else None
+    )
 
 
 _Blocks.add_representer(str, _as_block)

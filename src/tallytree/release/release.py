@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree._compute.threads import side_by_side
+from tallytree._compute.whole_files import flush
 from tallytree._markup import html_table
 from tallytree._stages import stage
 from tallytree._validate import path_text, text
@@ -42,11 +43,10 @@ from tallytree.release.contributions_table import (
 from tallytree.release.counted_unit import bound_sentence, counted_unit
 from tallytree.release.dense import dense_table
 from tallytree.release.files import (
-    building_folder,
-    flush,
     refuse_existing,
     require_writable,
     sha256,
+    whole_folder,
     write_csv,
     write_parquet,
     write_text,
@@ -373,12 +373,8 @@ class Release:
         warn_of_leftovers(target)
         release = self.statement.get("release") or {}
         dataset = (self.statement.get("ledger") or {}).get("dataset")
-        with stage("save", dataset=dataset, run=release.get("run")), building_folder(target) as building:
+        with stage("save", dataset=dataset, run=release.get("run")), whole_folder(target) as building:
             self._write(building, csv=csv)
-            building.chmod(0o755)
-            refuse_existing(target)
-            building.rename(target)
-            flush(target.parent)
         return target
 
     def _write(self, folder: Path, *, csv: bool) -> None:
@@ -402,7 +398,6 @@ class Release:
         if has_entry(self.statement):
             write_text(registry_entry(self.statement), folder / REGISTRY_FILE)
         write_text(manifest_text(manifest), folder / MANIFEST)
-        flush(folder)
 
     def _write_tables(
         self, folder: Path, kind: str, tables: Mapping[str, LevelTable], *, csv: bool

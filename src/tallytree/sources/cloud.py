@@ -11,16 +11,17 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from fnmatch import translate
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs
 
+from tallytree._validate import missing
 from tallytree.sources import local_files
 from tallytree.sources.addresses import CLOUD, scheme_of
-from tallytree.sources.failures import SourceError
+from tallytree.sources.failures import SourceError, Withheld
 from tallytree.sources.formats import FileFormat, is_data
 
 _T = TypeVar("_T")
@@ -215,22 +216,12 @@ def _opened(family: str, which: str, prefix: str, argument: str) -> Place:
     """
     about = tuple((name, os.environ.get(name, "")) for name in _OF_THE_ENVIRONMENT)
     try:
-        system = _file_system(family, which, about)
-        problem = None
+        with Withheld(OSError, pa.ArrowException, ValueError):
+            return Place(family, _file_system(family, which, about), prefix, which if family == "az" else "")
     except ModuleNotFoundError as error:
-        problem = error.name
-    except MemoryError:
-        raise
-    except (OSError, pa.ArrowException, ValueError):
-        problem = ""
-    if problem:
-        raise ModuleNotFoundError(
-            f'{argument}: {prefix} needs {problem}, which is not installed: pip install "tallytree[cloud]"'
-        )
-    if problem is not None:
-        remedy = "install the Hadoop client (libhdfs) and Java" if family == "hdfs" else "check the environment"
-        raise SourceError(f"{argument}: the file system of {prefix} cannot be opened; {remedy}")
-    return Place(family, system, prefix, which if family == "az" else "")
+        raise missing(argument, prefix, str(error.name), "cloud") from None
+    remedy = "install the Hadoop client (libhdfs) and Java" if family == "hdfs" else "check the environment"
+    raise SourceError(f"{argument}: the file system of {prefix} cannot be opened; {remedy}")
 
 
 _OF_THE_ENVIRONMENT = (
@@ -321,8 +312,7 @@ def _listed(place: Place, path: str, file_format: FileFormat, argument: str) -> 
         return [each for each in inside if each.path.lower().endswith(endings)]
     above = "/".join(pattern[:magic])
     everything = _below(place, above, argument, hidden=True)
-    expressions = [part if part == "**" else re.compile(translate(part)) for part in pattern[magic:]]
-    return [each for each in everything if _fits(each.path[len(above) :].strip("/").split("/"), expressions)]
+    return [each for each in everything if _fits(each.path[len(above) :].strip("/").split("/"), pattern[magic:])]
 
 
 def _check_parent(place: Place, path: str, argument: str) -> None:
@@ -359,12 +349,14 @@ def _below(place: Place, folder: str, argument: str, *, hidden: bool = False) ->
 _ICEBERG = re.compile(r"metadata/[^/]*\.metadata\.json")
 
 
-def _fits(parts: list[str], pattern: list[Any]) -> bool:
-    """Whether the parts of a path fit a pattern, as `glob` has it: a wildcard is for no leading point."""
-    if not pattern:
-        return not parts
-    first, *others = pattern
-    if first == "**":
-        return _fits(parts, others) or (bool(parts) and parts[0][:1] != "." and _fits(parts[1:], pattern))
-    fits = bool(parts) and first.match(parts[0]) and (parts[0][:1] != "." or first.pattern.startswith("(?s:\\."))
-    return bool(fits) and _fits(parts[1:], others)
+def _fits(parts: list[str], pattern: list[str]) -> bool:
+    """Whether the parts of a path fit a pattern, as `glob` has it: a wildcard is for no leading point.
+
+    pyarrow has no glob, and fsspec is an optional extra. `glob.translate`, which does this, came with Python 3.13.
+    """
+    if not pattern or not parts:
+        return not parts and not any(each != "**" for each in pattern)
+    hidden = parts[0].startswith(".") and not pattern[0].startswith(".")
+    if pattern[0] == "**":
+        return _fits(parts, pattern[1:]) or (not hidden and _fits(parts[1:], pattern))
+    return not hidden and fnmatchcase(parts[0], pattern[0]) and _fits(parts[1:], pattern[1:])

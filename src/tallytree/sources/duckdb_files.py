@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from tallytree._compute.spill_folders import spill_folder
-from tallytree.sources.failures import SourceError
+from tallytree.sources.failures import SourceError, Withheld
 from tallytree.sources.kinds import DuckDB
 from tallytree.sources.scans import BATCH_ROWS, Batches, Scan
 
@@ -69,18 +69,14 @@ class DuckDBScan(Scan):
                 yield batch
 
     def _shielded(self, work: Callable[[], Any], argument: str) -> Any:
-        try:
+        with Withheld(duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:
             return work()
-        except MemoryError:
-            raise
-        except duckdb.PermissionException:
-            problem = _outside(self.given)
-        except (duckdb.Error, pa.ArrowException, OSError, RuntimeError):  # what it says may quote a value
-            problem = (
-                "DuckDB cannot read the table to its end (what it says is withheld, since it may quote a record); is "
-                "the query of the view right, and is there memory and disk enough?"
-            )
-        raise SourceError(f"{argument}: {problem}")
+        if error.kind is duckdb.PermissionException:
+            raise SourceError(f"{argument}: {_outside(self.given)}")
+        raise SourceError(
+            f"{argument}: DuckDB cannot read the table to its end (what it says is withheld, since it may quote a "
+            "record); is the query of the view right, and is there memory and disk enough?"
+        )
 
 
 def identity(path: str, name: str) -> frozenset[Any]:

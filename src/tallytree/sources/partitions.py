@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree.sources.failures import SourceError
+from tallytree.sources.failures import SourceError, Withheld
 
 Values: TypeAlias = tuple[tuple[str, str | None], ...]
 """The partition columns of a file, each with its value in every row of the file; None is a null."""
@@ -105,13 +105,10 @@ def require_agreement(values: pa.Array, value: str | None, path: str, column: st
     """
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     expected = in_the_files_form(value, kind)
-    try:
+    agrees = False  # also where this type has no text
+    with Withheld(pa.ArrowException):
         text: Any = values.cast(kind).cast(pa.string())
         same = text.is_null() if expected is None else pc.fill_null(pc.equal(text, expected), False)
         agrees = pc.all(same, min_count=0).as_py()
-    except MemoryError:
-        raise
-    except pa.ArrowException:  # no text for this type
-        agrees = False
     if not agrees:
         raise disagreement(path, column, argument)

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow as pa
 
+from tallytree._validate import require_packages
 from tallytree.sources.failures import SourceError
 from tallytree.sources.kinds import PostgreSQL
 from tallytree.sources.scans import Batches, Scan
@@ -215,15 +216,9 @@ def _remedy(state: str) -> str:
 
 @contextmanager
 def _opened(url: str, argument: str) -> Iterator[Any]:
-    try:
-        from adbc_driver_postgresql import dbapi
-    except ModuleNotFoundError:
-        dbapi = None
-    if dbapi is None:
-        raise ModuleNotFoundError(
-            f"{argument}: postgresql:// needs adbc-driver-postgresql, which is not installed: "
-            'pip install "tallytree[postgres]"'
-        )
+    require_packages(argument, "postgresql://", {"adbc_driver_postgresql": "adbc-driver-postgresql"}, "postgres")
+    from adbc_driver_postgresql import dbapi
+
     try:
         connection = dbapi.connect(_with_limits(url))
         problem = False

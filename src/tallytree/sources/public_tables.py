@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tallytree.sources.failures import SourceError
+from tallytree.sources.failures import Withheld
 from tallytree.sources.locate import FileFormat, Files, Scan, locate
 from tallytree.sources.reading import file_batches
 from tallytree.sources.schemas import column_names, require_columns, schemas
@@ -45,23 +45,14 @@ _HINTS: dict[FileFormat, str] = {
 def _read_file(files: Files, path: str, schema: pa.Schema, columns: Sequence[str], argument: str) -> pa.Table:
     distinct = list(dict.fromkeys(columns))
     of_columns = pa.schema([(name, schema.field(name).type) for name in distinct])
-    try:
+    with Withheld(pa.ArrowException, OSError):  # the table may be a private one, given by mistake
         return pa.Table.from_batches(file_batches(files, path, distinct, argument), of_columns).select(list(columns))
-    except (SourceError, MemoryError):
-        raise
-    except (pa.ArrowException, OSError):
-        # What the reader says may quote a row, and the table may be a private one, given by mistake.
-        hint = _HINTS[files.format]
-    raise ValueError(f"{argument}: {files.named(path)!r} cannot be read as {files.format}; {hint}")
+    raise ValueError(f"{argument}: {files.named(path)!r} cannot be read as {files.format}; {_HINTS[files.format]}")
 
 
 def _read_scan(source: Scan, columns: Sequence[str], argument: str) -> pa.Table:
     distinct = list(dict.fromkeys(columns))
     of_columns = pa.schema([(name, source.schema.field(name).type) for name in distinct])
-    try:
+    with Withheld(Exception):  # every library has exceptions of its own
         return pa.Table.from_batches(source.batches(distinct, argument), of_columns).select(list(columns))
-    except (SourceError, MemoryError):
-        raise
-    except Exception:  # noqa: BLE001 (every library has exceptions of its own, which may quote a row)
-        problem = "the table cannot be read to its end; does its query fail?"
-    raise ValueError(f"{argument}: {problem}")
+    raise ValueError(f"{argument}: the table cannot be read to its end; does its query fail?")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
 
 from tallytree._contributions import DEFAULT_AT_MOST as PEOPLE_UP_TO
 from tallytree._contributions import DEFAULT_SHARE as SHARE_OF_PEOPLE
@@ -124,16 +124,13 @@ class ContributionsSpec(Section):
     at_most: Integer = Field(PEOPLE_UP_TO, description="what is public: people with more are counted as with so many")
 
 
-def _contributions(value: object) -> ContributionsSpec:
-    match value:
-        case dict() if not value:
-            raise ValueError("an empty mapping must name share or at_most; or write the share alone, such as 0.05")
-        case dict():
-            return ContributionsSpec.model_validate(value)  # a finding in it is found at its key
-    return ContributionsSpec.model_validate({"share": value})
+def _contributions(value: object) -> Any:
+    if value == {}:
+        raise ValueError("an empty mapping must name share or at_most; or write the share alone, such as 0.05")
+    return value if isinstance(value, dict) else {"share": value}
 
 
-ContributionsOption = Annotated[ContributionsSpec, PlainValidator(_contributions)]
+ContributionsOption = Annotated[ContributionsSpec, BeforeValidator(_contributions)]
 
 
 class EngineSpec(Section):
@@ -147,9 +144,9 @@ class EngineSpec(Section):
     conf: dict[str, Text] | None = Field(None, description="settings of Spark: conf: {spark.executor.memory: 8g}")
 
 
-def _engine(value: object) -> EngineSpec:
+def _engine(value: object) -> object:
     # `engine: spark` is short for `engine: {name: spark}`.
-    return EngineSpec.model_validate({"name": value} if isinstance(value, str) else value)
+    return {"name": value} if isinstance(value, str) else value
 
 
-EngineOption = Annotated[EngineSpec, PlainValidator(_engine)]
+EngineOption = Annotated[EngineSpec, BeforeValidator(_engine)]

@@ -71,7 +71,7 @@ def test_unknown_solvers_are_refused_with_those_that_are_installed():
 
 def test_without_any_quadratic_solver_the_message_names_the_extra(monkeypatch):
     monkeypatch.setattr(cvxpy, "installed_solvers", list)
-    with pytest.raises(ModuleNotFoundError, match=r"no quadratic solver is installed: pip install"):
+    with pytest.raises(ModuleNotFoundError, match=r"needs a quadratic solver, which is not installed: pip install"):
         tree_relaxed(PAIR, [1, 2, 3])
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ from tallytree._private.band_work import BandPlace
 from tallytree._private.engines.engine import Found
 from tallytree._private.engines.requests import Request
 from tallytree._private.tabulate.records import Records, check_records, close, located_records
-from tallytree._validate import safe_text
+from tallytree._validate import require_packages, safe_text
 from tallytree.sources.text_columns import is_text_type
 
 LEAST_SPARK = (4, 1)
@@ -115,7 +115,7 @@ class Spark:
                 exist then, and nothing was released.
         """
         request.require_bound()
-        require_packages()
+        _require_spark()
         spark = self._started()
         if getattr(request, "bound", None) is not None:
             require_workers(spark, _OF_BOUNDS)
@@ -131,7 +131,7 @@ class Spark:
     @contextmanager
     def bands(self, folder: Path) -> Iterator[BandPlace]:
         """Where bands are worked on, with `memory`: on the executors. See `tallytree._private.band_work`."""
-        require_packages()
+        _require_spark()
         from tallytree._private.tabulate import spark_bands
 
         require_workers(self._started(), _OF_BANDS)
@@ -156,7 +156,7 @@ class Spark:
         """The data frame that a table is, or is the name of; None for what is read without the catalog."""
         module = type(table).__module__.split(".")
         if module[:2] == ["pyspark", "sql"] and type(table).__name__ == "DataFrame":
-            require_packages()
+            _require_spark()
             _require_classic(table.sparkSession)
             return table
         if not isinstance(table, str) or not names_no_file(table) or os.path.exists(table):  # noqa: PTH110
@@ -164,7 +164,7 @@ class Spark:
         # Spark's own reader would read a file twice that two names lead to, and let a folder's name replace a column.
         if _ADDRESS.match(table):
             return None
-        require_packages()
+        _require_spark()
         return _table(self._started(), table, argument)
 
     def _started(self) -> Any:
@@ -187,31 +187,22 @@ def names_no_file(table: str) -> bool:
     return bool(_ADDRESS.match(table)) or (bool(table) and _FILES.search(table) is None)
 
 
-def require_packages() -> None:
+def _require_spark() -> None:
     """Refuse to go on without the extra's packages, or with an older PySpark.
 
     Raises:
         ModuleNotFoundError: one is not installed.
         ValueError: PySpark is too old.
     """
-    for package in ("pyspark", "sqlglot", "cryptography"):
-        try:
-            found: str | None = version(package)
-        except PackageNotFoundError:
-            found = None
-        if found is None:
-            raise ModuleNotFoundError(
-                f"engine: Spark needs {package}, which is not installed: pip install 'tallytree[spark]'"
-            )
-        if package == "pyspark":
-            _require_version(found, "engine: PySpark")
+    require_packages("engine", "Spark", ("pyspark", "sqlglot", "cryptography"), "spark")
+    _require_version(version("pyspark"), "engine: PySpark")
 
 
 def _require_version(found: str, what: str) -> None:
     if tuple(int(part) for part in re.findall(r"\d+", found)[:2]) < LEAST_SPARK:
         raise ValueError(
             f"{what} is version {found}; tallytree needs {'.'.join(map(str, LEAST_SPARK))} or newer: "
-            "pip install 'tallytree[spark]', on a cluster of that version"
+            'pip install "tallytree[spark]", on a cluster of that version'
         )
 
 

@@ -22,6 +22,7 @@ from tallytree._private.noise.chacha import opened
 from tallytree._private.noise.entropy import derive
 from tallytree._private.noise.sampler import Sampler
 from tallytree._private.noise.sampler_by_scale import sampler_of_gaussian, sampler_of_laplace
+from tallytree._validate import require_packages
 
 Integers = NDArray[np.int64]
 
@@ -286,10 +287,9 @@ def _checked_cells(cells: ArrayLike) -> Integers:
 def _opendp(argument: str, scale: Number, size: int, make: str, metric: Callable[[Any], Any]) -> Integers:
     count = _checked_size(size)
     used = float(next_float(scale, argument))
-    try:
-        import opendp.prelude as dp
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError("OpenDP is not installed: pip install tallytree[opendp]") from None
+    require_packages("noise", '"opendp"', {"opendp": "OpenDP"}, "opendp")
+    import opendp.prelude as dp
+
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T="i64")), metric(dp)
     measurement = getattr(dp.m, make)(*space, used)

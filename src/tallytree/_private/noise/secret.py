@@ -12,9 +12,9 @@ import os
 import re
 import secrets
 import stat
-import tempfile
 from pathlib import Path
 
+from tallytree._compute.whole_files import write_whole
 from tallytree._private.noise.entropy import KEY_BYTES
 
 _LINE = re.compile(rf"tallytree-secret-1:([0-9a-f]{{{2 * KEY_BYTES}}}):([0-9a-f]{{8}})\n?")
@@ -38,20 +38,12 @@ def new_secret(path: str | os.PathLike[str]) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     if os.path.lexists(target):
         raise FileExistsError(_exists(target))
-    # It gets its name when it is complete: part of a secret is none, and would be in the way of the next attempt.
-    handle, building = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent)  # mode 0600
-    try:
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(building, target)
+    try:  # in one step: part of a secret is none, and would be in the way of the next attempt
+        write_whole(target, line, mode=0o600, replace=False)
     except FileExistsError:
         raise FileExistsError(_exists(target)) from None
     except OSError as error:
         raise OSError(error.errno, error.strerror or "it could not be written", str(target)) from None
-    finally:
-        Path(building).unlink()
     return target
 
 

@@ -19,8 +19,9 @@ import numpy.typing as npt
 from tallytree._compute.arrays import IntArray
 from tallytree._solvers.papers.cost_table import first_on_edge
 from tallytree._solvers.papers.preorder import check_integer, check_tree_and_values
-from tallytree._solvers.papers.third_party import MAX_MAGNITUDE, TimeLimit, check_magnitudes, missing_extra
+from tallytree._solvers.papers.third_party import MAX_MAGNITUDE, TimeLimit, check_magnitudes
 from tallytree._solvers.papers.tree_models import in_order_of_caller
+from tallytree._validate import require_packages
 
 MAX_COST = 2**60
 """Costs of a constraint program are below this."""
@@ -66,9 +67,8 @@ def tree_constraint_program(
         raise ValueError(f"delta={half_width} is too large: costs of {len(y)} nodes could reach 2^60")
     given = {"first": tree.first, "children": tree.children, "noisy": y}
     task = {name: array.tolist() for name, array in given.items()} | {"delta": half_width, "total": top}
+    require_packages("solver", "tree_constraint_program", {"ortools": "OR-tools"}, "papers")
     answer = _in_child(task, limit)
-    if "missing" in answer:
-        raise ModuleNotFoundError(missing_extra("tree_constraint_program", "OR-tools"))
     if "status" in answer:
         raise RuntimeError(f"CP-SAT ended with status {answer['status']!r}")
     if "barred" in answer:
@@ -114,12 +114,9 @@ def _constraint_programs(task: dict[str, Any]) -> dict[str, Any]:
     """The cost tables of all nodes, bottom-up; then the values of all nodes, top-down.
 
     Returns:
-        `x`; or `status` where CP-SAT gives up, `barred` a node without a solution, `missing` a package.
+        `x`; or `status` where CP-SAT gives up, `barred` a node without a solution.
     """
-    try:
-        from ortools.sat.python import cp_model
-    except ModuleNotFoundError:
-        return {"missing": "ortools"}
+    from ortools.sat.python import cp_model
 
     first, children, noisy, delta, total = (task[k] for k in ("first", "children", "noisy", "delta", "total"))
     families = [children[a:b] for a, b in pairwise(first)]

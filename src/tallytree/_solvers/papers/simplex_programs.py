@@ -21,10 +21,10 @@ from tallytree._solvers.papers.third_party import (
     TimeLimit,
     check_magnitudes,
     import_cvxpy,
-    missing_extra,
     quadratic_solvers,
     solve_quadratic,
 )
+from tallytree._validate import require_packages
 
 HIGHS_SETTINGS = {"mip_rel_gap": 0.0, "mip_abs_gap": 0.5}
 """By default HiGHS stops within 1e-4 of the optimum. Distances are integers, so half a unit is exact."""
@@ -61,8 +61,7 @@ def chebyshev_mip(noisy: npt.ArrayLike, total: int, *, time_limit: float = 60.0)
         return np.full(len(y), goal, np.int64)
     limit = TimeLimit(time_limit, len(y))
     cp = import_cvxpy("chebyshev_mip")
-    if "HIGHS" not in cp.installed_solvers():
-        raise ModuleNotFoundError(missing_extra("chebyshev_mip", "HiGHS"))
+    require_packages("solver", "chebyshev_mip", {"highspy": "HiGHS"}, "papers")
     d = cp.Variable(len(y), integer=True)
     task = cp.Problem(cp.Minimize(cp.norm(d, "inf")), [d >= -y, cp.sum(d) == goal - int(y.sum())])
     try:

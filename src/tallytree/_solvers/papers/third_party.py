@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tallytree._compute.arrays import IntArray
+from tallytree._validate import missing, require_packages
 
 MAX_MAGNITUDE = 2**40
 """Noisy values and totals are below this magnitude, because the solvers compute in floats, to about nine digits."""
@@ -99,17 +100,12 @@ def quadratic_solvers(cp: Any, solver: str | None) -> list[str]:
     """
     installed = [name for name in QUADRATIC_SOLVERS if name in cp.installed_solvers()]
     if not installed:
-        raise ModuleNotFoundError('solver: no quadratic solver is installed: pip install "tallytree[papers]"')
+        raise missing("solver", "CVXPY", "a quadratic solver", "papers")
     if solver is None:
         return installed
     if solver not in installed:
         raise ValueError(f"solver: {solver!r} is not known or not installed; choose one of {', '.join(installed)}")
     return [solver]
-
-
-def missing_extra(name: str, package: str) -> str:
-    """The message where a package of the extra `papers` is not installed."""
-    return f'{name} needs {package}, which is not installed: pip install "tallytree[papers]"'
 
 
 def import_cvxpy(name: str) -> Any:
@@ -118,10 +114,9 @@ def import_cvxpy(name: str) -> Any:
     Raises:
         ModuleNotFoundError: it is not installed.
     """
-    try:
-        import cvxpy
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(missing_extra(name, "CVXPY")) from None
+    require_packages("solver", name, {"cvxpy": "CVXPY"}, "papers")
+    import cvxpy
+
     return cvxpy
 
 
@@ -131,8 +126,7 @@ def import_pyscipopt(name: str) -> Any:
     Raises:
         ModuleNotFoundError: it is not installed.
     """
-    try:
-        import pyscipopt
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(missing_extra(name, "PySCIPOpt")) from None
+    require_packages("solver", name, {"pyscipopt": "PySCIPOpt"}, "papers")
+    import pyscipopt
+
     return pyscipopt

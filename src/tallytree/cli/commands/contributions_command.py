@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,8 +10,8 @@ from tallytree._progress import run_progress
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.opened_spec import is_finished, opened_spec, show_end, showing_what_is_paid
-from tallytree.cli.rendering.statements import say_repeated
-from tallytree.cli.rendering.terminal import open_console
+from tallytree.cli.rendering.statements import say_repeated, show_choices
+from tallytree.cli.rendering.terminal import fitted_table, open_console, show_line
 from tallytree.cli.shared_options import (
     ApprovedByOption,
     CsvOption,
@@ -28,6 +28,11 @@ from tallytree.cli.shared_options import (
     SpecFile,
     TicketOption,
 )
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tallytree.release import Release
 
 
 def contributions(
@@ -70,7 +75,6 @@ def contributions(
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree._run.output import Output
-        from tallytree.cli.rendering.contributions import show_contributions
 
         options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
         approval = {"approved_by": approved_by, "reason": reason, "ticket": ticket}
@@ -84,3 +88,19 @@ def contributions(
             console = open_console()
             show_contributions(console, released)
             show_end(console, loaded, released, out)
+
+
+def show_contributions(console: Console, release: Release) -> None:
+    """Show the noisy numbers of people, what the bound leaves out, and the recommended bound."""
+    rows = [
+        [f"{row['records_from']:,}", f"{row['records_to']:,}", f"{row['people']:,}", f"{row['std_dev']:.6g}"]
+        for row in release.table("contributions").to_pylist()
+    ]
+    console.print(fitted_table(console, ["records from", "to", "people", "std dev"], rows))
+    facts = release.statement["contributions"]
+    show_line(console, facts["summary"])
+    show_line(console, facts["covers"])
+    if facts["recommended"] is None:
+        show_line(console, "No bound is recommended: the error of this mechanism's noise follows no simple rule.")
+        return
+    show_choices(console, facts["recommended"], facts["bound"])

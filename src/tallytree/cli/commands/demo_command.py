@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from tallytree.cli import logs
+from tallytree.cli.commands.report_command import can_report
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.rendering.terminal import open_console
 from tallytree.cli.shared_options import ReportOption
-from tallytree.cli.written_report import can_report
 
 
 def demo(

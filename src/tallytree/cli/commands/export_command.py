@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,23 +9,6 @@ import typer
 
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.shared_options import BoundariesOption, BoundaryCodeOption
-
-
-def boundary_files(given: Sequence[str]) -> dict[str, str]:
-    """What `--boundaries` says, by level.
-
-    Raises:
-        ValueError: one is not of the form LEVEL=FILE, or a level is there twice.
-    """
-    found: dict[str, str] = {}
-    for each in given:
-        level, sign, path = (part.strip() for part in each.partition("="))
-        if not (level and sign and path):
-            raise ValueError(f"boundaries: {each[:80]!r} must be LEVEL=FILE, such as county=counties.geojson")
-        if level in found:
-            raise ValueError(f"boundaries: {level!r} is given twice; give one file for each level")
-        found[level] = path
-    return found
 
 
 def export(
@@ -74,6 +56,7 @@ def export(
     dictionary; xlsx and duckdb make one file.
     """
     with errors_in_one_line(debug=context.obj):
+        from tallytree._boundaries import boundary_files
         from tallytree._export import export as write
         from tallytree._export.sdmx_files import LOW_RELIABILITY
         from tallytree.cli.rendering.terminal import open_console, printable, show_line

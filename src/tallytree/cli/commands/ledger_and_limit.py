@@ -87,7 +87,7 @@ def plan_runs(
     with errors_in_one_line(debug=context.obj):
         from tallytree._accounting.run_shares import run_shares
         from tallytree._validate import integer
-        from tallytree.cli.rendering.run_plans import run_shares_json, show_run_shares
+        from tallytree.cli.rendering.ledgers import run_shares_json, show_run_shares
         from tallytree.ledger import Ledger
 
         number = integer(runs, "runs", least=1, most=10**6)

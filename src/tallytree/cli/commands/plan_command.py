@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.rendering.terminal import open_console, show_line
+from tallytree.cli.rendering.terminal import fitted_table, open_console, printable, show_line
 from tallytree.cli.shared_options import SetOption, SpecFile
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from tallytree.spec.error_plan import ErrorPlan
 
 
@@ -69,8 +73,6 @@ def plan(
     private table need not exist.
     """
     with errors_in_one_line(debug=context.obj):
-        from tallytree.cli.rendering.error_plans import error_plan_json, show_error_plan
-        from tallytree.cli.rendering.plan_picture import check_picture, save_picture
         from tallytree.evaluate.simulated_errors import DEFAULT_REPLICATES
         from tallytree.spec.error_plan import plan as planned_errors
         from tallytree.spec.targets import parsed_target, wanted_numbers
@@ -125,7 +127,7 @@ def _check_written(spec: Path, out: Path, changes: list[str] | None) -> None:
 
 def _write(spec: Path, out: Path, found: ErrorPlan) -> None:
     """Write the spec with another budget; all else stays as it is written."""
-    from tallytree.release.files import write_whole
+    from tallytree._compute.whole_files import write_whole
     from tallytree.spec.budget_changes import decimal_text, rewritten
     from tallytree.spec.targets import amount_of
 
@@ -154,3 +156,144 @@ def _distinct(pairs: list[tuple[str, Decimal]]) -> list[tuple[str, Decimal]]:
         if levels.count(level) > 1:
             raise ValueError(f"target: {level!r} is given twice; keep one")
     return pairs
+
+
+Row = Mapping[str, Any]
+
+
+def show_error_plan(console: Console, plan: ErrorPlan) -> None:
+    """Show the errors at the plan's budget, then those of other budgets and mechanisms, then the risk."""
+    from tallytree.evaluate.expected_errors import shown
+
+    show_line(console, f"Expected errors by {plan.mechanism}, {_budget(plan.levels[0])}:", "bold")
+    rows = [
+        [
+            printable(row["level"]),
+            f"{row['nodes']:,}",
+            *(shown(row[name]) or "not known" for name in ("std_dev", "half_width")),
+            shown(row["expected_maximum"]) or ("not known" if row["basis"] != "noise only" else ""),
+            row["basis"],
+        ]
+        for row in plan.levels
+    ]
+    headings = ["level", "nodes", "std dev", "90 % within ±", "expected maximum", "basis"]
+    console.print(fitted_table(console, headings, rows))
+    by_budget = {_budget(row): row for row in plan.table.to_pylist() if row["mechanism"] == plan.mechanism}
+    _show_std_devs(console, plan, "budgets", [*by_budget], lambda row: _budget(row), own_mechanism=True)
+    at_budget = [row for row in plan.table.to_pylist() if _budget(row) == _budget(plan.levels[0])]
+    mechanisms = list(dict.fromkeys(row["mechanism"] for row in at_budget))
+    _show_std_devs(console, plan, "mechanisms", mechanisms, lambda row: row["mechanism"], own_mechanism=False)
+    show_line(console, f"Risk: {plan.statement['summary']} {plan.statement['attack']}")
+    for note in plan.notes:
+        show_line(console, printable(note))
+    show_line(console, "No private data were opened. Nothing was spent.")
+
+
+def _show_std_devs(
+    console: Console, plan: ErrorPlan, what: str, columns: Sequence[str], column_of: Any, *, own_mechanism: bool
+) -> None:
+    """Show the standard deviation of every level, one column for each budget or mechanism; nothing for one alone."""
+    if len(columns) < 2:
+        return
+    from tallytree.evaluate.expected_errors import shown
+
+    own = plan.levels[0]
+    found = {
+        (row["level"], column_of(row)): row["std_dev"]
+        for row in plan.table.to_pylist()
+        if (row["mechanism"] == plan.mechanism if own_mechanism else _budget(row) == _budget(own))
+    }
+    show_line(console, f"Standard deviations by other {what}:", "bold")
+    rows = [
+        [printable(row["level"]), *(shown(found.get((row["level"], column))) or "not known" for column in columns)]
+        for row in plan.levels
+    ]
+    console.print(fitted_table(console, ["level", *columns], rows))
+
+
+def error_plan_json(plan: ErrorPlan) -> str:
+    """The same as JSON."""
+    own = plan.levels[0]
+    plain = {
+        "budget": {name: own[name] for name in ("epsilon", "delta", "rho") if own[name] is not None},
+        "mechanism": plan.mechanism,
+        "errors": plan.table.to_pylist(),
+        "risk": {**plan.statement, "by_budget": plan.risk.to_pylist()},
+        "notes": list(plan.notes),
+    }
+    return json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _budget(row: Row) -> str:
+    """A budget's amounts as a heading; δ is the same for all, and left out."""
+    name = "rho" if row["epsilon"] is None else "epsilon"
+    return f"{name} {row[name]:.4g}"
+
+
+FORMATS = (".svg", ".html")
+WIDTH, HEIGHT = 360, 240
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a picture that cannot be drawn, before anything is computed.
+
+    Raises:
+        ValueError: neither SVG nor HTML, or no folder to write it in.
+        ModuleNotFoundError: a package of the extra is not installed.
+    """
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"picture: {path.name!r} must end in .svg or .html")
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"picture: {str(path.parent)!r} is no folder; make it first")
+    from tallytree._charts import require_charts
+
+    require_charts("picture", repr(path.name))
+
+
+def save_picture(plan: ErrorPlan, path: Path) -> None:
+    """Draw the standard deviation of every level, by budget and by mechanism.
+
+    Raises:
+        OSError: the file cannot be written, or the process that draws ended.
+    """
+    from tallytree._charts import html, svg
+    from tallytree._compute.whole_files import write_whole
+
+    drawn = svg if path.suffix.lower() == ".svg" else html
+    write_whole(path, drawn(_chart(plan)))
+
+
+def _chart(plan: ErrorPlan) -> Any:
+    import altair
+
+    from tallytree._charts import styled
+
+    rows = [row for row in plan.table.to_pylist() if row["std_dev"]]
+    amount = "rho" if plan.budget.kind == "zcdp" else "epsilon"
+    levels = [row["level"] for row in plan.levels]
+    color = altair.Color("level:N", sort=levels, title="level")
+    budgets = altair.Chart(
+        altair.Data(values=[row for row in rows if row["mechanism"] == plan.mechanism]),
+        title=f"By budget ({plan.mechanism})",
+        width=WIDTH,
+        height=HEIGHT,
+    )
+    lines = budgets.mark_line(point=True).encode(
+        altair.X(f"{amount}:Q", scale=altair.Scale(type="log"), title=amount),
+        altair.Y("std_dev:Q", scale=altair.Scale(type="log"), title="expected std_dev"),
+        color,
+    )
+    own = plan.levels[0][amount]
+    mechanisms = altair.Chart(
+        altair.Data(values=[row for row in rows if row[amount] == own]),
+        title=f"By mechanism ({amount} {own:.4g})",
+        width=WIDTH,
+        height=HEIGHT,
+    )
+    points = mechanisms.mark_point(filled=True, size=70).encode(
+        altair.X("level:N", sort=levels, title="level"),
+        altair.Y("std_dev:Q", scale=altair.Scale(type="log"), title="expected std_dev"),
+        altair.Shape("mechanism:N", title="mechanism"),
+        color,
+    )
+    return styled(altair.hconcat(lines, points))

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tallytree.cli import logs
+from tallytree.cli.commands.report_command import report_beside
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.rendering.statements import published_rows, show_bound, show_levels, show_terms
-from tallytree.cli.rendering.terminal import open_console, show_line
+from tallytree.cli.rendering.terminal import fitted_table, open_console, printable, show_line
 from tallytree.cli.shared_options import CsvOption, OutFolder, ReportOption, SetOption, SpecFile
-from tallytree.cli.written_report import report_beside
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import Console
+
+    from tallytree.release import Release
 
 
 def reconcile(
@@ -113,7 +120,6 @@ def show_errors(
                 raise ValueError(f"{name}: it is about estimates of all records; add --all-records")
         from tallytree._derived.fitted_errors import METHOD, fitted_errors, has_fitted_errors
         from tallytree._derived.replicate_errors import DEFAULT_REPLICATES, replicate_errors
-        from tallytree.cli.rendering.level_errors import show_errors_of_levels
         from tallytree.release import Release, refuse_existing, require_writable
         from tallytree.release.replacing import replace_release
 
@@ -144,9 +150,8 @@ def _estimate_all_records(
 ) -> None:
     """Show estimates of all records by level, and write them to a new folder where `out` is given."""
     from tallytree._derived.all_records import scaled_levels
-    from tallytree.cli.rendering.level_errors import show_all_records
     from tallytree.release import Release, refuse_existing, require_writable
-    from tallytree.release.files import building_folder, write_table_file
+    from tallytree.release.files import whole_folder, write_table_file
     from tallytree.release.manifest import table_stem
 
     if out is not None:
@@ -154,13 +159,63 @@ def _estimate_all_records(
     release = Release.load(folder)
     made = scaled_levels(release, release.levels, spread=spread, like=like, alpha=alpha)
     if out is not None:
-        with building_folder(out) as building:
+        with whole_folder(out) as building:
             for level, table in made.items():
                 for suffix in ("parquet", *(("csv",) if csv else ())):
                     write_table_file(table, building / f"{table_stem(level, release.statement['statistic'])}.{suffix}")
-            building.chmod(0o755)
-            building.rename(out)
     console = open_console()
     show_all_records(console, made)
     written = "" if out is None else f" Estimates: {out}"
     show_line(console, f"Nothing was spent, and {folder} is as it was.{written}")
+
+
+def show_errors_of_levels(console: Console, release: Release) -> None:
+    """Show per level: rows, the median standard deviation and interval width; where cells are absent, their bound."""
+    import numpy as np
+
+    errors = release.statement["errors"]
+    percent = f"{100 * (1 - errors['alpha']):g} %"
+    headings = ["level", "rows", "median std dev", f"median width ({percent})", "absent cells: at most"]
+    rows = []
+    for stated in errors["levels"]:
+        table = release.table(stated["level"])
+        known, listed = "ci_upper" in table.column_names, table.num_rows > 0
+        std_dev = np.median(table["std_dev"].to_numpy()) if known and listed else 0.0
+        width = np.median(table["ci_upper"].to_numpy() - table["ci_lower"].to_numpy()) if known and listed else 0.0
+        hidden = stated["unlisted_ci_upper"]
+        rows.append(
+            [
+                printable(stated["level"]),
+                f"{table.num_rows:,}",
+                f"{std_dev:.4g}" if known else "not known",
+                f"{width:,.0f}" if known else "not known",
+                "" if hidden is None else f"{hidden:,}",
+            ]
+        )
+    if not any(row[-1] for row in rows):  # tables that list every cell
+        headings, rows = headings[:-1], [row[:-1] for row in rows]
+    console.print(fitted_table(console, headings, rows))
+
+
+def show_all_records(console: Console, made: Mapping[str, pa.Table]) -> None:
+    """Show estimates of all records by level: rows, the spread that was used, the largest estimate, and widths."""
+    import numpy as np
+
+    from tallytree._derived.all_records import described_estimate
+    from tallytree.release.contributions_table import percent
+
+    rows = []
+    for level, table in made.items():
+        estimate, lower, upper = (table.column(name).to_numpy() for name in ("estimate", "ci_lower", "ci_upper"))
+        largest = int(np.argmax(estimate)) if len(estimate) else None
+        shown = "" if largest is None else f"{estimate[largest]:,} ({lower[largest]:,} to {upper[largest]:,})"
+        width = f"{np.median(upper - lower):,.0f}" if len(estimate) else ""
+        rows.append(
+            [printable(level), f"{len(estimate):,}", f"{described_estimate(table)['spread']:.3g}", shown, width]
+        )
+    console.print(fitted_table(console, ["level", "rows", "spread", "largest, with interval", "median width"], rows))
+    finest = described_estimate([*made.values()][-1])
+    show_line(console, finest["summary"])
+    share = finest["share_left_out"]
+    ends = f"{percent(share['ci_lower'])} to {percent(share['ci_upper'])}"
+    show_line(console, f"Share left out, of all areas: {percent(share['estimate'])} (interval {ends}).")

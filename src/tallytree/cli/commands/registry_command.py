@@ -44,10 +44,10 @@ def registry(
         for sentence in made.disagreements:
             logs.warning(sentence)
         console = open_console()
-        for key, what in made.checked.unfilled.items():
+        for key, what in made.unfilled.items():
             show_line(console, printable(f"to be filled: {key}: {what}"))
         for key, values in made.choices.items():
             show_line(console, printable(f"may be added: {key}: {' | '.join(values)}"))
-        left = len(made.checked.unfilled)
+        left = len(made.unfilled)
         state = f"valid so far; {left} to be filled" if left else "valid and complete"
         show_line(console, f"Nothing was spent. Entry ({state}): {made.path}")

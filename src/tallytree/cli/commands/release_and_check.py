@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tallytree._progress import run_progress
 from tallytree.cli import logs
+from tallytree.cli.commands.report_command import report_beside
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.opened_spec import is_finished, opened_spec, show_end, showing_what_is_paid
 from tallytree.cli.rendering.statements import (
@@ -18,7 +20,7 @@ from tallytree.cli.rendering.statements import (
     show_levels,
     show_terms,
 )
-from tallytree.cli.rendering.terminal import open_console, show_line
+from tallytree.cli.rendering.terminal import open_console, printable, show_line
 from tallytree.cli.shared_options import (
     ApprovedByOption,
     CsvOption,
@@ -37,7 +39,11 @@ from tallytree.cli.shared_options import (
     SpecFile,
     TicketOption,
 )
-from tallytree.cli.written_report import report_beside
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tallytree.evaluate.expected_errors import LevelError
 
 
 def release(
@@ -105,7 +111,6 @@ def check(
     with errors_in_one_line(debug=context.obj):
         options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
         from tallytree._terms import AUTO
-        from tallytree.cli.rendering.error_plans import show_expected_errors
         from tallytree.evaluate.expected_errors import NO_ERRORS_OF_AUTO, expected_errors
 
         loaded = opened_spec(context, spec, changes, **options)
@@ -116,7 +121,7 @@ def check(
         if statement["max_contributions"] == AUTO:
             show_line(console, NO_ERRORS_OF_AUTO)
         else:
-            show_expected_errors(console, expected_errors(planned))
+            _show_expected_errors(console, expected_errors(planned))
         show_terms(console, {**statement, **planned.risk()})
         if planned.expected_work:
             show_line(console, planned.expected_work)
@@ -136,3 +141,13 @@ def check(
                     again = "It is finished, and changes are charged: another release of it is charged."
                 show_line(console, f"The ledger has the run {loaded.run!r} as {entry}. {again}")
         show_line(console, f"{spec} is ready to be released. No private row was read, nothing was spent.")
+
+
+def _show_expected_errors(console: Console, errors: Sequence[LevelError]) -> None:
+    """Show the expected standard deviation of every level in one line, where there is a closed form."""
+    from tallytree.evaluate.expected_errors import CLOSED_FORMS, shown
+
+    known = [each for each in errors if each.basis in CLOSED_FORMS]
+    if known:
+        figures = ", ".join(f"{printable(each.level)} {shown(each.std_dev)}" for each in known)
+        show_line(console, f"Expected std dev of counts that are not near 0: {figures} (tallytree plan shows more).")

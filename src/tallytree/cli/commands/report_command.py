@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.shared_options import BoundariesOption, BoundaryCodeOption
 
@@ -39,3 +40,48 @@ def report(
         shapes = boundaries_of(boundaries, hierarchies_by_level(release.tree), code=boundary_code) if boundaries else {}
         made = write_report(release, out or folder / FILE, title=folder.absolute().name, boundaries=shapes)
         show_line(open_console(), f"Nothing was spent. Report: {made}")
+
+
+def can_report() -> bool:
+    """Whether the packages of the extra are installed; if not, a note says so."""
+    try:
+        from tallytree._charts import require_charts
+
+        require_charts("report", "a report")
+    except ModuleNotFoundError as error:
+        logs.note(f"No report is written: {str(error).removeprefix('report: ')}", event="report")
+        return False
+    return True
+
+
+def report_beside(folder: Path, *, wanted: bool) -> None:
+    """Write report.html into the folder of a release, where that is wanted and can be done.
+
+    The release is whole and paid for before. So a report that cannot be written is a note or a warning, not an error.
+
+    Args:
+        folder: of the release.
+        wanted: whether it is wanted.
+    """
+    if not wanted or not can_report():
+        return
+    try:
+        from tallytree._report import FILE, write_report
+        from tallytree.release import Release
+
+        write_report(Release.load(folder), folder / FILE, title=folder.absolute().name)
+    except Exception as error:  # noqa: BLE001  (an error here would look like a release that was not made, and be retried)
+        logs.warning(f"The report could not be written ({_reason(error)}). {_WHOLE}")
+    except KeyboardInterrupt:
+        logs.warning(f"The report was not written. {_WHOLE}")
+        raise
+
+
+def _reason(error: Exception) -> str:
+    """What may be shown of an error; the message of a library may quote a number of the release."""
+    if isinstance(error, ChildProcessError):
+        return str(error)
+    return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+
+
+_WHOLE = "The release is whole, and paid for once; `tallytree report` makes its report."

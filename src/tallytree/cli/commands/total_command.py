@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
+from tallytree.cli.rendering.terminal import fitted_table, printable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import Console
 
 
 def conditions(given: Sequence[str] | None) -> dict[str, list[str]] | None:
@@ -80,7 +85,6 @@ def total(
     Spends nothing.
     """
     with errors_in_one_line(debug=context.obj):
-        from tallytree.cli.rendering.level_totals import show_totals
         from tallytree.cli.rendering.statements import show_bound
         from tallytree.cli.rendering.terminal import open_console, show_line
         from tallytree.release import Release
@@ -112,3 +116,18 @@ def total(
         else:
             show_line(console, "The errors of these sums are not known: nothing published shows what they miss.")
         show_line(console, "Nothing was spent." if target is None else f"Nothing was spent. Totals: {out}")
+
+
+def show_totals(console: Console, totals: pa.Table) -> None:
+    """Show every row, as it is in the table."""
+    columns = [[_shown(value) for value in column.to_pylist()] for column in totals.columns]
+    headings = [printable(name) for name in totals.column_names]
+    console.print(fitted_table(console, headings, list(zip(*columns, strict=True))))
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "not known"
+    if isinstance(value, str):
+        return printable(value)
+    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}"

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from tallytree.release import Release
 
 
+NEIGHBORS = 3
+"""So many choices of the bound are shown before and after the recommended one. The statement has all of them."""
+
+
 def show_levels(console: Console, statement: Mapping[str, Any], published: Mapping[str, int] | None = None) -> None:
     """Show how every level is measured, and how many rows were published where `published` has them."""
     headings = ["level", "nodes", "measured", "share", "sensitivity", "scale", "std dev"]
@@ -42,9 +46,27 @@ def show_levels(console: Console, statement: Mapping[str, Any], published: Mappi
         show_line(console, _people_by_records(statement["contributions"]))
     show_bound(console, statement)
     if "chosen" in statement.get("contributions", {}):
-        from tallytree.cli.rendering.contributions import show_choices
-
         show_choices(console, statement["contributions"]["chosen"], statement["max_contributions"], word="Chosen")
+
+
+def show_choices(console: Console, recommended: Mapping[str, Any], bound: int, *, word: str = "Recommended") -> None:
+    """Show the first choice, the bound of the spec, the recommended one and those beside it.
+
+    Args:
+        console: the terminal.
+        recommended: the choices, as the statement has them.
+        bound: that of the spec.
+        word: what was done with the best of them.
+    """
+    choices = recommended["choices"]
+    chosen = [choice["max_contributions"] for choice in choices].index(recommended["max_contributions"])
+    near = range(max(chosen - NEIGHBORS, 0), min(chosen + NEIGHBORS + 1, len(choices)))
+    shown = [choice for i, choice in enumerate(choices) if i in (0, *near) or choice["max_contributions"] == bound]
+    columns = ("max_contributions", "noise", "left_out", "expected_error")
+    rows = [[f"{choice[column]:,}" for column in columns] for choice in shown]
+    console.print(fitted_table(console, [column.replace("_", " ") for column in columns], rows))
+    show_line(console, "Noise and records left out are summed over the cells of a level, and averaged over the levels.")
+    show_line(console, f"{word}: max_contributions: {recommended['max_contributions']}. {recommended['objective']}")
 
 
 def show_bound(console: Console, statement: Mapping[str, Any]) -> None:
