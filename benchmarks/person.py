@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import tallytree as tt
 from tallytree._private.engines import CountRecords
 from tallytree._private.tabulate.contribution_bound import ContributionBound
-from tallytree._private.tabulate.records import LeafKey
+from tallytree.product import LeafKey
 
 LEVELS = ["state", "county", "town"]
 M = 3

@@ -361,3 +361,55 @@ def _check_order(order: Sequence[str], attributes: tuple[Attribute, ...]) -> Non
             raise ValueError(
                 f"order: {attribute.name!r} is refined {steps} times but has {wanted} columns; name it {wanted} times"
             )
+
+
+@dataclass(frozen=True)
+class LeafKey:
+    """The columns in which records say which leaf of a hierarchy they belong to.
+
+    Attributes:
+        hierarchy: the public tree.
+        columns: the records' columns, one per supplied level of the hierarchy, top level first. Where the top level has
+            a single value (and is not the only one) it may be left out here, or be missing in the records.
+
+    Raises:
+        ValueError: another number of columns.
+        TypeError: not a hierarchy, or columns that are not strings.
+    """
+
+    hierarchy: Hierarchy
+    columns: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.hierarchy, Hierarchy):
+            raise TypeError(f"hierarchy: {type(self.hierarchy).__name__} is not a tallytree.Hierarchy")
+        columns: Any = self.columns
+        if isinstance(columns, str) or not all(isinstance(column, str) for column in columns):
+            raise TypeError(f"columns: {safe_text(columns)} must be a list of column names, top level first")
+        object.__setattr__(self, "columns", tuple(columns))
+        levels = len(self.hierarchy.columns)
+        if len(self.columns) not in {levels, levels - (1 if self._top_is_optional else 0)}:
+            raise ValueError(
+                f"columns: it names {len(self.columns)} columns, but the hierarchy has the levels "
+                f"{', '.join(self.hierarchy.columns)}; name one column for each, top level first"
+            )
+
+    @property
+    def _top_is_optional(self) -> bool:
+        return not self.hierarchy.root_added and len(self.hierarchy.columns) > 1
+
+    def present(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The columns to match in a table that has the columns `names`."""
+        complete = len(self.columns) == len(self.hierarchy.columns)
+        return self.columns[1:] if complete and self._top_is_optional and self.columns[0] not in names else self.columns
+
+    def leaf_columns(self, present: Sequence[str]) -> list[pa.ChunkedArray]:
+        """The labels of all leaves (row i is leaf i), one column per column in `present`."""
+        return list(self.hierarchy.leaf_table().columns[-len(present) :])
+
+
+def leaf_keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:
+    """The records' columns for each hierarchy of a tree."""
+    if isinstance(tree, Hierarchy):
+        return (LeafKey(tree, tree.columns),)
+    return tuple(LeafKey(attribute.hierarchy, attribute.columns) for attribute in tree.attributes)

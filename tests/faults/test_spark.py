@@ -19,7 +19,7 @@ from helpers.spark import bytes_of, files_with_rows, saved
 from tallytree._private.engines import CountRecords, Spark
 from tallytree._private.engines import spark as engine_module
 from tallytree._private.tabulate.contribution_bound import ContributionBound
-from tallytree._private.tabulate.records import LeafKey
+from tallytree.product import LeafKey
 
 pytestmark = pytest.mark.needs("pyspark", "sqlglot")
 

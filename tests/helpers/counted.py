@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import tallytree as tt
 from tallytree._private.engines import CountRecords, Local
-from tallytree._private.tabulate.records import LeafKey
+from tallytree.product import LeafKey
 
 TREE = tt.Hierarchy.from_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}), ["state", "county"])
 COMMON: dict[str, Any] = {"hierarchy": TREE, "budget": tt.Budget(epsilon=1), "neighboring": "add_remove", "seed": 1}

@@ -20,9 +20,9 @@ from tallytree._private.engines import CountRecords, Spark
 from tallytree._private.noise.noise_source import KeyedNoise
 from tallytree._private.tabulate import spark_session
 from tallytree._private.tabulate.contribution_bound import ContributionBound
-from tallytree._private.tabulate.records import LeafKey
 from tallytree._run import plan_counts
 from tallytree._run.arguments import CountsArguments
+from tallytree.product import LeafKey
 
 SECRET = "s3cr3t-of-a-record"  # noqa: S105
 KEY = bytes(range(100, 132))

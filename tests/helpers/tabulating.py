@@ -7,7 +7,7 @@ from typing import Any
 
 from tallytree._private.engines import CountRecords, Engine, GroupRows, GroupSizes
 from tallytree._private.tabulate.leaf_statistics import LeafCounts, LeafGroups
-from tallytree._private.tabulate.records import LeafKey
+from tallytree.product import LeafKey
 
 
 def count_records(engine: Engine, table: Any, keys: Sequence[LeafKey], **options: Any) -> LeafCounts:

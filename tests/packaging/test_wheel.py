@@ -36,14 +36,14 @@ def wheel(tmp_path_factory):
 
 def test_the_wheel_holds_every_module_and_is_typed(wheel):
     packed = {name for name in wheel.namelist() if name.startswith("tallytree/")}
-    packed -= {name for name in packed if name.startswith("tallytree/compute/compiled/")}  # of the Makefile's wheel
+    packed -= {name for name in packed if name.startswith("tallytree/_compute/compiled/")}  # of the Makefile's wheel
     source = REPOSITORY / "src"
     expected = {str(path.relative_to(source)) for path in source.rglob("*.py")}
     expected |= {"tallytree/py.typed", "tallytree/ledger/schema.sql", "tallytree/ledger/schema_1.sql"}
-    expected |= {f"tallytree/report/templates/report.{kind}" for kind in ("html", "css")}
+    expected |= {f"tallytree/_report/templates/report.{kind}" for kind in ("html", "css")}
     expected |= {"tallytree/release/opendp_deployments_schema.yaml"}
-    expected |= {f"tallytree/explore/{name}" for name in ("icon.svg", "view.css", "view.html")}
-    expected |= {f"tallytree/reproduce/published_figures/{paper}.csv" for paper in (*PAPERS, "fioretto_examples")}
+    expected |= {f"tallytree/_explore/{name}" for name in ("icon.svg", "view.css", "view.html")}
+    expected |= {f"tallytree/lab/reproduce/published_figures/{paper}.csv" for paper in (*PAPERS, "fioretto_examples")}
     assert packed == expected
     assert {name.split("/")[0] for name in wheel.namelist()} == {
         "tallytree",

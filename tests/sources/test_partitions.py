@@ -12,7 +12,7 @@ import pytest
 
 import tallytree as tt
 from tallytree._private.engines import CountRecords, GroupSizes, Local
-from tallytree._private.tabulate.records import LeafKey
+from tallytree.product import LeafKey
 from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import locate
 from tallytree.sources.public_tables import read_public

@@ -22,11 +22,7 @@ from tallytree._compute.arrays import IntArray, NumberArray
 from tallytree._compute.threads import side_by_side
 from tallytree._derived.squared_errors import looked_up
 from tallytree._measurements import Noise, Statistic
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise import entropy
-from tallytree._private.noise.noise_source import KeyedNoise, NoiseSource
-from tallytree._private.tabulate.true_counts import TrueCounts
-from tallytree._private.tabulate.true_sizes import TrueSizes
+from tallytree._private import KeyedNoise, Measurer, NoiseSource, TrueCounts, TrueSizes, entropy
 from tallytree.counts import CountsMechanism, TopDown
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product

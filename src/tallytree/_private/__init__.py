@@ -1,5 +1,68 @@
 """The private side of the firewall: everything that touches a record, a true count or a noise key.
 
-Only `pipeline`, `audit` and `_derived.bootstrap` import it (and `tallytree.engines`, which names the engines that a
-user chooses). An import contract in `pyproject.toml` checks this.
+What is used of it elsewhere is named here, and nothing else of it is imported from outside. Only `_run`, the bootstrap,
+the lab's list, `tallytree.engines` and `tallytree.noise` (which name what users choose or call) import it. Import
+contracts in `pyproject.toml` check both.
 """
+
+from tallytree._private.band_work import BandInputs, BandPlace, BandWork, HasBandPlace, OneByOne, PlanBelow, as_it_is
+from tallytree._private.core_dumps import core_dumps_disabled
+from tallytree._private.engines import ENGINES, CountRecords, Engine, GroupRows, GroupSizes, Local, Remembering, Spark
+from tallytree._private.engines.spark import names_no_file
+from tallytree._private.measurer import Measurer, MeasuringPlan, TrueStatistics
+from tallytree._private.noise import discrete, discrete_gaussian, discrete_laplace, entropy
+from tallytree._private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
+from tallytree._private.noise.secret import new_secret, read_secret
+from tallytree._private.tabulate.contribution_bound import KEY_BYTES, ContributionBound
+from tallytree._private.tabulate.counts_in_files import CountsInFiles, ancestor_runs, ancestors
+from tallytree._private.tabulate.leaf_statistics import LeafCounts, LeafGroups
+from tallytree._private.tabulate.sizes_in_files import SizesInFiles
+from tallytree._private.tabulate.true_contributions import TrueContributions, digest_with
+from tallytree._private.tabulate.true_counts import TrueCounts
+from tallytree._private.tabulate.true_sizes import TrueSizes
+from tallytree._private.tabulate.true_tables import TrueTables
+
+__all__ = [
+    "ENGINES",
+    "KEY_BYTES",
+    "BandInputs",
+    "BandPlace",
+    "BandWork",
+    "ContributionBound",
+    "CountRecords",
+    "CountsInFiles",
+    "Engine",
+    "GroupRows",
+    "GroupSizes",
+    "HasBandPlace",
+    "KeyedNoise",
+    "LeafCounts",
+    "LeafGroups",
+    "Local",
+    "Measurer",
+    "MeasuringPlan",
+    "NoiseSource",
+    "OneByOne",
+    "OpenDPNoise",
+    "PlanBelow",
+    "Remembering",
+    "SizesInFiles",
+    "Spark",
+    "TrueContributions",
+    "TrueCounts",
+    "TrueSizes",
+    "TrueStatistics",
+    "TrueTables",
+    "ancestor_runs",
+    "ancestors",
+    "as_it_is",
+    "core_dumps_disabled",
+    "digest_with",
+    "discrete",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "entropy",
+    "names_no_file",
+    "new_secret",
+    "read_secret",
+]

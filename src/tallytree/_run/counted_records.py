@@ -8,11 +8,11 @@ from typing import Any
 from tallytree._contributions import Contributions
 from tallytree._impossible import Impossible
 from tallytree._mechanism import Mechanism
-from tallytree._private.engines import CountRecords, Engine
-from tallytree._private.tabulate.leaf_statistics import LeafCounts
-from tallytree._private.tabulate.records import LeafKey
+from tallytree._private import CountRecords, LeafCounts
 from tallytree._run.arguments import RecordOptions
 from tallytree._run.person_bound import contribution_bound
+from tallytree.engines import Engine
+from tallytree.product import LeafKey
 
 MAX_RECORDS = 2**58
 """A family's noisy counts and its total are added up to 2^60 at most; what is drawn at a level stays below the rest."""

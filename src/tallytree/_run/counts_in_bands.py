@@ -20,10 +20,20 @@ from tallytree._bands import Band, Cut, all_leaves_below, chosen_cut
 from tallytree._compute.arrays import IntArray
 from tallytree._compute.file_arrays import ROWS_AT_ONCE, ArrayWriter, FileArray, sum_files
 from tallytree._measurements import Measurement, Measures, Statistic
-from tallytree._private.band_work import BandInputs, BandPlace, BandWork, PlanBelow, as_it_is
-from tallytree._private.measurer import Measurer, MeasuringPlan, TrueStatistics
-from tallytree._private.noise.noise_source import NoiseSource
-from tallytree._private.tabulate.counts_in_files import CountsInFiles, ancestor_runs, ancestors
+from tallytree._private import (
+    BandInputs,
+    BandPlace,
+    BandWork,
+    CountsInFiles,
+    Measurer,
+    MeasuringPlan,
+    NoiseSource,
+    PlanBelow,
+    TrueStatistics,
+    ancestor_runs,
+    ancestors,
+    as_it_is,
+)
 from tallytree._run.planned import Reconciled
 from tallytree._run.workspace import Taken, Workspace, not_taken, require_fits
 from tallytree.counts import CountsMechanism

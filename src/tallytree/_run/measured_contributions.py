@@ -12,10 +12,7 @@ from tallytree._accounting.left_out import left_out
 from tallytree._compute.arrays import IntArray
 from tallytree._contributions import Contributions, contribution_bins
 from tallytree._measurements import Noise
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import NoiseSource
-from tallytree._private.tabulate.leaf_statistics import LeafCounts, LeafGroups
-from tallytree._private.tabulate.true_contributions import TrueContributions
+from tallytree._private import LeafCounts, LeafGroups, Measurer, NoiseSource, TrueContributions
 from tallytree._terms import UNITS, Terms
 from tallytree.hierarchy import Levels
 from tallytree.release.contributions_table import contributions_table, left_out_facts, left_out_unknown

@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 
 from tallytree._accounting import NoisePlan
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import NoiseSource
-from tallytree._private.tabulate.sizes_in_files import SizesInFiles
-from tallytree._private.tabulate.true_sizes import TrueSizes
+from tallytree._private import Measurer, NoiseSource, SizesInFiles, TrueSizes
 from tallytree.sizes import SizesDomain
 from tallytree.sizes.private_maximum import largest_published
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from tallytree._contributions import Contributions
 from tallytree._measurements import Statistic
-from tallytree._private.noise import entropy
-from tallytree._private.tabulate.contribution_bound import ContributionBound
+from tallytree._private import ContributionBound, entropy
 from tallytree._run.arguments import PersonOptions
 from tallytree._run.release_keys import release_key
 

@@ -10,11 +10,10 @@ from tallytree._accounting import Plan, plan_stability
 from tallytree._accounting.scales import next_float, representable
 from tallytree._accounting.sensitivity import sensitivity
 from tallytree._measurements import Statistic
-from tallytree._private.tabulate.records import LeafKey
 from tallytree._run.arguments import CountsArguments, CountsOptions, FlowsArguments, RecordOptions, Unlisted
 from tallytree._run.counts_in_bands import check_memory
 from tallytree._run.person_bound import shares_beside
-from tallytree._run.planned_counts import PlannedCounts, leaf_keys
+from tallytree._run.planned_counts import PlannedCounts
 from tallytree._run.planning import account, check_statistics, chosen_engine, noise_plan, warn_caller
 from tallytree._terms import options_of
 from tallytree._validate import choice, safe_text
@@ -24,7 +23,7 @@ from tallytree.counts.auto_split import auto_split
 from tallytree.counts.mechanism import in_place_of_counts
 from tallytree.counts.unlisted import Remainders
 from tallytree.hierarchy import Hierarchy, check_level_names, nodes_per_level
-from tallytree.product import Product, check_columns
+from tallytree.product import LeafKey, Product, check_columns, leaf_keys
 from tallytree.sources.addresses import published_name
 
 ROOT_STATISTICS: frozenset[Statistic] = frozenset(("total",))

@@ -10,7 +10,6 @@ from tallytree._accounting import NoisePlan
 from tallytree._accounting.amounts import shown_up
 from tallytree._accounting.sensitivity import effective_quantity
 from tallytree._measurements import Statistic
-from tallytree._private.engines import Engine
 from tallytree._run.arguments import SizesArguments
 from tallytree._run.person_bound import shares_beside
 from tallytree._run.planned_sizes import PlannedSizes, groups_per_leaf
@@ -19,6 +18,7 @@ from tallytree._run.sizes_in_bands import check_memory
 from tallytree._terms import Invariants
 from tallytree._validate import choice, integer
 from tallytree.budget import Budget, BudgetSplit
+from tallytree.engines import Engine
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.sizes import Joint, SizesMechanism
 from tallytree.sizes.auto_split import auto_split

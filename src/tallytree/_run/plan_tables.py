@@ -12,20 +12,18 @@ import pyarrow as pa
 
 from tallytree._accounting.sensitivity import sensitivity
 from tallytree._measurements import Statistic
-from tallytree._private.engines import Engine
-from tallytree._private.tabulate.records import LeafKey
 from tallytree._run.arguments import TablesArguments
 from tallytree._run.counted_records import listed_counts
 from tallytree._run.person_bound import shares_beside
 from tallytree._run.plan_counts import check_person
-from tallytree._run.planned_counts import leaf_keys
 from tallytree._run.planned_tables import MAX_RECORDS_OF_TABLES, PlannedTables
 from tallytree._run.planning import account, chosen_engine, noise_plan, std_dev_alone
 from tallytree._run.workspace import require_fits
 from tallytree._validate import safe_text
 from tallytree.budget import exact, shares
+from tallytree.engines import Engine
 from tallytree.hierarchy import Hierarchy
-from tallytree.product import Product
+from tallytree.product import LeafKey, Product, leaf_keys
 from tallytree.sources.addresses import published_name
 from tallytree.sources.locate import locate
 from tallytree.sources.same_tables import refuse_private

@@ -23,9 +23,7 @@ from tallytree._accounting.spending import Posting
 from tallytree._bands import ForcedCut
 from tallytree._markup import html_table
 from tallytree._measurements import Measurement, Statistic
-from tallytree._private.core_dumps import core_dumps_disabled
-from tallytree._private.engines import Engine, Local
-from tallytree._private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
+from tallytree._private import KeyedNoise, NoiseSource, OpenDPNoise, core_dumps_disabled
 from tallytree._progress import level_progress
 from tallytree._run.planning import opened, posting
 from tallytree._run.release_keys import ReleaseKeys, plan_digest, release_key
@@ -33,6 +31,7 @@ from tallytree._run.shared_arguments import SharedArguments
 from tallytree._run.workspace import Workspace, workspace
 from tallytree._stages import stage
 from tallytree._terms import UNITS, Unit
+from tallytree.engines import Engine, Local
 from tallytree.errors import SPENT, BudgetExceeded
 from tallytree.hierarchy import Hierarchy, Levels, nodes_per_level
 from tallytree.ledger import Account

@@ -61,8 +61,7 @@ from tallytree._accounting.scales import next_float, representable
 from tallytree._accounting.sensitivity import Sensitivity, sensitivity
 from tallytree._accounting.spending import Posting
 from tallytree._contributions import Contributions, contribution_bins
-from tallytree._private.noise.noise_source import NoiseSource
-from tallytree._private.tabulate.true_contributions import TrueContributions
+from tallytree._private import NoiseSource, TrueContributions
 from tallytree._run.arguments import ContributionsArguments, FlowsArguments
 from tallytree._run.choosing_bound import recommendation, weighed_levels
 from tallytree._run.measured_contributions import MeasuredContributions, measured_contributions

@@ -13,8 +13,7 @@ from tallytree._accounting.scales import next_float, representable
 from tallytree._accounting.sensitivity import sensitivity
 from tallytree._contributions import DEFAULT_AT_MOST, Contributions, contribution_bins
 from tallytree._measurements import Statistic
-from tallytree._private.noise.noise_source import NoiseSource
-from tallytree._private.tabulate.true_contributions import TrueContributions
+from tallytree._private import NoiseSource, TrueContributions
 from tallytree._run.arguments import ContributionsArguments, CountsArguments
 from tallytree._run.choosing_bound import recommendation
 from tallytree._run.measured_contributions import counted_noun, measured_contributions

@@ -10,12 +10,7 @@ from typing import Any, Literal
 from tallytree._accounting import StabilityPlan
 from tallytree._contributions import Contributions
 from tallytree._measurements import Measures
-from tallytree._private.band_work import as_it_is
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import NoiseSource
-from tallytree._private.tabulate.counts_in_files import CountsInFiles
-from tallytree._private.tabulate.records import LeafKey
-from tallytree._private.tabulate.true_counts import TrueCounts
+from tallytree._private import CountsInFiles, Measurer, NoiseSource, TrueCounts, as_it_is
 from tallytree._run.arguments import CountsArguments
 from tallytree._run.counted_records import check_schema, counted_records, refuse_more_than
 from tallytree._run.counts_in_bands import Bands, Measuring, reconcile_in_bands
@@ -29,7 +24,7 @@ from tallytree.counts.in_bands import GoesDown
 from tallytree.counts.mechanism import MeasuresInPlace
 from tallytree.counts.released_counts import count_negative, count_violations
 from tallytree.hierarchy import Hierarchy, nodes_per_level
-from tallytree.product import Product
+from tallytree.product import LeafKey, Product, leaf_keys
 from tallytree.release.contributions_table import description
 from tallytree.release.counted_unit import ONCE_IN_A_LEAF
 from tallytree.release.released_tables import count_tables
@@ -180,10 +175,3 @@ class PlannedCounts(PlannedRecords[TrueCounts | CountsInFiles, CountsMechanism])
     def _total_is_published(self) -> bool:
         """Whether the number of records is published exactly: it is public, and the mechanism keeps it."""
         return self.arguments.total_is_public and self.mechanism.keeps_total
-
-
-def leaf_keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:
-    """The records' columns for each hierarchy of a tree."""
-    if isinstance(tree, Hierarchy):
-        return (LeafKey(tree, tree.columns),)
-    return tuple(LeafKey(attribute.hierarchy, attribute.columns) for attribute in tree.attributes)

@@ -9,8 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from tallytree._contributions import Contributions
 from tallytree._measurements import Statistic
-from tallytree._private.noise.noise_source import NoiseSource
-from tallytree._private.tabulate.true_contributions import TrueContributions
+from tallytree._private import NoiseSource, TrueContributions
 from tallytree._run.arguments import PersonOptions
 from tallytree._run.measured_contributions import PublishedContributions, published_contributions
 from tallytree._run.person_bound import beside_the_levels

@@ -15,15 +15,18 @@ from tallytree._bands import Cut
 from tallytree._compute.arrays import IntArray
 from tallytree._contributions import Contributions
 from tallytree._measurements import Measurement, Statistic
-from tallytree._private.engines import Engine, GroupRows, GroupSizes
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import NoiseSource
-from tallytree._private.tabulate.contribution_bound import ContributionBound
-from tallytree._private.tabulate.leaf_statistics import LeafGroups
-from tallytree._private.tabulate.records import LeafKey
-from tallytree._private.tabulate.sizes_in_files import SizesInFiles
-from tallytree._private.tabulate.true_contributions import TrueContributions, digest_with
-from tallytree._private.tabulate.true_sizes import TrueSizes
+from tallytree._private import (
+    ContributionBound,
+    GroupRows,
+    GroupSizes,
+    LeafGroups,
+    Measurer,
+    NoiseSource,
+    SizesInFiles,
+    TrueContributions,
+    TrueSizes,
+    digest_with,
+)
 from tallytree._run.arguments import SizesArguments
 from tallytree._run.counted_records import listed_counts, refuse_more_than
 from tallytree._run.measured_contributions import PublishedContributions, true_contributions
@@ -40,7 +43,9 @@ from tallytree._run.sizes_in_bands import Measuring, reconcile_in_bands
 from tallytree._run.sizes_notes import SizesNotes
 from tallytree._run.workspace import Workspace
 from tallytree._terms import Invariants
+from tallytree.engines import Engine
 from tallytree.hierarchy import Hierarchy, nodes_per_level
+from tallytree.product import LeafKey
 from tallytree.release.contributions_table import description
 from tallytree.release.released_tables import about_size_tables, size_tables
 from tallytree.release.statement import privacy_statement

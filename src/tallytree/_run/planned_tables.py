@@ -15,19 +15,16 @@ import pyarrow as pa
 from tallytree._compute.memory import described_bytes
 from tallytree._contributions import Contributions
 from tallytree._measurements import Measurement
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import NoiseSource
-from tallytree._private.tabulate.records import LeafKey
-from tallytree._private.tabulate.true_tables import TrueTables
+from tallytree._private import Measurer, NoiseSource, TrueTables
 from tallytree._run.arguments import TablesArguments
 from tallytree._run.counted_records import check_schema, counted_records
 from tallytree._run.measured_contributions import PublishedContributions, true_contributions
 from tallytree._run.person_bound import contributions_spec, with_contributions
 from tallytree._run.planned import PLANNED_SOFTWARE, Reconciled
-from tallytree._run.planned_counts import leaf_keys
 from tallytree._run.planned_records import PlannedRecords
 from tallytree._run.workspace import Workspace
 from tallytree.hierarchy import nodes_per_level
+from tallytree.product import LeafKey, leaf_keys
 from tallytree.release.counted_unit import ONCE_IN_A_CELL
 from tallytree.release.released_tables import published_tables
 from tallytree.release.statement import TOTAL_IS_PUBLIC, TOTALS_ARE_PUBLIC, privacy_statement

@@ -16,13 +16,13 @@ from tallytree._accounting.scales import next_float, representable
 from tallytree._accounting.sensitivity import Sensitivity, level_sensitivities, sensitivity
 from tallytree._accounting.spending import Approval, Loss, Posting
 from tallytree._measurements import Statistic
-from tallytree._private.engines import Engine, Local
-from tallytree._private.noise.secret import read_secret
+from tallytree._private import read_secret
 from tallytree._run.shared_arguments import SharedArguments
 from tallytree._run.workspace import limited
 from tallytree._terms import UNITS, NoiseTerms, Unit
 from tallytree._validate import safe_text
 from tallytree.budget import Budget, BudgetSplit, shares
+from tallytree.engines import Engine, Local
 from tallytree.hierarchy import Levels, nodes_per_level
 from tallytree.ledger import Account, Ledger
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tallytree._compute.arrays import IntArray
-from tallytree._private.engines import CountRecords, Local
-from tallytree._private.tabulate.contribution_bound import KEY_BYTES, ContributionBound
-from tallytree._run.planned_counts import leaf_keys
+from tallytree._private import KEY_BYTES, ContributionBound, CountRecords
+from tallytree.engines import Local
 from tallytree.hierarchy import Hierarchy
-from tallytree.product import Product
+from tallytree.product import Product, leaf_keys
 
 LeafNumbers = tuple[tuple[IntArray, ...], IntArray]
 """Leaves per hierarchy, and the number of records of each combination."""

@@ -49,8 +49,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from tallytree._private.noise import entropy
-from tallytree._private.noise.secret import new_secret, read_secret
+from tallytree._private import entropy, new_secret, read_secret
 from tallytree._run.shared_arguments import SharedArguments
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product

@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import Annotated, get_args
 
-from tallytree._private.engines import Engine
 from tallytree._terms import Doc, Terms
 from tallytree._validate import choice, flag, memory_text
+from tallytree.engines import Engine
 from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
 
 

@@ -14,13 +14,20 @@ import numpy as np
 from tallytree._bands import Cut, chosen_cut
 from tallytree._compute.arrays import IntArray, NumberArray
 from tallytree._measurements import Measures
-from tallytree._private.band_work import BandInputs, BandPlace, BandWork, PlanBelow
-from tallytree._private.engines import Engine
-from tallytree._private.measurer import Measurer, MeasuringPlan, TrueStatistics
-from tallytree._private.noise.noise_source import NoiseSource
-from tallytree._private.tabulate.sizes_in_files import SizesInFiles
+from tallytree._private import (
+    BandInputs,
+    BandPlace,
+    BandWork,
+    Measurer,
+    MeasuringPlan,
+    NoiseSource,
+    PlanBelow,
+    SizesInFiles,
+    TrueStatistics,
+)
 from tallytree._run.planned import Reconciled
 from tallytree._run.workspace import Taken, Workspace, band_bytes, not_taken, require_fits
+from tallytree.engines import Engine
 from tallytree.hierarchy import Hierarchy
 from tallytree.release.level_files import MeasurementFiles, TableFiles
 from tallytree.release.released_tables import size_columns

@@ -13,8 +13,8 @@ from tallytree._bands import ForcedCut
 from tallytree._compute.memory import enough_memory, memory_bytes
 from tallytree._compute.spill_folders import KeptFolder, spill_folder
 from tallytree._measurements import Measurement
-from tallytree._private.band_work import BandPlace, HasBandPlace, OneByOne
-from tallytree._private.engines import Engine, Local
+from tallytree._private import BandPlace, HasBandPlace, OneByOne
+from tallytree.engines import Engine, Local
 
 BAND_SHARE = 4
 """A band's work gets this part of the memory; the rest is for the libraries, the engine and what is being written."""

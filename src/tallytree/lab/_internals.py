@@ -29,13 +29,19 @@ from tallytree._compute.whole_files import write_whole
 from tallytree._contributions import Contributions
 from tallytree._export import export
 from tallytree._measurements import BESIDE_THE_LEVELS, Measurement, Measures, Noise, Statistic
-from tallytree._private.measurer import Measurer, TrueStatistics
-from tallytree._private.noise import discrete, entropy
-from tallytree._private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
-from tallytree._private.tabulate.leaf_statistics import LeafCounts
-from tallytree._private.tabulate.true_counts import TrueCounts
-from tallytree._private.tabulate.true_sizes import TrueSizes
-from tallytree._private.tabulate.true_tables import TrueTables
+from tallytree._private import (
+    KeyedNoise,
+    LeafCounts,
+    Measurer,
+    NoiseSource,
+    OpenDPNoise,
+    TrueCounts,
+    TrueSizes,
+    TrueStatistics,
+    TrueTables,
+    discrete,
+    entropy,
+)
 from tallytree._report.page import report_page
 from tallytree._run import (
     CountsArguments,

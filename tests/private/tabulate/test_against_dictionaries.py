@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from helpers.tabulating import count_records, group_rows, group_sizes
 from tallytree._private.engines import Local
-from tallytree._private.tabulate.records import LeafKey
 from tallytree.hierarchy import Hierarchy
+from tallytree.product import LeafKey
 
 AWKWARD = [
     "7",

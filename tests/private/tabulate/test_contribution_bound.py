@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from helpers.tabulating import check_counts, count_records
 from tallytree._private.engines import Local
 from tallytree._private.tabulate.contribution_bound import ContributionBound
-from tallytree._private.tabulate.records import LeafKey
 from tallytree.hierarchy import Hierarchy
+from tallytree.product import LeafKey
 
 KEY, ANOTHER = bytes(range(32)), bytes(range(1, 33))
 LEAVES, IDS = ["x", "y", "z", "ä,7"], ["7", "007", "1,7", " ", "Ä", "A\u0308", "7 "]

@@ -14,8 +14,8 @@ from tallytree._bands import ForcedCut, chosen_cut
 from tallytree._private.engines import CountRecords, Local
 from tallytree._private.tabulate.counts_in_files import CountsInFiles
 from tallytree._private.tabulate.leaf_statistics import LeafCounts
-from tallytree._private.tabulate.records import LeafKey
 from tallytree._private.tabulate.true_counts import TrueCounts
+from tallytree.product import LeafKey
 
 
 def found_in(tree, records):

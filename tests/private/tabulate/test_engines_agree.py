@@ -15,7 +15,8 @@ import tallytree as tt
 from helpers.refused_records import LEAF
 from tallytree._private.engines import CountRecords, GroupRows, GroupSizes, Local, Spark
 from tallytree._private.tabulate.contribution_bound import ContributionBound
-from tallytree._private.tabulate.records import LeafKey, Wanted, check_records
+from tallytree._private.tabulate.records import Wanted, check_records
+from tallytree.product import LeafKey
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("pyspark", "sqlglot")]
 

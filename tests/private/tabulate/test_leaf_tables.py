@@ -6,8 +6,8 @@ import pytest
 
 from tallytree._private.engines import CountRecords, Local
 from tallytree._private.tabulate.leaf_tables import leaf_table, same_path
-from tallytree._private.tabulate.records import LeafKey
 from tallytree.hierarchy import Hierarchy
+from tallytree.product import LeafKey
 
 
 def table_of(labels, *types):

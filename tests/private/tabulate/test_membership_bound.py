@@ -21,9 +21,9 @@ from helpers.tabulating import group_sizes
 from tallytree._accounting.sensitivity import sensitivity
 from tallytree._private.engines import Local
 from tallytree._private.tabulate.contribution_bound import ContributionBound
-from tallytree._private.tabulate.records import LeafKey
 from tallytree._run import SizesArguments, plan_group_sizes
 from tallytree.hierarchy import Hierarchy
+from tallytree.product import LeafKey
 
 KEY = bytes(range(32))
 LEAVES = ["x", "y"]

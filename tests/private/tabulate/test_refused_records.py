@@ -17,8 +17,8 @@ import pytest
 from helpers.refused_records import LEAF, NUMBER, SECRET, TOWN, digits, members, towns
 from helpers.tabulating import count_records, group_rows, group_sizes
 from tallytree._private.engines import Engine, Local
-from tallytree._private.tabulate.records import LeafKey
 from tallytree.hierarchy import Hierarchy
+from tallytree.product import LeafKey
 
 
 class TestNumbers:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tallytree._private.engines import CountRecords, GroupRows, GroupSizes, Local
 from tallytree._private.tabulate import duckdb_session, statements
-from tallytree._private.tabulate.records import LeafKey
 from tallytree.hierarchy import Hierarchy
+from tallytree.product import LeafKey
 
 pytestmark = pytest.mark.slow
 relaxed = settings(max_examples=35, suppress_health_check=[HealthCheck.too_slow])

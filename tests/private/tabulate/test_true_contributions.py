@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from helpers.tabulating import count_records, group_sizes
 from tallytree._private.engines import Local
 from tallytree._private.tabulate.contribution_bound import ContributionBound
-from tallytree._private.tabulate.records import LeafKey
 from tallytree._private.tabulate.true_contributions import TrueContributions, digest_with
 from tallytree.hierarchy import Hierarchy
+from tallytree.product import LeafKey
 
 KEY = bytes(range(32))
 places = Hierarchy.from_table(pa.table({"leaf": ["x", "y", "z"]}), ["leaf"])

@@ -12,10 +12,11 @@ from typing import Protocol, TypeVar
 from tallytree._impossible import Impossible
 from tallytree._private.tabulate.contribution_bound import ContributionBound
 from tallytree._private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
-from tallytree._private.tabulate.records import LeafKey, Records, Wanted
+from tallytree._private.tabulate.records import Records, Wanted
 from tallytree._private.tabulate.session import Session
 from tallytree._terms import OnUnknown
 from tallytree._validate import safe_text
+from tallytree.product import LeafKey
 
 Found_co = TypeVar("Found_co", LeafCounts, LeafGroups, covariant=True)
 

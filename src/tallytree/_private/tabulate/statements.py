@@ -29,9 +29,10 @@ from tallytree._private.tabulate.contribution_bound import (
 from tallytree._private.tabulate.key_types import hint_on_types
 from tallytree._private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
 from tallytree._private.tabulate.leaf_tables import leaf_table, same_path
-from tallytree._private.tabulate.records import LeafKey, Records, Wanted, key_types, named
+from tallytree._private.tabulate.records import Records, Wanted, key_types, named
 from tallytree._private.tabulate.renamed_columns import id_columns
 from tallytree._private.tabulate.session import Session
+from tallytree.product import LeafKey
 
 FEW_CELLS = 2**16
 """Up to so many cells, records are grouped by their paths first, and only the groups' leaves are looked up.
