@@ -144,8 +144,8 @@ MUTANTS = [
     fault(
         "cell numbers of counts modulo 2^20",
         f"{WINDOWS}::test_no_window_of_noise_repeats",
-        "return values, np.arange(len(nodes) + 1, dtype=np.int64), nodes\n",
-        "return values, np.arange(len(nodes) + 1, dtype=np.int64), nodes % 2**20\n",
+        "return counts_of(*known, nodes), np.arange(len(nodes) + 1, dtype=np.int64), nodes\n",
+        "return counts_of(*known, nodes), np.arange(len(nodes) + 1, dtype=np.int64), nodes % 2**20\n",
     ),
     fault(
         "cell numbers of group sizes modulo 2^20",

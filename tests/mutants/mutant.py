@@ -12,8 +12,8 @@ SEEN = '__import__("builtins").seen_by_a_mutant'
 """Where planted code keeps a true number for planted code in another module."""
 
 KEEPS_THE_TOTAL = (
-    "self._root = tree.levels[0]\n        self._statistics = statistics_of_levels(tree, distinct=distinct)\n",
-    "self._root = tree.levels[0]\n        self._statistics = statistics_of_levels(tree, distinct=distinct)\n"
+    "super().__init__(tree, dict(enumerate(reversed(levels))), lambda depth, nodes: True, distinct=distinct)\n",
+    "super().__init__(tree, dict(enumerate(reversed(levels))), lambda depth, nodes: True, distinct=distinct)\n"
     f"        {SEEN} = int(counts.sum())\n",
 )
 """The texts of an edit that keeps the true total of counts there."""

@@ -15,78 +15,12 @@ import numpy as np
 from tallytree._bands import MAX_CUT_NODES, Band, Cut
 from tallytree._compute.arrays import IntArray, offsets_of, sum_by_key
 from tallytree._compute.file_arrays import ROWS_AT_ONCE, ArrayWriter, FileArray, partition_files, sum_files
-from tallytree._measurements import Statistic
 from tallytree._private.tabulate.array_digest import array_digest
 from tallytree._private.tabulate.leaf_statistics import LeafCounts
 from tallytree._private.tabulate.true_contributions import TrueContributions, digest_with
-from tallytree._private.tabulate.true_counts import counts_of, statistics_of_levels
+from tallytree._private.tabulate.true_counts import CountsOfSome
 from tallytree.hierarchy import Hierarchy, Tree
 from tallytree.product import Product
-
-
-class CountsOfSome:
-    """Counts of some nodes of one or more levels; of others nothing is known here, and nothing is answered.
-
-    A node that was answered with a part of its records would get the noise of the node all the same, and the difference
-    to its whole count would be published without noise. So every node that is asked for is checked.
-
-    Args:
-        tree: the public tree.
-        levels: per depth, the nodes with records, ascending, and how many each has.
-        covers: whether all of some nodes (int64) of a level are among those whose counts are complete.
-        distinct: see `TrueCounts`.
-    """
-
-    def __init__(
-        self,
-        tree: Tree,
-        levels: dict[int, tuple[IntArray, IntArray]],
-        covers: Callable[[int, IntArray], bool],
-        *,
-        distinct: bool,
-    ) -> None:
-        self._tree, self._levels, self._covers = tree, levels, covers
-        self._depths = {level: depth for depth, level in enumerate(tree.levels)}
-        self._statistics = statistics_of_levels(tree, distinct=distinct)
-
-    def __repr__(self) -> str:
-        """Nothing of the counts."""
-        return "CountsOfSome(<private>)"
-
-    def size(self, level: str) -> int:
-        """How many nodes the level has."""
-        return self._tree.size(self._depths[level])
-
-    def width(self, level: str, node: int, statistic: Statistic) -> int:
-        """One cell."""
-        return 1
-
-    def present(self, level: str) -> tuple[IntArray, IntArray]:
-        """The nodes that have records, ascending, and how many: both private."""
-        nodes, counts = self._known(level)
-        kept = counts > 0
-        return nodes[kept], counts[kept]
-
-    def cells(
-        self, level: str, nodes: IntArray, statistic: Statistic, part: tuple[int, int] | None = None
-    ) -> tuple[IntArray, IntArray, IntArray]:
-        """The count of each of `nodes`: see `TrueCounts.cells`.
-
-        Raises:
-            ValueError: another statistic, or nodes whose counts are not known here.
-        """
-        if statistic not in ("stable_counts", self._statistics[level]):
-            raise ValueError(f"statistic: {statistic!r} is not the count of the level {level!r}")
-        known = self._known(level)
-        if not self._covers(self._depths[level], nodes):
-            raise ValueError(f"nodes: some of the level {level!r} are not in the part that is worked on")
-        return counts_of(*known, nodes), np.arange(len(nodes) + 1, dtype=np.int64), nodes
-
-    def _known(self, level: str) -> tuple[IntArray, IntArray]:
-        found = self._levels.get(self._depths[level])
-        if found is None:
-            raise ValueError(f"level: {level!r} is not in the part that is worked on")
-        return found
 
 
 class CountsInFiles:
