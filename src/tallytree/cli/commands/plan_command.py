@@ -14,7 +14,7 @@ from tallytree.cli.rendering.terminal import open_console, show_line
 from tallytree.cli.shared_options import SetOption, SpecFile
 
 if TYPE_CHECKING:
-    from tallytree.spec.error_plan import ErrorPlan
+    from tallytree._accuracy.error_plan import ErrorPlan
 
 
 def plan(
@@ -69,11 +69,11 @@ def plan(
     private table need not exist.
     """
     with errors_in_one_line(debug=context.obj):
+        from tallytree._accuracy.simulated_errors import DEFAULT_REPLICATES
         from tallytree.cli.rendering.error_plans import error_plan_json, show_error_plan
         from tallytree.cli.rendering.plan_picture import check_picture, save_picture
-        from tallytree.evaluate.simulated_errors import DEFAULT_REPLICATES
-        from tallytree.spec.error_plan import plan as planned_errors
-        from tallytree.spec.targets import parsed_target, wanted_numbers
+        from tallytree.spec.planned_errors import parsed_target, wanted_numbers
+        from tallytree.spec.planned_errors import plan as planned_errors
 
         if picture is not None:
             check_picture(picture)
@@ -125,9 +125,9 @@ def _check_written(spec: Path, out: Path, changes: list[str] | None) -> None:
 
 def _write(spec: Path, out: Path, found: ErrorPlan) -> None:
     """Write the spec with another budget; all else stays as it is written."""
+    from tallytree._accuracy.targets import amount_of
     from tallytree.release.files import write_whole
     from tallytree.spec.budget_changes import decimal_text, rewritten
-    from tallytree.spec.targets import amount_of
 
     name = "rho" if found.budget.kind == "zcdp" else "epsilon"
     text = rewritten(str(spec), ("budget", name), decimal_text(amount_of(found.budget)))
@@ -136,8 +136,8 @@ def _write(spec: Path, out: Path, found: ErrorPlan) -> None:
 
 def _change(found: ErrorPlan) -> str:
     """The budget of the plan as a change of a spec."""
+    from tallytree._accuracy.targets import amount_of
     from tallytree.spec.budget_changes import decimal_text
-    from tallytree.spec.targets import amount_of
 
     name = "rho" if found.budget.kind == "zcdp" else "epsilon"
     return f"budget.{name}={decimal_text(amount_of(found.budget))}"

@@ -104,9 +104,9 @@ def check(
     """
     with errors_in_one_line(debug=context.obj):
         options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
+        from tallytree._accuracy.expected_errors import NO_ERRORS_OF_AUTO, expected_errors
         from tallytree._terms import AUTO
         from tallytree.cli.rendering.error_plans import show_expected_errors
-        from tallytree.evaluate.expected_errors import NO_ERRORS_OF_AUTO, expected_errors
 
         loaded = opened_spec(context, spec, changes, **options)
         planned = loaded.check()

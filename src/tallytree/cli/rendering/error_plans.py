@@ -11,15 +11,15 @@ from tallytree.cli.rendering.terminal import fitted_table, printable, show_line
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallytree.evaluate.expected_errors import LevelError
-    from tallytree.spec.error_plan import ErrorPlan
+    from tallytree._accuracy.error_plan import ErrorPlan
+    from tallytree._accuracy.expected_errors import ExpectedError
 
 Row = Mapping[str, Any]
 
 
 def show_error_plan(console: Console, plan: ErrorPlan) -> None:
     """Show the errors at the plan's budget, then those of other budgets and mechanisms, then the risk."""
-    from tallytree.evaluate.expected_errors import shown
+    from tallytree._accuracy.expected_errors import shown
 
     show_line(console, f"Expected errors by {plan.mechanism}, {_budget(plan.levels[0])}:", "bold")
     rows = [
@@ -51,7 +51,7 @@ def _show_std_devs(
     """Show the standard deviation of every level, one column for each budget or mechanism; nothing for one alone."""
     if len(columns) < 2:
         return
-    from tallytree.evaluate.expected_errors import shown
+    from tallytree._accuracy.expected_errors import shown
 
     own = plan.levels[0]
     found = {
@@ -67,9 +67,9 @@ def _show_std_devs(
     console.print(fitted_table(console, ["level", *columns], rows))
 
 
-def show_expected_errors(console: Console, errors: Sequence[LevelError]) -> None:
+def show_expected_errors(console: Console, errors: Sequence[ExpectedError]) -> None:
     """Show the expected standard deviation of every level in one line, where there is a closed form."""
-    from tallytree.evaluate.expected_errors import CLOSED_FORMS, shown
+    from tallytree._accuracy.expected_errors import CLOSED_FORMS, shown
 
     known = [each for each in errors if each.basis in CLOSED_FORMS]
     if known:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tallytree._validate import require_packages
 
 if TYPE_CHECKING:
-    from tallytree.spec.error_plan import ErrorPlan
+    from tallytree._accuracy.error_plan import ErrorPlan
 
 FORMATS = (".svg", ".html")
 PACKAGES = {"altair": "altair", "vl_convert": "vl-convert-python"}
