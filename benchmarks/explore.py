@@ -82,7 +82,7 @@ def views(folder: Path) -> dict[str, float]:
         rows = walk[0].page(here.table, here.places).places
         here = here.into(walk[0], rows[0])
         found[f"zoom {step}"] = seconds(lambda: walk[0].page(here.table, here.places))  # noqa: B023 (called at once)
-    finest, start = walk[0].shelf.tables[-1], first_address(walk[0]).places
+    finest, start = walk[0].view.tables[-1], first_address(walk[0]).places
     found["all leaves, largest first"] = seconds(lambda: walk[0].page(finest, start))
     found["the next page of them"] = seconds(lambda: walk[0].page(finest, start, first=100))
     found["search"] = seconds(lambda: walk[0].search("block 99"))

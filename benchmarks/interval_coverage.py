@@ -31,7 +31,7 @@ from scipy import stats
 from tallytree.datasets.commutes import commutes
 
 import tallytree as tt
-from tallytree._derived.squared_errors import looked_up
+from tallytree._accuracy.squared_errors import looked_up
 from tallytree._run import (
     CountsArguments,
     FlowsArguments,

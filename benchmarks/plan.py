@@ -27,11 +27,11 @@ from interval_coverage import DELTA, OD, SHARED
 from interval_coverage import planned as data_set
 
 import tallytree as tt
-from tallytree._derived.published_values import published_level
-from tallytree._derived.squared_errors import looked_up
+from tallytree._accuracy.expected_errors import ExpectedError, expected_errors
+from tallytree._accuracy.simulated_errors import simulated_errors
+from tallytree._accuracy.squared_errors import looked_up
 from tallytree._run import CountsArguments, plan_counts
-from tallytree.evaluate.expected_errors import LevelError, expected_errors
-from tallytree.evaluate.simulated_errors import simulated_errors
+from tallytree.release.view.release_view import published_level
 
 SIZES = ("taxi",)
 NAMES = (*OD, "commutes", "municipalities", "made_up", *SIZES)
@@ -80,7 +80,7 @@ def of_counts(name: str, mechanism: Any, chosen: Any) -> None:
         print(row(each, share, runs), flush=True)
 
 
-def row(each: LevelError, near: float, runs: list[list[float]]) -> str:
+def row(each: ExpectedError, near: float, runs: list[list[float]]) -> str:
     figures = np.array(runs)
     rms, true = np.sqrt(figures[:, :2].mean(axis=0))
     error = figures[:, 0].std(ddof=1) / math.sqrt(len(runs)) / 2 / max(rms, 1e-9)

@@ -7,7 +7,7 @@ import tallytree as tt
 from helpers import releases
 from tallytree._markup import MOST_ROWS, html_table
 from tallytree.ledger import Ledger
-from tallytree.spec.error_plan import plan
+from tallytree.spec.planned_errors import plan
 
 SCRIPT = "<script>alert(1)</script>"
 

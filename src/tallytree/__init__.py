@@ -8,11 +8,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tallytree._methods import MODULES as _MODULES_OF_METHODS
+
 if TYPE_CHECKING:
     from tallytree import counts, engines, sizes, solvers, sources, tables
+    from tallytree._accuracy.replicate_errors import replicate_errors
     from tallytree._contributions import Contributions
     from tallytree._derived.reconcile_sizes import reconcile_group_sizes
-    from tallytree._derived.replicate_errors import replicate_errors
     from tallytree.api import (
         new_secret,
         release_contributions,
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from tallytree.hierarchy import Hierarchy
     from tallytree.product import Product
     from tallytree.release import Release
-    from tallytree.spec.error_plan import plan
+    from tallytree.spec.planned_errors import plan
 
 _MODULE_OF = {
     "Budget": "tallytree.budget",
@@ -36,14 +38,19 @@ _MODULE_OF = {
     "Product": "tallytree.product",
     "Release": "tallytree.release",
     "new_secret": "tallytree.api",
-    "plan": "tallytree.spec.error_plan",
+    "plan": "tallytree.spec.planned_errors",
     "reconcile_group_sizes": "tallytree._derived.reconcile_sizes",
     "release_contributions": "tallytree.api",
     "release_counts": "tallytree.api",
     "release_flows": "tallytree.api",
     "release_group_sizes": "tallytree.api",
     "release_tables": "tallytree.api",
-    "replicate_errors": "tallytree._derived.replicate_errors",
+    "replicate_errors": "tallytree._accuracy.replicate_errors",
+}
+_MODULES_OF_METHODS |= {
+    "plot": "tallytree._report.plots",
+    "scaled": "tallytree._derived.all_records",
+    "total": "tallytree._derived.totals",
 }
 _PACKAGES = ("counts", "engines", "sizes", "solvers", "sources", "tables")
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from tallytree._compute.arrays import IntArray
 from tallytree._validate import path_text, require_packages, text
 from tallytree.hierarchy import Hierarchy
-from tallytree.release.paths import nodes_by_labels
+from tallytree.release.view.sides import nodes_by_labels
 
 SUFFIXES = (".geojson", ".json", ".parquet", ".geoparquet")
 COORDINATES = "EPSG:4326"

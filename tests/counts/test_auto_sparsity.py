@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import tallytree as tt
 from tallytree._accounting import plan_noise
 from tallytree._accounting.sensitivity import sensitivity
+from tallytree._accuracy.fitted_errors import fitted_errors
 from tallytree._compute import threads
-from tallytree._derived.fitted_errors import fitted_errors
 from tallytree._private.measurer import Measurer
 from tallytree._private.noise.noise_source import KeyedNoise
 from tallytree._private.tabulate.true_counts import TrueCounts

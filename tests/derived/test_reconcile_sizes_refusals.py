@@ -142,6 +142,7 @@ def test_sorted_sizes_must_be_as_many_as_the_groups(areas):
     [
         (pa.array([0, 1]), "groups must be integers ≥ 1"),
         (pa.array([None, 1]), "without nulls; give a release"),
+        (pa.array(["1", "1"]), "groups must be integers ≥ 1"),
         (pa.array([1.5, 1]), "groups must add up to an integer"),
     ],
 )

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from helpers.partly_listed import AREAS, SIDES, TREE, partly_listed, trips
-from tallytree._derived.areas import read_areas
-from tallytree._derived.recorded_measurements import recorded_noise
 from tallytree._derived.remainder_totals import sums_with_remainders
+from tallytree.release.view.areas import read_areas
+from tallytree.release.view.release_view import ReleaseView
 
 PAIRS = AREAS.add_prefix("from_").merge(AREAS.add_prefix("to_"), how="cross")
 ORDER = ["to_state", "from_state", "to_town", "from_town"]
 
 
 def sums(release, table):
-    return sums_with_remainders(release, read_areas(release.tree, table, "area"), recorded_noise(
-        release.statement, release.tree))  # fmt: skip
+    view = ReleaseView(release)
+    return sums_with_remainders(view, read_areas(release.tree, table, "area"), view.noise)
 
 
 def by_hand(release, area):

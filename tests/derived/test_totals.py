@@ -6,10 +6,16 @@ import pytest
 
 import tallytree as tt
 from helpers.releases import HOUSEHOLDS, PUBLIC
-from tallytree._derived.areas import read_areas
+from helpers.replicated import TREE
 from tallytree.release.intervals import LevelErrors, interval
+from tallytree.release.view.areas import read_areas
 
 RELATIONS = ("change_one", "add_remove")  # a public total, and a measured one
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return tt.Hierarchy.from_table(TREE, ["state", "county"])
 
 
 def sparse(tree, **options):

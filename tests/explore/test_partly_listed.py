@@ -16,7 +16,7 @@ from tallytree._explore.pictures import page_picture
 from tallytree._explore.shown import open_release
 from tallytree._explore.view import chosen_rows, read_view
 from tallytree._explore.walk import Walk
-from tallytree._explore.walked_tables import ALL, Place
+from tallytree.release.view.sides import ALL, TreePlace
 
 CHROMIUM = Path(os.environ.get("TALLYTREE_CHROMIUM", "/usr/bin/chromium"))
 
@@ -33,7 +33,7 @@ def shown(folder):
 
 def every_place(walk):
     sides = [
-        [ALL, *(Place(named, node) for named in (1, 2) for node in range(side.size(named)))] for side in walk.sides
+        [ALL, *(TreePlace(named, node) for named in (1, 2) for node in range(side.size(named)))] for side in walk.sides
     ]
     return [(origin, destination) for origin in sides[0] for destination in sides[1]]
 
@@ -49,13 +49,13 @@ def test_a_page_has_the_rows_whose_cells_lie_in_the_places_and_says_how_much_mor
     monkeypatch.setattr("tallytree._explore.found_rows.MAX_KEPT", 10**7 if keep else 0)
     walk = Walk(tt.Release.load(folder))
     about = {}
-    for table in walk.shelf.tables:
+    for table in walk.view.tables:
         rows = walk.release.table(table.level)
-        about[table.level] = list(zip(rows.to_pylist(), walk.shelf.places(table, rows), strict=True))
+        about[table.level] = list(zip(rows.to_pylist(), walk.view.places(table, rows), strict=True))
         for row, places in about[table.level]:
             labels = [label for side, place in zip(walk.sides, places, strict=True) for label in side.path(place)]
             assert labels == [label for label in row.values() if isinstance(label, str)]
-    for table in walk.shelf.tables:
+    for table in walk.view.tables:
         for places in every_place(walk)[::3]:
             here = leaves(walk, walk.shown_in(table, places))
             inside = [row for row, own in about[table.level] if leaves(walk, own) <= here]
@@ -68,7 +68,7 @@ def test_a_page_has_the_rows_whose_cells_lie_in_the_places_and_says_how_much_mor
 
 def test_a_row_that_is_not_listed_is_shown_as_such_and_leads_nowhere(shown):
     walk = shown.walk
-    for table in walk.shelf.tables[3:]:
+    for table in walk.view.tables[3:]:
         view = read_view(shown, first_address(walk).to(table=table))
         unlisted = [row for row in view.rows if not row.listed]
         assert unlisted
@@ -84,18 +84,18 @@ def test_a_row_that_is_not_listed_is_shown_as_such_and_leads_nowhere(shown):
 
 def test_partners_siblings_and_cells_without_a_number_say_so_too(shown):
     walk = shown.walk
-    address = first_address(walk).to(places=(ALL, Place(2, 1)), table=walk.shelf.tables[-1])
+    address = first_address(walk).to(places=(ALL, TreePlace(2, 1)), table=walk.view.tables[-1])
     view = read_view(shown, address)
     texts = [link.text for _, links in view.partners for link in links]
     assert "not listed" in texts
     listed = {tuple(row.values())[:4] for row in walk.release.table("from_town").to_pylist()}
     hidden = next(
-        (Place(2, a), Place(2, b))
+        (TreePlace(2, a), TreePlace(2, b))
         for a in range(12)
         for b in range(12)
-        if (*walk.sides[0].path(Place(2, a)), *walk.sides[1].path(Place(2, b))) not in listed
+        if (*walk.sides[0].path(TreePlace(2, a)), *walk.sides[1].path(TreePlace(2, b))) not in listed
     )
-    view = read_view(shown, address.to(places=hidden, table=walk.shelf.tables[-1]))
+    view = read_view(shown, address.to(places=hidden, table=walk.view.tables[-1]))
     assert view.headline == "Not listed: its own number was not published, and is not known to be 0"
     assert "more trips may lie here" in view.caption
     assert any(link.text == "not listed" and link.query is None for link in view.siblings) or not view.siblings
@@ -104,7 +104,7 @@ def test_partners_siblings_and_cells_without_a_number_say_so_too(shown):
 
 def test_saved_rows_say_not_listed_and_a_search_finds_places_alone(shown):
     walk = shown.walk
-    address = first_address(walk).to(table=walk.shelf.tables[-1])
+    address = first_address(walk).to(table=walk.view.tables[-1])
     rows = list(csv.DictReader(io.StringIO(csv_of_page(shown, address))))
     assert any(row["from_town"] == "not listed" for row in rows)
     assert all(row[name] for row in rows for name in ("from_state", "to_state"))
@@ -113,7 +113,7 @@ def test_saved_rows_say_not_listed_and_a_search_finds_places_alone(shown):
 
 def test_totals_are_of_listed_rows_and_others_are_refused(shown):
     walk = shown.walk
-    address = first_address(walk).to(table=walk.shelf.tables[-1])
+    address = first_address(walk).to(table=walk.view.tables[-1])
     view = read_view(shown, address)
     listed = [row.number for row in view.rows if row.listed]
     made = walk.total(address.table, chosen_rows(shown, address, listed[:2]), 0.1).to_pylist()[0]

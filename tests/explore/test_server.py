@@ -200,7 +200,7 @@ def test_two_explorers_show_one_folder_at_two_ports(address, folder):
 def test_nothing_of_two_releases_is_shown_together(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "shown")
     shown = open_release(tmp_path / "shown", [], None)
-    read = lambda: shown.walk.page(shown.walk.shelf.tables[-1], (shown.walk.sides[0].root,)).total  # noqa: E731
+    read = lambda: shown.walk.page(shown.walk.view.tables[-1], (shown.walk.sides[0].root,)).total  # noqa: E731
     assert shown.reading(read) == 5
     counts().save(tmp_path / "next")
 

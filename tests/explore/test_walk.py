@@ -8,7 +8,7 @@ from helpers.explored import KINDS
 from tallytree._explore.address import first_address, read_address
 from tallytree._explore.found_rows import FoundRows
 from tallytree._explore.walk import Walk
-from tallytree._explore.walked_tables import ALL, Place
+from tallytree.release.view.sides import ALL, TreePlace
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def every_place(walk):
     """All combinations of places of the sides."""
     found = [()]
     for side in walk.sides:
-        own = [ALL, *(Place(n, i) for n in range(1, len(side.columns) + 1) for i in range(side.size(n)))]
+        own = [ALL, *(TreePlace(n, i) for n in range(1, len(side.columns) + 1) for i in range(side.size(n)))]
         found = [(*places, place) for places in found for place in own]
     return found
 
@@ -43,7 +43,7 @@ def inside(row, walk, table, places):
 def test_a_page_has_the_rows_that_lie_in_the_places_and_no_others(walks, kind, keep, monkeypatch):
     monkeypatch.setattr("tallytree._explore.found_rows.MAX_KEPT", 10**7 if keep else 0)
     walk = Walk(walks[kind].release)
-    for table in walk.shelf.tables:
+    for table in walk.view.tables:
         published = walk.release.table(table.level, alpha=0.1).to_pylist()
         for places in every_place(walk):
             wanted = [row for row in published if inside(row, walk, table, places)]
@@ -58,7 +58,7 @@ def test_a_page_has_the_rows_that_lie_in_the_places_and_no_others(walks, kind, k
 
 def test_group_sizes_are_summed_by_place_and_listed_of_one(walks):
     walk = walks["group_sizes"]
-    for table in walk.shelf.tables:
+    for table in walk.view.tables:
         published = walk.release.table(table.level).to_pylist()
         page = walk.page(table, (ALL,), order="hierarchy", length=10**6)
         for row, (place,) in zip(page.rows.to_pylist(), page.places, strict=True):
@@ -73,7 +73,7 @@ def test_group_sizes_are_summed_by_place_and_listed_of_one(walks):
 @pytest.mark.parametrize("kind", ["counts", "flows", "tables", "group_sizes"])
 def test_the_largest_come_first_and_pages_follow_each_other(walks, kind):
     walk = walks[kind]
-    table = walk.shelf.tables[0] if kind == "tables" else walk.shelf.tables[-1]
+    table = walk.view.tables[0] if kind == "tables" else walk.view.tables[-1]
     places = tuple(ALL for _ in walk.sides)
     name = "groups" if kind == "group_sizes" else "count"
     whole = walk.page(table, places, length=10**6).rows
@@ -101,16 +101,16 @@ def test_a_headline_is_the_published_row_about_the_places(walks, kind):
 
 def test_siblings_are_what_lies_in_the_parent(walks):
     walk = walks["counts"]
-    assert walk.siblings((Place(2, 1),)) == (Place(1, 0),)
-    assert walk.siblings((Place(1, 1),)) == (ALL,)
+    assert walk.siblings((TreePlace(2, 1),)) == (TreePlace(1, 0),)
+    assert walk.siblings((TreePlace(1, 1),)) == (ALL,)
     assert walk.siblings((ALL,)) is None
 
 
 def test_a_search_finds_labels_whatever_their_case_and_names_their_path(walks):
     walk = walks["counts"]
     assert [(place, path) for _, place, path in walk.search("A")] == [
-        (Place(2, 0), ("N", "a")),
-        (Place(2, 3), ("S", "a")),
+        (TreePlace(2, 0), ("N", "a")),
+        (TreePlace(2, 3), ("S", "a")),
     ]
     assert [path for *_, path in walk.search(" É ")] == [("S", "dé")]
     assert walk.search("[") == []
@@ -120,7 +120,7 @@ def test_a_search_finds_labels_whatever_their_case_and_names_their_path(walks):
 
 def test_totals_are_those_of_the_release(walks):
     walk = walks["counts"]
-    table = walk.shelf.tables[-1]
+    table = walk.view.tables[-1]
     rows = walk.page(table, (ALL,), order="hierarchy").places
     total = walk.total(table, [rows[0], rows[3]], 0.1).to_pylist()[0]
     published = walk.release.table("town").column("count").to_pylist()
@@ -132,7 +132,7 @@ def test_totals_are_those_of_the_release(walks):
 
 def test_totals_of_tables_are_of_blocks(walks):
     walk = walks["tables"]
-    table = walk.shelf.tables[0]
+    table = walk.view.tables[0]
     page = walk.page(table, tuple(ALL for _ in walk.sides), order="hierarchy")
     block = [i for i, (area, _) in enumerate(page.places) if area.node in (0, 4)]
     total = walk.total(table, [page.places[i] for i in block], 0.1).to_pylist()[0]
@@ -160,7 +160,7 @@ def test_an_address_that_makes_no_sense_shows_the_start(walks, query):
 
 def test_rows_of_one_view_are_looked_up_once(walks, monkeypatch):
     walk = Walk(walks["flows"].release)
-    walk.page(walk.shelf.tables[-1], (ALL, ALL))
-    monkeypatch.setattr(type(walk.shelf), "nodes", lambda *_: pytest.fail("looked up again"))
-    walk.page(walk.shelf.tables[-1], (Place(1, 0), ALL))
+    walk.page(walk.view.tables[-1], (ALL, ALL))
+    monkeypatch.setattr(type(walk.view), "nodes", lambda *_: pytest.fail("looked up again"))
+    walk.page(walk.view.tables[-1], (TreePlace(1, 0), ALL))
     assert isinstance(walk.found, FoundRows)

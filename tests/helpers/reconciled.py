@@ -5,6 +5,7 @@ import dataclasses
 import pyarrow as pa
 
 import tallytree as tt
+from tallytree.release.level_tables import PlainTable
 
 ROWS = pa.table(
     {
@@ -30,19 +31,9 @@ def released(areas, **changes):
 def with_measurements(release, **tables):
     """The release with other measurements at some levels."""
 
-    @dataclasses.dataclass(frozen=True)
-    class Whole:
-        table: pa.Table
-
-        @property
-        def num_rows(self):
-            return self.table.num_rows
-
-        def read(self, start, stop):
-            return self.table.slice(start, stop - start)
-
     return dataclasses.replace(
-        release, _measurements={**release._measurements, **{level: Whole(table) for level, table in tables.items()}}
+        release,
+        _measurements={**release._measurements, **{level: PlainTable(table) for level, table in tables.items()}},
     )
 
 

@@ -58,7 +58,7 @@ def test_tables_list_every_cell(areas):
     assert release.table("county", "sex", dense=True).equals(release.table("county", "sex"))
     thin = release.with_tables(
         {
-            level: tt.release.contributions_table.PlainTable(release.table(*names).slice(1, 1))
+            level: tt.release.level_tables.PlainTable(release.table(*names).slice(1, 1))
             for level, names in zip(release.levels, release.tables, strict=True)
         },
         release.statement,

@@ -6,7 +6,12 @@ import pyarrow as pa
 import pytest
 
 from tallytree._report.checks import run_checks
-from tallytree.release.contributions_table import PlainTable
+from tallytree.release.level_tables import PlainTable
+from tallytree.release.view.release_view import ReleaseView
+
+
+def checks_of(release):
+    return run_checks(ReleaseView(release))
 
 
 def changed(release, level, column, change):
@@ -22,7 +27,7 @@ def changed(release, level, column, change):
 @pytest.mark.parametrize("name", ["counts", "tables", "flows", "group_sizes"])
 def test_a_release_passes_and_every_level_is_added_up(every_release, name):
     release = every_release[name]
-    checks = run_checks(release)
+    checks = checks_of(release)
     assert all(check.passed for check in checks), checks
     rows = sum(table.num_rows for table in release.level_tables.values())
     assert checks[0].checked == rows
@@ -37,16 +42,16 @@ def test_a_changed_number_is_found_in_the_sums(every_release, name):
     column = "groups" if name == "group_sizes" else "count"
     level = release.levels[-1]
     found = [
-        check.name for check in run_checks(changed(release, level, column, lambda value: value + 1)) if check.failed
+        check.name for check in checks_of(changed(release, level, column, lambda value: value + 1)) if check.failed
     ]
     assert any(f"“{level}”" in each for each in found)
 
 
 def test_a_negative_and_a_fractional_number_are_found(counts_release):
     level = counts_release.levels[-1]
-    negative = run_checks(changed(counts_release, level, "count", lambda value: -3))
+    negative = checks_of(changed(counts_release, level, "count", lambda value: -3))
     assert next(check for check in negative if check.name == "Numbers are 0 or more").failed == 1
-    fraction = run_checks(changed(counts_release, level, "count", lambda value: value + 0.5))
+    fraction = checks_of(changed(counts_release, level, "count", lambda value: value + 0.5))
     assert next(check for check in fraction if check.name == "Numbers are whole").failed == 1
 
 
@@ -60,4 +65,4 @@ def test_levels_named_like_sums_do_not_confuse_the_checks():
     )
     records = areas.leaf_table().take(pa.array(np.repeat(np.arange(3), 20)))
     release = tt.release_counts(records, areas, tt.Budget(epsilon=1), neighboring="add_remove")
-    assert all(check.passed for check in run_checks(release))
+    assert all(check.passed for check in checks_of(release))

@@ -12,6 +12,7 @@ from helpers.browser import Visit, chromium
 from tallytree._report import report_page, write_report
 from tallytree._report.reading import level_errors
 from tallytree._report.summary import summary
+from tallytree.release.view.release_view import ReleaseView
 
 pytestmark = pytest.mark.needs("altair", "vl_convert", "jinja2")
 STATISTICS = ["counts", "tables", "flows", "group_sizes"]
@@ -190,12 +191,12 @@ def test_the_checks_of_the_browser_see_a_page_that_is_wrong(tmp_path):
 def test_a_weak_protection_is_not_called_strong(sizes_release, rate, says):
     statement = dict(sizes_release.statement)
     statement["risk"] = {"rates": [{"false_positive_rate": 0.05, "true_positive_rate": rate}]}
-    answers = dict(summary(replace(sizes_release, statement=statement), level_errors(sizes_release)))
+    answers = dict(summary(replace(sizes_release, statement=statement), level_errors(ReleaseView(sizes_release))))
     assert says in answers["What is protected?"]
 
 
 def test_numbers_that_are_exact_are_not_said_to_be_changed(flows_release):
-    answers = dict(summary(flows_release, level_errors(flows_release)))
+    answers = dict(summary(flows_release, level_errors(ReleaseView(flows_release))))
     begin = "Every number but those of all was changed" if flows_release.table("all").num_rows else ""
     assert begin in answers["How far off are the numbers?"]
     assert "not protected, only what their records say" in answers["What is not?"]

@@ -74,11 +74,12 @@ def test_a_map_of_flows_has_no_line_of_what_is_not_listed(release, tmp_path):
 
     from tallytree._boundaries import read_boundaries
     from tallytree._report.numbers import _flow_map
+    from tallytree.release.view.release_view import ReleaseView
 
     boxes = [shapely.box(i, 40, i + 1, 41) for i in range(len(AREAS))]
     geopandas.GeoDataFrame({"town": AREAS["town"]}, geometry=boxes, crs="EPSG:4326").to_file(tmp_path / "towns.geojson")
     shapes = read_boundaries(tmp_path / "towns.geojson", release.tree.attributes[0].hierarchy, "town")
-    picture = _flow_map(release, shapes)
+    picture = _flow_map(ReleaseView(release), shapes)
     listed = release.table("from_town").to_pandas().dropna()
     apart = listed[listed["from_town"] != listed["to_town"]]
     assert sorted(int(row[2].replace(",", "")) for row in picture.grid.rows) == sorted(apart["count"])[-40:]

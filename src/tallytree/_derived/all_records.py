@@ -40,16 +40,17 @@ import pyarrow as pa
 
 from tallytree._accounting.left_out import Estimated, left_out
 from tallytree._compute.arrays import FloatArray, IntArray, sum_by_key
-from tallytree._derived.published_tables import layout_of
-from tallytree._derived.published_values import tree_of
 from tallytree._measurements import Noise
+from tallytree._methods import method_of_release
 from tallytree._run.public_records import LeafNumbers, bounded_and_all
 from tallytree._validate import safe_text
-from tallytree.hierarchy import Hierarchy
+from tallytree.hierarchy import Levels
 from tallytree.release import Release
 from tallytree.release.contributions_table import METADATA_KEY
 from tallytree.release.counted_unit import counted_noun
 from tallytree.release.intervals import checked_alpha, quantile
+from tallytree.release.view.release_view import ReleaseView
+from tallytree.release.view.sides import named_at, sides_of
 from tallytree.sources.locate import Files, locate
 
 MOST_SPREAD = 1e6
@@ -85,6 +86,7 @@ class Spread:
         return self.relative * -float(stdtrit(self.degrees, alpha / 2))
 
 
+@method_of_release("scaled")
 def scaled_levels(
     release: Release, levels: Sequence[str], *, spread: float | None, like: Any, alpha: float
 ) -> dict[str, pa.Table]:
@@ -193,13 +195,10 @@ def _share(release: Release, alpha: float) -> Estimated:
     return share
 
 
-def _tree_at(release: Release, level: str) -> tuple[int, Any]:
+def _tree_at(release: Release, level: str) -> tuple[int, Levels]:
     """The place of a level, and the tree, or the tables, that it is a level of."""
-    tree = tree_of(release, None)
-    if release.statement["statistic"] == "tables":
-        layout = layout_of(release.statement, tree)
-        return layout.levels.index(level), layout
-    return release.levels.index(level), tree
+    cells = ReleaseView(release).cells
+    return cells.levels.index(level), cells
 
 
 def _checked_spread(spread: Any) -> float:
@@ -224,7 +223,7 @@ def _public_records(release: Release, like: Any) -> tuple[LeafNumbers, LeafNumbe
     spec = release.spec
     return bounded_and_all(
         like,
-        tree_of(release, None),
+        ReleaseView(release).known_tree,
         person=spec["person"],
         most=release.statement["max_contributions"],
         count=spec.get("count"),
@@ -233,7 +232,7 @@ def _public_records(release: Release, like: Any) -> tuple[LeafNumbers, LeafNumbe
     )
 
 
-def _spread_of_records(tree: Any, depth: int, kept: LeafNumbers, every: LeafNumbers) -> Spread:
+def _spread_of_records(tree: Levels, depth: int, kept: LeafNumbers, every: LeafNumbers) -> Spread:
     """The spread between the areas of a level in public records; see `spread_between`."""
     nodes, counted = sum_by_key(_nodes_at(tree, depth, kept[0]), kept[1])
     all_nodes, records = sum_by_key(_nodes_at(tree, depth, every[0]), every[1])
@@ -270,21 +269,11 @@ def spread_between(kept: FloatArray, records: FloatArray) -> Spread:
     return Spread(math.sqrt(variance), areas - 1)
 
 
-def _nodes_at(tree: Any, depth: int, leaves: tuple[IntArray, ...]) -> IntArray:
+def _nodes_at(tree: Levels, depth: int, leaves: tuple[IntArray, ...]) -> IntArray:
     """The node of a level that each combination of leaves lies in."""
-    if isinstance(tree, Hierarchy):
-        parts: Any = [(tree, depth)]
-    else:
-        sides = tree.parts(depth)
-        parts = [(side, len(side.levels) - 1 - every + len(named) if named else None) for side, named, every in sides]
     number = np.zeros(len(leaves[0]), dtype=np.int64)
-    for (side, level), leaf in zip(parts, leaves, strict=True):
-        if level is None:  # all of the side
-            continue
-        nodes = leaf
-        for below in range(len(side.levels) - 1, level, -1):
-            nodes = side.parents(below, nodes)
-        number = number * side.size(level) + nodes
+    for side, named, leaf in zip(sides_of(tree), named_at(tree, depth), leaves, strict=True):
+        number = number * side.size(named) + side.ancestors(leaf, len(side.columns), named)
     return number
 
 

@@ -5,28 +5,26 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, cast, get_args
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from tallytree._compute.arrays import IntArray, NumberArray
-from tallytree._derived.recorded_measurements import (
-    FRESH_COPY,
-    described,
-    described_row,
-    path_texts,
-    read_measurements,
-    recorded_noise,
-)
 from tallytree._measurements import Noise, Statistic
 from tallytree._mechanism import FOR_COMPARISON
 from tallytree._terms import Invariants
 from tallytree.hierarchy import Hierarchy
 from tallytree.release import Release
-from tallytree.release.paths import node_numbers
 from tallytree.release.released_tables import about_size_tables, size_tables
 from tallytree.release.statement import TABLES_MADE_BY, mechanism_spec, versions
+from tallytree.release.view.recorded_measurements import (
+    FRESH_COPY,
+    described,
+    published_range,
+    read_measurements,
+    recorded_noise,
+)
+from tallytree.release.view.release_view import ReleaseView
 from tallytree.sizes import Joint
 from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.mechanism import SizesMechanism
@@ -121,23 +119,6 @@ def _check_kind(statement: Mapping[str, Any]) -> None:
         )
 
 
-def published_range(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> tuple[Invariants, int, int]:
-    """Which numbers of groups are public, and the least and the greatest size: K that was measured, where it was."""
-    invariants = spec.get("invariants")
-    smallest, largest = spec.get("min_group_size"), spec.get("max_group_size")
-    maximum = statement.get("maximum")
-    if isinstance(largest, Mapping) and isinstance(maximum, Mapping):
-        largest = maximum.get("max_group_size")
-    if invariants not in get_args(Invariants):
-        raise ValueError(f"release: its spec has invariants = {invariants!r}; {FRESH_COPY}")
-    least = 0 if invariants == "groups" else 1
-    if type(smallest) is not int or type(largest) is not int or not least <= smallest <= largest < 2**31 - 1:
-        raise ValueError(
-            f"release: its spec has min_group_size = {smallest!r} and max_group_size = {largest!r}; {FRESH_COPY}"
-        )
-    return cast(Invariants, invariants), smallest, largest
-
-
 def _wanted(
     mechanism: SizesMechanism,
     hierarchy: Hierarchy,
@@ -208,7 +189,8 @@ def _public_groups(release: Release, hierarchy: Hierarchy, invariants: Invariant
     Raises:
         ValueError: the tables need not have the public numbers, or are damaged.
     """
-    leaves = _groups_of_nodes(release, hierarchy, len(hierarchy.levels) - 1)
+    view = ReleaseView(release, hierarchy)
+    leaves = _groups_of_nodes(view, len(hierarchy.levels) - 1)
     if invariants == "none":
         return np.zeros(len(leaves), dtype=np.int64)
     if release.statement.get("public_groups_kept") is not True:
@@ -221,35 +203,25 @@ def _public_groups(release: Release, hierarchy: Hierarchy, invariants: Invariant
     if invariants == "total":
         level = hierarchy.levels[0]
         public = np.zeros(len(leaves))  # only the sum is public, and used
-        public[0] = _groups_of_nodes(release, hierarchy, 0)[0]
+        public[0] = _groups_of_nodes(view, 0)[0]
     if (public != np.rint(public)).any() or (public < 0).any():
         raise ValueError(f"release: the table of {level!r}: a node's groups must add up to an integer; {FRESH_COPY}")
     return public.astype(np.int64)
 
 
-def _groups_of_nodes(release: Release, hierarchy: Hierarchy, depth: int) -> NumberArray:
-    """The released number of groups of every node of a level, int64 (n,); float64 if fractions were released.
+def _groups_of_nodes(view: ReleaseView, depth: int) -> NumberArray:
+    """The released number of groups of every node of a level, (n,); float64 if fractions were released, else int64.
 
     Raises:
         ValueError: the table is damaged, or has nodes that the hierarchy has not.
     """
-    level = hierarchy.levels[depth]
-    where = f"release: the table of {level!r}"
-    table = release.table(level)
-    paths = path_texts(table, hierarchy, depth, where, ("groups",))
-    groups = table.column("groups")
-    fractions = groups.type == pa.float64()
-    usable = not groups.null_count and (fractions or pa.types.is_integer(groups.type))
-    if not usable or not (np.isfinite(groups.to_numpy()) if fractions else groups.to_numpy() > 0).all():
+    level = view.published(depth)
+    groups, kind = level.numbers, level.numbers.dtype.kind  # integers with a null are read as fractions
+    if kind not in "if" or not (groups > 0 if kind == "i" else np.isfinite(groups)).all():
+        where = f"release: the table of {view.levels[depth]!r}"
         raise ValueError(f"{where}: groups must be integers ≥ 1, without nulls; {FRESH_COPY}")
-    nodes = node_numbers(hierarchy, depth, paths, table.num_rows)
-    if (nodes < 0).any():
-        raise ValueError(
-            f"hierarchy: it has no node {described_row(paths, int(np.argmax(nodes < 0)))} at the level {level!r}, "
-            "which the release published; give the hierarchy of the release"
-        )
-    counted: NumberArray = np.zeros(hierarchy.size(depth), dtype=np.float64 if fractions else np.int64)
-    np.add.at(counted, nodes, groups.to_numpy())
+    counted: NumberArray = np.zeros(view.cells.size(depth), dtype=groups.dtype)
+    np.add.at(counted, level.nodes, groups)
     return counted
 
 

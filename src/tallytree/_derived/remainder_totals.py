@@ -21,16 +21,15 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
-from tallytree._derived.areas import Areas
-from tallytree._derived.recorded_measurements import FRESH_COPY
 from tallytree._measurements import Noise, Statistic
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
-from tallytree.release import Release
 from tallytree.release.intervals import LevelErrors, interval
-from tallytree.release.level_tables import in_slices
-from tallytree.release.paths import node_numbers
 from tallytree.release.remainders import depths_of_rows
+from tallytree.release.view.areas import SummedAreas
+from tallytree.release.view.recorded_measurements import FRESH_COPY
+from tallytree.release.view.release_view import ReleaseView
+from tallytree.release.view.sides import node_numbers
 
 _NONE = np.empty(0, dtype=np.int64)
 
@@ -44,7 +43,7 @@ class Numbered:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredSums:
     """Sums of measurements, one for each area.
 
     Attributes:
@@ -56,7 +55,7 @@ class Measured:
     variance: FloatArray
 
     @classmethod
-    def nothing(cls, areas: int) -> Measured:
+    def nothing(cls, areas: int) -> MeasuredSums:
         """Sums of no measurement."""
         return cls(np.zeros(areas, dtype=np.int64), np.zeros(areas))
 
@@ -82,8 +81,8 @@ class RemainderSums:
     lower: IntArray
     upper: IntArray
     count: IntArray
-    inside: Measured
-    reached: Measured
+    inside: MeasuredSums
+    reached: MeasuredSums
     complete: BoolArray
 
     def ends(self, alpha: float) -> tuple[IntArray, IntArray]:
@@ -97,11 +96,13 @@ class RemainderSums:
         return np.minimum(lower, self.lower), np.maximum(upper, self.upper)
 
 
-def sums_with_remainders(release: Release, areas: Areas, noise: Mapping[str, tuple[Statistic, Noise]]) -> RemainderSums:
+def sums_with_remainders(
+    view: ReleaseView, areas: SummedAreas, noise: Mapping[str, tuple[Statistic, Noise]]
+) -> RemainderSums:
     """The sums of a release over areas.
 
     Args:
-        release: whose tables have rows that say how much is not listed.
+        view: of a release whose tables have rows that say how much is not listed.
         areas: the areas.
         noise: statistic and noise of every measured level; without the root where the total is public.
 
@@ -109,7 +110,7 @@ def sums_with_remainders(release: Release, areas: Areas, noise: Mapping[str, tup
         ValueError: the release was made without keeping its measurements, or a row is about no node of the tree.
     """
     tree = areas.tree
-    listed = [_rows(release, tree, depth, depth) for depth in range(len(tree.levels))]
+    listed = [_rows(view, tree, depth, depth) for depth in range(len(tree.levels))]
     bottom = len(tree.levels) - 1
     lower, upper = (np.zeros(len(areas), dtype=np.int64) for _ in range(2))
     expected = np.zeros(len(areas))
@@ -117,7 +118,7 @@ def sums_with_remainders(release: Release, areas: Areas, noise: Mapping[str, tup
     for each in (lower, upper, expected):
         np.add.at(each, of_area, listed[bottom].numbers[places])
     for depth in range(bottom):
-        left = _rows(release, tree, bottom, depth)
+        left = _rows(view, tree, bottom, depth)
         if not len(left.nodes):
             continue
         places, of_area, inside = areas.shares(depth, left.nodes)
@@ -129,11 +130,11 @@ def sums_with_remainders(release: Release, areas: Areas, noise: Mapping[str, tup
         np.add.at(lower, of_area, numbers * whole)
         np.add.at(upper, of_area, numbers)
         np.add.at(expected, of_area, numbers * share)
-    return RemainderSums(lower, upper, np.rint(expected).astype(np.int64), *_measured(release, areas, noise))
+    return RemainderSums(lower, upper, np.rint(expected).astype(np.int64), *_measured(view, areas, noise))
 
 
 def _without_listed(
-    areas: Areas, depth: int, nodes: IntArray, listed: IntArray, places: IntArray, of_area: IntArray
+    areas: SummedAreas, depth: int, nodes: IntArray, listed: IntArray, places: IntArray, of_area: IntArray
 ) -> tuple[IntArray, IntArray]:
     """Leaves below listed children: of each pair of a node's place and an area, and of each node."""
     order = np.argsort(nodes)
@@ -152,21 +153,21 @@ def _without_listed(
 
 
 def _measured(
-    release: Release, areas: Areas, noise: Mapping[str, tuple[Statistic, Noise]]
-) -> tuple[Measured, Measured, BoolArray]:
+    view: ReleaseView, areas: SummedAreas, noise: Mapping[str, tuple[Statistic, Noise]]
+) -> tuple[MeasuredSums, MeasuredSums, BoolArray]:
     """What `RemainderSums` has of measurements.
 
     The parent of every measured node was measured, and all children of a node were or none.
     """
     tree = areas.tree
-    inside, cut = Measured.nothing(len(areas)), Measured.nothing(len(areas))
+    inside, cut = MeasuredSums.nothing(len(areas)), MeasuredSums.nothing(len(areas))
     leaves_inside = np.zeros(len(areas), dtype=np.int64)
-    above = _Level(0, _NONE, _NONE, 0.0, _NONE, _NONE)
+    above = _MeasuredNodes(0, _NONE, _NONE, 0.0, _NONE, _NONE)
     for depth, level in enumerate(tree.levels):
         if level in noise:
-            found, law = _measurements(release, tree, depth), noise[level][1].variance
+            found, law = _measurements(view, tree, depth), noise[level][1].variance
         elif depth == 0:  # the total is public
-            found, law = _rows(release, tree, 0, 0), 0.0
+            found, law = _rows(view, tree, 0, 0), 0.0
         else:
             continue
         order = np.argsort(found.nodes)
@@ -181,13 +182,13 @@ def _measured(
         topmost = whole & ~np.isin(np.searchsorted(above.nodes, parents)[places] * len(areas) + of_area, above.inside)
         inside.add(of_area[topmost], values[places[topmost]], law)
         np.add.at(leaves_inside, of_area[topmost], leaves[topmost])
-        above = _Level(depth, nodes, values, law, pairs[whole], pairs[~whole])
-    reached = Measured(inside.total + cut.total, inside.variance + cut.variance)
+        above = _MeasuredNodes(depth, nodes, values, law, pairs[whole], pairs[~whole])
+    reached = MeasuredSums(inside.total + cut.total, inside.variance + cut.variance)
     return inside, reached, leaves_inside == areas.leaves
 
 
 @dataclass(frozen=True, eq=False)
-class _Level:
+class _MeasuredNodes:
     """The measured nodes of a level, ascending.
 
     Attributes:
@@ -206,25 +207,25 @@ class _Level:
     inside: IntArray
     cut: IntArray
 
-    def add_cut(self, sums: Measured, nodes: IntArray, areas: int) -> None:
+    def add_cut(self, sums: MeasuredSums, nodes: IntArray, areas: int) -> None:
         """Add the measurements of those of some nodes that areas cut through."""
         place, of_area = np.divmod(self.cut, areas)
         here = np.isin(place, np.searchsorted(self.nodes, nodes))
         sums.add(of_area[here], self.values[place[here]], self.variance)
 
 
-def _rows(release: Release, tree: Hierarchy | Product, table: int, depth: int) -> Numbered:
+def _rows(view: ReleaseView, tree: Hierarchy | Product, table: int, depth: int) -> Numbered:
     """The rows of a table that name nodes of a level."""
     parts = []
-    for rows in in_slices(release.level_tables[tree.levels[table]]):
+    for rows in view.slices(tree.levels[table]):
         here = pa.array(depths_of_rows(tree, table, rows) == depth)
         parts.append(rows.filter(here).combine_chunks())
     return _numbered(tree, depth, parts, "count", f"the table of {tree.levels[table]!r}")
 
 
-def _measurements(release: Release, tree: Hierarchy | Product, depth: int) -> Numbered:
+def _measurements(view: ReleaseView, tree: Hierarchy | Product, depth: int) -> Numbered:
     name = tree.levels[depth]
-    return _numbered(tree, depth, [release.measurements(name)], "value", f"the measurements of {name!r}")
+    return _numbered(tree, depth, [view.release.measurements(name)], "value", f"the measurements of {name!r}")
 
 
 def _numbered(tree: Hierarchy | Product, depth: int, parts: list[pa.Table], number: str, where: str) -> Numbered:

@@ -8,36 +8,34 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import BoolArray, IntArray
-from tallytree._derived.areas import Areas, read_areas
-from tallytree._derived.published_tables import exact_level_of, layout_of
-from tallytree._derived.published_values import published_level, tree_of
-from tallytree._derived.recorded_measurements import recorded_noise
-from tallytree._derived.unbiased_tables import unbiased_table
+from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
+from tallytree._solvers.tables.linear import NoisyTable, linear_estimate
 from tallytree._solvers.tables.sums import sum_variances
 from tallytree._validate import safe_text
 from tallytree.product import Attribute, Product
-from tallytree.release import Release
-from tallytree.release.intervals import LevelErrors, checked_alpha, interval, unbiased_interval
+from tallytree.release.intervals import UNBIASED, LevelErrors, checked_alpha, interval, unbiased_interval
+from tallytree.release.view.areas import SummedAreas, read_areas
+from tallytree.release.view.layouts import exact_level_of, published_totals
+from tallytree.release.view.recorded_measurements import FRESH_COPY
+from tallytree.release.view.release_view import ReleaseView
 from tallytree.tables import TableLayout
-from tallytree.tables.expected import precisions_of
+from tallytree.tables.expected import MIN_VARIANCE, precisions_of
 
 
 def total_of_tables(
-    release: Release,
+    view: ReleaseView,
     table: Any,
     *,
     by: str | None,
     where: Mapping[str, Any] | None,
     alpha: float,
     replicates: int | None,
-    hierarchy: Any,
 ) -> pa.Table:
     """`Release.total` for a release of tables."""
     if replicates is not None:
         raise ValueError(f"replicates: {safe_text(replicates)}, but sums of tables have exact errors; leave it out")
     level_alpha = checked_alpha(alpha)
-    layout = layout_of(release.statement, tree_of(release, hierarchy))
+    layout = view.layout
     conditions = _conditions(layout.product, where)
     sides = layout.product.attributes
     areas = None if table is None else _areas(sides[0], table, by)
@@ -46,7 +44,7 @@ def total_of_tables(
         *(max((depth for depth, _ in each), default=0) for each in conditions),
     ]
     depth = _coarsest(layout, needed)
-    counts = _counts(release, layout, depth)
+    counts = view.cells_of_table(depth)
     refined = layout.tables[depth].refined
     cells = _mask(sides[1:], refined[1:], conditions)
     members, offsets = _members(areas, refined[0], layout.areas(depth))
@@ -58,7 +56,7 @@ def total_of_tables(
     zero = layout.impossible_cells(depth)
     if zero is not None:
         varying &= ~zero[layout.detail.cell_of(layout.marginal(depth))]
-    noise = recorded_noise(release.statement, layout)
+    noise = view.noise
     leaves, leaf_offsets = _members(areas, finest[0], layout.areas_per_level[-1])
     variances = sum_variances(
         layout.detail,
@@ -67,10 +65,10 @@ def total_of_tables(
         leaves,
         leaf_offsets,
         varying,
-        public_totals_level=exact_level_of(release.statement, layout),
+        public_totals_level=exact_level_of(view.statement, layout),
     )
     std_dev = np.sqrt(variances)
-    unbiased = unbiased_table(release, layout, depth)
+    unbiased = unbiased_table(view, depth)
     if unbiased is None:
         lower, upper = interval(count, std_dev, level_alpha, LevelErrors())
     else:
@@ -121,7 +119,7 @@ def _labels(side: Attribute, refined: int, column: int) -> pa.Array:
     return side.path_arrays(refined, np.arange(side.size(refined), dtype=np.int64))[column - 1]
 
 
-def _areas(side: Attribute, table: Any, by: str | None) -> Areas:
+def _areas(side: Attribute, table: Any, by: str | None) -> SummedAreas:
     """The areas of a table, over the hierarchy of the areas alone."""
     tree = Product({side.name: side.hierarchy}, [side.name] * len(side.columns), {side.name: side.columns})
     return read_areas(tree, table, by)
@@ -147,14 +145,6 @@ def _coarsest(layout: TableLayout, needed: Sequence[int]) -> int:
     return min(enough, key=layout.size)
 
 
-def _counts(release: Release, layout: TableLayout, depth: int) -> IntArray:
-    """A published table, int64 (areas, cells of an area)."""
-    found = published_level(release.level_tables[layout.levels[depth]], layout, depth)
-    counts = np.zeros(layout.size(depth), dtype=np.int64)
-    counts[found.nodes] = found.numbers
-    return counts.reshape(layout.areas(depth), -1)
-
-
 def _mask(
     sides: Sequence[Attribute], refined: Sequence[int], conditions: Sequence[Sequence[tuple[int, list[str]]]]
 ) -> BoolArray:
@@ -168,7 +158,7 @@ def _mask(
     return mask
 
 
-def _members(areas: Areas | None, refined: int, number: int) -> tuple[IntArray, IntArray]:
+def _members(areas: SummedAreas | None, refined: int, number: int) -> tuple[IntArray, IntArray]:
     """The nodes of a level in each area, ascending, one area after another, and where those of each begin."""
     nodes = np.arange(number, dtype=np.int64)
     if areas is None:
@@ -178,3 +168,53 @@ def _members(areas: Areas | None, refined: int, number: int) -> tuple[IntArray, 
     order = np.lexsort((places, of_area))
     offsets = np.searchsorted(of_area[order], np.arange(len(areas) + 1)).astype(np.int64)
     return places[order], offsets
+
+
+def unbiased_table(view: ReleaseView, depth: int) -> FloatArray | None:
+    """The unbiased estimate of every cell of a table, float64 (areas, cells of an area), as published or measured.
+
+    None for a release without such estimates: an earlier tallytree wrote it, or its errors are those of replicates.
+
+    Raises:
+        ValueError: the release has them, but not all cells are listed, and its measurements are not whole.
+    """
+    layout, name = view.layout, view.levels[depth]
+    if not view.has(name, UNBIASED):
+        return None
+    if view.rows(name) == layout.size(depth):
+        return np.asarray(view.column(name, UNBIASED), dtype=np.float64).reshape(layout.areas(depth), -1)
+    return _from_measurements(view, depth)
+
+
+def _from_measurements(view: ReleaseView, depth: int) -> FloatArray:
+    """The estimate of a table whose zeros are not listed."""
+    layout, noise = view.layout, view.noise
+    measured: list[list[NoisyTable]] = [[] for _ in range(len(layout.families) + 1)]
+    for place, name in enumerate(layout.levels):
+        if name in noise:
+            values = view.release.measurements(name).column("value").to_numpy().astype(np.int64)
+            if len(values) != layout.size(place):
+                raise ValueError(f"release: the measurements of {name!r} do not list all its cells; {FRESH_COPY}")
+            variance = max(noise[name][1].variance, MIN_VARIANCE)
+            shape = (layout.areas(place), -1)
+            measured[layout.area_level(place)].append(
+                NoisyTable(layout.marginal(place), values.reshape(shape), variance)
+            )
+    found = linear_estimate(
+        layout.detail, layout.families, measured, layout.area_level(depth), layout.marginal(depth), _exact_totals(view)
+    )
+    zero = layout.impossible_cells(depth)
+    if zero is not None:
+        found[:, zero] = 0.0
+    return found
+
+
+def _exact_totals(view: ReleaseView) -> list[IntArray]:
+    """The totals that were published exactly, per level from the root."""
+    exact = published_totals(view.statement, view.layout, view.all_cells())
+    if exact is None:
+        return []
+    found = [exact.totals]
+    for family in reversed(view.layout.families[: exact.area_level]):
+        found.insert(0, np.add.reduceat(found[0], family[:-1]))
+    return found

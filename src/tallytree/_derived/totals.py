@@ -13,27 +13,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import FloatArray, IntArray, NumberArray, sum_by_key
-from tallytree._derived.areas import Areas, read_areas
-from tallytree._derived.bootstrap import CountReplicates, SizeReplicates, StatedPlan, fresh_sources
-from tallytree._derived.fitted_errors import has_fitted_errors
-from tallytree._derived.fitted_sums import fitted_variances
-from tallytree._derived.published_values import PublishedLevel, published_level, tree_of
-from tallytree._derived.recorded_measurements import recorded_noise
-from tallytree._derived.remainder_totals import sums_with_remainders
-from tallytree._derived.replicate_errors import (
+from tallytree._accuracy.bootstrap import SizeReplicates, StatedPlan
+from tallytree._accuracy.fitted_errors import fitted_variances, has_fitted_errors
+from tallytree._accuracy.replicate_errors import (
     DEFAULT_REPLICATES,
+    Cells,
+    Replicates,
+    add_replicates,
     checked_replicates,
-    replicates_of_counts,
-    replicates_of_sizes,
-    stated_thresholds,
+    replicates_of,
+    stated_plan,
     upward_floors,
 )
-from tallytree._derived.squared_errors import SquaredErrors
+from tallytree._accuracy.squared_errors import SquaredErrors
+from tallytree._compute.arrays import FloatArray, IntArray, NumberArray, sum_by_key
+from tallytree._derived.remainder_totals import sums_with_remainders
 from tallytree._derived.table_totals import total_of_tables
-from tallytree._measurements import Noise, Statistic
-from tallytree._progress import step_progress
-from tallytree._stages import stage
+from tallytree._methods import method_of_release
 from tallytree._validate import integer
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
@@ -47,15 +43,13 @@ from tallytree.release.intervals import (
     stated_rounding,
     unbiased_interval,
 )
-from tallytree.release.level_tables import in_slices
-from tallytree.release.remainders import NO_REPLICATES, lists_remainders, refuse_remainders
-
-Cells = tuple[IntArray, NumberArray]
-"""Cells of a level, and their numbers."""
+from tallytree.release.remainders import NO_REPLICATES, refuse_remainders
+from tallytree.release.view.areas import SummedAreas, read_areas
+from tallytree.release.view.release_view import PublishedLevel, ReleaseView
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class PublishedSums:
     """The published sums of areas.
 
     Attributes:
@@ -71,6 +65,7 @@ class Sums:
     numbers: NumberArray
 
 
+@method_of_release("total")
 def total_of(
     release: Release,
     table: Any,
@@ -84,11 +79,10 @@ def total_of(
     progress: bool = False,
 ) -> pa.Table:
     """`Release.total`, which documents the arguments."""
-    statistic = release.statement.get("statistic")
+    view = ReleaseView(release, hierarchy)
+    statistic = view.statistic
     if statistic == "tables":
-        return total_of_tables(
-            release, table, by=by, where=where, alpha=alpha, replicates=replicates, hierarchy=hierarchy
-        )
+        return total_of_tables(view, table, by=by, where=where, alpha=alpha, replicates=replicates)
     if where is not None:
         raise ValueError(f"where: it is a condition on the attributes of tables; {statistic} have none, leave it out")
     if table is None:
@@ -98,13 +92,11 @@ def total_of(
     level_alpha = checked_alpha(alpha)
     rounds = None if replicates is None else checked_replicates(replicates)
     fixed = None if seed is None else integer(seed, "seed")
-    tree = tree_of(release, hierarchy)
-    areas = read_areas(tree, table, by)
-    noise = recorded_noise(release.statement, tree)
-    if lists_remainders(release.statement) or _lists_by_measurement(release):
-        return _of_partly_listed(release, areas, noise, rounds, level_alpha)
-    plan = StatedPlan(noise, stated_thresholds(release.statement, noise))
-    published = [published_level(each, tree, depth) for depth, each in enumerate(release.level_tables.values())]
+    areas = read_areas(view.known_tree, table, by)
+    plan = stated_plan(view)
+    if view.partly_listed or _lists_by_measurement(view):
+        return _of_partly_listed(view, areas, plan, rounds, level_alpha)
+    published = view.all_published()
     sums = _SUMS[statistic](areas, published)
     columns = {} if by is None else {by: areas.names.take(pa.array(sums.rows))}
     columns |= sums.columns
@@ -115,7 +107,7 @@ def total_of(
                 "sum; leave replicates out, for sums without errors"
             )
         return pa.table(columns)
-    variances = _exact(release, areas, plan, published) if rounds is None else None
+    variances = _exact(view, areas, plan, published) if rounds is None else None
     errors = LevelErrors()
     if variances is not None:
         std_dev = np.sqrt(variances)[sums.rows]
@@ -126,10 +118,11 @@ def total_of(
     else:
         stated = (release.statement.get("errors") or {}).get("replicates")
         rounds = rounds or stated or DEFAULT_REPLICATES
-        std_dev = _replicated(release, areas, plan, published, sums, fresh_sources(rounds, fixed), rounds, progress)
+        replicated, _ = replicates_of(view, plan, published)
+        std_dev = _replicated(areas, replicated, sums, rounds, fixed, progress=progress)
         floors = np.zeros(len(areas)) if statistic == "group_sizes" else _upward(areas, plan)
         errors = LevelErrors(rounds, floors[sums.rows])
-    unbiased = None if variances is None else _unbiased_sums(release, areas)
+    unbiased = None if variances is None else _unbiased_sums(view, areas)
     if unbiased is None:
         lower, upper = interval(sums.numbers, std_dev, level_alpha, errors)
     else:
@@ -138,7 +131,7 @@ def total_of(
 
 
 def _of_partly_listed(
-    release: Release, areas: Areas, noise: Mapping[str, tuple[Statistic, Noise]], rounds: int | None, alpha: float
+    view: ReleaseView, areas: SummedAreas, plan: StatedPlan, rounds: int | None, alpha: float
 ) -> pa.Table:
     """The totals of a release whose cells are listed because their measurements were large, remainders or not.
 
@@ -146,38 +139,34 @@ def _of_partly_listed(
         ValueError: replicates are asked for.
     """
     if rounds is not None:
-        refuse_remainders(release.statement, "replicates", NO_REPLICATES)
+        refuse_remainders(view.statement, "replicates", NO_REPLICATES)
         raise ValueError(
             f"replicates: {rounds} of them cannot show what is in cells that are not listed; leave replicates out, for "
             "the error of the measurements"
         )
-    sums = sums_with_remainders(release, areas, noise)
+    sums = sums_with_remainders(view, areas, plan.levels)
     lower, upper = sums.ends(alpha)
     columns = {} if areas.by is None else {areas.by: areas.names}
     std_dev = pa.array(np.sqrt(sums.inside.variance), mask=~sums.complete)
     return pa.table(columns | {"count": sums.count, "std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
 
 
-def _lists_by_measurement(release: Release) -> bool:
+def _lists_by_measurement(view: ReleaseView) -> bool:
     """Whether cells have rows because their measurements were large, so that sums of published numbers are too large.
 
     Where nothing was dropped and the measurements were not kept, the published numbers are all there is.
     """
-    if (
-        not has_fitted_errors(release)
-        or LISTED_FROM not in [*release.level_tables.values()][-1].read(0, 0).column_names
-    ):
+    if not has_fitted_errors(view.release) or not view.has(view.levels[-1], LISTED_FROM):
         return False
-    dropped = (release.statement.get("sparsity") or {}).get("applied", False)
-    return bool(dropped or release.statement.get("measurements_kept") is not False)
+    dropped = (view.statement.get("sparsity") or {}).get("applied", False)
+    return bool(dropped or view.statement.get("measurements_kept") is not False)
 
 
-def _unbiased_sums(release: Release, areas: Areas) -> FloatArray | None:
+def _unbiased_sums(view: ReleaseView, areas: SummedAreas) -> FloatArray | None:
     """The sum of the unbiased estimates of every area, float64 (areas,); None where there are none of all nodes."""
-    tables = [*release.level_tables.values()]
-    if not isinstance(areas.tree, Hierarchy) or UNBIASED not in tables[-1].read(0, 0).column_names:
+    if not isinstance(areas.tree, Hierarchy) or not view.has(view.levels[-1], UNBIASED):
         return None
-    columns = [np.concatenate([rows.column(UNBIASED).to_numpy() for rows in in_slices(table)]) for table in tables]
+    columns = [view.column(level, UNBIASED) for level in view.levels]
     sums = np.zeros(len(areas))
     sums_of = _area_cells(areas, [(np.arange(len(column)), column) for column in columns], 1)
     sums[sums_of[0]] = sums_of[1]
@@ -190,30 +179,32 @@ def errors_are_exact(release: Release) -> bool:
     return mechanism == "LeafGaussian" or (mechanism == "LeastSquares" and has_fitted_errors(release))
 
 
-def _exact(release: Release, areas: Areas, plan: StatedPlan, published: Sequence[PublishedLevel]) -> FloatArray | None:
+def _exact(
+    view: ReleaseView, areas: SummedAreas, plan: StatedPlan, published: Sequence[PublishedLevel]
+) -> FloatArray | None:
     """The variance of every area's count where the release is a linear fit; None elsewhere."""
-    if not errors_are_exact(release):
+    if not errors_are_exact(view.release):
         return None
-    if release.statement["mechanism"]["name"] == "LeafGaussian":  # sums of leaves with independent noise
+    if view.statement["mechanism"]["name"] == "LeafGaussian":  # sums of leaves with independent noise
         return areas.leaves.astype(np.float64) * plan.levels[areas.tree.levels[-1]][1].variance
     return fitted_variances(areas, plan.levels, published)
 
 
-def _sums_of_counts(areas: Areas, levels: Sequence[PublishedLevel]) -> Sums:
+def _sums_of_counts(areas: SummedAreas, levels: Sequence[PublishedLevel]) -> PublishedSums:
     every = np.arange(len(areas), dtype=np.int64)
     found = _area_cells(areas, [(each.nodes, each.numbers) for each in levels], 1)
     counts = np.zeros(len(areas), dtype=levels[-1].numbers.dtype)
     counts[found[0]] = found[1]
-    return Sums(every, every, {"count": counts}, counts)
+    return PublishedSums(every, every, {"count": counts}, counts)
 
 
-def _sums_of_sizes(areas: Areas, levels: Sequence[PublishedLevel]) -> Sums:
+def _sums_of_sizes(areas: SummedAreas, levels: Sequence[PublishedLevel]) -> PublishedSums:
     width = 1 + max((int(each.sizes.max()) for each in levels if each.sizes is not None and len(each.sizes)), default=0)
     keys, groups = _area_cells(areas, [_size_cells(each, width) for each in levels], width)
     kept = groups != 0
     keys, groups = keys[kept], groups[kept]
     rows, sizes = np.divmod(keys, width)
-    return Sums(rows, keys, {"size": sizes, "groups": groups}, groups)
+    return PublishedSums(rows, keys, {"size": sizes, "groups": groups}, groups)
 
 
 def _size_cells(level: PublishedLevel, width: int) -> Cells:
@@ -221,7 +212,7 @@ def _size_cells(level: PublishedLevel, width: int) -> Cells:
     return level.nodes * width + sizes, level.numbers
 
 
-_SUMS: dict[str, Callable[[Areas, Sequence[PublishedLevel]], Sums]] = {
+_SUMS: dict[str, Callable[[SummedAreas, Sequence[PublishedLevel]], PublishedSums]] = {
     "counts": _sums_of_counts,
     "flows": _sums_of_counts,
     "group_sizes": _sums_of_sizes,
@@ -229,7 +220,7 @@ _SUMS: dict[str, Callable[[Areas, Sequence[PublishedLevel]], Sums]] = {
 """How the published numbers of each statistic are summed over areas."""
 
 
-def _area_cells(areas: Areas, levels: Sequence[Cells], width: int) -> Cells:
+def _area_cells(areas: SummedAreas, levels: Sequence[Cells], width: int) -> Cells:
     """Sums over areas of the cells of all levels: cell node · width + rest becomes area · width + rest, ascending."""
     keys = [np.empty(0, dtype=np.int64)]
     values: list[NumberArray] = [np.empty(0, dtype=levels[-1][1].dtype)]
@@ -243,39 +234,25 @@ def _area_cells(areas: Areas, levels: Sequence[Cells], width: int) -> Cells:
 
 
 def _replicated(
-    release: Release,
-    areas: Areas,
-    plan: StatedPlan,
-    published: list[PublishedLevel],
-    sums: Sums,
-    sources: Any,
+    areas: SummedAreas,
+    replicated: Replicates,
+    sums: PublishedSums,
     rounds: int,
+    seed: int | None,
+    *,
     progress: bool,
 ) -> FloatArray:
     """The root mean square error of every sum in replicates of the release, float64 (n,)."""
-    replicated: CountReplicates | SizeReplicates
-    if release.statement["statistic"] == "group_sizes":
-        replicated, _ = replicates_of_sizes(release, areas.tree, plan, published)
-        width, of_sizes = replicated.domain.largest + 1, True
-    else:
-        replicated, _ = replicates_of_counts(release, areas.tree, plan, published)
-        width, of_sizes = 1, False
-    sizes = np.asarray(sums.columns["size"], dtype=np.int64) if of_sizes else 0
-    keys = sums.rows * width + sizes
-    truth_keys, truth = _area_cells(areas, replicated.truths(), width)
-    there = np.zeros(len(keys), dtype=np.int64)
-    if len(truth_keys):
-        at = np.minimum(np.searchsorted(truth_keys, keys), len(truth_keys) - 1)
-        there = np.where(truth_keys[at] == keys, truth[at], 0).astype(np.int64)
-    errors = SquaredErrors(keys, there)
-    with stage("replicate"), step_progress(progress, rounds, "replicates") as done:
-        for levels in replicated.run(sources):
-            errors.add(*_area_cells(areas, levels, width))
-            done()
+    width = replicated.domain.largest + 1 if isinstance(replicated, SizeReplicates) else 1
+    keys = sums.rows * width + np.asarray(sums.columns.get("size", 0), dtype=np.int64)
+    errors = SquaredErrors.against(keys, *_area_cells(areas, replicated.truths(), width))
+    add_replicates(
+        [errors], replicated, lambda levels: [_area_cells(areas, levels, width)], rounds, seed, progress=progress
+    )
     return errors.std_dev
 
 
-def _upward(areas: Areas, plan: StatedPlan) -> FloatArray:
+def _upward(areas: SummedAreas, plan: StatedPlan) -> FloatArray:
     """What the upper ends use at least: the greatest noise of one node that an area's rows name; of all, the root's."""
     floors = upward_floors(areas.tree, plan)
     found = np.zeros(len(areas))

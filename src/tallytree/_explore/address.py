@@ -8,7 +8,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tallytree._explore.walk import ORDERS, Walk
-from tallytree._explore.walked_tables import Place, WalkedTable
+from tallytree.release.view.release_view import PublishedTable
+from tallytree.release.view.sides import TreePlace
 
 ALPHAS = (0.01, 0.05, 0.1, 0.32)
 """What a reader chooses from: 99, 95, 90 and 68 % intervals."""
@@ -29,8 +30,8 @@ class Address:
         search: the text that is searched for.
     """
 
-    table: WalkedTable
-    places: tuple[Place, ...]
+    table: PublishedTable
+    places: tuple[TreePlace, ...]
     alpha: float = 0.1
     order: str = ORDERS[0]
     first: int = 0
@@ -45,7 +46,7 @@ class Address:
     def query(self, walk: Walk) -> str:
         """As the query of a page, with the question mark."""
         plain = {
-            "table": walk.shelf.tables.index(self.table),
+            "table": walk.view.tables.index(self.table),
             "at": ",".join(f"{place.named}.{place.node}" for place in self.places),
             "alpha": self.alpha,
             "order": self.order,
@@ -56,7 +57,7 @@ class Address:
         }
         start = first_address(walk)
         usual = {
-            "table": walk.shelf.tables.index(start.table),
+            "table": walk.view.tables.index(start.table),
             "at": ",".join(f"{place.named}.{place.node}" for place in start.places),
             "alpha": 0.1,
             "order": ORDERS[0],
@@ -67,7 +68,7 @@ class Address:
         }
         return "?" + urlencode({name: value for name, value in plain.items() if value != usual[name]})
 
-    def into(self, walk: Walk, places: tuple[Place, ...]) -> Address:
+    def into(self, walk: Walk, places: tuple[TreePlace, ...]) -> Address:
         """The view of other places: the first finer table, or the present one where that is finer already."""
         finer = all(
             named >= place.named for named, place in zip(self.table.named, places, strict=True)
@@ -78,13 +79,13 @@ class Address:
 def first_address(walk: Walk) -> Address:
     """All of the release, by its first table below the root."""
     places = tuple(side.root for side in walk.sides)
-    return Address(walk.table_below(places) if walk.sides else walk.shelf.tables[0], places)
+    return Address(walk.table_below(places) if walk.sides else walk.view.tables[0], places)
 
 
 def read_address(walk: Walk, query: Mapping[str, str]) -> Address:
     """The view that a query names; what it does not name, or names wrongly, is as at the start."""
     start = first_address(walk)
-    tables = walk.shelf.tables
+    tables = walk.view.tables
     number = _whole(query.get("table"), len(tables) - 1)
     alpha = next((each for each in ALPHAS if str(each) == query.get("alpha")), start.alpha)
     order = query.get("order", "")
@@ -101,7 +102,7 @@ def read_address(walk: Walk, query: Mapping[str, str]) -> Address:
     )
 
 
-def _places(walk: Walk, text: str) -> tuple[Place, ...] | None:
+def _places(walk: Walk, text: str) -> tuple[TreePlace, ...] | None:
     parts = text.split(",")
     if not walk.sides or len(parts) != len(walk.sides):
         return None
@@ -112,7 +113,7 @@ def _places(walk: Walk, text: str) -> tuple[Place, ...] | None:
         node = None if named is None else _whole(node_text, side.size(named) - 1)
         if named is None or node is None:
             return None
-        places.append(Place(named, node))
+        places.append(TreePlace(named, node))
     return tuple(places)
 
 

@@ -17,8 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tallytree._compute.arrays import BoolArray, IntArray, NumberArray
-from tallytree._explore.walked_tables import ALL, Place, WalkedTable, WalkedTables
 from tallytree.hierarchy import decoded
+from tallytree.release.view.release_view import PublishedTable, ReleaseView, number_column
+from tallytree.release.view.sides import ALL, TreePlace
 
 MAX_KEPT = 10_000_000
 """Rows."""
@@ -58,12 +59,12 @@ class _Looked:
 class FoundRows:
     """Finds and reads the rows of places."""
 
-    tables: WalkedTables
+    tables: ReleaseView
     _kept: dict[str, list[_Looked]] = field(default_factory=dict)
     _slices: OrderedDict[tuple[str, int], pa.Table] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
-    def of(self, table: WalkedTable, places: Sequence[Place]) -> tuple[IntArray, NumberArray | None]:
+    def of(self, table: PublishedTable, places: Sequence[TreePlace]) -> tuple[IntArray, NumberArray | None]:
         """The rows of the table that lie in all places.
 
         Returns:
@@ -83,40 +84,39 @@ class FoundRows:
             numbers.append(part.numbers[inside])
         return np.concatenate(rows), np.concatenate(numbers)
 
-    def in_part(self, table: WalkedTable, places: Sequence[Place]) -> int:
+    def in_part(self, table: PublishedTable, places: Sequence[TreePlace]) -> int:
         """How much is not listed of cells that have a part in the places and a part elsewhere."""
         if not self.tables.partly_listed:
             return 0
         wanted = self._wanted(table, places)
         return sum(int(part.numbers[part.reached(wanted) & ~part.inside(wanted)].sum()) for part in self._looked(table))
 
-    def _wanted(self, table: WalkedTable, places: Sequence[Place]) -> list[slice]:
+    def _wanted(self, table: PublishedTable, places: Sequence[TreePlace]) -> list[slice]:
         """Per side, the nodes of the table's level that lie in a place."""
         sides = self.tables.sides
         return [side.below(place, named) for side, place, named in zip(sides, places, table.named, strict=True)]
 
-    def _looked(self, table: WalkedTable) -> Iterator[_Looked]:
+    def _looked(self, table: PublishedTable) -> Iterator[_Looked]:
         """The slices of a table with the nodes of their rows; kept where the table is not too large."""
         kept = self._kept.get(table.level)
         if kept is not None:
             yield from kept
             return
-        source = self.tables.release.level_tables[table.level]
-        keep: list[_Looked] | None = [] if source.num_rows <= MAX_KEPT else None
-        for rows in source.slices() if source.num_rows else ():
-            read = source.read(rows.start, min(rows.stop, source.num_rows))
+        keep: list[_Looked] | None = [] if self.tables.rows(table.level) <= MAX_KEPT else None
+        start = 0
+        for read in self.tables.slices(table.level):
             spans = self.tables.spans(table, read)
             nodes = [span.first.astype(np.int32) for span in spans]
             stops = [span.stop.astype(np.int32) for span in spans] if self.tables.partly_listed else None
-            name = "count" if "count" in read.column_names else "groups"
-            looked = _Looked(slice(rows.start, rows.start + read.num_rows), nodes, stops, read.column(name).to_numpy())
+            numbers = read.column(number_column(read)).to_numpy()
+            looked = _Looked(slice(start, start := start + read.num_rows), nodes, stops, numbers)
             if keep is not None:
                 keep.append(looked)
             yield looked
         if keep is not None:
             self._kept[table.level] = keep
 
-    def read(self, table: WalkedTable, rows: IntArray) -> pa.Table:
+    def read(self, table: PublishedTable, rows: IntArray) -> pa.Table:
         """Those rows of the table, in the order given; labels as dictionaries. For a page: some hundreds."""
         source = self.tables.release.level_tables[table.level]
         order = np.argsort(rows, kind="stable")
@@ -132,7 +132,7 @@ class FoundRows:
         back[order] = np.arange(len(order))
         return pa.concat_tables(pieces).take(pa.array(back))
 
-    def nodes(self, table: WalkedTable, rows: IntArray, read: pa.Table) -> list[IntArray]:
+    def nodes(self, table: PublishedTable, rows: IntArray, read: pa.Table) -> list[IntArray]:
         """Per side, the node of each of those rows; `read` are the same rows, as `read` gives them."""
         if self.tables.lists_all:
             return [rows]
@@ -147,7 +147,7 @@ class FoundRows:
                 found[side][at] = nodes[row - starts[part]]
         return found
 
-    def _slice(self, table: WalkedTable, part: slice) -> pa.Table:
+    def _slice(self, table: PublishedTable, part: slice) -> pa.Table:
         key = (table.level, part.start)
         with self._lock:
             if key in self._slices:

@@ -11,7 +11,7 @@ from nicegui import Client, run, ui
 
 from tallytree._charts import DARK, LIGHT, css_variables
 from tallytree._explore.address import Address
-from tallytree._explore.shown import ReleaseReplacedError, Shown
+from tallytree._explore.shown import OpenedRelease, ReleaseReplacedError
 from tallytree._explore.view import as_text, chosen_rows, read_view
 from tallytree._explore.walk import PAGE
 from tallytree.release.counted_unit import counted_unit
@@ -77,7 +77,7 @@ def _keep_few_waiting(page: Client) -> None:
         next(iter(_WAITING.values())).delete()
 
 
-def _what(shown: Shown) -> str:
+def _what(shown: OpenedRelease) -> str:
     statistic = {
         "counts": "counts",
         "flows": "flows",
@@ -88,7 +88,7 @@ def _what(shown: Shown) -> str:
     return f"{statistic} in {shown.folder.name}"
 
 
-def _watch(explorer: Explorer, shown: Shown, banner: Any) -> None:
+def _watch(explorer: Explorer, shown: OpenedRelease, banner: Any) -> None:
     """Say it on the page, once, when the folder holds another release."""
 
     def look() -> None:
@@ -114,7 +114,7 @@ def _say_replaced(explorer: Explorer, banner: Any) -> None:
         ui.button("Open what is there now", on_click=reopen)
 
 
-def _show_total(shown: Shown, address: Address, ticks: list[int]) -> None:
+def _show_total(shown: OpenedRelease, address: Address, ticks: list[int]) -> None:
     """The total of the ticked rows, computed while the page is there already: replicates may take long."""
     with ui.element("section").classes("total").props('id=total role="status"'):
         said = ui.label(f"Adding up {len(ticks)} rows …")

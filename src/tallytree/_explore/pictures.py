@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from tallytree._boundaries import Boundaries
 from tallytree._charts import bars, choropleth, size_distribution
 from tallytree._explore.address import Address
 from tallytree._explore.walk import Page, Walk
-from tallytree._explore.walked_tables import Place, WalkedTable
 from tallytree.release.counted_unit import counted_unit
 from tallytree.release.remainders import NOT_LISTED
+from tallytree.release.view.release_view import PublishedTable, number_column
+from tallytree.release.view.sides import TreePlace
 
 HERE = "http://explorer.invalid/"
 """Stands for this server in the links of a drawing: vl-convert completes a link without a server by vega.github.io."""
@@ -38,11 +38,6 @@ def page_picture(walk: Walk, address: Address, page: Page, *, width: int = 420) 
         for label, row in zip(_bar_labels(walk, address, page)[:MOST_BARS], rows.to_pylist(), strict=True)
     ]
     return bars(listed, unit=counted_unit(walk.release.statement), width=width)
-
-
-def number_column(rows: pa.Table) -> str:
-    """The column with what was published."""
-    return next(name for name in ("count", "groups", "people") if name in rows.column_names)
 
 
 def short_labels(walk: Walk, address: Address, page: Page) -> list[str]:
@@ -72,7 +67,7 @@ def _bar_labels(walk: Walk, address: Address, page: Page) -> list[str]:
     return short if len(set(short)) == len(short) else short_labels(walk, address, page)
 
 
-def side_paths(walk: Walk, table: WalkedTable, places: Sequence[Place]) -> list[tuple[str, ...]]:
+def side_paths(walk: Walk, table: PublishedTable, places: Sequence[TreePlace]) -> list[tuple[str, ...]]:
     """Per side, the labels of the place that a row of a table is about, and that it is not listed where it is not."""
     return [
         (*side.path(place), *([NOT_LISTED] if place.named < named else []))
@@ -80,7 +75,7 @@ def side_paths(walk: Walk, table: WalkedTable, places: Sequence[Place]) -> list[
     ]
 
 
-def place_name(walk: Walk, places: tuple[Place, ...]) -> str:
+def place_name(walk: Walk, places: tuple[TreePlace, ...]) -> str:
     """What places are called together."""
     names = [" / ".join(side.path(place)) for side, place in zip(walk.sides, places, strict=True)]
     if walk.statistic == "flows":
@@ -111,16 +106,16 @@ def map_picture(walk: Walk, address: Address, boundaries: Mapping[str, Boundarie
     if level not in boundaries or walk.statistic not in ("counts", "group_sizes"):
         return None
     everything = walk.page(
-        address.table, tuple(Place() for _ in address.places), alpha=None, order="hierarchy", length=MOST_AREAS + 1
+        address.table, tuple(TreePlace() for _ in address.places), alpha=None, order="hierarchy", length=MOST_AREAS + 1
     )
     if everything.total > MOST_AREAS:
         return None
     numbers = np.zeros(len(boundaries[level].frame))
-    listed = np.array([walk.shelf.is_listed(address.table, places) for places in everything.places], dtype=np.bool_)
+    listed = np.array([walk.view.is_listed(address.table, places) for places in everything.places], dtype=np.bool_)
     nodes = np.array([places[0].node for places in everything.places], dtype=np.int64)[listed]
     numbers[nodes] = everything.rows.column(number_column(everything.rows)).to_numpy()[listed]
     links = [
-        f"{HERE}{address.into(walk, (Place(address.table.named[0], node),)).query(walk)}"
+        f"{HERE}{address.into(walk, (TreePlace(address.table.named[0], node),)).query(walk)}"
         for node in range(len(numbers))
     ]
     unit = counted_unit(walk.release.statement)

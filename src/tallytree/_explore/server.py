@@ -23,7 +23,7 @@ from tallytree._explore.address import Address, read_address
 from tallytree._explore.downloads import csv_of_page, svg_of_view
 from tallytree._explore.gate import PAGE, TOKEN, Gate, mark_scripts
 from tallytree._explore.page import show_page
-from tallytree._explore.shown import ReleaseReplacedError, Shown, open_release
+from tallytree._explore.shown import OpenedRelease, ReleaseReplacedError, open_release
 
 HOST = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost")
@@ -52,7 +52,7 @@ def free_port(wanted: int | None) -> int:
 class Explorer:
     """What is served: a release that can be opened again after it was replaced."""
 
-    def __init__(self, shown: Shown, boundaries: list[str], code: str | None) -> None:
+    def __init__(self, shown: OpenedRelease, boundaries: list[str], code: str | None) -> None:
         self.shown = shown
         self._boundaries, self._code = boundaries, code
 
@@ -130,7 +130,7 @@ def opened_browser(address: str, port: int) -> Iterator[None]:
 
 
 def _download(
-    explorer: Explorer, make: Callable[[Shown, Address], str], kind: str, name: str
+    explorer: Explorer, make: Callable[[OpenedRelease, Address], str], kind: str, name: str
 ) -> Callable[[Request], Awaitable[Response]]:
     """A route that gives what a view shows as a file."""
 

@@ -14,9 +14,9 @@ from typing import TypeVar
 
 from tallytree._boundaries import Boundaries, boundaries_of
 from tallytree._explore.walk import Walk
-from tallytree._report.reading import hierarchies_by_level
 from tallytree.release.manifest import MANIFEST
 from tallytree.release.release import Release
+from tallytree.release.view.sides import hierarchies_by_level
 
 Seen = TypeVar("Seen")
 
@@ -26,7 +26,7 @@ class ReleaseReplacedError(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class OpenedRelease:
     """A release as it was opened.
 
     Attributes:
@@ -65,7 +65,7 @@ class Shown:
         return found
 
 
-def open_release(folder: str | Path, boundaries: list[str], code: str | None) -> Shown:
+def open_release(folder: str | Path, boundaries: list[str], code: str | None) -> OpenedRelease:
     """Open a release to be shown.
 
     Args:
@@ -84,8 +84,8 @@ def open_release(folder: str | Path, boundaries: list[str], code: str | None) ->
             f"folder: {str(place)!r} was written by an earlier tallytree without its hierarchies, which are needed "
             "here; release it again, or read its tables by tallytree.Release.load"
         )
-    trees = hierarchies_by_level(walk.shelf.tree)
-    return Shown(place, walk, boundaries_of(boundaries, trees, code=code) if boundaries else {}, stamp)
+    trees = hierarchies_by_level(walk.view.tree)
+    return OpenedRelease(place, walk, boundaries_of(boundaries, trees, code=code) if boundaries else {}, stamp)
 
 
 def _stamp(folder: Path) -> tuple[int, ...] | None:

@@ -13,18 +13,18 @@ from tallytree._explore.pictures import (
     HERE,
     MOST_BARS,
     map_picture,
-    number_column,
     page_picture,
     place_name,
     short_labels,
     side_paths,
     sizes_picture,
 )
-from tallytree._explore.shown import Shown
+from tallytree._explore.shown import OpenedRelease
 from tallytree._explore.walk import ORDERS, PAGE, Page, Walk
-from tallytree._explore.walked_tables import ALL, Place, WalkedTable
 from tallytree.release.counted_unit import bound_sentence, counted_unit, is_bounded
 from tallytree.release.remainders import NOT_LISTED
+from tallytree.release.view.release_view import PublishedTable, number_column
+from tallytree.release.view.sides import ALL, TreePlace
 
 NEIGHBOURS = 20
 """Siblings, and partners of flows, that are shown."""
@@ -67,7 +67,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class View:
+class PageContents:
     """What a page shows."""
 
     title: str
@@ -92,13 +92,13 @@ class View:
     query: str
 
 
-def read_view(shown: Shown, address: Address) -> View:
+def read_view(shown: OpenedRelease, address: Address) -> PageContents:
     """Read and draw all of a view."""
     walk = shown.walk
     page = shown_page(shown, address)
     columns = [name for name in page.rows.column_names if name not in _path_columns(walk)]
     query = address.query(walk)
-    return View(
+    return PageContents(
         title=place_name(walk, address.places) if walk.sides else "People by their number of records",
         headline=_headline(walk, address),
         bound=bound_sentence(walk.release.statement),
@@ -114,7 +114,7 @@ def read_view(shown: Shown, address: Address) -> View:
         size_options=_size_options(walk, address),
         siblings=_siblings(walk, address),
         partners=_partners(walk, address),
-        none_listed=", which does not say that they are 0" if walk.shelf.partly_listed else ": all are published as 0",
+        none_listed=", which does not say that they are 0" if walk.view.partly_listed else ": all are published as 0",
         search=address.search,
         found=_found(walk, address),
         hidden=_hidden(query, "search"),
@@ -122,7 +122,7 @@ def read_view(shown: Shown, address: Address) -> View:
     )
 
 
-def chosen_rows(shown: Shown, address: Address, ticks: Sequence[int]) -> list[tuple[Place, ...]]:
+def chosen_rows(shown: OpenedRelease, address: Address, ticks: Sequence[int]) -> list[tuple[TreePlace, ...]]:
     """The places of the rows of the page that are ticked."""
     places = shown_page(shown, address).places
     return [places[tick] for tick in ticks if tick < len(places)]
@@ -144,7 +144,7 @@ def as_text(value: Any) -> str:
 def _headline(walk: Walk, address: Address) -> str:
     rows = walk.headline(address.places, address.alpha) if walk.sides else None
     if rows is None:
-        cell = walk.shelf.partly_listed and walk.own_table(address.places) is not None
+        cell = walk.view.partly_listed and walk.own_table(address.places) is not None
         return f"{NOT_LISTED.capitalize()}: its own number was not published, and is not known to be 0" if cell else ""
     row = rows.to_pylist()[0]
     name = number_column(rows)
@@ -170,7 +170,7 @@ def _crumbs(walk: Walk, address: Address) -> list[tuple[str, list[Link]]]:
     return found
 
 
-def _with_side(address: Address, number: int, place: Place, walk: Walk) -> str:
+def _with_side(address: Address, number: int, place: TreePlace, walk: Walk) -> str:
     places = tuple(place if i == number else other for i, other in enumerate(address.places))
     return address.to(places=places, table=walk.table_below(places)).query(walk)
 
@@ -178,7 +178,7 @@ def _with_side(address: Address, number: int, place: Place, walk: Walk) -> str:
 def _tables(walk: Walk, address: Address) -> list[Link]:
     return [
         Link(table.title, None if table is address.table else address.to(table=table).query(walk))
-        for table in walk.shelf.tables
+        for table in walk.view.tables
     ]
 
 
@@ -195,7 +195,7 @@ def _rows(walk: Walk, address: Address, page: Page, columns: list[str]) -> list[
     labels = short_labels(walk, address, page)
     found = []
     for number, (label, row, places) in enumerate(zip(labels, page.rows.to_pylist(), page.places, strict=True)):
-        listed = walk.shelf.is_listed(address.table, places)
+        listed = walk.view.is_listed(address.table, places)
         deeper = places and listed and not walk.is_about(address.table, address.places)
         query = address.into(walk, places).query(walk) if deeper else None
         found.append(Row(number, Link(label, query), [as_text(row[name]) for name in columns], listed))
@@ -205,9 +205,9 @@ def _rows(walk: Walk, address: Address, page: Page, columns: list[str]) -> list[
 def _caption(walk: Walk, address: Address, page: Page) -> str:
     last = page.first + page.rows.num_rows
     which = f"rows {page.first + 1:,} to {last:,} of {page.total:,}" if page.total else "no rows"
-    sparse = walk.sides and not walk.shelf.lists_all and walk.statistic != "group_sizes"
+    sparse = walk.sides and not walk.view.lists_all and walk.statistic != "group_sizes"
     rest = "; cells that are not listed are published as 0" if sparse else ""
-    if walk.shelf.partly_listed:
+    if walk.view.partly_listed:
         rest = "; cells without a row are not known to be 0" + _in_part(walk, page)
     unit = f"; numbers of {counted_unit(walk.release.statement)}" if is_bounded(walk.release.statement) else ""
     return f"{address.table.title}: {which}{rest}{unit}"
@@ -230,7 +230,7 @@ def _pages(walk: Walk, address: Address, page: Page) -> list[Link]:
     return found
 
 
-def _pictures(shown: Shown, address: Address, page: Page) -> list[Figure]:
+def _pictures(shown: OpenedRelease, address: Address, page: Page) -> list[Figure]:
     walk, found = shown.walk, []
     rows = page_picture(walk, address, page)
     if rows is not None:
@@ -279,7 +279,7 @@ def _siblings(walk: Walk, address: Address) -> list[Link]:
     name = number_column(page.rows)
     found = []
     for places, row in zip(page.places, page.rows.to_pylist(), strict=True):
-        listed = walk.shelf.is_listed(table, places)
+        listed = walk.view.is_listed(table, places)
         own = not listed or places == walk.shown_in(table, address.places)
         query = None if own else address.to(places=places, table=address.table).query(walk)
         text = place_name(walk, places).split(" / ")[-1] if listed else NOT_LISTED
@@ -309,7 +309,7 @@ def _partners(walk: Walk, address: Address) -> list[tuple[str, list[Link]]]:
         page = walk.page(table, places, alpha=address.alpha, length=NEIGHBOURS)
         links = []
         for row_places, row in zip(page.places, page.rows.to_pylist(), strict=True):
-            listed = walk.shelf.is_listed(table, row_places)
+            listed = walk.view.is_listed(table, row_places)
             query = address.to(places=row_places, table=walk.table_below(row_places)).query(walk) if listed else None
             text = " / ".join(side_paths(walk, table, row_places)[1 - side])
             links.append(Link(text, query, _with_interval(row, "count"), plain=not listed))
@@ -320,8 +320,8 @@ def _partners(walk: Walk, address: Address) -> list[tuple[str, list[Link]]]:
     return found
 
 
-def _square_table(walk: Walk, named: int) -> WalkedTable | None:
-    return next((table for table in walk.shelf.tables if table.named == (named, named)), None)
+def _square_table(walk: Walk, named: int) -> PublishedTable | None:
+    return next((table for table in walk.view.tables if table.named == (named, named)), None)
 
 
 def _found(walk: Walk, address: Address) -> list[Link]:

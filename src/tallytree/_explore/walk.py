@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from tallytree._compute.arrays import IntArray
 from tallytree._explore.found_rows import FoundRows
-from tallytree._explore.walked_tables import ALL, Place, Side, WalkedTable, WalkedTables
-from tallytree._report.reading import largest_size
-from tallytree.release.intervals import LevelErrors, stated_errors, with_intervals, without_hidden
+from tallytree.release.intervals import LevelErrors, with_intervals, without_hidden
 from tallytree.release.release import Release
 from tallytree.release.remainders import NOT_LISTED
+from tallytree.release.view.release_view import PublishedTable, ReleaseView
+from tallytree.release.view.sides import ALL, TreePlace, TreeSide
 
 PAGE = 50
 """Rows of a page."""
@@ -40,7 +40,7 @@ class Page:
     """
 
     rows: pa.Table
-    places: list[tuple[Place, ...]]
+    places: list[tuple[TreePlace, ...]]
     first: int
     total: int
     in_part: int = 0
@@ -58,26 +58,26 @@ class Walk:
     _summaries: dict[str, pa.Table] = field(default_factory=dict)
 
     @cached_property
-    def shelf(self) -> WalkedTables:
+    def view(self) -> ReleaseView:
         """Its tables."""
-        return WalkedTables(self.release)
+        return ReleaseView(self.release)
 
     @cached_property
     def found(self) -> FoundRows:
         """Its rows."""
-        return FoundRows(self.shelf)
+        return FoundRows(self.view)
 
     @property
     def statistic(self) -> str:
         """What it counts."""
-        return str(self.release.statement["statistic"])
+        return self.view.statistic
 
     @property
-    def sides(self) -> tuple[Side, ...]:
+    def sides(self) -> tuple[TreeSide, ...]:
         """Its hierarchies."""
-        return self.shelf.sides
+        return self.view.sides
 
-    def shown_in(self, table: WalkedTable, places: Sequence[Place]) -> tuple[Place, ...]:
+    def shown_in(self, table: PublishedTable, places: Sequence[TreePlace]) -> tuple[TreePlace, ...]:
         """The places as the table can tell them apart: those that lie deeper are replaced by what they lie in."""
         return tuple(
             side.above(place, named) for side, place, named in zip(self.sides, places, table.named, strict=True)
@@ -85,8 +85,8 @@ class Walk:
 
     def page(
         self,
-        table: WalkedTable,
-        places: Sequence[Place],
+        table: PublishedTable,
+        places: Sequence[TreePlace],
         *,
         alpha: float | None = 0.1,
         order: str = "largest",
@@ -118,58 +118,54 @@ class Walk:
             numbers = numbers[np.argsort(-published, kind="stable")]
         shown = numbers[first : first + length]
         rows = self.found.read(table, shown)
-        if self.shelf.partly_listed:
-            about, in_part = self.shelf.places(table, rows), self.found.in_part(table, places)
+        if self.view.partly_listed:
+            about, in_part = self.view.places(table, rows), self.found.in_part(table, places)
         else:
             about, in_part = self._places(table, self.found.nodes(table, shown, rows)), 0
-        return Page(self._with_intervals(table, rows, alpha), about, first, len(numbers), in_part)
+        return Page(
+            without_hidden(self.view.with_intervals(table.level, rows, alpha)), about, first, len(numbers), in_part
+        )
 
-    def _counts(self, table: WalkedTable, rows: IntArray) -> IntArray:
+    def _counts(self, table: PublishedTable, rows: IntArray) -> IntArray:
         """The counts of rows that follow each other."""
-        source = self.release.level_tables[table.level]
-        found: IntArray = source.read(int(rows[0]), int(rows[-1]) + 1).column("count").to_numpy()
+        read = self.view.read(table.level, int(rows[0]), int(rows[-1]) + 1)
+        found: IntArray = read.column("count").to_numpy()
         return found
 
-    def _places(self, table: WalkedTable, nodes: Sequence[IntArray]) -> list[tuple[Place, ...]]:
+    def _places(self, table: PublishedTable, nodes: Sequence[IntArray]) -> list[tuple[TreePlace, ...]]:
         columns = [
-            [Place(named, int(node)) if named else ALL for node in part]
+            [TreePlace(named, int(node)) if named else ALL for node in part]
             for named, part in zip(table.named, nodes, strict=True)
         ]
         return list(zip(*columns, strict=True))
 
-    def _with_intervals(self, table: WalkedTable, rows: pa.Table, alpha: float | None) -> pa.Table:
-        """As `Release.table` gives them: with intervals at `alpha`, where the errors are known."""
-        if alpha is not None and "std_dev" in rows.column_names:
-            rows = with_intervals(rows, alpha, stated_errors(self.release.statement, table.level))
-        return without_hidden(rows)
-
-    def _summed_page(self, table: WalkedTable, places: tuple[Place, ...], order: str, first: int, length: int) -> Page:
+    def _summed_page(
+        self, table: PublishedTable, places: tuple[TreePlace, ...], order: str, first: int, length: int
+    ) -> Page:
         (side,), (place,) = self.sides, places
         sums, within = self._summary(table), side.below(place, table.named[0])
         nodes = np.arange(within.start, within.stop, dtype=np.int64)
         if order == "largest":
             nodes = nodes[np.argsort(-sums.column("groups").to_numpy()[nodes], kind="stable")]
         shown = nodes[first : first + length]
-        paths = side.hierarchy.path_table(side.depth(table.named[0]), shown)
+        paths = side.paths(shown, table.named[0])
         columns = {name: paths.column(name) for name in paths.column_names}
         taken = sums.take(pa.array(shown))
         columns |= {name: taken.column(name) for name in taken.column_names}
         return Page(pa.table(columns), self._places(table, [shown]), first, len(nodes))
 
-    def _summary(self, table: WalkedTable) -> pa.Table:
+    def _summary(self, table: PublishedTable) -> pa.Table:
         """Groups and members of every node of a level of group sizes, and where its rows begin; made once."""
         if table.level not in self._summaries:
-            source = self.release.level_tables[table.level]
             size = self.sides[0].size(table.named[0])
             groups, members, listed = np.zeros(size), np.zeros(size), np.zeros(size, dtype=np.int64)
-            for part in source.slices() if source.num_rows else ():
-                read = source.read(part.start, min(part.stop, source.num_rows))
-                (nodes,) = self.shelf.nodes(table, read)
+            for read in self.view.slices(table.level):
+                (nodes,) = self.view.nodes(table, read)
                 number, of_size = (read.column(name).to_numpy() for name in ("groups", "size"))
                 groups += np.bincount(nodes, number, minlength=size)
                 members += np.bincount(nodes, number * of_size, minlength=size)
                 listed += np.bincount(nodes, minlength=size)
-            whole = pa.types.is_integer(source.read(0, 0).schema.field("groups").type)
+            whole = pa.types.is_integer(self.view.schema(table.level).field("groups").type)
             kind = np.int64 if whole else np.float64
             first = np.concatenate([[0], np.cumsum(listed)[:-1]])
             self._starts[table.level] = first, listed
@@ -181,42 +177,42 @@ class Walk:
         """By level of group sizes, where the rows of each node begin, and how many they are."""
         return {}
 
-    def headline(self, places: Sequence[Place], alpha: float) -> pa.Table | None:
+    def headline(self, places: Sequence[TreePlace], alpha: float) -> pa.Table | None:
         """The published row about the places themselves; None where no table has it, or it is 0 and not listed."""
         table = self.own_table(places)
         if table is None:
             return None
         page = self.page(table, places, alpha=alpha, length=2)
-        return page.rows if page.total == 1 and self.shelf.is_listed(table, page.places[0]) else None
+        return page.rows if page.total == 1 and self.view.is_listed(table, page.places[0]) else None
 
-    def own_table(self, places: Sequence[Place]) -> WalkedTable | None:
+    def own_table(self, places: Sequence[TreePlace]) -> PublishedTable | None:
         """The table whose rows are about exactly such places."""
         wanted = tuple(place.named for place in places)
-        exact = [table for table in self.shelf.tables if table.named == wanted]
+        exact = [table for table in self.view.tables if table.named == wanted]
         if exact:
             return exact[0]
         # A root that has a column, such as country, is named or not: it is the same place.
-        return next((table for table in self.shelf.tables if self._same(table.named, wanted)), None)
+        return next((table for table in self.view.tables if self._same(table.named, wanted)), None)
 
     def _same(self, one: Sequence[int], other: Sequence[int]) -> bool:
         return all(
             a == b or (max(a, b) == 1 and side.size(1) == 1) for side, a, b in zip(self.sides, one, other, strict=True)
         )
 
-    def table_below(self, places: Sequence[Place]) -> WalkedTable:
+    def table_below(self, places: Sequence[TreePlace]) -> PublishedTable:
         """The first table whose rows are finer than the places; the last table where there is none."""
-        for table in self.shelf.tables:
+        for table in self.view.tables:
             finer = [named > place.named for named, place in zip(table.named, places, strict=True)]
             kept = [named >= place.named for named, place in zip(table.named, places, strict=True)]
             if all(kept) and any(finer) and not self._same(table.named, [place.named for place in places]):
                 return table
-        return self.shelf.tables[-1]
+        return self.view.tables[-1]
 
-    def is_about(self, table: WalkedTable, places: Sequence[Place]) -> bool:
+    def is_about(self, table: PublishedTable, places: Sequence[TreePlace]) -> bool:
         """Whether each row of the table that lies in the places is about them as a whole."""
         return self._same(table.named, [place.named for place in places])
 
-    def siblings(self, places: Sequence[Place]) -> tuple[Place, ...] | None:
+    def siblings(self, places: Sequence[TreePlace]) -> tuple[TreePlace, ...] | None:
         """Where the siblings of the lowest place lie: the places, with that one's parent in its stead."""
         deepest = max(range(len(places)), key=lambda i: places[i].named, default=None)
         if deepest is None or places[deepest].named == 0:
@@ -227,7 +223,7 @@ class Walk:
         above = side.above(place, max(place.named - 1, side.root.named))
         return tuple(above if i == deepest else place for i, place in enumerate(places))
 
-    def sizes(self, place: Place) -> pa.Table | None:
+    def sizes(self, place: TreePlace) -> pa.Table | None:
         """The published group sizes of a place: `size`, `groups`, and the tail columns where they are known."""
         table = self.own_table((place,))
         if self.statistic != "group_sizes" or table is None:
@@ -235,7 +231,7 @@ class Walk:
         self._summary(table)
         first, listed = self._starts[table.level]
         start = int(first[place.node])
-        rows = self.release.level_tables[table.level].read(start, start + int(listed[place.node]))
+        rows = self.view.read(table.level, start, start + int(listed[place.node]))
         return rows.select([name for name in rows.column_names if name not in self.sides[0].columns])
 
     def size_rows(self, sizes: pa.Table, alpha: float) -> list[dict[str, Any]]:
@@ -249,12 +245,12 @@ class Walk:
     @property
     def last_size(self) -> int | None:
         """The size that stands for itself and all larger ones; None where the release is not of group sizes."""
-        return largest_size(self.release) if self.statistic == "group_sizes" else None
+        return self.view.largest_size if self.statistic == "group_sizes" else None
 
-    def search(self, text: str) -> list[tuple[int, Place, tuple[str, ...]]]:
+    def search(self, text: str) -> list[tuple[int, TreePlace, tuple[str, ...]]]:
         """Places whose own label contains the text, whatever the case: side, place and path; higher levels first."""
         wanted = text.strip()
-        found: list[tuple[int, Place, tuple[str, ...]]] = []
+        found: list[tuple[int, TreePlace, tuple[str, ...]]] = []
         if not wanted:
             return found
         for number, side in enumerate(self.sides):
@@ -265,13 +261,13 @@ class Walk:
                 )
                 exact = [i for i in hits[:1000] if str(labels[int(i)]).casefold() == wanted.casefold()]
                 for node in [*exact, *(i for i in hits[:MAX_FOUND] if i not in exact)]:
-                    place = Place(named, int(node))
+                    place = TreePlace(named, int(node))
                     found.append((number, place, side.path(place)))
                     if len(found) == MAX_FOUND:
                         return found
         return found
 
-    def total(self, table: WalkedTable, chosen: Sequence[tuple[Place, ...]], alpha: float) -> pa.Table:
+    def total(self, table: PublishedTable, chosen: Sequence[tuple[TreePlace, ...]], alpha: float) -> pa.Table:
         """The sum of chosen rows of a table, with its error; of tables, rows that are all areas by all attributes.
 
         Raises:
@@ -280,7 +276,7 @@ class Walk:
         """
         if not chosen:
             raise ValueError("selection: no row is ticked; tick some")
-        if self.shelf.partly_listed and not all(self.shelf.is_listed(table, row) for row in chosen):
+        if self.view.partly_listed and not all(self.view.is_listed(table, row) for row in chosen):
             raise ValueError(f"selection: a row {NOT_LISTED!r} is about no place of its own; untick it")
         sides = range(len(self.sides))
         if self.statistic != "tables":
@@ -292,7 +288,7 @@ class Walk:
             return self.release.total(pa.table(columns) if columns else None, alpha=alpha)
         return self._total_of_table(table, chosen, alpha)
 
-    def _total_of_table(self, table: WalkedTable, chosen: Sequence[tuple[Place, ...]], alpha: float) -> pa.Table:
+    def _total_of_table(self, table: PublishedTable, chosen: Sequence[tuple[TreePlace, ...]], alpha: float) -> pa.Table:
         by_side = [sorted({row[i] for row in chosen}, key=lambda place: place.node) for i in range(len(self.sides))]
         if int(np.prod([len(each) for each in by_side])) != len(set(chosen)):
             raise ValueError(

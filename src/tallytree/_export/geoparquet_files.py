@@ -21,10 +21,10 @@ from tallytree._compute.arrays import IntArray
 from tallytree._compute.whole_files import flush
 from tallytree._export.dictionary import Column
 from tallytree._export.metadata_files import write_data_package
-from tallytree._export.tables import ExportedTable, Side
+from tallytree._export.tables import ExportedTable
 from tallytree.hierarchy import Hierarchy, decoded
-from tallytree.release.paths import nodes_by_labels
 from tallytree.release.remainders import lists_remainders
+from tallytree.release.view.sides import TreeSide
 
 GEOMETRY = "geometry"
 
@@ -111,7 +111,7 @@ def write_geoparquet_files(tables: Sequence[ExportedTable], boundaries: Mapping[
     write_data_package(folder, files, tables[0].statement, kind="parquet", columns=columns)
 
 
-def _sides_on_map(table: ExportedTable, boundaries: Mapping[str, Boundaries]) -> tuple[Side, ...]:
+def _sides_on_map(table: ExportedTable, boundaries: Mapping[str, Boundaries]) -> tuple[TreeSide, ...]:
     """The side with the areas of a table; of flows both sides. None where one has no boundaries."""
     flows = table.statement["statistic"] == "flows"
     paths = set(table.paths)
@@ -121,21 +121,20 @@ def _sides_on_map(table: ExportedTable, boundaries: Mapping[str, Boundaries]) ->
     return tuple(sides if flows else sides[:1])
 
 
-def _level(side: Side, table: ExportedTable) -> str:
-    return side.hierarchy.levels[side.depth(table.paths)]
+def _level(side: TreeSide, table: ExportedTable) -> str:
+    return side.hierarchy.levels[side.depth(side.named_in(table.paths))]
 
 
-def _areas(table: ExportedTable, side: Side, boundaries: Mapping[str, Boundaries]) -> tuple[Any, list[Column]]:
+def _areas(table: ExportedTable, side: TreeSide, boundaries: Mapping[str, Boundaries]) -> tuple[Any, list[Column]]:
     """One row for each area: its path, its numbers (or lists of them), its shape."""
     import geopandas
 
-    depth = side.depth(table.paths)
-    of_area = side.columns[: len(side.hierarchy.path_columns(depth))]
-    count = side.hierarchy.size(depth)
-    paths = side.hierarchy.path_table(depth, np.arange(count, dtype=np.int64)).rename_columns(list(of_area))
+    named = side.named_in(table.paths)
+    of_area, count = side.columns[:named], side.size(named)
+    paths = side.paths(np.arange(count, dtype=np.int64), named)
     parts, nodes, coarser = [], [], paths.slice(0, 0)
     for rows in table.coded_slices():
-        node = _nodes(side, depth, of_area, rows)
+        node = _nodes(side, of_area, rows)
         # Rows that say how much is not listed of a coarser area follow the areas, one for each of these.
         others = decoded(rows.select(list(of_area)).filter(pa.array(node < 0))).cast(paths.schema)
         coarser = pa.concat_tables([coarser, others]).group_by(list(of_area), use_threads=False).aggregate([])
@@ -163,14 +162,14 @@ def _areas(table: ExportedTable, side: Side, boundaries: Mapping[str, Boundaries
             column = replace(column, kind="array", role="value", description=column.description + note)
         frame[name] = values.to_pandas()
         columns.append(column)
-    boundary = boundaries[side.hierarchy.levels[depth]].frame
+    boundary = boundaries[_level(side, table)].frame
     shapes = np.append(boundary.geometry.to_numpy(), np.full(coarser.num_rows, None))
     made = geopandas.GeoDataFrame(frame, geometry=shapes, crs=boundary.crs)
     return made, [*columns, _geometry_column("The shape of the area.", table)]
 
 
 def _lines(
-    table: ExportedTable, sides: Sequence[Side], boundaries: Mapping[str, Boundaries]
+    table: ExportedTable, sides: Sequence[TreeSide], boundaries: Mapping[str, Boundaries]
 ) -> tuple[Any, list[Column]]:
     """The rows of flows, each with a line between its ends; a point where both ends are the same."""
     import geopandas
@@ -179,12 +178,10 @@ def _lines(
     rows = pa.concat_tables(table.coded_slices())
     ends, crs, nowhere = [], None, np.zeros(rows.num_rows, dtype=np.bool_)
     for side in sides:
-        depth = side.depth(table.paths)
-        frame = boundaries[side.hierarchy.levels[depth]].frame
+        frame = boundaries[_level(side, table)].frame
         crs = frame.crs
         within = shapely.get_coordinates(frame.geometry.representative_point().to_numpy())
-        of_side = side.columns[: len(side.hierarchy.path_columns(depth))]
-        nodes = _nodes(side, depth, of_side, rows)
+        nodes = _nodes(side, side.columns[: side.named_in(table.paths)], rows)
         nowhere |= nodes < 0
         ends.append(within[nodes])
     shapes = shapely.linestrings(np.stack(ends, axis=1))
@@ -196,8 +193,8 @@ def _lines(
     return made, [*table.columns, _geometry_column(meaning, table)]
 
 
-def _nodes(side: Side, depth: int, columns: Sequence[str], rows: pa.Table) -> IntArray:
-    return nodes_by_labels(side.hierarchy, depth, [rows.column(name) for name in columns], rows.num_rows)
+def _nodes(side: TreeSide, columns: Sequence[str], rows: pa.Table) -> IntArray:
+    return side.nodes([rows.column(name) for name in columns], rows.num_rows)
 
 
 def _geometry_column(meaning: str, table: ExportedTable) -> Column:

@@ -11,11 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree._compute.arrays import IntArray
-from tallytree._export.tables import Side
 from tallytree.hierarchy import Hierarchy
-from tallytree.release.paths import nodes_by_labels
 from tallytree.release.remainders import NOT_LISTED
+from tallytree.release.view.sides import TreeSide
 
 WHOLE = "_T"
 """The code of a root that was added: SDMX's code for a total."""
@@ -41,7 +39,7 @@ class SideCodes:
         partly_listed: whether tables have rows that say how much is not listed.
     """
 
-    side: Side
+    side: TreeSide
     partly_listed: bool = False
 
     @property
@@ -86,13 +84,12 @@ class SideCodes:
 
     def _of_named(self, rows: pa.Table, columns: Sequence[str]) -> pa.Array:
         """The code of the node that each row names by these columns, of which none is null."""
-        depth = self.side.depth(columns)
         if not columns:
             return pa.repeat(self.by_level[0][0], rows.num_rows)
         if self.labels_are_codes:
             return rows.column(columns[-1]).cast(pa.large_string()).combine_chunks()
-        nodes: IntArray = nodes_by_labels(self.hierarchy, depth, [rows.column(name) for name in columns], rows.num_rows)
-        return self.by_level[depth].take(pa.array(nodes))
+        nodes = self.side.nodes([rows.column(name) for name in columns], rows.num_rows)
+        return self.by_level[self.side.depth(len(columns))].take(pa.array(nodes))
 
     def _of_partly_named(self, rows: pa.Table, columns: Sequence[str]) -> pa.Array:
         """The same, of rows that may be null in the finer columns: these get the code of the rest of what they name."""

@@ -38,7 +38,7 @@ class Dimension:
 
 
 @dataclass(frozen=True)
-class Attribute:
+class ObservationAttribute:
     """What is said of an observation.
 
     Attributes:
@@ -78,7 +78,7 @@ class Flow:
     value: str
     value_description: str
     fractions: bool
-    attributes: list[Attribute] = field(default_factory=list)
+    attributes: list[ObservationAttribute] = field(default_factory=list)
 
     @classmethod
     def of(cls, table: ExportedTable, codes: Sequence[SideCodes], agency: str) -> Flow:
@@ -108,7 +108,7 @@ class Flow:
             value=value.name,
             value_description=value.description,
             fractions=value.kind == "number",
-            attributes=[Attribute("OBS_STATUS", None, "string", "Whether the number is reliable.")],
+            attributes=[ObservationAttribute("OBS_STATUS", None, "string", "Whether the number is reliable.")],
         )
 
     def add(self, table: ExportedTable) -> None:
@@ -116,7 +116,9 @@ class Flow:
         known = {self.value, *(each.column for each in self.dimensions), *(each.column for each in self.attributes)}
         for column in table.columns:
             if column.role != "path" and column.name not in known:
-                self.attributes.append(Attribute(column.name.upper(), column.name, column.kind, column.description))
+                self.attributes.append(
+                    ObservationAttribute(column.name.upper(), column.name, column.kind, column.description)
+                )
             self.fractions |= column.name == self.value and column.kind == "number"
 
 
@@ -192,8 +194,10 @@ def _structures(flow: Flow) -> list[Any]:
 
     whole = {"agency": flow.agency, "version": VERSION, "name": flow.title}
     kinds = {"integer": DataType.LONG, "number": DataType.DOUBLE, "string": DataType.STRING}
-    value = Attribute("OBS_VALUE", flow.value, "number" if flow.fractions else "integer", flow.value_description)
-    described: list[Dimension | Attribute] = [*flow.dimensions, value, *flow.attributes]
+    value = ObservationAttribute(
+        "OBS_VALUE", flow.value, "number" if flow.fractions else "integer", flow.value_description
+    )
+    described: list[Dimension | ObservationAttribute] = [*flow.dimensions, value, *flow.attributes]
     concepts = [Concept(each.id, name=each.id, description=xml_text(each.description)) for each in described]
     scheme = ConceptScheme(f"CS_{flow.id}", items=concepts, **whole)
     components = []

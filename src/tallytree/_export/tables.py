@@ -11,40 +11,14 @@ import pyarrow as pa
 
 from tallytree._export.dictionary import Column, described_columns, table_text
 from tallytree._export.naming import file_stems, unique_names
-from tallytree.hierarchy import Hierarchy, decoded
-from tallytree.product import Product
+from tallytree.hierarchy import decoded
 from tallytree.release import Release
 from tallytree.release.contributions_table import FILE as CONTRIBUTIONS
-from tallytree.release.contributions_table import PlainTable
-from tallytree.release.intervals import (
-    LevelErrors,
-    checked_alpha,
-    stated_errors,
-    with_intervals,
-    without_hidden,
-)
-from tallytree.release.level_tables import ROWS_AT_ONCE, LevelTable
+from tallytree.release.intervals import checked_alpha, stated_errors, with_intervals, without_hidden
+from tallytree.release.level_tables import ROWS_AT_ONCE, LevelTable, PlainTable
 from tallytree.release.manifest import TABLES
-
-
-@dataclass(frozen=True)
-class Side:
-    """A hierarchy of the release's tree, and where it is in a table.
-
-    Attributes:
-        name: of the attribute, such as `origin`; of a release over one hierarchy, `area`.
-        hierarchy: the public tree.
-        columns: the table's columns for it, top first; those of all levels.
-    """
-
-    name: str
-    hierarchy: Hierarchy
-    columns: tuple[str, ...]
-
-    def depth(self, columns: Sequence[str]) -> int:
-        """The level of the hierarchy that a table with these columns is at; 0, the root, where it has none."""
-        refined = sum(column in columns for column in self.columns)
-        return max(len(self.hierarchy.levels) - 1 - (len(self.columns) - refined), 0)
+from tallytree.release.view.release_view import ReleaseView
+from tallytree.release.view.sides import TreeSide, sides_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,19 +29,25 @@ class ExportedTable:
         name: of the level, or of the table.
         stem: its file's name, without a suffix.
         source: the published table.
-        statement: of the release.
+        view: of the release.
         alpha: of intervals that are computed; None to keep those that the table has.
-        errors: what is known of the errors of its numbers.
-        sides: the hierarchies of the tree.
     """
 
     name: str
     stem: str
     source: LevelTable
-    statement: Mapping[str, Any]
+    view: ReleaseView
     alpha: float | None
-    errors: LevelErrors
-    sides: tuple[Side, ...]
+
+    @property
+    def statement(self) -> Mapping[str, Any]:
+        """Of the release."""
+        return self.view.statement
+
+    @property
+    def sides(self) -> tuple[TreeSide, ...]:
+        """The hierarchies of the tree."""
+        return sides_of(self.view.tree)
 
     @property
     def num_rows(self) -> int:
@@ -93,7 +73,7 @@ class ExportedTable:
     def zeros_listed(self) -> bool:
         """Whether it has a row for every node, or cell; otherwise one for those that are not 0."""
         about: Mapping[str, Any] = next((each for each in self.statement["levels"] if each["level"] == self.name), {})
-        return bool(about.get("zeros_listed", self.statement["statistic"] == "counts" and len(self.sides) == 1))
+        return bool(about.get("zeros_listed", self.view.lists_all))
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -115,7 +95,7 @@ class ExportedTable:
 
     def _with_errors(self, rows: pa.Table) -> pa.Table:
         if self.alpha is not None and "people" not in rows.column_names:
-            rows = with_intervals(rows, self.alpha, self.errors)
+            rows = with_intervals(rows, self.alpha, stated_errors(self.statement, self.name))
         # Of tables the unbiased estimate is for means over many cells; elsewhere it says nothing to a reader.
         return rows if self.statement["statistic"] == TABLES else without_hidden(rows)
 
@@ -139,13 +119,11 @@ def exported_tables(release: Release, names: Sequence[Any] | None, alpha: float 
         (beside,) = unique_names([CONTRIBUTIONS], taken=levels)
         sources[beside] = PlainTable(people)
     chosen = _chosen(release, names, list(sources))
-    statement = release.statement
-    sides = sides_of(release.tree)
-    stems = file_stems(chosen)
-    tables = []
-    for name, stem in zip(chosen, stems, strict=True):
-        errors = stated_errors(statement, name) if name in levels else LevelErrors()
-        tables.append(ExportedTable(name, stem, sources[name], statement, alpha, errors, sides))
+    view = ReleaseView(release)
+    tables = [
+        ExportedTable(name, stem, sources[name], view, alpha)
+        for name, stem in zip(chosen, file_stems(chosen), strict=True)
+    ]
     if alpha is not None:
         _refuse_unknown_errors(tables, alpha)
     return tuple(tables)
@@ -167,32 +145,24 @@ def _chosen(release: Release, names: Sequence[Any] | None, known: list[str]) -> 
         return [name for name in known if asked.get(name, True)]
     if isinstance(names, str):
         raise TypeError(f"tables: {names!r} must be a list of names, such as [{names!r}]")
-    found: list[str] = []
-    for each in names:
-        parts = (each,) if isinstance(each, str) else tuple(each)
-        name = parts[0] if len(parts) == 1 else None
-        if name not in known and release.statement["statistic"] == TABLES:
-            name = _table_named(release, parts)
-        if name not in known:
-            shown = parts[0] if len(parts) == 1 else parts
-            raise ValueError(f"tables: {shown!r} is not in the release, which has {', '.join(map(repr, known))}")
-        if name not in found:
-            found.append(str(name))
+    found = {_table_named(release, (each,) if isinstance(each, str) else tuple(each), known) for each in names}
     if not found:
         raise ValueError("tables: none is named; leave the argument out for all")
     return sorted(found, key=known.index)
 
 
-def _table_named(release: Release, parts: tuple[Any, ...]) -> str | None:
-    """The name of the table that is asked for by these levels, in any order."""
-    wanted = sorted(map(str, parts))
-    return next((str(each["level"]) for each in release.statement["levels"] if sorted(each["table"]) == wanted), None)
+def _table_named(release: Release, parts: tuple[Any, ...], known: Sequence[str]) -> str:
+    """The name of a table, given by itself or by the levels that it was asked for by, in any order.
 
-
-def sides_of(tree: Hierarchy | Product | None) -> tuple[Side, ...]:
-    """The hierarchies of a tree; none where a folder has no tree."""
-    if tree is None:
-        return ()
-    if isinstance(tree, Hierarchy):
-        return (Side("area", tree, tree.columns),)
-    return tuple(Side(each.name, each.hierarchy, each.columns) for each in tree.attributes)
+    Raises:
+        ValueError: there is none.
+    """
+    named = parts[0] if len(parts) == 1 else None
+    if named not in known and release.statement["statistic"] == TABLES:
+        wanted = sorted(map(str, parts))
+        levels = release.statement["levels"]
+        named = next((each["level"] for each in levels if sorted(each["table"]) == wanted), None)
+    if named not in known:
+        shown = parts[0] if len(parts) == 1 else parts
+        raise ValueError(f"tables: {shown!r} is not in the release, which has {', '.join(map(repr, known))}")
+    return str(named)

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree._report.reading import path_names
 from tallytree.hierarchy import decoded
-from tallytree.release import Release
-from tallytree.release.level_tables import LevelTable, in_slices
+from tallytree.release.view.release_view import ReleaseView
 
 MOST_ROWS = 20_000_000
 """Of larger levels the sums are not checked: their partial sums are held in memory."""
@@ -42,12 +40,12 @@ class Check:
         return self.failed == 0
 
 
-def run_checks(release: Release) -> list[Check]:
+def run_checks(view: ReleaseView) -> list[Check]:
     """All checks of a release's tables."""
-    value = _value_column(release)
+    value = view.number
     numbers = negative = fractions = with_interval = outside = 0
-    for table in release.level_tables.values():
-        for rows in in_slices(table):
+    for level in view.levels:
+        for rows in view.slices(level):
             column = rows.column(value)
             numbers += len(column)
             negative += _true(pc.less(column, 0))
@@ -57,7 +55,7 @@ def run_checks(release: Release) -> list[Check]:
                 with_interval += len(column)
                 below, above = pc.less(column, rows.column("ci_lower")), pc.greater(column, rows.column("ci_upper"))
                 outside += _true(pc.or_(below, above))
-    free = "This mechanism gives such numbers." if release.statement.get("negative_numbers") else ""
+    free = "This mechanism gives such numbers." if view.statement.get("negative_numbers") else ""
     found = [
         Check("Numbers are whole", numbers, fractions),
         Check(
@@ -69,46 +67,37 @@ def run_checks(release: Release) -> list[Check]:
     ]
     if with_interval:
         found.append(Check("Numbers lie within their own intervals", with_interval, outside))
-    return found + [_sums(release, upper, lower, value) for upper, lower in _pairs(release)]
+    return found + [_sums(view, upper, lower, value) for upper, lower in _pairs(view)]
 
 
 def _true(flags: pa.ChunkedArray) -> int:
     return int(pc.sum(flags).as_py() or 0)
 
 
-def _value_column(release: Release) -> str:
-    statistic = release.statement["statistic"]
-    return {"group_sizes": "groups", "contributions": "people"}.get(statistic, "count")
-
-
-def _pairs(release: Release) -> Iterable[tuple[str, str]]:
+def _pairs(view: ReleaseView) -> Iterable[tuple[str, str]]:
     """Levels of which one is to be the sums of the other: neighbors in a tree, any two tables that refine another."""
-    if release.statement["statistic"] == "contributions":
+    if view.statistic == "contributions":
         return []
-    if release.statement["statistic"] != "tables":
-        return [*zip(release.levels[:-1], release.levels[1:], strict=True)]
-    columns = {level: _columns(table) for level, table in release.level_tables.items()}
+    if view.statistic != "tables":
+        return [*zip(view.levels[:-1], view.levels[1:], strict=True)]
+    columns = {level: view.paths(level) for level in view.levels}
     return [
         (upper, lower)
-        for upper in release.levels
-        for lower in release.levels
+        for upper in view.levels
+        for lower in view.levels
         if upper != lower and {*columns[upper]} < {*columns[lower]}
     ]
 
 
-def _columns(table: LevelTable) -> list[str]:
-    return path_names(table.read(0, 0) if table.num_rows == 0 else table.read(0, 1))
-
-
-def _sums(release: Release, upper: str, lower: str, value: str) -> Check:
+def _sums(view: ReleaseView, upper: str, lower: str, value: str) -> Check:
     """Whether the numbers of a level are the sums of those of a lower one: of every node, or node and size."""
-    above, below = release.level_tables[upper], release.level_tables[lower]
+    numbers = view.rows(upper)
     name = f"Sums of “{lower}” are the numbers of “{upper}”"
-    if above.num_rows + below.num_rows > MOST_ROWS:
-        return Check(name, above.num_rows, None, f"not checked: more than {MOST_ROWS:,} rows")
-    keys = [*_columns(above), *(["size"] if value == "groups" else [])]
-    partial = [_summed(rows, keys, value, 1) for rows in in_slices(below)]
-    partial += [_summed(rows, keys, value, -1) for rows in in_slices(above)]
+    if numbers + view.rows(lower) > MOST_ROWS:
+        return Check(name, numbers, None, f"not checked: more than {MOST_ROWS:,} rows")
+    keys = [*view.paths(upper), *(["size"] if value == "groups" else [])]
+    partial = [_summed(rows, keys, value, 1) for rows in view.slices(lower)]
+    partial += [_summed(rows, keys, value, -1) for rows in view.slices(upper)]
     fractions = any(pa.types.is_floating(rows.schema.field(value).type) for rows in partial)
     kind = pa.float64() if fractions else pa.int64()
     alike = [rows.set_column(len(keys), value, rows.column(value).cast(kind)) for rows in partial]

@@ -20,11 +20,12 @@ from tallytree._compute.whole_files import write_whole
 from tallytree._report.checks import run_checks
 from tallytree._report.pictures import NARROW, Grid, Picture
 from tallytree._report.reading import level_errors
-from tallytree._report.sections import Section, all_sections
+from tallytree._report.sections import ReportSection, all_sections
 from tallytree._report.summary import summary
 from tallytree._report.wording import name
 from tallytree._validate import path_text
 from tallytree.release import Release
+from tallytree.release.view.release_view import ReleaseView
 
 TEMPLATES = Path(__file__).parent / "templates"
 WORDY = frozenset({"remark", "level", "to", "noise", "spent", "measured with noise"})
@@ -80,8 +81,9 @@ def report_page(release: Release, *, title: str = "release", boundaries: Mapping
     templates = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    errors = level_errors(release)
-    sections = all_sections(release, errors, run_checks(release), boundaries or {}, title)
+    view = ReleaseView(release)
+    errors = level_errors(view)
+    sections = all_sections(view, errors, run_checks(view), boundaries or {}, title)
     style = _style(templates)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return templates.get_template("report.html").render(
@@ -103,7 +105,7 @@ def _style(templates: Any) -> str:
     return str(templates.get_template("report.css").render(light=light, dark=dark, font=_safe(FONT)))
 
 
-def _drawn_section(section: Section) -> dict[str, Any]:
+def _drawn_section(section: ReportSection) -> dict[str, Any]:
     """A section with its pictures drawn."""
     pictures = [_drawn(picture, f"{section.key}-{place}") for place, picture in enumerate(section.pictures)]
     return {**vars(section), "pictures": pictures}

@@ -14,22 +14,21 @@ from tallytree import _charts as charts
 from tallytree._boundaries import Boundaries
 from tallytree._charts.sizes import tails
 from tallytree._report.reading import (
-    LevelError,
+    PublishedError,
     is_small,
     labels_of,
-    largest_size,
     level_errors,
     parts_of,
-    path_names,
     rows_at,
     small_table,
 )
 from tallytree._report.wording import about, name, off, plural, rounded, whole
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
-from tallytree.release import Release
 from tallytree.release.counted_unit import counted_unit
-from tallytree.release.remainders import NOT_LISTED, lists_remainders
+from tallytree.release.remainders import NOT_LISTED
+from tallytree.release.view.release_view import ReleaseView, path_columns
+from tallytree.release.view.sides import node_numbers
 
 WIDE, NARROW = 620, 230
 """Widths of charts in pixels: for a screen or paper, and for a phone. Labels beside them need further 100."""
@@ -72,35 +71,30 @@ class Picture:
     widest: int = WIDE
 
 
-def value_of(release: Release) -> str:
-    """The column with the published numbers."""
-    return "groups" if release.statement["statistic"] == "group_sizes" else "count"
-
-
-def unit_of(release: Release) -> str:
+def unit_of(view: ReleaseView) -> str:
     """What the numbers count."""
-    return counted_unit(release.statement)
+    return counted_unit(view.statement)
 
 
 # The tree
 
 
-def tree_picture(release: Release) -> Picture | None:
+def tree_picture(view: ReleaseView) -> Picture | None:
     """The icicle of a hierarchy, as far down as levels are small; None for products, which are no simple tree."""
-    tree = release.tree
+    tree = view.tree
     if not isinstance(tree, Hierarchy):
         return None
     levels = []
-    for depth, level in enumerate(release.levels):
+    for depth, level in enumerate(view.levels):
         if tree.size(depth) > 50_000:
             break
-        counts, std_dev = _node_numbers(release, level, depth, tree)
+        counts, std_dev = _node_numbers(view, level, depth, tree)
         levels.append(charts.LevelNodes(level, tree.parent[depth], tree.labels[depth], counts, std_dev))
     if len(levels) < 2:
         return None
     rows = charts.boxes(levels)
     rows = rows.set_column(2, "label", pa.array([name(label) for label in rows.column("label").to_pylist()]))
-    unit = unit_of(release)
+    unit = unit_of(view)
     kept = [row for row in rows.to_pylist() if row["depth"] < 3][:MOST_ROWS]
     grid = Grid(
         f"{unit.capitalize()} of the larger nodes",
@@ -108,7 +102,7 @@ def tree_picture(release: Release) -> Picture | None:
         [(name(row["label"]), name(row["level"]), whole(row["count"])) for row in kept],
         _left_out(rows.num_rows, len(kept)),
     )
-    sizes = [f"{plural(tree.size(depth), 'node')} at {name(level)}" for depth, level in enumerate(release.levels)]
+    sizes = [f"{plural(tree.size(depth), 'node')} at {name(level)}" for depth, level in enumerate(view.levels)]
     words = f"The tree from the top: {', '.join(sizes)}. Each box is as wide as its share of all {unit}."
     return Picture(
         "The tree, each box as wide as its share",
@@ -118,28 +112,25 @@ def tree_picture(release: Release) -> Picture | None:
     )
 
 
-def _node_numbers(release: Release, level: str, depth: int, tree: Hierarchy) -> tuple[Any, Any]:
+def _node_numbers(view: ReleaseView, level: str, depth: int, tree: Hierarchy) -> tuple[Any, Any]:
     """One number for each node, in node order, with its standard deviation where that is known."""
-    from tallytree.release.level_tables import read_all
-    from tallytree.release.paths import node_numbers
-
-    table = read_all(release.level_tables[level])
-    value = value_of(release)
+    table = view.whole(level)
+    value = view.number
     if value == "count" and table.num_rows == tree.size(depth):
         errors = table.column("std_dev").to_numpy() if "std_dev" in table.column_names else None
         return table.column("count").to_numpy(), errors
-    nodes = node_numbers(tree, depth, table.unify_dictionaries(), table.num_rows)
+    nodes = node_numbers(tree, depth, table, table.num_rows)
     counts = np.bincount(nodes, weights=table.column(value).to_numpy(), minlength=tree.size(depth))
-    public = any("number of groups in every" in str(fact) for fact in release.statement["invariants"])
+    public = any("number of groups in every" in str(fact) for fact in view.statement["invariants"])
     return counts, np.zeros(len(counts)) if public and value == "groups" else None
 
 
 # Errors
 
 
-def errors_picture(release: Release, found: Sequence[LevelError] | None = None) -> Picture | None:
+def errors_picture(view: ReleaseView, found: Sequence[PublishedError] | None = None) -> Picture | None:
     """How far the numbers of each level are off; None where no level's errors are known."""
-    errors = level_errors(release) if found is None else found
+    errors = level_errors(view) if found is None else found
     known = [each for each in errors if each.median is not None]
     if not known:
         return None
@@ -172,7 +163,7 @@ def errors_picture(release: Release, found: Sequence[LevelError] | None = None) 
 
 def bars_picture(table: pa.Table, value: str, unit: str, title: str, most_bars: int = MOST_BARS) -> Picture:
     """Bars of the rows of a small table, with intervals where these are known: the largest, if there are many."""
-    names = path_names(table)
+    names = path_columns(table)
     chosen = table
     if table.num_rows > most_bars:
         largest = pc.sort_indices(table, sort_keys=[(value, "descending")])[:most_bars]
@@ -210,10 +201,10 @@ def bars_picture(table: pa.Table, value: str, unit: str, title: str, most_bars: 
 
 
 def matrix_picture(
-    release: Release, table: pa.Table, down: Sequence[str], across: Sequence[str], title: str
+    view: ReleaseView, table: pa.Table, down: Sequence[str], across: Sequence[str], title: str
 ) -> Picture:
     """A matrix of two groups of columns of a small table of counts, in the order of their hierarchies."""
-    unit, partly = unit_of(release), lists_remainders(release.statement)
+    unit, partly = unit_of(view), view.partly_listed
     counts = table.column("count").to_pylist()
     labels = [_listed_labels(table, side) for side in (down, across)]
     rows = [{"row": row, "column": column, "value": value} for row, column, value in zip(*labels, counts, strict=True)]
@@ -234,7 +225,7 @@ def matrix_picture(
     nothing: dict[str, Any] = {"row": "", "column": "", "value": 0}
     top = rows[order[0]] if order else nothing
     words = f"{title}. The largest number is {whole(top['value'])}, for {one} {top['row']} and {other} {top['column']}."
-    orders = [side_order(release, side) for side in (down, across)]
+    orders = [side_order(view, side) for side in (down, across)]
     if partly:
         orders = [[*(order or ()), *([NOT_LISTED] if NOT_LISTED in own else [])]
                   for order, own in zip(orders, labels, strict=True)]  # fmt: skip
@@ -274,66 +265,62 @@ def _summed(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{"row": row, "column": column, "value": value} for (row, column), value in found.items()]
 
 
-def flow_sides(release: Release, level: str) -> tuple[list[str], list[str]]:
+def flow_sides(view: ReleaseView, level: str) -> tuple[list[str], list[str]]:
     """The path columns of the origin and of the destination at a level of flows."""
-    tree = release.tree
+    tree = view.tree
     if not isinstance(tree, Product) or len(tree.attributes) != 2:
         raise ValueError("level: flows have two sides, and this release has no tree of two; see release.tree")
-    columns = {*path_names(release.level_tables[level].read(0, 1))}
+    columns = {*view.paths(level)}
     origin, destination = ([each for each in side.columns if each in columns] for side in tree.attributes)
     return origin, destination
 
 
-def flows_picture(release: Release, level: str | None = None) -> Picture | None:
+def flows_picture(view: ReleaseView, level: str | None = None) -> Picture | None:
     """The matrix of origins and destinations at a level; by default the finest that fits into a picture."""
-    if release.statement["statistic"] != "flows" or not isinstance(release.tree, Product):
+    if view.statistic != "flows" or not isinstance(view.tree, Product):
         return None
-    given = [level] if level is not None else [*release.levels][::-1]
+    given = [level] if level is not None else [*view.levels][::-1]
     for each in given:
-        origin, destination = flow_sides(release, each)
-        if not origin or not destination or not is_small(release, each):
+        origin, destination = flow_sides(view, each)
+        if not origin or not destination or not is_small(view, each):
             continue
-        table = small_table(release, each)
+        table = small_table(view, each)
         if level is None and max(len({*labels_of(table, side)}) for side in (origin, destination)) > MOST_SIDE:
             continue
-        return matrix_picture(release, table, origin, destination, f"Trips by origin and destination, at {name(each)}")
+        return matrix_picture(view, table, origin, destination, f"Trips by origin and destination, at {name(each)}")
     return None
 
 
-def side_order(release: Release, columns: Sequence[str]) -> list[str] | None:
+def side_order(view: ReleaseView, columns: Sequence[str]) -> list[str] | None:
     """All labels of an attribute of a product at a level, as `short_labels` has them, in the hierarchy's order."""
-    tree = release.tree
-    if not isinstance(tree, Product):
+    if not isinstance(view.tree, Product):
         return None
-    side = next(side for side in tree.attributes if columns[-1] in side.columns)
-    depth = len(side.hierarchy.levels) - len(side.columns) + len(columns) - 1
-    paths = side.hierarchy.path_table(depth, np.arange(side.hierarchy.size(depth)))
-    kept = paths.select(paths.column_names[-len(columns) :]).rename_columns([*columns])
-    return short_labels(kept, columns)
+    side, named = next(side for side in view.sides if columns[-1] in side.columns), len(columns)
+    return short_labels(side.paths(np.arange(side.size(named)), named), columns)
 
 
 # Group sizes
 
 
-def sizes_picture(release: Release, level: str, labels: Sequence[str], *, log: bool = False) -> Picture:
+def sizes_picture(view: ReleaseView, level: str, labels: Sequence[str], *, log: bool = False) -> Picture:
     """The size distribution of a node: groups by size."""
-    table = rows_at(release, level, labels)
-    return _sizes_shown(table, _where(labels), _last_label(release, table), log)
+    table = rows_at(view, level, labels)
+    return _sizes_shown(table, _where(labels), _last_label(view, table), log)
 
 
-def cumulative_picture(release: Release, level: str, labels: Sequence[str], *, log: bool | None = None) -> Picture:
+def cumulative_picture(view: ReleaseView, level: str, labels: Sequence[str], *, log: bool | None = None) -> Picture:
     """The numbers of groups of a size or more of a node; by default on a logarithmic axis where sizes go beyond 20."""
-    table = rows_at(release, level, labels)
-    return _tails_shown(table, _where(labels), _last_label(release, table), log)
+    table = rows_at(view, level, labels)
+    return _tails_shown(table, _where(labels), _last_label(view, table), log)
 
 
 def _where(labels: Sequence[str]) -> str:
     return " / ".join(name(label) for label in labels) or "all areas"
 
 
-def _last_label(release: Release, table: pa.Table) -> str:
+def _last_label(view: ReleaseView, table: pa.Table) -> str:
     """What the last size is called: with a plus where larger groups are counted as this size."""
-    largest, sizes = largest_size(release), table.column("size").to_pylist()
+    largest, sizes = view.largest_size, table.column("size").to_pylist()
     return f"{largest:,}+" if largest is not None and sizes and sizes[-1] == largest else ""
 
 

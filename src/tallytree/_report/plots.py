@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tallytree._charts import require_charts
+from tallytree._methods import method_of_release
 from tallytree._report.pictures import (
     Picture,
     cumulative_picture,
@@ -15,8 +16,9 @@ from tallytree._report.pictures import (
     sizes_picture,
     tree_picture,
 )
-from tallytree._report.reading import has_groups, path_names
+from tallytree._report.reading import has_groups, root_labels
 from tallytree.release import Release
+from tallytree.release.view.release_view import ReleaseView
 
 Node = str | Sequence[str] | Mapping[str, str] | None
 
@@ -26,10 +28,10 @@ class Plots:
     """Charts of a release. They need the extra `report`.
 
     Attributes:
-        release: what they show.
+        view: of the release that they show.
     """
 
-    release: Release
+    view: ReleaseView
 
     def tree(self, *, width: int | None = None) -> Any:
         """The icicle of the hierarchy: a box for each node, as wide as its share.
@@ -63,15 +65,15 @@ class Plots:
             ValueError: the release is not of group sizes, or has no such node.
             ModuleNotFoundError: the extra `report` is not installed.
         """
-        if self.release.statement["statistic"] != "group_sizes":
-            raise ValueError(f"plot.sizes: this release is of {self.release.statement['statistic']}, not group sizes")
-        if not has_groups(self.release):
+        if self.view.statistic != "group_sizes":
+            raise ValueError(f"plot.sizes: this release is of {self.view.statistic}, not group sizes")
+        if not has_groups(self.view):
             raise ValueError("plot.sizes: no group was released, so there is no size to show; see plot.tree")
         level, labels = self._node(node)
 
-        def picture(release: Release) -> Picture:
+        def picture(view: ReleaseView) -> Picture:
             shown = cumulative_picture if cumulative else sizes_picture
-            return shown(release, level, labels, log=log)
+            return shown(view, level, labels, log=log)
 
         return self._drawn(picture, width, "")
 
@@ -82,32 +84,28 @@ class Plots:
             ValueError: the release is not of flows, the level is unknown, or too large for a picture.
             ModuleNotFoundError: the extra `report` is not installed.
         """
-        if self.release.statement["statistic"] != "flows":
-            raise ValueError(f"plot.flows: this release is of {self.release.statement['statistic']}, not flows")
-        if level is not None and level not in self.release.levels:
-            raise ValueError(f"level: {level!r} is not one of the release's levels {', '.join(self.release.levels)}")
+        if self.view.statistic != "flows":
+            raise ValueError(f"plot.flows: this release is of {self.view.statistic}, not flows")
+        if level is not None and level not in self.view.levels:
+            raise ValueError(f"level: {level!r} is not one of the release's levels {', '.join(self.view.levels)}")
         return self._drawn(
-            lambda release: flows_picture(release, level),
+            lambda view: flows_picture(view, level),
             width,
             f"level: {level!r} has one side only, or too many flows for a picture; choose another one",
         )
 
     def _drawn(self, picture: Any, width: int | None, remedy: str) -> Any:
         require_charts("plot", "a chart")
-        found = picture(self.release)
+        found = picture(self.view)
         if found is None:
             raise ValueError(remedy)
         return found.draw(found.widest if width is None else width)
 
     def _node(self, node: Node) -> tuple[str, list[str]]:
         """The level of a node, and its labels from the top."""
-        columns = {
-            level: path_names(table.read(0, 1)) for level, table in self.release.level_tables.items() if table.num_rows
-        }
         if node is None:
-            root = self.release.levels[0]
-            first = self.release.level_tables[root].read(0, 1)
-            return root, [str(first.column(column)[0].as_py()) for column in columns.get(root, [])]
+            return self.view.levels[0], root_labels(self.view)
+        columns = {level: self.view.paths(level) for level in self.view.levels if self.view.rows(level)}
         if isinstance(node, Mapping):
             labels = [str(label) for label in node.values()]
             wanted = [level for level, names in columns.items() if names == [*node]]
@@ -115,6 +113,12 @@ class Plots:
             labels = [node] if isinstance(node, str) else [str(label) for label in node]
             wanted = [level for level, names in columns.items() if len(names) == len(labels)]
         if not wanted:
-            deepest = ", ".join(columns[self.release.levels[-1]])
+            deepest = ", ".join(columns[self.view.levels[-1]])
             raise ValueError(f"node: give its labels from the top, of the columns {deepest}, as many as its level has")
         return wanted[-1], labels
+
+
+@method_of_release("plot")
+def plots_of(release: Release) -> Plots:
+    """`Release.plot`."""
+    return Plots(ReleaseView(release))

@@ -10,15 +10,16 @@ from tallytree._boundaries import Boundaries
 from tallytree._report.checks import Check
 from tallytree._report.numbers import number_pictures, people_picture
 from tallytree._report.pictures import Grid, Picture, errors_picture
-from tallytree._report.reading import LevelError
+from tallytree._report.reading import PublishedError
 from tallytree._report.wording import about, amount, listed, name, percent, plural, rounded
 from tallytree.release import Release
 from tallytree.release.counted_unit import bound_sentence, counted_unit, is_bounded
 from tallytree.release.remainders import unlisted_sentence
+from tallytree.release.view.release_view import ReleaseView
 
 
 @dataclass(frozen=True)
-class Section:
+class ReportSection:
     """One section of the page.
 
     Attributes:
@@ -45,16 +46,17 @@ class Section:
 
 
 def all_sections(
-    release: Release,
-    errors: Sequence[LevelError],
+    view: ReleaseView,
+    errors: Sequence[PublishedError],
     checks: Sequence[Check],
     boundaries: Mapping[str, Boundaries],
     folder: str,
-) -> list[Section]:
+) -> list[ReportSection]:
     """The sections in the order of the page."""
+    release = view.release
     return [
         _released(release),
-        _numbers(release, errors, boundaries),
+        _numbers(view, errors, boundaries),
         _guarantee(release.statement),
         _invariants(release.statement),
         _bound(release),
@@ -63,7 +65,7 @@ def all_sections(
     ]
 
 
-def _released(release: Release) -> Section:
+def _released(release: Release) -> ReportSection:
     statement, spec = release.statement, release.spec
     which = statement.get("release") or {}
     ledger = statement.get("ledger") or {}
@@ -96,7 +98,7 @@ def _released(release: Release) -> Section:
         f"A level that was not measured follows from other numbers, or is public. {others}",
     )
     notes = [name_long(note) for note in statement.get("notes", ())]
-    return Section("released", "What was released, and from what", facts=facts, grids=[grid], points=notes)
+    return ReportSection("released", "What was released, and from what", facts=facts, grids=[grid], points=notes)
 
 
 def _sources(spec: Mapping[str, Any], words: Mapping[str, str]) -> list[str]:
@@ -127,9 +129,12 @@ def _options(options: Mapping[str, Any]) -> str:
 _OF_TAILS = " (where sizes have none: of the number of groups of a size or more)"
 
 
-def _numbers(release: Release, errors: Sequence[LevelError], boundaries: Mapping[str, Boundaries]) -> Section:
-    pictures = number_pictures(release, boundaries)
-    shown = errors_picture(release, errors)
+def _numbers(
+    view: ReleaseView, errors: Sequence[PublishedError], boundaries: Mapping[str, Boundaries]
+) -> ReportSection:
+    release = view.release
+    pictures = number_pictures(view, boundaries)
+    shown = errors_picture(view, errors)
     bound = name_long(bound_sentence(release.statement))
     paragraphs = [*([bound] if bound else []), _what_intervals_are(release)]
     noise = [
@@ -144,7 +149,7 @@ def _numbers(release: Release, errors: Sequence[LevelError], boundaries: Mapping
          "nine in ten within"),
         noise,
     )  # fmt: skip
-    return Section(
+    return ReportSection(
         "numbers", "The published numbers, and how far off they are", paragraphs=paragraphs,
         pictures=[*pictures, *([shown] if shown else [])], grids=[grid],
     )  # fmt: skip
@@ -164,9 +169,9 @@ def _what_intervals_are(release: Release) -> str:
     )
 
 
-def _guarantee(statement: Mapping[str, Any]) -> Section:
+def _guarantee(statement: Mapping[str, Any]) -> ReportSection:
     if not statement["private"]:
-        return Section(
+        return ReportSection(
             "guarantee", "The guarantee",
             warnings=["NOT PRIVATE. The noise came from a seed and can be removed. There is no guarantee."],
             facts=[("In one sentence", name_long(statement["guarantee"]))],
@@ -199,7 +204,7 @@ def _guarantee(statement: Mapping[str, Any]) -> Section:
             )
         )  # fmt: skip
     grids.append(_split(statement))
-    return Section("guarantee", "The guarantee", facts=facts, paragraphs=paragraphs, grids=grids)
+    return ReportSection("guarantee", "The guarantee", facts=facts, paragraphs=paragraphs, grids=grids)
 
 
 def _in_plain_words(spent: Mapping[str, Any]) -> str:
@@ -251,39 +256,41 @@ def _split(statement: Mapping[str, Any]) -> Grid:
     )  # fmt: skip
 
 
-def _invariants(statement: Mapping[str, Any]) -> Section:
+def _invariants(statement: Mapping[str, Any]) -> ReportSection:
     facts = [name_long(fact) for fact in statement["invariants"]]
     is_exact, them = ("is", "it") if len(facts) == 1 else ("are", "them")
     warning = (
         f"{plural(len(facts), 'fact')} of this release {is_exact} exact. "
         f"No noise was added to {them}, and the guarantee does not cover {them}."
     )
-    return Section(
+    return ReportSection(
         "invariants", "Published exactly, not protected", points=facts,
         warnings=[warning] if facts else ["Nothing was published exactly."],
     )  # fmt: skip
 
 
-def _bound(release: Release) -> Section:
+def _bound(release: Release) -> ReportSection:
     statement = release.statement
     bound, found = statement.get("max_contributions"), statement.get("contributions") or {}
     title = "What the bound on contributions cut"
     people = release.contributions
     pictures = [] if people is None else [people_picture(people)]
     if bound is None:
-        return Section("bound", title, paragraphs=["Nothing was cut: this release bounds nothing."], pictures=pictures)
+        return ReportSection(
+            "bound", title, paragraphs=["Nothing was cut: this release bounds nothing."], pictures=pictures
+        )
     if is_bounded(statement):
-        return Section("bound", title, paragraphs=[name_long(bound_sentence(statement))], pictures=pictures)
+        return ReportSection("bound", title, paragraphs=[name_long(bound_sentence(statement))], pictures=pictures)
     records = plural(int(bound), "record")
     words = (
         f"The guarantee assumes that nobody has more than {records}. This was not enforced: nothing was cut, and a "
         "person with more records is protected less."
     )
     more = [name_long(found["summary"])] if found.get("summary") else []
-    return Section("bound", title, paragraphs=[words, *more], pictures=pictures)
+    return ReportSection("bound", title, paragraphs=[words, *more], pictures=pictures)
 
 
-def _checks(checks: Sequence[Check]) -> Section:
+def _checks(checks: Sequence[Check]) -> ReportSection:
     numbers = max((check.checked for check in checks), default=0)
     failed = [check for check in checks if check.failed]
     done = [check for check in checks if check.failed is not None]
@@ -303,13 +310,13 @@ def _checks(checks: Sequence[Check]) -> Section:
         + ("All passed." if not failed else f"{plural(len(failed), 'check')} found numbers that do not pass.")
         + " The files also agree with the checksums in release.json."
     )
-    return Section(
+    return ReportSection(
         "checks", "Checks that were run on the files", paragraphs=[words.replace("1 check were", "1 check was")],
         grids=[grid], warnings=[f"Not passed: {listed([name(check.name) for check in failed])}."] if failed else [],
     )  # fmt: skip
 
 
-def _use(release: Release, folder: str) -> Section:
+def _use(release: Release, folder: str) -> ReportSection:
     which = (release.statement.get("release") or {}).get("id", "")
     software = release.statement.get("software") or {}
     made = name(software.get("tallytree", ""))
@@ -335,4 +342,4 @@ def _use(release: Release, folder: str) -> Section:
         "numbers differ by less than their errors, do not conclude that the areas differ. For totals over areas use "
         "the command below: their errors do not follow from the errors of the parts.",
     ]
-    return Section("use", "How to cite and to load it", paragraphs=paragraphs, code=code)
+    return ReportSection("use", "How to cite and to load it", paragraphs=paragraphs, code=code)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tallytree._report.reading import LevelError
+from tallytree._report.reading import PublishedError
 from tallytree._report.wording import about, listed, name, off, percent, plural, what_is_counted
 from tallytree.release import Release
 from tallytree.release.counted_unit import bound_sentence, counted_noun, counted_unit, is_bounded
 from tallytree.release.drowned import drowned_sentence
 
 
-def summary(release: Release, errors: Sequence[LevelError]) -> list[tuple[str, str]]:
+def summary(release: Release, errors: Sequence[PublishedError]) -> list[tuple[str, str]]:
     """Questions and their answers, each in a sentence or three."""
     return [
         ("What was published?", _published(release)),
@@ -55,7 +55,7 @@ def _published(release: Release) -> str:
     return " ".join(each for each in (f"This release publishes {what}: {counted}.{down} {agree}", bound) if each)
 
 
-def _how_far_off(release: Release, errors: Sequence[LevelError]) -> str:
+def _how_far_off(release: Release, errors: Sequence[PublishedError]) -> str:
     noun, bounded = counted_noun(release.statement), ""
     if is_bounded(release.statement):
         bounded = f", which here is the number of {counted_unit(release.statement)}"

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree import counts, sizes
+from tallytree._accuracy.replicate_errors import replicate_errors
 from tallytree._compute.kernels import cache_folders, compilations, found_in_cache
 from tallytree._derived.reconcile_sizes import reconcile_group_sizes
-from tallytree._derived.replicate_errors import replicate_errors
 from tallytree.api import release_counts, release_flows, release_group_sizes, release_tables
 from tallytree.budget import Budget
 from tallytree.hierarchy import Hierarchy

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from tallytree._accounting.left_out import ALPHA, Estimated, LeftOutRecords
 from tallytree._compute.arrays import IntArray
 from tallytree.release.counted_unit import at_most, bound_sentence, counted_unit, is_bounded
 from tallytree.release.files import sha256, write_csv, write_parquet
-from tallytree.release.level_tables import FileTable, LevelTable
+from tallytree.release.level_tables import ChangedTable, FileTable, LevelTable, PlainTable
 
 FILE = "contributions"
 """The name of the file, without its suffix; of a release of nothing else, the name of its one table too."""
@@ -26,57 +25,6 @@ COVERS = (
 )
 METADATA_KEY = b"tallytree"
 """Under which the Parquet files of tables say, in JSON, what their numbers count under a contribution bound."""
-
-
-@dataclass(frozen=True, eq=False)
-class PlainTable:
-    """A small table in memory, without paths.
-
-    Attributes:
-        rows: the table.
-    """
-
-    rows: pa.Table
-
-    @property
-    def num_rows(self) -> int:
-        """How many rows it has."""
-        return int(self.rows.num_rows)
-
-    def read(self, start: int, stop: int) -> pa.Table:
-        """Rows `start` … `stop` − 1."""
-        return self.rows.slice(start, stop - start)
-
-    def slices(self) -> Iterator[slice]:
-        """All rows at once."""
-        return iter((slice(0, self.num_rows),))
-
-
-@dataclass(frozen=True, eq=False)
-class DescribedTable:
-    """A table of a level, with a description in the metadata of its schema.
-
-    Attributes:
-        table: the table.
-        metadata: what is said of it.
-    """
-
-    table: LevelTable
-    metadata: Mapping[bytes, bytes]
-
-    @property
-    def num_rows(self) -> int:
-        """How many rows it has."""
-        return self.table.num_rows
-
-    def read(self, start: int, stop: int) -> pa.Table:
-        """Rows `start` … `stop` − 1."""
-        rows = self.table.read(start, stop)
-        return rows.replace_schema_metadata({**(rows.schema.metadata or {}), **self.metadata})
-
-    def slices(self) -> Iterator[slice]:
-        """Those of the table."""
-        return self.table.slices()
 
 
 def contributions_table(
@@ -133,7 +81,11 @@ def _ends(of: Estimated) -> dict[str, float]:
 def described(table: LevelTable, statement: Mapping[str, Any]) -> LevelTable:
     """The table as it is written: its file says what its numbers count, where a contribution bound is enforced."""
     metadata = {} if isinstance(table, FileTable) else description(statement)
-    return DescribedTable(table, metadata) if metadata else table
+    if not metadata:
+        return table
+    return ChangedTable(
+        table, lambda rows, _: rows.replace_schema_metadata({**(rows.schema.metadata or {}), **metadata})
+    )
 
 
 def description(statement: Mapping[str, Any]) -> dict[bytes, bytes]:

@@ -16,8 +16,8 @@ from tallytree._compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy, Levels
 from tallytree.product import Product
 from tallytree.release.level_tables import LevelTable, beside_paths, read_all
-from tallytree.release.paths import node_numbers
 from tallytree.release.remainders import refuse_remainders
+from tallytree.release.view.sides import node_numbers
 from tallytree.tables import TableLayout
 from tallytree.tables.layout import table_of
 
@@ -104,10 +104,16 @@ def _sizes(statement: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[int, 
     """The least size and K of group sizes; one size, 0, of other statistics."""
     if statement["statistic"] != "group_sizes":
         return 0, 0
-    last = (statement.get("maximum") or {}).get("max_group_size", spec.get("max_group_size"))
-    if not isinstance(last, int):
+    last = largest_size(statement, spec)
+    if last is None:
         raise ValueError("dense: this release does not say its largest size; use dense=False")
     return int(spec.get("min_group_size") or 0), last
+
+
+def largest_size(statement: Mapping[str, Any], spec: Mapping[str, Any]) -> int | None:
+    """K of a release of group sizes: larger groups count as this size. None where it is not known."""
+    found = (statement.get("maximum") or {}).get("max_group_size", spec.get("max_group_size"))
+    return int(found) if isinstance(found, int) else None
 
 
 def _filled(column: pa.ChunkedArray, at: IntArray, cells: int, *, is_number: bool) -> pa.Array:

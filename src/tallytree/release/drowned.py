@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from tallytree.release.level_tables import in_slices
 from tallytree.release.release import Release
-from tallytree.release.remainders import lists_remainders
+from tallytree.release.view.release_view import ReleaseView
 
 MOST = 0.5
 """A level is mostly noise where counts no larger than its largest noise have more than this share of all."""
@@ -23,20 +22,20 @@ def drowned_sentence(release: Release) -> str:
     noise among so many nodes, √(2 ln n) standard deviations. What adds up moves records to where the noise was largest,
     so single standard deviations would tell nothing.
     """
-    statement = release.statement
-    if statement["statistic"] not in ("counts", "flows") or lists_remainders(statement):
+    view, statement = ReleaseView(release), release.statement
+    if view.statistic not in ("counts", "flows") or view.partly_listed:
         return ""
     shares = {
-        each["level"]: _share_below(release, each["level"], _largest(each["nodes"]) * each["noise"]["std_dev"])
+        each["level"]: _share_below(view, each["level"], _largest(each["nodes"]) * each["noise"]["std_dev"])
         for each in statement["levels"]
-        if each["nodes"] > 1 and each.get("measured") and release.level_tables[each["level"]].num_rows <= MOST_ROWS
+        if each["nodes"] > 1 and each.get("measured") and view.rows(each["level"]) <= MOST_ROWS
     }
     drowned = [level for level, share in shares.items() if share > MOST]
     if not drowned:
         return ""
     clear = [level for level, share in shares.items() if share <= MOST]
     instead = f"publish {clear[-1]!r} as the finest level" if clear else "publish coarser levels"
-    of_flows = statement["statistic"] == "flows"
+    of_flows = view.statistic == "flows"
     keys = "origins.levels, destinations.levels" if of_flows else "hierarchy.levels"
     flows = ', or use unlisted="remainder"' if of_flows else ""
     return (
@@ -51,10 +50,10 @@ def _largest(nodes: int) -> float:
     return math.sqrt(2 * math.log(max(nodes, 2)))
 
 
-def _share_below(release: Release, level: str, least: float) -> float:
+def _share_below(view: ReleaseView, level: str, least: float) -> float:
     """The share of a level's total that is in counts below a number."""
     below = total = 0
-    for rows in in_slices(release.level_tables[level]):
+    for rows in view.slices(level):
         counts = np.maximum(rows.column("count").to_numpy(), 0)
         below, total = below + int(counts[counts < least].sum()), total + int(counts.sum())
     return below / total if total else 0.0

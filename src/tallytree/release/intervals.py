@@ -6,7 +6,7 @@ built, and how often it covers the true number, is in `docs/explanation/errors.m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -17,7 +17,6 @@ import pyarrow as pa
 from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
 from tallytree._solvers.trees.listed_intervals import listed_intervals
 from tallytree._validate import safe_text
-from tallytree.release.level_tables import LevelTable
 
 ERROR_COLUMNS = ("std_dev", "ci_lower", "ci_upper")
 """What a published table says of the error of its numbers."""
@@ -134,26 +133,6 @@ def with_intervals(table: pa.Table, alpha: float, errors: LevelErrors) -> pa.Tab
 def without_hidden(table: pa.Table) -> pa.Table:
     """A table without the columns that intervals are made of."""
     return table.select([name for name in table.column_names if name not in HIDDEN])
-
-
-@dataclass(frozen=True, eq=False)
-class ShownTable:
-    """A published table without the columns that intervals are made of."""
-
-    table: LevelTable
-
-    @property
-    def num_rows(self) -> int:
-        """How many rows it has."""
-        return self.table.num_rows
-
-    def read(self, start: int, stop: int) -> pa.Table:
-        """Rows `start` … `stop` − 1."""
-        return without_hidden(self.table.read(start, stop))
-
-    def slices(self) -> Iterator[slice]:
-        """Those of the table."""
-        return self.table.slices()
 
 
 def interval(

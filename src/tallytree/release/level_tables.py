@@ -6,7 +6,7 @@ Path columns are read as Arrow dictionaries: the labels once, and an int32 code 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -107,6 +107,56 @@ class PartlyListedTable:
     def slices(self) -> Iterator[slice]:
         """Slices of equally many rows."""
         return row_slices(self.num_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class PlainTable:
+    """A small table in memory, without paths.
+
+    Attributes:
+        rows: the table.
+    """
+
+    rows: pa.Table
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has."""
+        return int(self.rows.num_rows)
+
+    def read(self, start: int, stop: int) -> pa.Table:
+        """Rows `start` … `stop` − 1."""
+        return self.rows.slice(start, stop - start)
+
+    def slices(self) -> Iterator[slice]:
+        """All rows at once."""
+        return iter((slice(0, self.num_rows),))
+
+
+@dataclass(frozen=True, eq=False)
+class ChangedTable:
+    """A table some of whose columns are made, or left out, when it is read.
+
+    Attributes:
+        table: the table.
+        change: from rows and the number of the first of them to as many rows.
+    """
+
+    table: LevelTable
+    change: Callable[[pa.Table, int], pa.Table]
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has."""
+        return self.table.num_rows
+
+    def read(self, start: int, stop: int) -> pa.Table:
+        """Rows `start` … `stop` − 1."""
+        return self.change(self.table.read(start, stop), start)
+
+    def slices(self) -> Iterator[slice]:
+        """Those of the table."""
+        return self.table.slices()
 
 
 def row_slices(rows: int) -> Iterator[slice]:

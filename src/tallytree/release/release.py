@@ -20,7 +20,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,13 +28,13 @@ import pyarrow as pa
 from tallytree._compute.threads import side_by_side
 from tallytree._compute.whole_files import flush
 from tallytree._markup import html_table
+from tallytree._methods import registered_method
 from tallytree._stages import stage
 from tallytree._validate import path_text, text
 from tallytree.hierarchy import Hierarchy, decoded
 from tallytree.product import Product
 from tallytree.release.contents import check_files
 from tallytree.release.contributions_table import (
-    PlainTable,
     described,
     description,
     stored_contributions,
@@ -51,9 +51,17 @@ from tallytree.release.files import (
     write_parquet,
     write_text,
 )
-from tallytree.release.intervals import ShownTable, stated_errors, with_intervals, without_hidden
+from tallytree.release.intervals import stated_errors, with_intervals, without_hidden
 from tallytree.release.leftovers import how_to_put_back, warn_of_leftovers
-from tallytree.release.level_tables import ROWS_AT_ONCE, FileTable, LevelTable, NodeTable, read_all
+from tallytree.release.level_tables import (
+    ROWS_AT_ONCE,
+    ChangedTable,
+    FileTable,
+    LevelTable,
+    NodeTable,
+    PlainTable,
+    read_all,
+)
 from tallytree.release.manifest import (
     FORMAT_VERSION,
     MANIFEST,
@@ -65,9 +73,6 @@ from tallytree.release.manifest import (
 )
 from tallytree.release.registry_entry import REGISTRY_FILE, has_entry, registry_entry
 from tallytree.release.stored_tree import StoredTree, described_tree
-
-if TYPE_CHECKING:
-    from tallytree._report.plots import Plots
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -193,11 +198,9 @@ class Release:
         return polars.from_arrow(self.table(*level, alpha=alpha, dictionaries=dictionaries, dense=dense))
 
     @property
-    def plot(self) -> Plots:
+    def plot(self) -> Any:
         """Charts of the release, by Altair: `tree()`, `errors()`, `sizes(node)` and `flows(level)`."""
-        from tallytree._report.plots import Plots  # a floor above
-
-        return Plots(self)
+        return registered_method("plot")(self)
 
     def measurements(self, *level: str) -> pa.Table:
         """The noisy measurements of a level, before any post-processing, with the standard deviation of their noise.
@@ -267,10 +270,8 @@ class Release:
                 tables or group sizes.
             TypeError: an argument of the wrong kind.
         """
-        from tallytree._derived.totals import total_of  # a floor above: see docs/decisions/0026-totals.md
-
         options: dict[str, Any] = {"by": by, "where": where, "alpha": alpha, "replicates": replicates}
-        made = total_of(self, areas, **options, hierarchy=hierarchy, seed=seed, progress=progress)
+        made = registered_method("total")(self, areas, **options, hierarchy=hierarchy, seed=seed, progress=progress)
         return made.replace_schema_metadata(description(self.statement) or None)
 
     def scaled(self, *level: str, spread: float | None = None, like: Any = None, alpha: float = 0.1) -> pa.Table:
@@ -301,10 +302,8 @@ class Release:
                 sizes; both or neither of `spread` and `like`; a value out of range; public records that cannot be used.
             TypeError: an argument of the wrong kind.
         """
-        from tallytree._derived.all_records import scaled_levels  # a floor above, as for `total`
-
         name = self._name(level)
-        return scaled_levels(self, [name], spread=spread, like=like, alpha=alpha)[name]
+        return registered_method("scaled")(self, [name], spread=spread, like=like, alpha=alpha)[name]
 
     def with_tables(self, tables: Mapping[str, LevelTable], statement: Mapping[str, Any]) -> Release:
         """The same noisy measurements under other tables; for `reconcile_group_sizes` and `replicate_errors`."""
@@ -416,7 +415,7 @@ class Release:
         def write_one(name: str) -> tuple[str, dict[str, Any]]:
             level, table, write = jobs[name]
             if write is write_csv and self.statement["statistic"] != TABLES:
-                table = ShownTable(table)
+                table = ChangedTable(table, lambda rows, _: without_hidden(rows))
             write(described(table, self.statement) if kind == "tables" else table, folder / name)
             return name, {"level": level, "rows": table.num_rows, "sha256": sha256(folder / name)}
 

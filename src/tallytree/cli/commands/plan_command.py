@@ -18,7 +18,7 @@ from tallytree.cli.shared_options import SetOption, SpecFile
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallytree.spec.error_plan import ErrorPlan
+    from tallytree._accuracy.error_plan import ErrorPlan
 
 
 def plan(
@@ -73,9 +73,9 @@ def plan(
     private table need not exist.
     """
     with errors_in_one_line(debug=context.obj):
-        from tallytree.evaluate.simulated_errors import DEFAULT_REPLICATES
-        from tallytree.spec.error_plan import plan as planned_errors
-        from tallytree.spec.targets import parsed_target, wanted_numbers
+        from tallytree._accuracy.simulated_errors import DEFAULT_REPLICATES
+        from tallytree.spec.planned_errors import parsed_target, wanted_numbers
+        from tallytree.spec.planned_errors import plan as planned_errors
 
         if picture is not None:
             check_picture(picture)
@@ -127,9 +127,9 @@ def _check_written(spec: Path, out: Path, changes: list[str] | None) -> None:
 
 def _write(spec: Path, out: Path, found: ErrorPlan) -> None:
     """Write the spec with another budget; all else stays as it is written."""
+    from tallytree._accuracy.targets import amount_of
     from tallytree._compute.whole_files import write_whole
     from tallytree.spec.budget_changes import decimal_text, rewritten
-    from tallytree.spec.targets import amount_of
 
     name = "rho" if found.budget.kind == "zcdp" else "epsilon"
     text = rewritten(str(spec), ("budget", name), decimal_text(amount_of(found.budget)))
@@ -138,8 +138,8 @@ def _write(spec: Path, out: Path, found: ErrorPlan) -> None:
 
 def _change(found: ErrorPlan) -> str:
     """The budget of the plan as a change of a spec."""
+    from tallytree._accuracy.targets import amount_of
     from tallytree.spec.budget_changes import decimal_text
-    from tallytree.spec.targets import amount_of
 
     name = "rho" if found.budget.kind == "zcdp" else "epsilon"
     return f"budget.{name}={decimal_text(amount_of(found.budget))}"
@@ -163,7 +163,7 @@ Row = Mapping[str, Any]
 
 def show_error_plan(console: Console, plan: ErrorPlan) -> None:
     """Show the errors at the plan's budget, then those of other budgets and mechanisms, then the risk."""
-    from tallytree.evaluate.expected_errors import shown
+    from tallytree._accuracy.expected_errors import shown
 
     show_line(console, f"Expected errors by {plan.mechanism}, {_budget(plan.levels[0])}:", "bold")
     rows = [
@@ -195,7 +195,7 @@ def _show_std_devs(
     """Show the standard deviation of every level, one column for each budget or mechanism; nothing for one alone."""
     if len(columns) < 2:
         return
-    from tallytree.evaluate.expected_errors import shown
+    from tallytree._accuracy.expected_errors import shown
 
     own = plan.levels[0]
     found = {

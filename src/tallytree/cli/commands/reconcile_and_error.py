@@ -118,8 +118,8 @@ def show_errors(
         for name, unused in (("spread", spread), ("like", like)):
             if unused is not None:
                 raise ValueError(f"{name}: it is about estimates of all records; add --all-records")
-        from tallytree._derived.fitted_errors import METHOD, fitted_errors, has_fitted_errors
-        from tallytree._derived.replicate_errors import DEFAULT_REPLICATES, replicate_errors
+        from tallytree._accuracy.fitted_errors import METHOD, fitted_errors, has_fitted_errors
+        from tallytree._accuracy.replicate_errors import DEFAULT_REPLICATES, replicate_errors
         from tallytree.release import Release, refuse_existing, require_writable
         from tallytree.release.replacing import replace_release
 

@@ -43,7 +43,7 @@ from tallytree.cli.shared_options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallytree.evaluate.expected_errors import LevelError
+    from tallytree._accuracy.expected_errors import ExpectedError
 
 
 def release(
@@ -110,8 +110,8 @@ def check(
     """
     with errors_in_one_line(debug=context.obj):
         options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
+        from tallytree._accuracy.expected_errors import NO_ERRORS_OF_AUTO, expected_errors
         from tallytree._terms import AUTO
-        from tallytree.evaluate.expected_errors import NO_ERRORS_OF_AUTO, expected_errors
 
         loaded = opened_spec(context, spec, changes, **options)
         planned = loaded.check()
@@ -143,9 +143,9 @@ def check(
         show_line(console, f"{spec} is ready to be released. No private row was read, nothing was spent.")
 
 
-def _show_expected_errors(console: Console, errors: Sequence[LevelError]) -> None:
+def _show_expected_errors(console: Console, errors: Sequence[ExpectedError]) -> None:
     """Show the expected standard deviation of every level in one line, where there is a closed form."""
-    from tallytree.evaluate.expected_errors import CLOSED_FORMS, shown
+    from tallytree._accuracy.expected_errors import CLOSED_FORMS, shown
 
     known = [each for each in errors if each.basis in CLOSED_FORMS]
     if known:

@@ -11,7 +11,7 @@ from helpers.manifests import rewrite
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
 from tallytree.release import NodeTable, Release
-from tallytree.release.paths import node_numbers
+from tallytree.release.view.sides import node_numbers
 
 
 def hierarchy(leaves, levels=("a", "b")):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tallytree._compute.arrays import IntArray
-from tallytree._derived.published_values import PublishedLevel
-from tallytree._derived.recorded_measurements import FRESH_COPY
 from tallytree.product import Product
 from tallytree.release.statement import TOTAL_IS_PUBLIC, TOTALS_ARE_PUBLIC
+from tallytree.release.view.recorded_measurements import FRESH_COPY
 from tallytree.tables import PublicTotals, Table, TableLayout
 from tallytree.tables.layout import table_of
 
@@ -96,12 +95,3 @@ def published_totals(
     if (totals < 0).any():
         raise ValueError(f"release: its tables add up to less than 0 records in an area; {FRESH_COPY}")
     return PublicTotals(level, np.asarray(totals, dtype=np.int64))
-
-
-def all_cells(layout: TableLayout, published: Sequence[PublishedLevel]) -> dict[str, IntArray]:
-    """The number of every cell of every table, int64 (cells,): 0 where it is not listed."""
-    tables = {}
-    for depth, (name, level) in enumerate(zip(layout.levels, published, strict=True)):
-        tables[name] = np.zeros(layout.size(depth), dtype=np.int64)
-        tables[name][level.nodes] = np.rint(level.numbers)
-    return tables

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn, cast, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 
 from tallytree._compute.arrays import IntArray, concatenate_ranges
 from tallytree._measurements import Distribution, Measurement, Noise, Statistic
+from tallytree._terms import Invariants
 from tallytree.hierarchy import Hierarchy, Levels
 from tallytree.release import Release
-from tallytree.release.paths import node_numbers
+from tallytree.release.view.sides import node_numbers
 from tallytree.sizes.domain import SizesDomain
 from tallytree.sources.text_columns import text_column
 
@@ -128,6 +129,23 @@ def recorded_noise(statement: Mapping[str, Any], hierarchy: Levels) -> dict[str,
     return measured
 
 
+def published_range(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> tuple[Invariants, int, int]:
+    """Which numbers of groups are public, and the least and the greatest size: K that was measured, where it was."""
+    invariants = spec.get("invariants")
+    smallest, largest = spec.get("min_group_size"), spec.get("max_group_size")
+    maximum = statement.get("maximum")
+    if isinstance(largest, Mapping) and isinstance(maximum, Mapping):
+        largest = maximum.get("max_group_size")
+    if invariants not in get_args(Invariants):
+        raise ValueError(f"release: its spec has invariants = {invariants!r}; {FRESH_COPY}")
+    least = 0 if invariants == "groups" else 1
+    if type(smallest) is not int or type(largest) is not int or not least <= smallest <= largest < 2**31 - 1:
+        raise ValueError(
+            f"release: its spec has min_group_size = {smallest!r} and max_group_size = {largest!r}; {FRESH_COPY}"
+        )
+    return cast(Invariants, invariants), smallest, largest
+
+
 def read_measurements(
     release: Release, domain: SizesDomain, measured: Mapping[str, tuple[Statistic, Noise]]
 ) -> RecordedMeasurements:
@@ -229,13 +247,7 @@ def _check_nodes(paths: pa.Table, rows: int, hierarchy: Hierarchy, depth: int) -
     expected = hierarchy.path_table(depth, np.arange(size, dtype=np.int64))
     if rows == size and paths.equals(expected):
         return
-    nodes = node_numbers(hierarchy, depth, paths, rows)
-    if (nodes < 0).any():
-        stranger = described_row(paths, int(np.argmax(nodes < 0)))
-        raise ValueError(
-            f"hierarchy: it has no node {stranger} at the level {level!r}, which the release measured; give the "
-            "hierarchy of the release"
-        )
+    nodes = nodes_of_paths(paths, hierarchy, depth, rows, "measured")
     times = np.bincount(nodes, minlength=size)
     for amiss, text in ((times > 1, "is listed twice"), (times == 0, "is missing")):
         if amiss.any():
@@ -248,6 +260,21 @@ def _check_nodes(paths: pa.Table, rows: int, hierarchy: Hierarchy, depth: int) -
         f"hierarchy: node {row} of the level {level!r} is {described_row(expected, row)}, but in the release it is "
         f"{described_row(paths, row)}; list the leaves in the order in which they were when it was made"
     )
+
+
+def nodes_of_paths(paths: pa.Table, tree: Levels, depth: int, rows: int, what: str = "published") -> IntArray:
+    """The node of each row: int64 (rows,).
+
+    Raises:
+        ValueError: a row is about no node of the tree.
+    """
+    nodes = node_numbers(tree, depth, paths, rows)
+    if (nodes < 0).any():
+        raise ValueError(
+            f"hierarchy: it has no node {described_row(paths, int(np.argmax(nodes < 0)))} at the level "
+            f"{tree.levels[depth]!r}, which the release {what}; give the hierarchy of the release"
+        )
+    return nodes
 
 
 def described_row(paths: pa.Table, row: int) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree._derived.areas import read_areas
+from tallytree.release.view.areas import read_areas
 
 TOWNS = tt.Hierarchy.from_table(
     pa.table({"state": ["A", "A", "A", "B", "B"], "town": ["x", "y", "z", "x", "w"]}), ["state", "town"]

@@ -1,4 +1,4 @@
-"""The variance of the sums of areas in the fit of `counts.LeastSquares`, from what a release published.
+"""The errors that a release has of its own, without replicates: from the `std_dev` of its fit, and of sums in it.
 
 The mechanism keeps the nodes with a positive count, and measures the children of those. So the published counts show
 which nodes were kept and which were measured, and the statement has the variances: no measurement is read. A node that
@@ -10,25 +10,99 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tallytree._compute.arrays import FloatArray, IntArray, chunks, sum_by_key
-from tallytree._derived.areas import Areas
-from tallytree._derived.published_values import PublishedLevel
 from tallytree._measurements import Noise, Statistic
 from tallytree._solvers.trees.sums import InSums, sum_variances
 from tallytree.counts.least_squares import MIN_VARIANCE
 from tallytree.hierarchy import Tree
+from tallytree.release import Release
+from tallytree.release.intervals import COVERS, checked_alpha
+from tallytree.release.level_tables import ChangedTable
+from tallytree.release.statement import TABLES_MADE_BY, versions
+from tallytree.release.view.areas import SummedAreas
+from tallytree.release.view.release_view import PublishedLevel, ReleaseView
 
+METHOD = "fit"
+"""How `errors` of the statement names these."""
 CELLS_AT_ONCE = 4_000_000
 """Measured children are listed in chunks of about this many, which bounds the memory."""
 
 _NONE = np.empty(0, dtype=np.int64)
 
 
+def has_fitted_errors(release: Release) -> bool:
+    """Whether every published table has the `std_dev` of its fit, and not that of replicates."""
+    by = (release.statement.get("errors") or {}).get("method", METHOD)
+    return by == METHOD and all(ReleaseView(release).has(level, "std_dev") for level in release.levels)
+
+
+def stated_errors_of(
+    method: str,
+    levels: Sequence[Mapping[str, Any]],
+    alpha: float,
+    *,
+    replicates: int | None = None,
+    seeded: bool = False,
+    not_seen: Sequence[str] = (),
+) -> dict[str, Any]:
+    """`errors` of a statement: how they were found, at which alpha, and what they do not cover."""
+    return {
+        "method": method,
+        "replicates": replicates,
+        "alpha": alpha,
+        "seeded": seeded,
+        "covers": " ".join([COVERS, *not_seen]),
+        "levels": levels,
+        "software": versions(TABLES_MADE_BY),
+    }
+
+
+def fitted_errors(release: Release, *, alpha: float = 0.1) -> Release:
+    """The release with intervals around every published number, from the standard deviations of its own fit.
+
+    They cost no time, and are narrower than those of replicates. `docs/explanation/errors.md` says how well they cover.
+
+    Args:
+        release: one whose tables have `std_dev`, such as those of `counts.LeastSquares`.
+        alpha: intervals are to miss the true number with this probability.
+
+    Returns:
+        The same release, whose tables also have `ci_lower` and `ci_upper`; `std_dev` stays as it is.
+
+    Raises:
+        ValueError: its tables have no `std_dev` of a fit; an `alpha` not between 0 and 1.
+        TypeError: an `alpha` that is no number.
+    """
+    level_alpha = checked_alpha(alpha)
+    if release.statement.get("statistic") == "contributions":
+        raise ValueError("release: it counts people by their number of records; its table has their std_dev")
+    if not has_fitted_errors(release):
+        raise ValueError(
+            "release: its tables have no std_dev of a fit (LeastSquares without a sparsity gives one); estimate the "
+            "errors from replicates instead, with tallytree.replicate_errors"
+        )
+    levels = [{"level": level, "upward_std_dev": None, "unlisted_ci_upper": None} for level in release.levels]
+    entry = stated_errors_of(METHOD, levels, level_alpha)
+    view = ReleaseView(release)
+    tables = {
+        level: ChangedTable(table, partial(_with_ends, view, level, level_alpha))
+        for level, table in release.level_tables.items()
+    }
+    return release.with_tables(tables, {**release.statement, "errors": entry})
+
+
+def _with_ends(view: ReleaseView, level: str, alpha: float, rows: pa.Table, _: int) -> pa.Table:
+    return view.with_intervals(level, rows, alpha)
+
+
 @dataclass(frozen=True, eq=False)
-class _Level:
+class _KeptLevel:
     """The nodes of one measured level that were kept, family after family.
 
     Attributes:
@@ -57,7 +131,7 @@ class _Level:
 
 
 def fitted_variances(
-    areas: Areas, noise: Mapping[str, tuple[Statistic, Noise]], published: Sequence[PublishedLevel]
+    areas: SummedAreas, noise: Mapping[str, tuple[Statistic, Noise]], published: Sequence[PublishedLevel]
 ) -> FloatArray:
     """The variance of the error of every area's count, float64 (areas,).
 
@@ -79,12 +153,12 @@ def fitted_variances(
     return sum_variances([e.first_child for e in levels[1:]], own, [e.others for e in levels[1:]], inside, len(areas))
 
 
-def _root(published: PublishedLevel) -> _Level:
+def _root(published: PublishedLevel) -> _KeptLevel:
     nodes = published.nodes[published.numbers > 0]
-    return _Level(0, nodes, np.arange(len(nodes)), _NONE, _NONE, _NONE)
+    return _KeptLevel(0, nodes, np.arange(len(nodes)), _NONE, _NONE, _NONE)
 
 
-def _kept(tree: Tree, depth: int, above: _Level, published: PublishedLevel) -> _Level:
+def _kept(tree: Tree, depth: int, above: _KeptLevel, published: PublishedLevel) -> _KeptLevel:
     """The kept nodes of a measured level, and how many of their siblings were not kept."""
     nodes = published.nodes[published.numbers > 0]
     parents = nodes
@@ -97,10 +171,10 @@ def _kept(tree: Tree, depth: int, above: _Level, published: PublishedLevel) -> _
     for level in range(above.depth, depth - 1):  # in between every node has one child
         parents_at = tree.children(level, parents_at)[0]
     others = tree.child_counts(depth - 1, parents_at) - np.diff(first_child)
-    return _Level(depth, nodes[order], np.argsort(nodes[order]), first_child, parents_at, others)
+    return _KeptLevel(depth, nodes[order], np.argsort(nodes[order]), first_child, parents_at, others)
 
 
-def _inside(areas: Areas, levels: Sequence[_Level], place: int) -> InSums:
+def _inside(areas: SummedAreas, levels: Sequence[_KeptLevel], place: int) -> InSums:
     """What of a level lies in which area: kept nodes that end there, and nodes that were not kept."""
     level = levels[place]
     below = levels[place + 1].depth if place + 1 < len(levels) else len(areas.tree.levels)
@@ -110,7 +184,7 @@ def _inside(areas: Areas, levels: Sequence[_Level], place: int) -> InSums:
     return InSums(sums, nodes, *(_others(areas, level) if place else (_NONE, _NONE, _NONE)))
 
 
-def _others(areas: Areas, level: _Level) -> tuple[IntArray, IntArray, IntArray]:
+def _others(areas: SummedAreas, level: _KeptLevel) -> tuple[IntArray, IntArray, IntArray]:
     """Areas, parents, and how many measured children of each parent were not kept and have leaves in the area."""
     tree, depth = areas.tree, level.depth
     blocks = [block for block in areas.blocks if block.depth >= depth]

@@ -7,15 +7,16 @@ again and again. What the replicates miss of the release, the release is taken t
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from tallytree import counts, sizes, tables
-from tallytree._compute.arrays import IntArray
-from tallytree._derived.bootstrap import (
+from tallytree._accuracy.bootstrap import (
     CountReplicates,
     PublishedTables,
     SizeReplicates,
@@ -23,17 +24,9 @@ from tallytree._derived.bootstrap import (
     TableReplicates,
     fresh_sources,
 )
-from tallytree._derived.published_tables import all_cells, layout_of, published_totals
-from tallytree._derived.published_values import (
-    PublishedLevel,
-    TableWithErrors,
-    mechanism_of,
-    published_level,
-    tree_of,
-)
-from tallytree._derived.reconcile_sizes import published_range
-from tallytree._derived.recorded_measurements import FRESH_COPY, recorded_noise
-from tallytree._derived.squared_errors import SquaredErrors
+from tallytree._accuracy.fitted_errors import stated_errors_of
+from tallytree._accuracy.squared_errors import SquaredErrors
+from tallytree._compute.arrays import IntArray, NumberArray
 from tallytree._measurements import Noise, Statistic
 from tallytree._progress import step_progress
 from tallytree._stages import stage
@@ -42,16 +35,32 @@ from tallytree.counts import CountsMechanism
 from tallytree.hierarchy import Hierarchy, Levels
 from tallytree.product import Product
 from tallytree.release import LevelTable, Release
-from tallytree.release.intervals import COVERS, MIN_REPLICATES, LevelErrors, checked_alpha, interval
+from tallytree.release.intervals import (
+    ERROR_COLUMNS,
+    HIDDEN,
+    MIN_REPLICATES,
+    PROBABILITY_ZERO,
+    LevelErrors,
+    checked_alpha,
+    interval,
+)
+from tallytree.release.level_tables import ChangedTable
 from tallytree.release.manifest import TABLES
 from tallytree.release.remainders import NO_REPLICATES, refuse_remainders
-from tallytree.release.statement import TABLES_MADE_BY, TOTAL_IS_PUBLIC, versions
-from tallytree.sizes import ReleasedSizes, SizesDomain, SizesMechanism
+from tallytree.release.statement import TOTAL_IS_PUBLIC
+from tallytree.release.view.layouts import published_totals
+from tallytree.release.view.recorded_measurements import FRESH_COPY, published_range
+from tallytree.release.view.release_view import PublishedLevel, ReleaseView
+from tallytree.sizes import ReleasedSizes, SizesMechanism
 from tallytree.tables import TableLayout, TablesMechanism
 
 DEFAULT_REPLICATES = 50
 MAX_REPLICATES = 10_000
 """Each takes about the time of a release. The standard deviations of so many are known to 1 %."""
+
+Cells: TypeAlias = tuple[IntArray, NumberArray]
+"""Cells of a level, and their numbers."""
+Replicates: TypeAlias = CountReplicates | SizeReplicates | TableReplicates
 
 STATISTICS = ("counts", "flows", "tables", "group_sizes")
 
@@ -109,18 +118,17 @@ def replicate_errors(
     if statistic not in STATISTICS:
         raise ValueError(f"release: its statistic is {statistic!r}, which must be one of {', '.join(STATISTICS)}")
     refuse_remainders(found.statement, "release", NO_REPLICATES)
-    tree: Levels = tree_of(found, hierarchy)
-    if statistic == TABLES:
-        tree = layout_of(found.statement, tree)
-        if tree.impossible is not None:
-            raise ValueError(
-                "release: it has cells that are impossible, which replicates would give an interval; tables have "
-                "intervals of their own, so leave replicates out"
-            )
-    noise = recorded_noise(found.statement, tree)
-    plan = StatedPlan(noise, stated_thresholds(found.statement, noise))
-    published = [published_level(table, tree, depth) for depth, table in enumerate(found.level_tables.values())]
-    errors = _squared_errors(found, tree, plan, published, rounds, fixed, progress)
+    view = ReleaseView(found, hierarchy)
+    tree = view.cells
+    if isinstance(tree, TableLayout) and tree.impossible is not None:
+        raise ValueError(
+            "release: it has cells that are impossible, which replicates would give an interval; tables have "
+            "intervals of their own, so leave replicates out"
+        )
+    plan, published = stated_plan(view), view.all_published()
+    replicated, keys = replicates_of(view, plan, published)
+    errors = [SquaredErrors.against(cells, *true) for cells, true in zip(keys, replicated.truths(), strict=True)]
+    add_replicates(errors, replicated, lambda levels: levels, rounds, fixed, progress=progress)
     floors = [0.0] * len(errors) if statistic == "group_sizes" else upward_floors(tree, plan)
     made: dict[str, LevelTable] = dict(found.level_tables)
     stated: list[dict[str, Any]] = []
@@ -135,15 +143,8 @@ def replicate_errors(
         if statistic == "group_sizes" or not _lists_zeros(tree, depth, len(published[depth].nodes)):
             unlisted = errors[depth].largest_unlisted(level_alpha)
             facts["unlisted_ci_upper"] = _hidden(unlisted, level_alpha, of_level)
-    entry = {
-        "method": "replicates",
-        "replicates": rounds,
-        "alpha": level_alpha,
-        "seeded": fixed is not None,
-        "covers": " ".join([COVERS, *_not_seen(found.statement, plan)]),
-        "levels": stated,
-        "software": versions(TABLES_MADE_BY),
-    }
+    not_seen, seeded = _not_seen(found.statement, plan), fixed is not None
+    entry = stated_errors_of("replicates", stated, level_alpha, replicates=rounds, seeded=seeded, not_seen=not_seen)
     return found.with_tables(made, {**found.statement, "errors": entry})
 
 
@@ -154,30 +155,39 @@ def _lists_zeros(tree: Levels, depth: int, rows: int) -> bool:
     return isinstance(tree, Hierarchy)
 
 
-def _squared_errors(
-    release: Release,
-    tree: Levels,
-    plan: StatedPlan,
-    published: list[PublishedLevel],
+def replicates_of(
+    view: ReleaseView, plan: StatedPlan, published: list[PublishedLevel]
+) -> tuple[Replicates, list[IntArray]]:
+    """What measures and reconciles a release again, and the published cells of every level, root first."""
+    if view.statistic == TABLES:
+        return _of_tables(view, plan, published)
+    return (_of_sizes if view.statistic == "group_sizes" else _of_counts)(view, plan, published)
+
+
+def add_replicates(
+    errors: Sequence[SquaredErrors],
+    replicated: Replicates,
+    summed: Callable[[list[Cells]], list[Cells]],
     rounds: int,
     seed: int | None,
+    *,
     progress: bool,
-) -> list[SquaredErrors]:
-    """The errors of the replicates at the published cells of every level, root first."""
-    replicated: CountReplicates | SizeReplicates | TableReplicates
-    if isinstance(tree, TableLayout):
-        replicated, keys = _of_tables(release, tree, plan, published)
-    elif release.statement["statistic"] == "group_sizes":
-        replicated, keys = replicates_of_sizes(release, tree, plan, published)
-    else:
-        replicated, keys = replicates_of_counts(release, tree, plan, published)
-    errors = [SquaredErrors(cells, replicated.truth_at(depth, cells)) for depth, cells in enumerate(keys)]
+) -> None:
+    """Make replicates, and add their errors.
+
+    Args:
+        errors: to which they are added.
+        replicated: what makes them.
+        summed: from the cells of all levels, root first, to those that each of the errors is of.
+        rounds: how many.
+        seed: makes them reproducible.
+        progress: show a progress bar on standard error.
+    """
     with stage("replicate"), step_progress(progress, rounds, "replicates") as done:
         for levels in replicated.run(fresh_sources(rounds, seed)):
-            for level, (cells, numbers) in zip(errors, levels, strict=True):
-                level.add(cells, numbers)
+            for each, (cells, numbers) in zip(errors, summed(levels), strict=True):
+                each.add(cells, numbers)
             done()
-    return errors
 
 
 def _with_errors(
@@ -186,7 +196,16 @@ def _with_errors(
     """A published table with the standard deviation and the interval of each number."""
     std_dev = errors.std_dev
     lower, upper = interval(published.numbers, std_dev, alpha, of_level)
-    return TableWithErrors(table, pa.table({"std_dev": std_dev, "ci_lower": lower, "ci_upper": upper}))
+    made = pa.table({"std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
+    return ChangedTable(table, partial(_beside, made))
+
+
+def _beside(made: pa.Table, rows: pa.Table, start: int) -> pa.Table:
+    """Rows of a published table with the error columns in place of any that it has."""
+    rows = rows.select([name for name in rows.column_names if name not in (*ERROR_COLUMNS, *HIDDEN, PROBABILITY_ZERO)])
+    for name in made.column_names:
+        rows = rows.append_column(name, made.column(name).slice(start, rows.num_rows))
+    return rows
 
 
 def checked_replicates(replicates: int) -> int:
@@ -205,42 +224,41 @@ def checked_replicates(replicates: int) -> int:
     return rounds
 
 
-def replicates_of_counts(
-    release: Release, tree: Levels, plan: StatedPlan, published: list[PublishedLevel]
+def _of_counts(
+    view: ReleaseView, plan: StatedPlan, published: list[PublishedLevel]
 ) -> tuple[CountReplicates, list[IntArray]]:
     """What replicates of counts need, and the published cells of every level."""
-    if not isinstance(tree, Hierarchy | Product):
-        raise TypeError(f"hierarchy: {type(tree).__name__} must be a tallytree.Hierarchy or a tallytree.Product")
-    mechanism = mechanism_of(release.statement, counts, CountsMechanism)
+    mechanism = mechanism_of(view.statement, counts, CountsMechanism)
     leaves, numbers = published[-1].nodes, np.rint(published[-1].numbers).astype(np.int64)
     there = numbers > 0
-    public = TOTAL_IS_PUBLIC in release.statement.get("invariants", ())
-    replicated = CountReplicates(tree, mechanism, plan, public, leaves[there], numbers[there])
+    public = TOTAL_IS_PUBLIC in view.statement.get("invariants", ())
+    replicated = CountReplicates(view.known_tree, mechanism, plan, public, leaves[there], numbers[there])
     return replicated, [level.nodes for level in published]
 
 
 def _of_tables(
-    release: Release, layout: TableLayout, plan: StatedPlan, published: list[PublishedLevel]
+    view: ReleaseView, plan: StatedPlan, published: list[PublishedLevel]
 ) -> tuple[TableReplicates, list[IntArray]]:
     """What replicates of tables need, and the published cells of every table."""
-    mechanism = mechanism_of(release.statement, tables, TablesMechanism)
-    cells = all_cells(layout, published)
-    totals = published_totals(release.statement, layout, cells)
-    replicated = TableReplicates(PublishedTables(layout, cells), mechanism, plan, totals)
+    mechanism = mechanism_of(view.statement, tables, TablesMechanism)
+    cells = view.all_cells()
+    totals = published_totals(view.statement, view.layout, cells)
+    replicated = TableReplicates(PublishedTables(view.layout, cells), mechanism, plan, totals)
     return replicated, [level.nodes for level in published]
 
 
-def replicates_of_sizes(
-    release: Release, tree: Levels, plan: StatedPlan, published: list[PublishedLevel]
+def _of_sizes(
+    view: ReleaseView, plan: StatedPlan, published: list[PublishedLevel]
 ) -> tuple[SizeReplicates, list[IntArray]]:
     """What replicates of group sizes need, and the published cells of every level.
 
     Where fractions or negative numbers were released, the nearest integers ≥ 0 are measured.
     """
+    tree = view.known_tree
     if not isinstance(tree, Hierarchy):
         raise TypeError(f"hierarchy: {type(tree).__name__} must be a tallytree.Hierarchy for group sizes")
-    mechanism = mechanism_of(release.statement, sizes, SizesMechanism)
-    invariants, smallest, largest = published_range(release.spec, release.statement)
+    mechanism = mechanism_of(view.statement, sizes, SizesMechanism)
+    invariants, smallest, largest = published_range(view.release.spec, view.statement)
     keys = []
     for depth, level in enumerate(published):
         if level.sizes is None or (len(level.sizes) and not 0 <= level.sizes.min() <= level.sizes.max() <= largest):
@@ -248,11 +266,9 @@ def replicates_of_sizes(
         keys.append(level.nodes * (largest + 1) + level.sizes)
     groups = np.rint(published[-1].numbers).astype(np.int64)
     there = groups > 0
-    groups_per_leaf = np.zeros(tree.n_leaves, dtype=np.int64)
-    np.add.at(groups_per_leaf, published[-1].nodes[there], groups[there])
-    domain = SizesDomain.from_leaves(tree, groups_per_leaf, smallest, largest, invariants)
     nodes, kept = np.divmod(keys[-1][there], largest + 1)
-    return SizeReplicates(domain, mechanism, plan, ReleasedSizes(nodes, kept, groups[there])), keys
+    leaves = ReleasedSizes(nodes, kept, groups[there])
+    return SizeReplicates.of(tree, leaves, (smallest, largest), invariants, mechanism, plan), keys
 
 
 def _not_seen(statement: Mapping[str, Any], plan: StatedPlan) -> list[str]:
@@ -272,7 +288,36 @@ def _not_seen(statement: Mapping[str, Any], plan: StatedPlan) -> list[str]:
     return sentences
 
 
-def stated_thresholds(statement: Mapping[str, Any], measured: Mapping[str, tuple[Statistic, Noise]]) -> dict[str, int]:
+def mechanism_of(statement: Mapping[str, Any], package: Any, kind: Any) -> Any:
+    """The mechanism that made the tables, with its options.
+
+    Raises:
+        ValueError: there is no such mechanism, or it does not take these options.
+    """
+    stated = statement.get("mechanism")
+    name = stated.get("name") if isinstance(stated, Mapping) else None
+    chosen = getattr(package, name) if isinstance(name, str) and name in package.__all__ else None
+    if not (isinstance(chosen, type) and is_dataclass(chosen) and issubclass(chosen, kind)):
+        raise ValueError(
+            f"release: its mechanism is {name!r}, which is not among {package.__name__}'s; use the tallytree that made "
+            "the release, or a later one"
+        )
+    try:
+        return chosen(**stated["options"])  # type: ignore[index]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"release: its mechanism {name} does not take the options that its statement has ({error}); use the "
+            "tallytree that made the release, or a later one"
+        ) from None
+
+
+def stated_plan(view: ReleaseView) -> StatedPlan:
+    """What a release measured, with which noise and thresholds, as its statement says."""
+    noise = view.noise
+    return StatedPlan(noise, _stated_thresholds(view.statement, noise))
+
+
+def _stated_thresholds(statement: Mapping[str, Any], measured: Mapping[str, tuple[Statistic, Noise]]) -> dict[str, int]:
     """The threshold of every level of which only what is above one was published.
 
     Raises:

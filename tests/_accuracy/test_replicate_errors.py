@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pickle
 import re
 import threading
 
@@ -12,12 +13,12 @@ import pytest
 import tallytree as tt
 from helpers.manifests import rewrite
 from helpers.replicated import TREE
-from tallytree._derived import bootstrap as replicates_module
-from tallytree._derived.recorded_measurements import recorded_noise
-from tallytree._derived.replicate_errors import TableWithErrors
+from tallytree._accuracy import bootstrap as replicates_module
 from tallytree._private.measurer import Measurer
 from tallytree._run import planned, planned_counts, planned_sizes
 from tallytree.release.intervals import COVERS
+from tallytree.release.level_tables import ChangedTable
+from tallytree.release.view.recorded_measurements import recorded_noise
 
 ROWS = pa.table(
     {
@@ -183,6 +184,12 @@ def test_a_loaded_release_of_flows_has_the_same_errors(flows, tmp_path, monkeypa
     assert loaded.statement == made.statement
     saved = tt.Release.load(made.save(tmp_path / "made"))
     assert all(saved.table(level).equals(made.table(level)) for level in flows.levels)
+
+
+def test_a_release_with_errors_can_go_to_another_process(release):
+    with_errors = tt.replicate_errors(release, 10, seed=1)
+    gone = pickle.loads(pickle.dumps(with_errors))  # noqa: S301
+    assert all(gone.table(level).equals(with_errors.table(level)) for level in release.levels)
 
 
 @pytest.mark.filterwarnings("ignore:mechanism")
@@ -429,7 +436,7 @@ def test_sizes_beyond_k_are_refused(tree):
 def test_columns_that_are_there_are_replaced(release):
     twice = tt.replicate_errors(tt.replicate_errors(release, 10), 10)
     assert twice.table("county").column_names == ["state", "county", "count", "std_dev", "ci_lower", "ci_upper"]
-    assert isinstance(twice.level_tables["county"], TableWithErrors)
+    assert isinstance(twice.level_tables["county"], ChangedTable)
 
 
 @pytest.mark.slow

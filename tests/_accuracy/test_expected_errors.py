@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from tallytree._accuracy.expected_errors import expected_errors, expected_laws, has_closed_form, shown
+from tallytree._accuracy.simulated_errors import simulated_errors, stand_in_of
 from tallytree._run import (
     CountsArguments,
     FlowsArguments,
@@ -17,9 +19,6 @@ from tallytree._run import (
     plan_flows,
     plan_group_sizes,
 )
-from tallytree.evaluate.expected_errors import expected_errors, expected_laws, has_closed_form, shown
-from tallytree.evaluate.simulated_errors import simulated_errors
-from tallytree.evaluate.stand_in import replicates_of
 
 ABSENT = "/nowhere/records.parquet"
 
@@ -155,7 +154,7 @@ def test_group_sizes_are_simulated_on_a_table_and_on_a_release(areas, invariants
 def test_a_private_largest_size_is_simulated_as_it_would_be_measured(areas):
     rows = areas.leaf_table().append_column("size", pa.array([3] * 4)).append_column("groups", pa.array([9] * 4))
     planned = sizes(areas, max_group_size=tt.sizes.PrivateMaximum(share=0.1, at_most=500))
-    replicated = replicates_of(planned, rows)
+    replicated = stand_in_of(planned, rows)
     margin = int(np.ceil(5 * planned.plan.maximum.noise.std_dev))
     assert replicated.domain.largest == 3 + margin < 500
 

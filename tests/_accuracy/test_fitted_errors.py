@@ -1,10 +1,12 @@
 """The errors of a release's own fit."""
 
+import pickle
+
 import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree._derived.fitted_errors import fitted_errors, has_fitted_errors
+from tallytree._accuracy.fitted_errors import fitted_errors, has_fitted_errors
 
 TOWNS = pa.table({"state": ["A", "A", "B"], "town": ["x", "y", "x"]})
 
@@ -21,6 +23,8 @@ def test_they_are_the_intervals_that_the_release_gives():
         assert made.table(level).equals(release.table(level, alpha=0.05))
         assert made.measurements(level).equals(release.measurements(level))
     assert "errors" not in release.statement
+    gone = pickle.loads(pickle.dumps(made))  # noqa: S301  (to another process)
+    assert gone.table("town").equals(made.table("town"))
 
 
 def test_they_are_known_of_a_fit_only():

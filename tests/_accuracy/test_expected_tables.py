@@ -6,8 +6,8 @@ import pytest
 from tallytree.datasets.residents import residents
 
 import tallytree as tt
+from tallytree._accuracy.expected_errors import expected_errors
 from tallytree._run import TablesArguments, plan_tables
-from tallytree.evaluate.expected_errors import expected_errors
 
 TABLES = [("county", "age"), ("county", "sex"), ("region", "age"), ()]
 

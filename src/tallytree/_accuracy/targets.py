@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from tallytree._accuracy.expected_errors import CLOSED_FORMS, LevelLaw
 from tallytree._validate import safe_text
 from tallytree.budget import Budget, exact
 from tallytree.errors import BudgetExceeded
-from tallytree.evaluate.expected_errors import CLOSED_FORMS, LevelLaw
-from tallytree.spec.scalars import NUMBER
 from tallytree.tables.layout import levels_of
 
 Target: TypeAlias = Mapping[Any, Any]
@@ -21,30 +19,6 @@ LEAST, MOST = -6, 6
 """Powers of ten between which the amount of a budget is searched."""
 PER_DECADE = 900
 """Amounts of three digits: 1.00, 1.01, …, 9.99."""
-
-
-def parsed_target(text: str) -> tuple[str, Decimal]:
-    """The level and the number of `county=50`; of a table the levels with commas.
-
-    Raises:
-        ValueError: not of this form.
-    """
-    level, sign, number = text.rpartition("=")
-    if not sign or not level.strip() or not NUMBER.fullmatch(number.strip()):
-        raise ValueError(f"target: {text[:80]!r} must be LEVEL=STD_DEV, such as county=50")
-    return level.strip(), Decimal(number.strip().replace("_", ""))
-
-
-def wanted_numbers(texts: Sequence[str], argument: str) -> list[Decimal]:
-    """Numbers as they are written.
-
-    Raises:
-        ValueError: one is no number.
-    """
-    for each in texts:
-        if not NUMBER.fullmatch(each.strip()):
-            raise ValueError(f"{argument}: {each[:80]!r} must be a number, such as 0.5")
-    return [Decimal(each.strip().replace("_", "")) for each in texts]
 
 
 def checked_target(target: Target, laws: Mapping[str, LevelLaw], mechanism: str) -> dict[str, float]:

@@ -37,7 +37,7 @@ ALPHA = 0.1
 
 
 @dataclass(frozen=True)
-class LevelError:
+class ExpectedError:
     """The error that the numbers of one level will have.
 
     Attributes:
@@ -73,17 +73,17 @@ class LevelLaw:
     law: ErrorLaw | None
     basis: Basis
 
-    def figures(self) -> LevelError:
+    def figures(self) -> ExpectedError:
         """The figures of the distribution."""
         if self.law is None:
-            return LevelError(self.level, self.nodes, None, None, None, self.basis)
+            return ExpectedError(self.level, self.nodes, None, None, None, self.basis)
         law = self.law
         # Numbers of cells differ from statistic to statistic, so of noise alone there is no expected maximum.
         most = None if self.basis == "noise only" else law.expected_maximum
-        return LevelError(self.level, self.nodes, law.std_dev, law.half_width(ALPHA), most, self.basis)
+        return ExpectedError(self.level, self.nodes, law.std_dev, law.half_width(ALPHA), most, self.basis)
 
 
-def expected_errors(planned: Planned[Any, Any]) -> list[LevelError]:
+def expected_errors(planned: Planned[Any, Any]) -> list[ExpectedError]:
     """The expected errors of a planned release, root first; see `expected_laws`."""
     return [each.figures() for each in expected_laws(planned)]
 
@@ -165,7 +165,7 @@ def _of_noise(planned: Planned[Any, Any], noise: dict[str, Noise]) -> list[Level
     return found
 
 
-def has_closed_form(errors: Sequence[LevelError]) -> bool:
+def has_closed_form(errors: Sequence[ExpectedError]) -> bool:
     """Whether the figures are those of the published numbers, and not of measurements only."""
     return any(each.basis in (*CLOSED_FORMS, "simulation") for each in errors)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallytree._derived.squared_errors import SquaredErrors, looked_up
+from tallytree._accuracy.squared_errors import SquaredErrors, looked_up
 
 KEYS = st.integers(0, 2**40)
 CELLS = st.dictionaries(KEYS | st.integers(0, 12), st.integers(-50, 50), max_size=12)

@@ -20,9 +20,9 @@ import numpy as np
 
 from tallytree._compute.arrays import IntArray, NumberArray
 from tallytree._compute.threads import side_by_side
-from tallytree._derived.squared_errors import looked_up
 from tallytree._measurements import Noise, Statistic
 from tallytree._private import KeyedNoise, Measurer, NoiseSource, TrueCounts, TrueSizes, entropy
+from tallytree._terms import Invariants
 from tallytree.counts import CountsMechanism, TopDown
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
@@ -111,11 +111,6 @@ class CountReplicates:
         """What is measured: sums of the published leaves."""
         return TrueCounts(self.tree, self.nodes, self.counts)
 
-    def truth_at(self, depth: int, keys: IntArray) -> IntArray:
-        """The numbers that count as true, of some cells of a level: int64 (n,)."""
-        statistic: Statistic = "counts" if depth else "total"
-        return self.truth.cells(self.tree.levels[depth], keys, statistic)[0]
-
     def truths(self) -> list[tuple[IntArray, NumberArray]]:
         """The cells and numbers that count as true, per level, root first; what is not there is 0."""
         return [self.truth.present(level) for level in self.tree.levels]
@@ -158,9 +153,29 @@ class SizeReplicates:
     plan: StatedPlan
     leaves: ReleasedSizes
 
-    def truth_at(self, depth: int, keys: IntArray) -> IntArray:
-        """The numbers that count as true, of some cells of a level: int64 (n,)."""
-        return np.asarray(looked_up(keys, *self._cells(self._levels[depth])), dtype=np.int64)
+    @classmethod
+    def of(
+        cls,
+        tree: Hierarchy,
+        leaves: ReleasedSizes,
+        sizes: tuple[int, int],
+        invariants: Invariants,
+        mechanism: SizesMechanism,
+        plan: StatedPlan,
+    ) -> SizeReplicates:
+        """Replicates of the sizes of leaves, whose numbers of groups count as the public ones.
+
+        Args:
+            tree: the public tree.
+            leaves: their group sizes.
+            sizes: the least and the greatest size.
+            invariants: which numbers of groups are public.
+            mechanism: of the release.
+            plan: its noise.
+        """
+        groups = np.zeros(tree.n_leaves, dtype=np.int64)
+        np.add.at(groups, leaves.nodes, leaves.groups)
+        return cls(SizesDomain.from_leaves(tree, groups, *sizes, invariants), mechanism, plan, leaves)
 
     def truths(self) -> list[tuple[IntArray, NumberArray]]:
         """The cells and numbers that count as true, per level, root first; what is not there is 0."""
@@ -237,9 +252,10 @@ class TableReplicates:
     plan: StatedPlan
     totals: PublicTotals | None
 
-    def truth_at(self, depth: int, keys: IntArray) -> IntArray:
-        """The numbers that count as true, of some cells of a table: int64 (n,)."""
-        return self.truth.tables[self.truth.layout.levels[depth]][keys]
+    def truths(self) -> list[tuple[IntArray, NumberArray]]:
+        """The cells and numbers that count as true, table by table."""
+        tables = (self.truth.tables[name] for name in self.truth.layout.levels)
+        return [(np.arange(len(table), dtype=np.int64), table) for table in tables]
 
     def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
         """One replicate for each source: cells that are not 0 and their numbers, table by table."""

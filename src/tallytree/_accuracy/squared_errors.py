@@ -32,6 +32,11 @@ class SquaredErrors:
         self._missed = np.zeros(len(keys), dtype=np.int64)
         self._replicates = 0
 
+    @classmethod
+    def against(cls, keys: IntArray, true_keys: IntArray, true_numbers: NumberArray) -> SquaredErrors:
+        """The same, from the cells that the replicates measured and their numbers; cells that are not there are 0."""
+        return cls(keys, np.asarray(looked_up(keys, true_keys, true_numbers), dtype=np.int64))
+
     def add(self, keys: IntArray, values: NumberArray) -> None:
         """Take in a replicate: its cells, int64 (m,), distinct, and their numbers; cells that are not there are 0."""
         order, keys = _ascending(keys)

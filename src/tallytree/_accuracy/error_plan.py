@@ -1,4 +1,4 @@
-"""`plan`: the expected error of every level and the risk of a spec, for several budgets and mechanisms.
+"""`tallytree.plan`: the expected error of every level and the risk of a spec, for several budgets and mechanisms.
 
 Nothing private is opened, nothing is drawn from a release's key, and nothing is spent. Options of the run (ledger,
 secret, seed) have no part in it.
@@ -7,9 +7,8 @@ secret, seed) have no part in it.
 from __future__ import annotations
 
 import math
-import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -18,32 +17,25 @@ import pyarrow as pa
 
 from tallytree._accounting import StabilityPlan
 from tallytree._accounting.risk import attack_rates
-from tallytree._markup import html_table
-from tallytree._mechanism import Mechanism
-from tallytree._run import Planned
-from tallytree._run.shared_arguments import SharedArguments
-from tallytree._terms import AUTO
-from tallytree._validate import safe_text, text
-from tallytree.budget import Amount, Budget
-from tallytree.errors import BudgetExceeded
-from tallytree.evaluate.expected_errors import (
-    NO_ERRORS_OF_AUTO,
-    LevelError,
+from tallytree._accuracy.expected_errors import (
+    ExpectedError,
     LevelLaw,
     expected_errors,
     expected_laws,
     has_closed_form,
     shown,
 )
-from tallytree.evaluate.simulated_errors import DEFAULT_REPLICATES, simulated_errors
+from tallytree._accuracy.simulated_errors import simulated_errors
+from tallytree._accuracy.targets import Target, amount_of, checked_target, least_budget, with_amount
+from tallytree._markup import html_table
+from tallytree._mechanism import Mechanism
+from tallytree._run import Planned
+from tallytree._run.shared_arguments import SharedArguments
+from tallytree._validate import safe_text, text
+from tallytree.budget import Amount, Budget
+from tallytree.errors import BudgetExceeded
 from tallytree.release.counted_unit import bound_sentence
 from tallytree.release.risk_statement import risk_statement
-from tallytree.sources.same_tables import same_table
-from tallytree.spec.budget_changes import plain_mapping, with_budget
-from tallytree.spec.changes import Changes
-from tallytree.spec.load import load_spec
-from tallytree.spec.models import Spec, known_mechanisms
-from tallytree.spec.targets import Target, amount_of, checked_target, least_budget, with_amount
 
 LADDER = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
 """The budgets beside that of the spec, as parts of it."""
@@ -111,73 +103,45 @@ class ErrorPlan:
         return [row for row in self.table.to_pylist() if all(row[name] == value for name, value in wanted.items())]
 
 
-def plan(
-    spec: str | os.PathLike[str] | Mapping[str, Any],
-    *,
-    epsilons: Sequence[Amount] | None = None,
-    mechanisms: Sequence[str] | None = None,
-    target: Target | None = None,
-    like: Any = None,
-    replicates: int = DEFAULT_REPLICATES,
-    seed: int | None = None,
-    changes: Changes = (),
-    progress: bool = False,
-) -> ErrorPlan:
-    """The expected error of every level and the risk of a release, before it is paid for; opens no private data.
-
-    Args:
-        spec: a YAML spec, or a mapping with the same keys; see `tallytree.spec.load_spec`. The private table need not
-            exist.
-        epsilons: the ε to compare with; by default a quarter, half, twice and four times that of the spec.
-        mechanisms: names of mechanisms to compare the spec's with, at its budget; by default those of the statistic
-            that are not kept for comparison only.
-        target: the wanted `std_dev` of levels, such as `{"county": 50}`: the budget is then the least ε (in three
-            digits; δ as in the spec) that gives all of them.
-        like: public stand-in data: a release or its folder, or a public table with the columns of the leaves and
-            `count` (of group sizes `size` and `groups`). All figures are then simulated on it. It must be public, since
-            the figures are computed from it without noise.
-        replicates: of a simulation.
-        seed: makes a simulation reproducible.
-        changes: keys in place of the spec's; see `load_spec`.
-        progress: show a progress bar on standard error.
-
-    Raises:
-        SpecError: something in the spec is wrong.
-        ValueError, TypeError: an argument cannot be used; a target that no budget reaches.
-        OSError: a public table cannot be read.
-
-    Example:
-        >>> import tallytree as tt
-        >>> tt.plan("examples/counts.yaml", target={"county": 50})  # doctest: +SKIP
-        ErrorPlan(TopDown, Budget(rho=0.000803), std_dev: country 49.9, state 50, county 50)
-    """
-    loaded = load_spec(spec, changes=changes)
-    _refuse_private_stand_in(loaded, like)
-    arguments = loaded.arguments()
-    if arguments.max_contributions == AUTO:
-        raise loaded.document.error(("max_contributions",), f"auto is no number. {NO_ERRORS_OF_AUTO}")
-    release = _Release(loaded, _without_a_run(arguments), like, replicates, seed, progress)
-    own = release.planned(release.budget)
-    if target is not None:
-        laws = {each.level: each for each in expected_laws(own)}
-        wanted = checked_target(target, laws, type(own.mechanism).__name__)
-        budget = least_budget(release.budget, wanted, lambda each: _by_level(release.planned(each)))
-        release = replace(release, budget_of_plan=budget)
-        own = release.planned(budget)
-    return release.compared(own, epsilons, mechanisms)
-
-
 @dataclass(frozen=True)
-class _Release:
-    """A spec that is planned with several budgets and mechanisms."""
+class PlannedSpec:
+    """A spec that is planned with several budgets and mechanisms.
 
-    spec: Spec
+    Attributes:
+        arguments: that it gives.
+        plan_of: from such arguments to the planned release.
+        with_budget: from the name of an amount and the amount to the spec with that budget.
+        mechanisms: those of its statistic, by name.
+        statistic: what it counts.
+        like: see `tallytree.plan`, as of the others.
+        replicates: of a simulation.
+        seed: of a simulation.
+        progress: show a progress bar on standard error.
+        budget_of_plan: the least that gives the target; None for that of the spec.
+    """
+
     arguments: SharedArguments
+    plan_of: Callable[[SharedArguments], Planned[Any, Any]]
+    with_budget: Callable[[str, Fraction], Mapping[str, Any]]
+    mechanisms: Mapping[str, type[Mechanism]]
+    statistic: str
     like: Any
     replicates: int
     seed: int | None
     progress: bool
     budget_of_plan: Budget | None = None
+
+    def error_plan(
+        self, target: Target | None, epsilons: Sequence[Amount] | None, mechanisms: Sequence[str] | None
+    ) -> ErrorPlan:
+        """The plan; see `tallytree.plan` for the arguments."""
+        own = self.planned(self.budget)
+        if target is None:
+            return self.compared(own, epsilons, mechanisms)
+        wanted = checked_target(target, _by_level(own), type(own.mechanism).__name__)
+        budget = least_budget(self.budget, wanted, lambda each: _by_level(self.planned(each)))
+        chosen = replace(self, budget_of_plan=budget)
+        return chosen.compared(chosen.planned(budget), epsilons, mechanisms)
 
     @property
     def budget(self) -> Budget:
@@ -190,7 +154,7 @@ class _Release:
         changed: dict[str, Any] = {"budget": budget} | ({} if mechanism is None else {"mechanism": mechanism})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a caution is about releases, and nothing is published here
-            return self.spec.plan_of(replace(self.arguments, **changed))
+            return self.plan_of(replace(self.arguments, **changed))
 
     def compared(
         self, own: Planned[Any, Any], epsilons: Sequence[Amount] | None, names: Sequence[str] | None
@@ -214,15 +178,11 @@ class _Release:
             pa.Table.from_pylist(rows, _ROWS),
             pa.Table.from_pylist(risks, _RISKS),
             risk_statement(own.plan, own.statement),
-            with_budget(self._mapping, "rho" if self.budget.kind == "zcdp" else "epsilon", amount_of(self.budget)),
+            self.with_budget("rho" if self.budget.kind == "zcdp" else "epsilon", amount_of(self.budget)),
             self.budget,
             mechanism,
             (*self._about(mechanism, rows), *notes, COVERS),
         )
-
-    @property
-    def _mapping(self) -> dict[str, Any]:
-        return plain_mapping(self.spec.document, type(self.spec).table_keys)
 
     def _budgets(self, epsilons: Sequence[Amount] | None) -> list[Budget]:
         """The budgets to compare, ascending; that of the plan is among them."""
@@ -236,16 +196,16 @@ class _Release:
         given = [Budget(epsilon=each, delta=self.budget.delta) for each in epsilons]
         return sorted({amount_of(each): each for each in (*given, self.budget)}.values(), key=amount_of)
 
-    def _errors(self, planned: Planned[Any, Any]) -> list[LevelError]:
+    def _errors(self, planned: Planned[Any, Any]) -> list[ExpectedError]:
         if self.like is None:
             return expected_errors(planned)
         return simulated_errors(planned, self.like, replicates=self.replicates, seed=self.seed, progress=self.progress)
 
     def _others(
         self, own: Planned[Any, Any], names: Sequence[str] | None, notes: list[str]
-    ) -> Iterator[tuple[Planned[Any, Any], list[LevelError]]]:
+    ) -> Iterator[tuple[Planned[Any, Any], list[ExpectedError]]]:
         """The release by other mechanisms, with their errors; why one is left out is added to the notes."""
-        known = known_mechanisms(*type(self.spec).mechanisms)
+        known = self.mechanisms
         if isinstance(names, str):
             raise TypeError(f"mechanisms: {safe_text(names)} must be a list of names")
         for name in names or ():
@@ -275,11 +235,11 @@ class _Release:
             yield NOISE_ONLY.format(mechanism)
         if bases & {"closed form", "mean families"}:
             yield AWAY_FROM_ZERO
-            if self.spec.statistic in ("counts", "flows"):
+            if self.statistic in ("counts", "flows"):
                 wanted = {**amounts_of(self.budget), "mechanism": mechanism}
                 yield from _worth_its_noise(
                     [row for row in rows if all(row[name] == value for name, value in wanted.items())],
-                    ", or use unlisted: remainder" if self.spec.statistic == "flows" else "",
+                    ", or use unlisted: remainder" if self.statistic == "flows" else "",
                 )
         if "mean families" in bases:
             yield "The tree is too large for every node to be computed: families have their level's mean size."
@@ -322,30 +282,10 @@ def amounts_of(budget: Budget) -> dict[str, float | None]:
     return {name: None if amount is None else float(amount) for name, amount in amounts.items()}
 
 
-def _rows(planned: Planned[Any, Any], errors: Sequence[LevelError]) -> list[dict[str, Any]]:
+def _rows(planned: Planned[Any, Any], errors: Sequence[ExpectedError]) -> list[dict[str, Any]]:
     about = {**amounts_of(planned.plan.budget), "mechanism": type(planned.mechanism).__name__}
     return [{**about, **vars(each)} for each in errors]
 
 
 def _by_level(planned: Planned[Any, Any]) -> dict[str, LevelLaw]:
     return {each.level: each for each in expected_laws(planned)}
-
-
-def _without_a_run(arguments: SharedArguments) -> SharedArguments:
-    """The arguments without what only a run needs: its ledger, its secret and its seed."""
-    absent = dict.fromkeys(("ledger", "dataset", "run", "secret", "seed", "approved_by", "reason", "ticket"))
-    return replace(arguments, **absent, on_changed="error")  # type: ignore[arg-type]
-
-
-def _refuse_private_stand_in(spec: Spec, like: Any) -> None:
-    """Refuse the private table itself as a stand-in: what is simulated on it would be computed without noise.
-
-    Raises:
-        ValueError: it is.
-    """
-    for key in spec.private_tables:
-        if same_table(like, spec.table(key)):
-            raise ValueError(
-                f"like: it is the private table that the spec names as {key}, and what is simulated on it would show "
-                "its numbers; give public data, such as last year's release"
-            )

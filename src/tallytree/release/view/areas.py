@@ -22,7 +22,7 @@ from tallytree._compute.arrays import BoolArray, IntArray, concatenate_ranges, s
 from tallytree._validate import text
 from tallytree.hierarchy import RESERVED, Hierarchy
 from tallytree.product import Product
-from tallytree.release.paths import nodes_by_labels
+from tallytree.release.view.sides import TreePlace, TreeSide, named_at, sides_of
 from tallytree.sources.locate import Files, locate
 from tallytree.sources.public_tables import read_public
 from tallytree.sources.schemas import column_names, require_columns
@@ -32,38 +32,6 @@ ARGUMENT = "areas"
 """The name of the table in messages. It is public, so they may quote it."""
 
 _NONE = np.empty(0, dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class Side:
-    """One hierarchy of the tree, and its columns in the tables, top first; a hierarchy is a tree with one side."""
-
-    hierarchy: Hierarchy
-    columns: tuple[str, ...]
-
-    def level(self, named: int) -> int:
-        """The level of the hierarchy that the first `named` columns go down to; −1 above a root that has a column."""
-        return len(self.hierarchy.levels) - 1 - (len(self.columns) - named)
-
-    def size(self, named: int) -> int:
-        """How many nodes are named by the first `named` columns."""
-        return self.hierarchy.size(self.level(named)) if named else 1
-
-    def above(self, nodes: IntArray, named: int, wanted: int) -> IntArray:
-        """The ancestors, by the first `wanted` columns, of nodes that the first `named` columns name."""
-        if not wanted:
-            return np.zeros_like(nodes)
-        for level in range(self.level(named), self.level(wanted), -1):
-            nodes = self.hierarchy.parents(level, nodes)
-        return nodes
-
-    def leaves(self, nodes: IntArray, named: int) -> IntArray:
-        """How many leaves lie below each node."""
-        bottom = len(self.hierarchy.levels) - 1
-        first, stop = nodes, nodes + 1
-        for level in range(self.level(named) if named else 0, bottom):
-            first, stop = self.hierarchy.first_child[level][first], self.hierarchy.first_child[level][stop]
-        return stop - first
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +52,7 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Areas:
+class SummedAreas:
     """Areas of a tree: disjoint sets of its leaves, each given by rows.
 
     Attributes:
@@ -111,15 +79,13 @@ class Areas:
         Returns:
             Places in `nodes` and areas: int64 (k,) each, no pair twice.
         """
-        sides, level = sides_of(self.tree), _named_at(self.tree, depth)
+        sides, level = sides_of(self.tree), named_at(self.tree, depth)
         wanted = tuple(map(min, level, block.named))
         rows = _keys(sides, block.nodes, block.named, wanted)
         pairs = _distinct(rows, block.areas)
         cells = _keys(sides, _split(sides, level, nodes), level, wanted)
-        first = np.searchsorted(pairs[0], cells, side="left")
-        found = np.searchsorted(pairs[0], cells, side="right") - first
-        places, _ = concatenate_ranges(first, found)
-        return np.repeat(np.arange(len(nodes)), found), pairs[1][places]
+        places, at = _matches(pairs[0], cells)
+        return places, pairs[1][at]
 
     def shares(self, depth: int, nodes: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """How many leaves of some nodes of a level lie in which areas.
@@ -127,7 +93,7 @@ class Areas:
         Returns:
             Places in `nodes`, areas and numbers of leaves, > 0: int64 (k,) each, no pair of the first two twice.
         """
-        sides, level = sides_of(self.tree), _named_at(self.tree, depth)
+        sides, level = sides_of(self.tree), named_at(self.tree, depth)
         own = _split(sides, level, nodes)
         keys, numbers = [_NONE], [_NONE]
         for block in self.blocks:
@@ -140,17 +106,15 @@ class Areas:
                     of_nodes *= side.leaves(node, here)
             rows, areas, leaves = _summed(_keys(sides, block.nodes, block.named, wanted), block.areas, of_rows)
             cells = _keys(sides, own, level, wanted)
-            first = np.searchsorted(rows, cells, side="left")
-            found = np.searchsorted(rows, cells, side="right") - first
-            at, _ = concatenate_ranges(first, found)
-            keys.append(np.repeat(np.arange(len(nodes)), found) * len(self) + areas[at])
-            numbers.append(np.repeat(of_nodes, found) * leaves[at])
+            places, at = _matches(rows, cells)
+            keys.append(places * len(self) + areas[at])
+            numbers.append(of_nodes[places] * leaves[at])
         key, leaves = sum_by_key(np.concatenate(keys), np.concatenate(numbers))
         return *np.divmod(key, len(self)), leaves
 
     def leaves_below(self, depth: int, nodes: IntArray) -> IntArray:
         """How many leaves each of some nodes of a level has: int64 (n,)."""
-        sides, level = sides_of(self.tree), _named_at(self.tree, depth)
+        sides, level = sides_of(self.tree), named_at(self.tree, depth)
         found = np.ones_like(nodes)
         for side, node, named in zip(sides, _split(sides, level, nodes), level, strict=True):
             found *= side.leaves(node, named)
@@ -169,7 +133,7 @@ class Areas:
         return total
 
 
-def read_areas(tree: Hierarchy | Product, table: Any, by: str | None) -> Areas:
+def read_areas(tree: Hierarchy | Product, table: Any, by: str | None) -> SummedAreas:
     """The areas of a table: one of all rows, or, with `by`, one for each value of that column.
 
     Raises:
@@ -199,24 +163,10 @@ def read_areas(tree: Hierarchy | Product, table: Any, by: str | None) -> Areas:
         for kind in np.unique(named, axis=0)
     )
     _refuse_overlaps(sides, blocks)
-    return Areas(tree, by, names, blocks)
+    return SummedAreas(tree, by, names, blocks)
 
 
-def sides_of(tree: Hierarchy | Product) -> tuple[Side, ...]:
-    """The hierarchies of a tree with their columns, the first most significant in the numbers of nodes."""
-    if isinstance(tree, Hierarchy):
-        return (Side(tree, tree.columns),)
-    return tuple(Side(each.hierarchy, each.columns) for each in tree.attributes)
-
-
-def _named_at(tree: Hierarchy | Product, depth: int) -> tuple[int, ...]:
-    """Per side, how many columns name a node of a level."""
-    if isinstance(tree, Hierarchy):
-        return (len(tree.path_columns(depth)),)
-    return tuple(len(columns) for _, columns, _ in tree.parts(depth))
-
-
-def _split(sides: Sequence[Side], named: Sequence[int], nodes: IntArray) -> tuple[IntArray, ...]:
+def _split(sides: Sequence[TreeSide], named: Sequence[int], nodes: IntArray) -> tuple[IntArray, ...]:
     """The node of each side in the numbers of a level's nodes."""
     parts: list[IntArray] = []
     for side, each in zip(reversed(sides), reversed(named), strict=True):
@@ -225,12 +175,21 @@ def _split(sides: Sequence[Side], named: Sequence[int], nodes: IntArray) -> tupl
     return tuple(reversed(parts))
 
 
-def _keys(sides: Sequence[Side], nodes: Sequence[IntArray], named: Sequence[int], wanted: Sequence[int]) -> IntArray:
+def _keys(
+    sides: Sequence[TreeSide], nodes: Sequence[IntArray], named: Sequence[int], wanted: Sequence[int]
+) -> IntArray:
     """One number for the ancestors of all sides by `wanted` columns each."""
     key = np.zeros_like(nodes[0])
     for side, each, here, above in zip(sides, nodes, named, wanted, strict=True):
-        key = key * side.size(above) + side.above(each, here, above)
+        key = key * side.size(above) + side.ancestors(each, here, above)
     return key
+
+
+def _matches(keys: IntArray, cells: IntArray) -> tuple[IntArray, IntArray]:
+    """All pairs of equal numbers: places among the cells, and among the keys, which ascend."""
+    first = np.searchsorted(keys, cells, side="left")
+    found = np.searchsorted(keys, cells, side="right") - first
+    return np.repeat(np.arange(len(cells)), found), concatenate_ranges(first, found)[0]
 
 
 def _distinct(rows: IntArray, areas: IntArray) -> tuple[IntArray, IntArray]:
@@ -247,7 +206,7 @@ def _summed(rows: IntArray, areas: IntArray, numbers: IntArray) -> tuple[IntArra
     return rows[new], areas[new], np.add.reduceat(numbers[order], np.flatnonzero(new))
 
 
-def _read(sides: Sequence[Side], table: Any, by: str | None) -> tuple[pa.Table, list[str]]:
+def _read(sides: Sequence[TreeSide], table: Any, by: str | None) -> tuple[pa.Table, list[str]]:
     """The columns of the table that are used, and those that are columns of paths."""
     source = locate(table, ARGUMENT)
     present = column_names(source, ARGUMENT)
@@ -283,7 +242,7 @@ def _text_or_null(rows: pa.Table, column: str) -> pa.ChunkedArray:
     return pa.chunked_array([labels.take(pc.if_else(there, pa.array(places), None).combine_chunks())])
 
 
-def _columns_named(side: Side, paths: dict[str, pa.ChunkedArray], n_rows: int) -> IntArray:
+def _columns_named(side: TreeSide, paths: dict[str, pa.ChunkedArray], n_rows: int) -> IntArray:
     """How many of the columns of a side each row names: int64 (rows,).
 
     The column of a top level with a single value may be absent where a lower one is not.
@@ -307,7 +266,7 @@ def _columns_named(side: Side, paths: dict[str, pa.ChunkedArray], n_rows: int) -
     return np.asarray(np.sum(there, axis=0, dtype=np.int64))
 
 
-def _add_single_top(side: Side, paths: dict[str, pa.ChunkedArray], n_rows: int) -> None:
+def _add_single_top(side: TreeSide, paths: dict[str, pa.ChunkedArray], n_rows: int) -> None:
     top = side.columns[0]
     if top in paths or side.hierarchy.root_added or len(side.columns) < len(side.hierarchy.levels):
         return
@@ -320,7 +279,7 @@ def _add_single_top(side: Side, paths: dict[str, pa.ChunkedArray], n_rows: int) 
 
 def _block(
     tree: Hierarchy | Product,
-    sides: Sequence[Side],
+    sides: Sequence[TreeSide],
     paths: dict[str, pa.ChunkedArray],
     areas: IntArray,
     rows: IntArray,
@@ -331,8 +290,7 @@ def _block(
     nodes = []
     for side, columns in zip(sides, named, strict=True):
         labels = [paths[column].take(places) for column in side.columns[:columns]]
-        level = side.level(columns)
-        found = nodes_by_labels(side.hierarchy, level, labels, len(rows)) if columns else np.zeros(len(rows), np.int64)
+        found = side.nodes(labels, len(rows)) if columns else np.zeros(len(rows), np.int64)
         if (found < 0).any():
             row = int(np.argmax(found < 0))
             label = ", ".join(f"{name}={part[row].as_py()!r}" for name, part in zip(side.columns, labels, strict=False))
@@ -342,11 +300,11 @@ def _block(
             )
         nodes.append(found)
     depths = range(len(tree.levels))
-    depth = next(d for d in depths if all(map(int.__ge__, _named_at(tree, d), named)))
+    depth = next(d for d in depths if all(map(int.__ge__, named_at(tree, d), named)))
     return Block(named, depth, tuple(nodes), areas[rows])
 
 
-def _refuse_overlaps(sides: Sequence[Side], blocks: Sequence[Block]) -> None:
+def _refuse_overlaps(sides: Sequence[TreeSide], blocks: Sequence[Block]) -> None:
     """Refuse two rows that have a leaf in common.
 
     Raises:
@@ -366,16 +324,11 @@ def _refuse_overlaps(sides: Sequence[Side], blocks: Sequence[Block]) -> None:
             _refuse(sides, second, int(shared[0]), common, "overlaps another row")
 
 
-def _refuse(sides: Sequence[Side], block: Block, key: int, named: Sequence[int], what: str) -> None:
+def _refuse(sides: Sequence[TreeSide], block: Block, key: int, named: Sequence[int], what: str) -> None:
     row = int(np.argmax(_keys(sides, block.nodes, block.named, named) == key))
     labels = [
-        f"{name}={column[0].as_py()!r}"
+        f"{name}={label!r}"
         for side, nodes, columns in zip(sides, block.nodes, block.named, strict=True)
-        if columns
-        for name, column in zip(
-            side.columns,
-            side.hierarchy.path_table(side.level(columns), nodes[row : row + 1]).columns[-columns:],
-            strict=False,
-        )
+        for name, label in zip(side.columns, side.path(TreePlace(columns, int(nodes[row]))), strict=False)
     ]
     raise ValueError(f"{ARGUMENT}: {', '.join(labels)} {what}; no place may be counted twice")
