@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 from common import Timed, peak_gibibytes
 from tallytree.datasets.group_sizes import GroupSizes
-from tallytree.solvers.papers import cost_table
 
 import tallytree as tt
 from tallytree._private.measurer import Measurer
 from tallytree._private.noise.noise_source import KeyedNoise
 from tallytree._run import SizesArguments, plan_group_sizes
+from tallytree._solvers.papers import cost_table
 from tallytree._solvers.papers.relaxed_programs import tree_relaxed
 from tallytree.datasets import fioretto
 from tallytree.sizes import CensusTopDown, Chain, CumulativeProjection, HistogramProjection, Matching, SizesDomain

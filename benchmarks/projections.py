@@ -22,12 +22,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from common import SHARED
-from tallytree.solvers.papers import simplex_programs as black_boxes_simplex
 
 import tallytree as tt
 from tallytree._private.measurer import Measurer
 from tallytree._private.noise.noise_source import KeyedNoise
 from tallytree._run import FlowsArguments, plan_flows
+from tallytree._solvers.papers import simplex_programs as black_boxes_simplex
 from tallytree.evaluate.metrics import false_discovery_rate, max_absolute_error
 from tallytree.solvers import simplex
 

@@ -28,12 +28,12 @@ from typing import Any
 import numpy as np
 from common import mean_and_error, peak_gibibytes
 from tallytree.datasets.residents import LEVELS, Residents, residents
-from tallytree.solvers.marginal_fit import fit
-from tallytree.solvers.marginal_linear import Measured
-from tallytree.solvers.marginals import Detail
 
 import tallytree as tt
 from tallytree._accounting.conversions import rho_from_epsilon
+from tallytree._solvers.tables.fit import fit
+from tallytree._solvers.tables.linear import Measured
+from tallytree._solvers.tables.marginals import Detail
 
 DELTA = Fraction(1, 10**8)
 TABLES = {"total": (0, 0), "age": (1, 0), "sex": (0, 1), "age x sex": (1, 1)}

@@ -10,7 +10,7 @@ from tallytree._mechanism import Mechanism
 from tallytree.counts import CountsMechanism, LeastSquares, TopDown
 from tallytree.sizes import Joint, Matching, SizesMechanism
 
-PAPERS = ("tallytree.solvers.papers", "cvxpy", "clarabel", "highspy", "osqp", "scs", "ortools", "pyscipopt")
+PAPERS = ("tallytree._solvers.papers", "cvxpy", "clarabel", "highspy", "osqp", "scs", "ortools", "pyscipopt")
 
 
 @pytest.mark.parametrize(("base", "default"), [(CountsMechanism, LeastSquares()), (SizesMechanism, Joint())])

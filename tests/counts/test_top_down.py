@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tallytree.solvers.thresholds import survivors
 
 import tallytree as tt
 from tallytree._solvers.papers.packages import PROJECTION_PACKAGES
+from tallytree._solvers.trees.thresholds import survivors
 from tallytree.counts import top_down_measuring
 from tallytree.solvers import simplex
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from tallytree.solvers.checks import MAX_SUM, check_integers
 
 from tallytree._compute.arrays import IntArray
+from tallytree._solvers.checks import MAX_SUM, check_integers
 from tallytree._solvers.papers.preorder import check_integer
 
 

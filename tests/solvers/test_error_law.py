@@ -5,7 +5,8 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from tallytree.solvers.error_law import BINS, ErrorLaw
+
+from tallytree._solvers.error_law import BINS, ErrorLaw
 
 
 def law(variances, single=0.0, nodes=None):

@@ -6,9 +6,9 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 import pytest
-from tallytree.solvers.papers import cost_table
 
 from tallytree._measurements import Noise
+from tallytree._solvers.papers import cost_table
 from tallytree.hierarchy import Hierarchy
 from tallytree.lab.reproduce import Settings
 from tallytree.lab.reproduce import fioretto as experiments

@@ -7,11 +7,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from tallytree.solvers.joint_families import FromBelow
-from tallytree.solvers.joint_upward import Estimate
 
 from tallytree._measurements import Measurement, Noise
 from tallytree._private.tabulate.packed import packed, unpacked
+from tallytree._solvers.sizes.joint_families import FromBelow
+from tallytree._solvers.sizes.joint_upward import Estimate
 from tallytree.sizes.released_sizes import ReleasedSizes
 
 
@@ -72,7 +72,7 @@ def changing(module, name, state):
     [
         ("fractions", "Fraction"),
         ("tallytree._measurements", "Noise"),
-        ("tallytree.solvers.joint_upward", "Estimate"),
+        ("tallytree._solvers.sizes.joint_upward", "Estimate"),
         ("tallytree._private.tabulate.packed", "record"),
         ("numpy._core.numeric", "_frombuffer"),
     ],

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tallytree.solvers.papers import constraint_program, cost_table
 
 from helpers.tree_models import PAIR, assert_consistent, cost, trees
+from tallytree._solvers.papers import constraint_program, cost_table
 from tallytree._solvers.papers.constraint_program import tree_constraint_program
 
 few = settings(max_examples=10)

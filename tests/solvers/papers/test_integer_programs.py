@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tallytree.solvers.papers import cost_table, integer_programs
 
 from helpers.tree_models import PAIR, assert_consistent, cost, realistic, tables, trees
+from tallytree._solvers.papers import cost_table, integer_programs
 from tallytree._solvers.papers.integer_programs import tails_mip, tree_mip
 from tallytree._solvers.papers.relaxed_programs import tails_relaxed, tree_relaxed
 

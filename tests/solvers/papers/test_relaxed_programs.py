@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tallytree.solvers.papers import cost_table
 
 from helpers.tree_models import PAIR, assert_consistent, cost, optimality_gap, realistic, trees
+from tallytree._solvers.papers import cost_table
 from tallytree._solvers.papers.relaxed_programs import tree_relaxed
 from tallytree._solvers.papers.third_party import QUADRATIC_SOLVERS
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tallytree.solvers.papers import transport
 
+from tallytree._solvers.papers import transport
 from tallytree._solvers.sizes import margins
 
 some = settings(max_examples=300)

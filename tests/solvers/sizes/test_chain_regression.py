@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tallytree.solvers.chain_regression import fit_chain
 
 from helpers import cost_table_chain
+from tallytree._solvers.sizes.chain_regression import fit_chain
 from tallytree.solvers import isotonic
 
 TREE = [[0, 3], [0, 1, 3], [0, 1, 2, 3]]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tallytree.solvers.isotonic_stream import RunStream
 
 from tallytree._solvers.sizes import isotonic_runs
+from tallytree._solvers.sizes.isotonic_stream import RunStream
 from tallytree.solvers import isotonic
 
 examples = settings(max_examples=300)

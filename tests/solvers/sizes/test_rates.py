@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from tallytree.solvers.rates import (
+
+from tallytree._solvers.sizes.rates import (
     DISPERSIONS,
     TOGETHER,
     choose_dispersion,

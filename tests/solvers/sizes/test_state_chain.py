@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from tallytree.solvers.gaussian_chain import smooth
-from tallytree.solvers.state_chain import count_states, drop_masses, posterior
+
+from tallytree._solvers.sizes.gaussian_chain import smooth
+from tallytree._solvers.sizes.state_chain import count_states, drop_masses, posterior
 
 RNG = np.random.default_rng
 

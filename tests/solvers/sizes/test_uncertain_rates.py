@@ -3,7 +3,8 @@
 import mpmath
 import numpy as np
 import pytest
-from tallytree.solvers.uncertain_rates import DOUBT, REACH, widen
+
+from tallytree._solvers.sizes.uncertain_rates import DOUBT, REACH, widen
 
 
 def widened(noise, mu, dispersion, first_size):

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from tallytree.solvers.least_worst import CLOSE, Problem, least_worst
+
+from tallytree._solvers.tables.least_worst import CLOSE, Problem, least_worst
 
 
 def random_problem(seed):

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tallytree.solvers.marginal_coarse import SOFT, nearest_step, nonnegative_tables, wanted_sums
-from tallytree.solvers.marginal_lattice import Lattice, keep_components, to_tables
-from tallytree.solvers.marginals import Detail
+
+from tallytree._solvers.tables.coarse import SOFT, nearest_step, nonnegative_tables, wanted_sums
+from tallytree._solvers.tables.lattice import Lattice, keep_components, to_tables
+from tallytree._solvers.tables.marginals import Detail
 
 RNG = np.random.default_rng
 BANDS = (np.zeros(4, dtype=np.int64), np.array([0, 0, 1, 1]), np.arange(4))

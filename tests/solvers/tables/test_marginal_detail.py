@@ -4,9 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from tallytree.solvers.marginal_detail import MET, SLACK, rake_tree
-from tallytree.solvers.marginal_lattice import Lattice
-from tallytree.solvers.marginals import Detail
+
+from tallytree._solvers.tables.detail import MET, SLACK, rake_tree
+from tallytree._solvers.tables.lattice import Lattice
+from tallytree._solvers.tables.marginals import Detail
 
 RNG = np.random.default_rng
 DETAIL = Detail.flat([4, 3, 2])

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tallytree.solvers.marginal_fit import fit
-from tallytree.solvers.marginal_linear import Measured
-from tallytree.solvers.marginals import Detail
 
 from tallytree._solvers.tables import fit as marginal_fit
+from tallytree._solvers.tables.fit import fit
+from tallytree._solvers.tables.linear import Measured
+from tallytree._solvers.tables.marginals import Detail
 
 RNG = np.random.default_rng
 BANDS = (np.zeros(4, dtype=np.int64), np.array([0, 0, 0, 1]), np.arange(4))

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tallytree.solvers.marginal_lattice import Lattice
-from tallytree.solvers.marginal_rounding import choose_least, deal, keep_totals, round_family, round_root
-from tallytree.solvers.marginals import Detail
+
+from tallytree._solvers.tables.lattice import Lattice
+from tallytree._solvers.tables.marginals import Detail
+from tallytree._solvers.tables.rounding import choose_least, deal, keep_totals, round_family, round_root
 
 RNG = np.random.default_rng
 

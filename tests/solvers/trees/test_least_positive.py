@@ -3,8 +3,8 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tallytree.solvers.least_positive import least_positive
 
+from tallytree._solvers.trees.least_positive import least_positive
 from tallytree.solvers.simplex import chebyshev
 
 

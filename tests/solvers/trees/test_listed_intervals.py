@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tallytree.solvers.listed_intervals import listed_intervals
+
+from tallytree._solvers.trees.listed_intervals import listed_intervals
 
 
 def noise_law(scale, laplace):

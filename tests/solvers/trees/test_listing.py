@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tallytree.solvers.listing import least_listed
-from tallytree.solvers.normal_law import log_cdf
-from tallytree.solvers.sparse_posterior import MeasuredTree, posterior
+
+from tallytree._solvers.normal_law import log_cdf
+from tallytree._solvers.trees.listing import least_listed
+from tallytree._solvers.trees.sparse_posterior import MeasuredTree, posterior
 
 NONE = np.empty(0, np.int64)
 

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tallytree.solvers.remainders import round_families
+
+from tallytree._solvers.trees.remainders import round_families
 
 
 @settings(max_examples=200)

@@ -5,7 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.special import erfcx
-from tallytree.solvers.sparse_posterior import MeasuredTree, log_evidence, posterior, probable
+
+from tallytree._solvers.trees.sparse_posterior import MeasuredTree, log_evidence, posterior, probable
 
 NONE = np.empty(0, np.int64)
 

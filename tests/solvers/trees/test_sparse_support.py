@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tallytree.solvers.sparse_support import support
 
+from tallytree._solvers.trees.sparse_support import support
 from tallytree.solvers.tree import project
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tallytree.solvers.thresholds import survivors
+
+from tallytree._solvers.trees.thresholds import survivors
 
 
 def one_by_one(noisy, total, threshold):

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tallytree.solvers.tree_estimates import combined_estimates
-from tallytree.solvers.tree_variance import combined_variances
+
+from tallytree._solvers.trees.estimates import combined_estimates
+from tallytree._solvers.trees.variance import combined_variances
 
 
 @given(st.integers(0, 10**6), st.booleans())

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from tallytree.solvers.tree_levels import steps, swept
-from tallytree.solvers.tree_shape import check_problem
 
 from tallytree._solvers.trees import integer as tree_integer
 from tallytree._solvers.trees import real as tree_real
+from tallytree._solvers.trees.levels import steps, swept
+from tallytree._solvers.trees.shape import check_problem
 from tallytree.solvers.tree import project
 
 

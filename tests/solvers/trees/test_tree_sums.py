@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tallytree.solvers.tree_sums import InSums, sum_variances
-from tallytree.solvers.tree_variance import combined_variances
 
 from tallytree._compute.arrays import offsets_of
+from tallytree._solvers.trees.sums import InSums, sum_variances
+from tallytree._solvers.trees.variance import combined_variances
 
 NONE = np.empty(0, dtype=np.int64)
 

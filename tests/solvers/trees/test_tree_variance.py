@@ -4,7 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tallytree.solvers.tree_variance import combined_variances, downward_variances, mean_family_variances
+
+from tallytree._solvers.trees.variance import combined_variances, downward_variances, mean_family_variances
 
 FAMILIES = [np.array([0, 3]), np.array([0, 2, 3, 6])]
 """A root with three children, which have 2, 1 and 3."""
