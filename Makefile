@@ -11,7 +11,9 @@ LOCKED := $(filter 3.11 3.12,$(shell $(PYTHON) -c 'import sys; print("%d.%d" % s
 
 .PHONY: wheel demo test test-all mutants faults lint docs bench lock clean
 
-demo: $(VENV)/.wheel
+# Installs what the demo shows and no more. Its code is compiled when it runs, which takes half a minute the first time;
+# where the wheel is installed, with all code compiled, the demo takes it.
+demo: $(if $(wildcard $(VENV)/.wheel),$(VENV)/.wheel,$(VENV)/.demo)
 	$(BIN)/tallytree demo
 
 # dist/tallytree-*.whl, with the kernels compiled
@@ -60,19 +62,22 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-# What the package needs, and what the README shows beside a release: the report, the explorer, exports, maps.
-VIEWS := report explore export maps
-comma := ,
-empty :=
-$(VENV)/.views: $(VENV)/.created pyproject.toml requirements/views.lock
-	$(if $(LOCKED),$(PIP) install --require-hashes -r requirements/views.lock,\
-	$(PIP) install hatchling ".[$(subst $(empty) ,$(comma),$(VIEWS))]")
+# What the package needs, and the report. Python compiles a module when it is first imported, so only what is used.
+$(VENV)/.needed: $(VENV)/.created pyproject.toml requirements/demo.lock
+	@echo "Installing what tallytree and its report need into $(VENV) ..."
+	$(if $(LOCKED),$(PIP) install --no-compile --require-hashes -r requirements/demo.lock,\
+	$(PIP) install hatchling ".[report]")
+	touch $@
+
+$(VENV)/.demo: $(VENV)/.needed $(SOURCES)
+	$(PIP) install --no-deps --no-build-isolation .
 	touch $@
 
 # The wheel is rebuilt when a source changes.
 # It carries the kernels compiled for this Python and numba; they are compiled again when a source of theirs changes.
-$(VENV)/.wheel: $(VENV)/.views $(SOURCES)
+$(VENV)/.wheel: $(VENV)/.needed $(SOURCES)
 	$(PIP) install --no-deps --no-build-isolation .
+	@echo "Compiling all code for the wheel ..."
 	PYTHONPATH=src $(BIN)/python -m tallytree.cli.compiling_ahead
 	rm -rf dist
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
@@ -90,4 +95,4 @@ COMPILE = echo 'hatchling>=1.27' | $(BIN)/uv pip compile --quiet --upgrade --uni
 lock: $(VENV)/.created
 	$(PIP) install uv
 	$(COMPILE) --extra dev -o requirements/dev.lock
-	$(COMPILE) $(addprefix --extra ,$(VIEWS)) --constraint requirements/dev.lock -o requirements/views.lock
+	$(COMPILE) --extra report --constraint requirements/dev.lock -o requirements/demo.lock

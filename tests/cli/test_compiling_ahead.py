@@ -46,7 +46,7 @@ def test_a_release_compiles_nothing_and_is_the_same(tmp_path):
     old = ahead / "of other sources"
     old.mkdir(parents=True)
     (old / STAMP).write_text("another digest")
-    assert compile_ahead(ahead, only=["counts, LeastSquares(sparsity=0.0"]) > 30
+    assert compile_ahead(ahead, only=["counts, LeastSquares(sparsity=0.0"]) > 15
     assert [each.name for each in ahead.iterdir()] == [environment()]
     assert compile_ahead(ahead) == 0  # nothing has changed
     (empty := tmp_path / "cache").mkdir(mode=0o700)

@@ -1,5 +1,6 @@
 """Code compiled ahead is run where it is what would be compiled here, and nowhere else."""
 
+import logging
 import os
 import platform
 import subprocess
@@ -7,12 +8,22 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numba
 import pytest
 from llvmlite import binding
+from numba.core import event
 
 import tallytree
 from tallytree._compute import compiled_ahead
-from tallytree._compute.compiled_ahead import BASELINE, FEATURES, environment, merge_compiled, usable_folder
+from tallytree._compute.compiled_ahead import (
+    BASELINE,
+    FEATURES,
+    environment,
+    merge_compiled,
+    usable_folder,
+    why_it_does_not_fit,
+)
+from tallytree._compute.kernels import Misfit
 
 DOUBLING = "from tallytree._compute.kernels import kernel\n\n\n@kernel\ndef double(number):\n    return 2 * number\n"
 PROGRAM = """
@@ -95,11 +106,34 @@ def test_a_processor_without_one_of_the_instructions_runs_no_such_code(usable, t
     assert usable() == tmp_path / environment()
     monkeypatch.setattr(binding, "get_host_cpu_features", lambda: dict.fromkeys(FEATURES, True) | {"bmi2": False})
     assert usable() is None
+    assert why_it_does_not_fit() == "this processor lacks bmi2"
     monkeypatch.setattr(binding, "get_host_cpu_features", dict)
     assert usable() is None
 
 
 @pytest.mark.parametrize("library", ["numba", "llvmlite", "np"])
 def test_code_for_another_version_is_not_looked_at(usable, monkeypatch, library):
+    built = environment()
     monkeypatch.setattr(getattr(compiled_ahead, library), "__version__", "0.0.0")
     assert usable() is None
+    assert why_it_does_not_fit() == f"it is for {built}, and this is {environment()}"
+
+
+def test_code_that_fits_or_that_nobody_compiled_is_no_misfit(usable, tmp_path):
+    assert why_it_does_not_fit() is None
+    (tmp_path / environment()).rmdir()
+    assert why_it_does_not_fit() is None
+
+
+def test_a_misfit_is_said_once_and_only_when_a_kernel_is_compiled(usable, caplog):
+    misfit = Misfit("it is for another")
+    with event.install_listener("numba:compile", misfit):
+        numba.njit(lambda number: number + 1)(1)
+        assert caplog.messages == []
+        with caplog.at_level(logging.WARNING):
+            for add in (lambda number: number + 2, lambda number: number + 3):
+                add.__module__ = "tallytree.doubling"
+                numba.njit(add)(1)
+    (said,) = caplog.messages
+    assert "it is for another" in said
+    assert "`tallytree warm`" in said

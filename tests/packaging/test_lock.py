@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-LOCKS = {"dev": ["dev"], "views": ["report", "explore", "export", "maps"]}
+LOCKS = {"dev": ["dev"], "demo": ["report"]}
 PYTHONS = ("3.11", "3.12")
 
 
@@ -63,7 +63,7 @@ def test_a_lock_has_a_version_that_is_allowed_and_its_hashes_for_everything_aske
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_demo_and_the_tests_get_the_same_versions(python):
-    assert locked("views", python).items() <= locked("dev", python).items()
+    assert locked("demo", python).items() <= locked("dev", python).items()
 
 
 def test_the_makefile_takes_the_lock_with_the_pythons_that_are_tested():
@@ -71,6 +71,32 @@ def test_the_makefile_takes_the_lock_with_the_pythons_that_are_tested():
     said = [each.rpartition(" ")[2] for each in classifiers if re.search(r":: 3\.[0-9]+$", each)]
     assert said == list(PYTHONS)
     assert f"LOCKED := $(filter {' '.join(PYTHONS)}," in (REPOSITORY / "Makefile").read_text()
+
+
+def steps_of(target, folder):
+    """What `make` would run for a target where nothing is installed yet."""
+    command = ["make", "--dry-run", target, f"VENV={folder / 'venv'}", f"PYTHON={sys.executable}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY).stdout
+
+
+@pytest.mark.skipif(f"{sys.version_info[0]}.{sys.version_info[1]}" not in PYTHONS, reason="no versions are locked")
+def test_the_demo_installs_what_its_lock_has_and_compiles_nothing_ahead(tmp_path):
+    steps = steps_of("demo", tmp_path)
+    assert steps.count(" install ") == 2
+    assert "install --no-compile --require-hashes -r requirements/demo.lock" in steps
+    assert "install --no-deps --no-build-isolation ." in steps
+    assert "compiling_ahead" not in steps
+    for target in ("wheel", "test"):
+        assert "compiling_ahead" in steps_of(target, tmp_path)
+    assert "install --require-hashes -r requirements/dev.lock" in steps_of("test", tmp_path)
+
+
+def test_the_demo_takes_the_wheel_where_it_is_installed(tmp_path):
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "venv" / ".wheel").touch()
+    assert "compiling_ahead" in steps_of(
+        "demo", tmp_path
+    )  # a source may have changed since; the light one never replaces it
 
 
 @pytest.fixture
@@ -113,7 +139,7 @@ def test_known_vulnerabilities_of_the_lock_fail_the_linters(vulnerabilities):
     assert len(seen) > 200
     affected = [{"package": {"name": "pyarrow", "ecosystem": "PyPI"}}]
     known["pyarrow"] = {"vulns": [{"id": "PYSEC-1", "summary": "reads too far", "affected": affected}]}
-    code, said = audit("requirements/views.lock", url)
+    code, said = audit("requirements/demo.lock", url)
     assert code == 1
     assert "PYSEC-1" in said
 

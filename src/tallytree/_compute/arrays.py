@@ -16,6 +16,13 @@ BoolArray = npt.NDArray[np.bool_]
 Number = TypeVar("Number", bound=np.int64 | np.float64)
 
 
+def read_only(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
+    """A view that cannot be written to: kernels are compiled apart for such arrays and for others."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def offsets_of(lengths: IntArray) -> IntArray:
     """Where consecutive pieces of the given lengths begin, and where the last one ends: int64 (n + 1,)."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)

@@ -60,8 +60,26 @@ def usable_folder() -> Path | None:
     told = told or getattr(config, "CACHE_LOCATOR_CLASSES", None)  # older versions have none
     if told or config.DEBUGINFO_DEFAULT or int(config.OPT) != 3:
         return None
+    return None if _missing_instructions() else folder
+
+
+def why_it_does_not_fit() -> str | None:
+    """What is other here than where the code of this package was compiled; None where it fits, or where there is none.
+
+    Code that was asked for otherwise, by numba's settings, is no misfit.
+    """
+    others = sorted(each.name for each in COMPILED.glob("*/"))
+    if not others:
+        return None
+    if environment() not in others:
+        return f"it is for {', '.join(others)}, and this is {environment()}"
+    missing = _missing_instructions()
+    return f"this processor lacks {', '.join(missing)}" if missing else None
+
+
+def _missing_instructions() -> list[str]:
     host = binding.get_host_cpu_features()
-    return folder if all(host.get(each, False) for each in FEATURES) else None
+    return [each for each in FEATURES if not host.get(each, False)]
 
 
 def use_compiled_ahead(compiled: Any, sources_digest: Callable[[], str]) -> bool:

@@ -23,12 +23,12 @@ except ValueError as refusal:  # of numba's own; only this one is about what the
     ) from None
 from numba.core import event
 
-from tallytree._compute.compiled_ahead import keep_compiled, use_compiled_ahead
+from tallytree._compute.compiled_ahead import keep_compiled, use_compiled_ahead, why_it_does_not_fit
 from tallytree._compute.trusted_folders import why_untrusted
 
 logger = logging.getLogger(__name__)
 
-_OPTIONS = {"nogil": True, "no_cfunc_wrapper": True}
+_OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
 """Nobody passes a kernel to another one as a value, so the entry point for that, a tenth of the code, is left out."""
 
 _KERNELS: list[Any] = []
@@ -53,15 +53,28 @@ def kernel(function: Function) -> Function:
     attribute of numba: the only public setting, `numba.config.CACHE_DIR`, holds for the entire process and would move
     the cached code of other libraries too. Where a version of numba has no such attribute, nothing is cached.
     """
-    compiled = _cached(function) or numba.njit(**_OPTIONS)(function)
+    return _compiled(function, _OPTIONS)
+
+
+def inlined(function: Function) -> Function:
+    """Compile a function into every kernel that calls it, instead of by itself. Python can call it as any kernel.
+
+    It is for a part that only one kernel calls, and for a few lines. A kernel that is compiled by itself takes 0.1 s of
+    processor time however short it is, and LLVM optimises its code once more in each kernel that calls it.
+    """
+    return _compiled(function, {**_OPTIONS, "inline": "always"})
+
+
+def _compiled(function: Function, options: dict[str, Any]) -> Function:
+    compiled = _cached(function, options) or numba.njit(**options)(function)
     use_compiled_ahead(compiled, sources_digest)
     return cast(Function, compiled)
 
 
-def _cached(function: Callable[..., Any]) -> Any:
+def _cached(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     """The kernel with numba's cache; None where there is no cache that can be written to and trusted."""
     try:
-        compiled = numba.njit(cache=True, **_OPTIONS)(function)
+        compiled = numba.njit(cache=True, **options)(function)
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
@@ -95,6 +108,35 @@ def cache_folders() -> tuple[Path, ...]:
 def keep_all_compiled(target: Path) -> None:
     """Copy the cached code of every kernel that this process has used to a folder, for a wheel."""
     keep_compiled((each for each in _KERNELS if each.signatures), target)
+
+
+class Misfit(event.Listener):  # type: ignore[misc]
+    """Says once, when numba first compiles a kernel, that the code which came with the package does not fit.
+
+    Args:
+        reason: what is other here.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self._reason, self._said = reason, False
+
+    def on_start(self, begun: Any) -> None:
+        """Numba begins to compile a function of any package."""
+        if self._said or not begun.data["dispatcher"].py_func.__module__.startswith("tallytree."):
+            return
+        self._said = True
+        logger.warning(
+            "the compiled code of this installation does not fit: %s; so it is compiled anew when it is first called, "
+            "which takes some seconds; `tallytree warm` compiles all of it at once",
+            self._reason,
+        )
+
+    def on_end(self, begun: Any) -> None:
+        """Nothing is said at the end."""
+
+
+if (_reason := why_it_does_not_fit()) is not None:
+    event.register("numba:compile", Misfit(_reason))
 
 
 @contextmanager
@@ -137,6 +179,6 @@ def sources_digest() -> str:
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         source = path.read_bytes()
-        if b"import kernel" in source:
+        if b"compute.kernels import" in source:
             digest.update(source)
     return digest.hexdigest()

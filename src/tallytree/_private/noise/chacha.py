@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-from tallytree._compute.kernels import kernel
+from tallytree._compute.kernels import inlined, kernel
 from tallytree._private.noise.entropy import checked_key
 
 KeyWords = NDArray[np.uint32]
@@ -56,7 +56,7 @@ def opened(key: bytes) -> Iterator[KeyWords]:
         words.fill(0)
 
 
-@kernel
+@inlined
 def cell_words(key: KeyWords, cells: NDArray[np.int64], blocks: NDArray[np.uint64], words: NDArray[np.uint64]) -> None:
     """Write the main stream's word of each cell.
 
@@ -69,22 +69,29 @@ def cell_words(key: KeyWords, cells: NDArray[np.int64], blocks: NDArray[np.uint6
     in_order = np.int64(first & (WORDS_PER_BLOCK - 1) == 0)
     for i in range(cells.size):
         in_order &= np.int64(cells[i] == first + i)
+    count = _blocks_in_order(cells, blocks) if in_order else _blocks_of(cells, blocks)
+    stream = np.empty(16 * count, np.uint32)
+    keystream(key, _MAIN, blocks[:count], stream)
     if in_order:
-        _words_in_order(key, np.uint64(first) >> _BLOCK_BITS, cells.size, blocks, words)
+        _take_in_order(stream, words)
     else:
-        _words_anywhere(key, cells, blocks, words)
+        _take(cells, blocks, stream, words)
 
 
-@kernel
-def _words_in_order(
-    key: KeyWords, first_block: np.uint64, size: int, blocks: NDArray[np.uint64], words: NDArray[np.uint64]
-) -> None:
-    groups = (size + LANES * WORDS_PER_BLOCK - 1) // (LANES * WORDS_PER_BLOCK)
+@inlined
+def _blocks_in_order(cells: NDArray[np.int64], blocks: NDArray[np.uint64]) -> int:
+    """List the blocks of consecutive cells, the first of which begins a block; a multiple of `LANES`."""
+    first_block = np.uint64(cells[0]) >> _BLOCK_BITS
+    groups = (cells.size + LANES * WORDS_PER_BLOCK - 1) // (LANES * WORDS_PER_BLOCK)
     for i in range(groups * LANES):
         blocks[i] = first_block + np.uint64(i)
-    stream = np.empty(groups * _GROUP, np.uint32)
-    keystream(key, _MAIN, blocks[: groups * LANES], stream)
-    for group in range(groups):
+    return groups * LANES
+
+
+@inlined
+def _take_in_order(stream: NDArray[np.uint32], words: NDArray[np.uint64]) -> None:
+    """All words of the stream, block by block."""
+    for group in range(stream.size // _GROUP):
         source = stream[group * _GROUP : (group + 1) * _GROUP]
         out = words[group * LANES * WORDS_PER_BLOCK : (group + 1) * LANES * WORDS_PER_BLOCK]
         for lane in range(LANES):
@@ -93,10 +100,9 @@ def _words_in_order(
                 out[WORDS_PER_BLOCK * lane + word] = np.uint64(source[at]) | np.uint64(source[at + LANES]) << _HALF
 
 
-@kernel
-def _words_anywhere(
-    key: KeyWords, cells: NDArray[np.int64], blocks: NDArray[np.uint64], words: NDArray[np.uint64]
-) -> None:
+@inlined
+def _blocks_of(cells: NDArray[np.int64], blocks: NDArray[np.uint64]) -> int:
+    """List the blocks of any cells, neighbors that share one once; filled up to a multiple of `LANES`."""
     count = 0
     for i in range(cells.size):
         block = np.uint64(cells[i]) >> _BLOCK_BITS
@@ -105,8 +111,14 @@ def _words_anywhere(
             count += 1
     padded = (count + LANES - 1) >> _LANE_BITS << _LANE_BITS
     blocks[count:padded] = 0
-    stream = np.empty(16 * padded, np.uint32)
-    keystream(key, _MAIN, blocks[:padded], stream)
+    return padded
+
+
+@inlined
+def _take(
+    cells: NDArray[np.int64], blocks: NDArray[np.uint64], stream: NDArray[np.uint32], words: NDArray[np.uint64]
+) -> None:
+    """Each cell's word of the stream of these blocks."""
     slot = 0
     for i in range(cells.size):
         cell = np.uint64(cells[i])
@@ -158,7 +170,7 @@ def keystream(key: KeyWords, nonce: np.uint64, blocks: NDArray[np.uint64], strea
             out[15 * LANES + lane] = x[15] + start[15]
 
 
-@kernel
+@inlined
 def _input(key: KeyTuple, nonce: np.uint64, block: np.uint64) -> Block:
     return (
         np.uint32(0x61707865), np.uint32(0x3320646E), np.uint32(0x79622D32), np.uint32(0x6B206574),
@@ -196,6 +208,6 @@ def _quarter_round(
     return a, b, c, d
 
 
-@kernel
+@inlined
 def _rotate(word: np.uint32, bits: int) -> np.uint32:
     return np.uint32(np.uint32(word) << np.uint32(bits) | np.uint32(word) >> np.uint32(32 - bits))

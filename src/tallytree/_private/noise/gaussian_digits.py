@@ -9,7 +9,7 @@ import numpy as np
 
 from tallytree._accounting.enclosures import exp_minus
 from tallytree._accounting.laws import HalfGaussian, Law
-from tallytree._compute.kernels import kernel
+from tallytree._compute.kernels import inlined, kernel
 from tallytree._private.noise.chacha import KeyWords, cell_words, own_word
 from tallytree._private.noise.inverse_cdf import UNDECIDED, KernelTable, MoreWords, Table, quick_rank, rank, tabulate
 from tallytree._private.noise.sampler import BATCH, Integers, batch_buffers, settle_by, settle_cells
@@ -169,7 +169,7 @@ def _proposal(word: np.uint64, high: int, base_bits: int) -> tuple[int, int, np.
     return high << base_bits | int(low), int(rest & _ONE), rest >> _ONE
 
 
-@kernel
+@inlined
 def _propose_until_kept(
     key: KeyWords,
     cell: int,
@@ -201,7 +201,7 @@ def _propose_until_kept(
         own += 2
 
 
-@kernel
+@inlined
 def kept_by_line(kept: np.uint64, more: np.uint64, base_bits: int, excess: int, line: tuple[np.uint64, int]) -> int:
     """1 if the uniform real of these bits is below exp(-t), 0 if it is above, `UNDECIDED` if the bounds are too wide.
 
@@ -223,7 +223,7 @@ def kept_by_line(kept: np.uint64, more: np.uint64, base_bits: int, excess: int, 
     return UNDECIDED
 
 
-@kernel
+@inlined
 def _high_product(a: np.uint64, b: np.uint64) -> np.uint64:
     """⌊a·b / 2^64⌋, from products of halves."""
     a_high, a_low, b_high, b_low = a >> _HALF, a & _LOW_MASK, b >> _HALF, b & _LOW_MASK

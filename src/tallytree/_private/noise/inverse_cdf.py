@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tallytree._accounting.enclosures import Enclosure, one_minus
 from tallytree._accounting.laws import Law
-from tallytree._compute.kernels import kernel
+from tallytree._compute.kernels import inlined
 
 MoreWords = Callable[[], int]
 """Gives a uniform word that was not read before."""
@@ -143,7 +143,7 @@ def _guide(thresholds: NDArray[np.uint64], bits: int, guide_bits: int) -> NDArra
     return np.where(crowded, ~first, first)
 
 
-@kernel
+@inlined
 def quick_rank(
     word: np.uint64, thresholds: NDArray[np.uint64], guide: NDArray[np.int32], shift: np.uint64
 ) -> tuple[int, int]:
@@ -157,7 +157,7 @@ def quick_rank(
     return start + int(threshold < word), int(start >= 0) & int(threshold != word)
 
 
-@kernel
+@inlined
 def rank(word: np.uint64, table: KernelTable) -> int:
     """How many thresholds are below the word, or `UNDECIDED`."""
     thresholds, guide, shift = table

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from tallytree._accounting.laws import LaplaceHigh, LaplaceLow, Law
-from tallytree._compute.kernels import kernel
+from tallytree._compute.kernels import inlined, kernel
 from tallytree._private.noise.chacha import KeyWords, cell_words
 from tallytree._private.noise.inverse_cdf import UNDECIDED, KernelTable, MoreWords, Table, quick_rank, rank, tabulate
 from tallytree._private.noise.sampler import BATCH, Integers, batch_buffers, settle_by, settle_cells
@@ -90,7 +90,7 @@ def _fill(
     return left_open[:count].copy()
 
 
-@kernel
+@inlined
 def _of_digits(high: int, low: int, base_bits: int) -> int:
     """G for high >= 0, else -1 - G, where the high digit of G is high or -1 - high."""
     sign = high >> 63  # 0, or -1: all ones

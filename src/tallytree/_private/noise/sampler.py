@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallytree._accounting.laws import Law
-from tallytree._compute.kernels import kernel
+from tallytree._compute.kernels import inlined
 from tallytree._private.noise.chacha import LANES, WORDS_PER_BLOCK, KeyWords, cell_words, own_word
 from tallytree._private.noise.inverse_cdf import MoreWords, Table, settle
 
@@ -39,7 +39,7 @@ class Sampler(Protocol):
         """Memory that the tables take."""
 
 
-@kernel
+@inlined
 def batch_buffers() -> tuple[Words, Words, Integers]:
     """Memory for one batch: words, blocks, and a list of places."""
     return (

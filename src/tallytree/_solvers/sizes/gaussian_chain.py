@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._compute.kernels import kernel
+from tallytree._compute.kernels import inlined, kernel
 from tallytree._solvers.sizes.rates import MIN_RATE, noise_variance
 
 SWEEPS = 3
@@ -21,7 +21,7 @@ FAR = 6.0
 """A residual of more standard deviations than this means that the model is wrong there: the raw value is used."""
 
 
-@kernel
+@inlined
 def erfcx(a: float) -> float:
     """exp(a²)·erfc(a), which is capped at a = −25."""
     if a < -25.0:
@@ -32,7 +32,7 @@ def erfcx(a: float) -> float:
     return (1.0 - 0.5 * i * (1.0 - 1.5 * i * (1.0 - 2.5 * i * (1.0 - 3.5 * i)))) / (a * math.sqrt(math.pi))
 
 
-@kernel
+@inlined
 def laplace_score(residual: float, scale: float, variance: float) -> float:
     """Derivative of the log density of Laplace(scale) + N(0, variance) with its sign turned, at `residual`."""
     s = math.sqrt(2.0 * variance)
@@ -41,7 +41,7 @@ def laplace_score(residual: float, scale: float, variance: float) -> float:
     return (above - below) / (scale * (above + below))
 
 
-@kernel
+@inlined
 def effective_variance(scale: float, variance: float) -> float:
     """1/I − variance, with I the Fisher information of Laplace(scale) + N(0, variance): scale² to 2 scale².
 
@@ -51,7 +51,7 @@ def effective_variance(scale: float, variance: float) -> float:
     return scale * scale * (2.0 - math.exp(-1.12 * math.sqrt(q) - 0.125 * q))
 
 
-@kernel
+@inlined
 def chain_posterior(
     natural: FloatArray,
     information: FloatArray,

@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._compute.kernels import kernel
+from tallytree._compute.arrays import FloatArray, IntArray, read_only
+from tallytree._compute.kernels import inlined, kernel
 from tallytree._solvers.checks import MAX_SUM, check_integers, check_offsets
 from tallytree._solvers.exact import mean_at_least
 from tallytree._solvers.sizes.isotonic_runs import fit_each_row, fit_each_row_as_runs, heap_pop, heap_push
@@ -213,7 +213,7 @@ def _rows(
     if len(wrong):
         row = wrong[0]
         raise ValueError(f"lower={least[row]} must be at most upper={greatest[row]} (row {row})")
-    return cells, cuts, norm, least, greatest
+    return read_only(cells), read_only(cuts), norm, read_only(least), read_only(greatest)
 
 
 def _row_bounds(name: str, bound: npt.ArrayLike | None, default: int, rows: int) -> IntArray:
@@ -228,7 +228,7 @@ def _row_bounds(name: str, bound: npt.ArrayLike | None, default: int, rows: int)
     return np.ascontiguousarray(np.broadcast_to(array, rows))
 
 
-@kernel
+@inlined
 def _pool(y: IntArray, cumulative: IntArray, wide: bool, sums: IntArray, first: IntArray) -> int:
     """Pool adjacent violators; returns the number of blocks b, which are y[first[b]:first[b + 1]] with sum sums[b].
 
@@ -293,7 +293,7 @@ def _float_means(y: FloatArray, w: FloatArray) -> FloatArray:
     return x
 
 
-@kernel
+@inlined
 def _median_range(y: Any, w: Any, low: Any, high: Any, key: Any, slope: Any) -> None:
     """Write the pointwise lowest and highest L1 solutions to `low` and `high`.
 

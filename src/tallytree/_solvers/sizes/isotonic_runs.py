@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from tallytree._compute.arrays import IntArray
-from tallytree._compute.kernels import kernel
+from tallytree._compute.copying import enlarged_rows, put
+from tallytree._compute.kernels import inlined, kernel
+from tallytree._compute.sorting import stable_order
 from tallytree._solvers.exact import MAX_FACTOR, mean_at_least, share
 
 FIRST_CAPACITY = 4_096
@@ -33,9 +35,7 @@ def empty_state(capacity: int) -> tuple[IntArray, IntArray, IntArray, IntArray, 
 
 @kernel
 def _doubled(array: IntArray) -> IntArray:
-    larger = np.empty((array.shape[0], 2 * array.shape[1]), np.int64)
-    larger[:, : array.shape[1]] = array
-    return larger
+    return enlarged_rows(array, array.shape[1], 2 * array.shape[1])
 
 
 # --- L2: pool adjacent violators ---
@@ -144,7 +144,7 @@ def heap_pop(key: Any, slope: Any, size: int) -> int:
     return size
 
 
-@kernel
+@inlined
 def _joined_heap(heap: IntArray, used: IntArray) -> IntArray:
     """The same heap with equal keys joined: descending keys are a heap. It is at most half full afterwards.
 
@@ -152,7 +152,9 @@ def _joined_heap(heap: IntArray, used: IntArray) -> IntArray:
     """
     size = used[0]
     keys, slopes = heap[0, :size].copy(), heap[1, :size].copy()
-    least, count = keys.min(), 0
+    least, count = keys[0], 0
+    for key in keys:
+        least = min(least, key)
     spread = heap[0, 0] - least + 1
     if spread <= 4 * size:
         gained = np.zeros(spread, np.int64)
@@ -163,7 +165,7 @@ def _joined_heap(heap: IntArray, used: IntArray) -> IntArray:
                 heap[0, count], heap[1, count] = least + place, gained[place]
                 count += 1
     else:
-        for i in np.argsort(-keys):
+        for i in stable_order(-keys):
             if count > 0 and heap[0, count - 1] == keys[i]:
                 heap[1, count - 1] += slopes[i]
             else:
@@ -173,7 +175,7 @@ def _joined_heap(heap: IntArray, used: IntArray) -> IntArray:
     return _doubled(heap) if 2 * count > heap.shape[1] else heap
 
 
-@kernel
+@inlined
 def _push_least(stack: IntArray, count: int, value: int) -> tuple[IntArray, int]:
     """Append to a sequence that is kept as its suffix minima: runs of (value, length), values strictly increasing."""
     length = 1
@@ -251,7 +253,7 @@ def close_medians(
 # --- Many rows ---
 
 
-@kernel
+@inlined
 def _fit_row(
     y: IntArray,
     norm: int,
@@ -303,10 +305,9 @@ def fit_each_row_as_runs(
         y = values[offsets[row] : offsets[row + 1]]
         first, low, high, runs, count = _fit_row(y, norm, lower[row], upper[row], first, low, high, used, runs)
         if filled + count > buffer.shape[1]:
-            larger = np.empty((2, 2 * (filled + count)), np.int64)
-            larger[:, :filled] = buffer[:, :filled]
-            buffer = larger
-        buffer[:, filled : filled + count] = runs[:, :count]
+            buffer = enlarged_rows(buffer, filled, 2 * (filled + count))
+        for part in range(2):
+            put(runs[part, :count], buffer[part, filled:])
         filled += count
         begin[row + 1] = filled
     return begin, buffer[0, :filled].copy(), buffer[1, :filled].copy()

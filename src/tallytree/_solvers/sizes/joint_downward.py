@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._compute.kernels import kernel
+from tallytree._compute.copying import consecutive, enlarged, enlarged_rows, put
+from tallytree._compute.kernels import inlined, kernel
 from tallytree._solvers.sizes.joint_rates import family_dispersions
 from tallytree._solvers.sizes.joint_upward import Estimate, NoisyCells, SizeModel
 from tallytree._solvers.sizes.monotone_sums import fit_with_sums, isotonic_decreasing, round_with_sums
@@ -110,14 +111,16 @@ def _targets(
             weight[k, r] = (begin[r + 1] - s) / max(v[s], WEIGHED_VARIANCE)
         isotonic_decreasing(target[k], weight[k], cells.most[c], x[k], scratch[0], scratch[1], first)
     for r in range(runs):
-        least = weight[:, r].min()
+        least = np.inf
+        for k in range(len(kids)):
+            least = min(least, weight[k, r])
         for k in range(len(kids)):
             # A child without groups is 0 whatever its weight, which must not count for more in residuals than others'.
             if weight[k, r] == np.inf:
                 weight[k, r] = least if least < np.inf else 1.0
 
 
-@kernel
+@inlined
 def _estimate_family(
     cells: NoisyCells,
     kids: IntArray,
@@ -202,17 +205,20 @@ def estimate_families(
     used = 0
     worst = np.zeros(3)
     for parent in range(begin_family, end_family):
-        kids = np.arange(first_child[parent], first_child[parent + 1])
+        kids = consecutive(first_child[parent], first_child[parent + 1])
         first_run, runs, end = parents.offsets[parent], parents.offsets[parent + 1] - parents.offsets[parent], n
         if parents.value[first_run + runs - 1] == 0:
             runs -= 1
             end = parents.start[first_run + runs]
         total = parents.value[first_run : first_run + runs].astype(np.float64)
         total_variance = parents.variance[first_run : first_run + runs]
-        begin = np.append(parents.start[first_run : first_run + runs], end)
+        begin = np.empty(runs + 1, np.int64)
+        put(parents.start[first_run : first_run + runs], begin)
+        begin[runs] = end
         rounded, variance = np.zeros((len(kids), runs)), np.zeros((len(kids), runs))
         if len(kids) == 1:
-            rounded[0], variance[0] = total, total_variance
+            put(total, rounded[0])
+            put(total_variance, variance[0])
         elif runs > 0:
             rounded, variance = _estimate_family(
                 cells, kids, mean, below, model, total, total_variance, begin, tolerance, worst
@@ -220,9 +226,7 @@ def estimate_families(
         for k in range(len(kids)):
             if used + runs + 2 > buffer.shape[1]:
                 size = 2 * (used + runs + 2)
-                larger, more = np.empty((2, size), np.int64), np.empty(size)
-                larger[:, :used], more[:used] = buffer[:, :used], errors[:used]
-                buffer, errors = larger, more
+                buffer, errors = enlarged_rows(buffer, used, size), enlarged(errors, used, size)
             before = -1
             for r in range(runs):
                 if rounded[k, r] != before:

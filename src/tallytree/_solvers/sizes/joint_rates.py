@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tallytree._compute.arrays import FloatArray, IntArray
+from tallytree._compute.copying import consecutive
 from tallytree._compute.kernels import kernel
 from tallytree._solvers.sizes.joint_upward import EXTRA_GROUPS, Estimate, NoisyCells, SizeModel
 from tallytree._solvers.sizes.monotone_sums import isotonic_decreasing
@@ -64,7 +65,7 @@ def drops_or_rates(
     n = len(raw)
     likelihood = np.zeros((len(model.dispersions), model.blocks[n - 1] + 1))
     if len(model.dispersions) > 1:
-        log_likelihoods(raw, 1.0 / variance, mu, model.blocks, model.dispersions, likelihood, 1)
+        log_likelihoods(raw, 1.0 / variance, mu, model.blocks, model.dispersions, likelihood, np.int64(1))
     plain = int(np.argmin(np.abs(model.dispersions - 1.0)))
     out[0] = out[n] = 0.0
     for r in range(1, n):
@@ -127,7 +128,7 @@ def shared_variances(
     local_rates(fitted, model.first_size, EXTRA_GROUPS, mu)
     likelihood = np.zeros((len(model.dispersions), model.blocks[n - 1] + 1))
     if len(model.dispersions) > 1:
-        log_likelihoods(raw, 1.0 / noise, mu, model.blocks, model.dispersions, likelihood, 1)
+        log_likelihoods(raw, 1.0 / noise, mu, model.blocks, model.dispersions, likelihood, np.int64(1))
     likeliest_dispersions(likelihood, model.blocks, model.dispersions, dispersion)
     widen(noise, mu, dispersion, model.first_size, out, fitted, work)
     expected = 0.0
@@ -208,7 +209,7 @@ def estimate_children(
     noise, factor, work = noise_variance(cells.scale, cells.laplace), np.empty(n), np.empty((9, n))
     for parent in range(begin, end):
         first, stop = first_child[parent], first_child[parent + 1]
-        kids = np.arange(first, stop)
+        kids = consecutive(first, stop)
         rate, fitted = np.empty((len(kids), n + 1)), np.empty((len(kids), n))
         raw = sums.values[first:stop] if len(out) > 0 else cells.values[first:stop].astype(np.float64)
         _shared_rates(raw, cells.most[first:stop], above[parent], model.first_size, rate, fitted)
@@ -227,7 +228,8 @@ def estimate_children(
                     given, cells.scale, cells.laplace, cells.most[c], rate[k], dispersion, mean, variance, scratch
                 )
                 widen(noise, rate[k], dispersion, model.first_size, own.wide[c], factor, work)
-                own.wide[c] = factor * variance
+                for r in range(n):
+                    own.wide[c, r] = factor[r] * variance[r]
             if len(out) > 0:
                 out[c] = 0.0
                 if cells.most[c] > 0:

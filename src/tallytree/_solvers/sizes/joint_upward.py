@@ -75,7 +75,8 @@ def observe(cells: NoisyCells, begin: int, end: int, model: SizeModel, out: Esti
         choose_dispersion(values, raw, mu, model.blocks, model.dispersions, dispersion)
         posterior(values, cells.scale, cells.laplace, most, mu, dispersion, mean, variance, scratch)
         widen(1.0 / raw, mu, dispersion, model.first_size, out.wide[node], fitted, work)
-        out.wide[node] = fitted * variance
+        for r in range(n):
+            out.wide[node, r] = fitted[r] * variance[r]
 
 
 @kernel
@@ -86,9 +87,10 @@ def add_children(first_child: IntArray, children: Estimate, sums: Estimate) -> N
         sums.variance[node] = 0.0
         sums.wide[node] = 0.0
         for c in range(first_child[node], first_child[node + 1]):
-            sums.mean[node] += children.mean[c]
-            sums.variance[node] += children.variance[c]
-            sums.wide[node] += children.wide[c]
+            for r in range(children.mean.shape[1]):
+                sums.mean[node, r] += children.mean[c, r]
+                sums.variance[node, r] += children.variance[c, r]
+                sums.wide[node, r] += children.wide[c, r]
 
 
 @kernel

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._compute.kernels import kernel
+from tallytree._compute.kernels import inlined, kernel
 from tallytree._solvers.trees.simplex_kernels import simplex_threshold
 
 MAX_SECANTS = 30
@@ -189,7 +189,7 @@ def _newton_step(
     return 200
 
 
-@kernel
+@inlined
 def _tree_product(
     q: FloatArray,
     image: FloatArray,

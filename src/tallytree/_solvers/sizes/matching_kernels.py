@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._compute.kernels import kernel
+from tallytree._compute.copying import enlarged, enlarged_rows, put
+from tallytree._compute.kernels import inlined, kernel
 from tallytree._compute.sorting import stable_order
 from tallytree._solvers.exact import share as exact_share
 
@@ -59,7 +60,7 @@ def pair_runs(
                 available = parent_groups[run]
             taken = min(available, wanted)
             if taken == wanted:
-                share[:present] = number[:present]
+                put(number[:present], share)
             else:
                 extra = taken
                 for j in range(present):
@@ -78,9 +79,7 @@ def pair_runs(
                     share[j] -= moved
                     if moved > 0:
                         if used == pairs.shape[1]:
-                            larger = np.empty((3, 2 * used), np.int64)
-                            larger[:, :used] = pairs
-                            pairs = larger
+                            pairs = enlarged_rows(pairs, used, 2 * used)
                         pairs[0, used] = run
                         pairs[1, used] = part
                         pairs[2, used] = moved
@@ -107,7 +106,7 @@ def _merge(s_p: float, v_p: float, s_c: float, v_c: float, weighted: bool) -> tu
     return step, min(v_p, v_c) * (max(v_p, v_c) / (v_p + v_c))
 
 
-@kernel
+@inlined
 def _landed(size: float, step: float, rounded: bool) -> float:
     """Where a step from a size ends, if `rounded` at the nearest integer, halves up; exact from an integer."""
     if not rounded:
@@ -167,11 +166,8 @@ def match_families_kernel(
 
         if used + count > len(variances):
             capacity = 2 * (used + count)
-            more_sizes, more_variances = np.empty(capacity), np.empty(capacity)
-            more_numbers = np.empty(capacity, np.int64)
-            more_sizes[:used], more_numbers[:used] = sizes[:used], numbers[:used]
-            more_variances[:used] = variances[:used]
-            sizes, numbers, variances = more_sizes, more_numbers, more_variances
+            sizes, variances = enlarged(sizes, used, capacity), enlarged(variances, used, capacity)
+            numbers = enlarged(numbers, used, capacity)
         for child in range(len(cuts) - 1):
             a, b = place[child], place[child + 1]
             opened = used
@@ -185,7 +181,7 @@ def match_families_kernel(
     return begin, sizes[:used].copy(), numbers[:used].copy(), variances[:used].copy()
 
 
-@kernel
+@inlined
 def _by_size_then_variance(size: FloatArray, variance: FloatArray) -> IntArray:
     """The stable order; sorting is skipped where matching order is already that, as it mostly is."""
     for i in range(1, len(size)):

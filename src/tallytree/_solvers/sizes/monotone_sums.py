@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._compute.kernels import kernel
+from tallytree._compute.copying import put
+from tallytree._compute.kernels import inlined, kernel
 
 OVER_RELAXATION = 1.6
 CHECK_EVERY = 5
@@ -94,7 +95,8 @@ def fit_with_sums(
     done = 0
     while done < most:
         primal = dual = 0.0
-        excess[:] = -total
+        for r in range(columns):
+            excess[r] = -total[r]
         for c in range(n):
             for r in range(columns):
                 both = m[c, r] - dm[c, r] + t[c, r] - dt[c, r]
@@ -126,11 +128,12 @@ def fit_with_sums(
             factor *= change
             dm /= change
             dt /= change
-    x[:] = m
+    for c in range(n):
+        put(m[c], x[c])
     return done, primal, dual
 
 
-@kernel
+@inlined
 def round_with_sums(x: FloatArray, total: FloatArray, cap: FloatArray, out: FloatArray) -> None:
     """Integers 0 ≤ out[c, r] ≤ out[c, r − 1] ≤ cap[c], whose columns add up to `total`, close to x.
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._compute.kernels import kernel
+from tallytree._compute.copying import put
+from tallytree._compute.kernels import inlined, kernel
 
 WINDOW = 0.25
 """Rates are averages over sizes that differ by at most this share."""
@@ -56,13 +57,14 @@ def log_likelihoods(
     block: IntArray,
     dispersions: FloatArray,
     out: FloatArray,
-    together: int,
+    together: int | np.int64,
 ) -> None:
     """Add log p(value_r | value_0 … value_(r−1)) to out[k, block[r]] for each κ_k (Kalman filter, r ≥ 1).
 
     Blocks are runs of cells. The filters of all κ go forward side by side. Most of the time would go into logarithms,
     so the logarithm of so many spreads `together`, within a block, is that of their product. With more than one, sums
-    are rounded otherwise, and a product may overflow: `likeliest_dispersions` says whether that can matter.
+    are rounded otherwise, and a product may overflow: `likeliest_dispersions` says whether that can matter. A literal 1
+    would be compiled once more; np.int64(1) is not.
     """
     n = len(dispersions)
     noise = 1.0 / information
@@ -77,9 +79,9 @@ def log_likelihoods(
             held = 0
         if block[r] != here:
             if here >= 0:
-                out[:, here] = total
+                put(total, out[:, here])
             here = block[r]
-            total[:] = out[:, here]
+            put(out[:, here], total)
         held += 1
         drop, given = mu[r], value[r]
         for k in range(n):  # `np.divide` does not test for a zero, so the loop is vectorised; a spread is > 0
@@ -96,10 +98,10 @@ def log_likelihoods(
         for k in range(n):
             total[k] -= 0.5 * (np.log(spreads[k]) + surprise[k])
     if here >= 0:
-        out[:, here] = total
+        put(total, out[:, here])
 
 
-@kernel
+@inlined
 def noise_variance(scale: float, laplace: bool) -> float:
     """Of the noise in a raw cell, about."""
     return 2.0 * scale * scale if laplace else scale * scale
@@ -143,7 +145,7 @@ def likeliest_dispersions(
     return clear
 
 
-@kernel
+@inlined
 def _stands_out(worth: FloatArray, size: FloatArray, best: int) -> bool:
     """Whether the best is better than all others by more than `ROUNDING` of what they were added up from."""
     for k in range(len(worth)):
@@ -153,7 +155,7 @@ def _stands_out(worth: FloatArray, size: FloatArray, best: int) -> bool:
     return True
 
 
-@kernel
+@inlined
 def choose_dispersion(
     values: IntArray, raw: float, mu: FloatArray, block: IntArray, dispersions: FloatArray, dispersion: FloatArray
 ) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._compute.kernels import kernel
+from tallytree._compute.kernels import inlined, kernel
 from tallytree._solvers.checks import MAX_EXACT
 from tallytree._solvers.sizes.nested_levels import check_levels, check_totals, check_weights
 
@@ -183,7 +183,7 @@ def _network(
     return up, down, part, price, vertices + 1
 
 
-@kernel
+@inlined
 def _arcs_of_vertices(up: IntArray, down: IntArray, vertices: int) -> tuple[IntArray, IntArray]:
     """Where each vertex's arcs begin, and the arcs, those of lowest number last."""
     begin = np.zeros(vertices + 1, np.int64)
@@ -249,7 +249,7 @@ def _cancel(up: IntArray, down: IntArray, flow: IntArray, weight: FloatArray, ve
         place[start] = -1
 
 
-@kernel
+@inlined
 def _next_arc(begin: int, vertex: int, came: int, end: IntArray, arcs: IntArray, flow: IntArray) -> int:
     """A fractional arc of the vertex other than `came`, or −1; integer arcs are dropped from the end of its list."""
     while end[vertex] > begin and flow[arcs[end[vertex] - 1]] % UNIT == 0:

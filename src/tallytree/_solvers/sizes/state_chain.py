@@ -10,7 +10,8 @@ import math
 import numpy as np
 
 from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
-from tallytree._compute.kernels import kernel
+from tallytree._compute.copying import enlarged
+from tallytree._compute.kernels import inlined, kernel
 from tallytree._solvers.sizes.gaussian_chain import smooth
 
 NEGLIGIBLE = 1e-9
@@ -33,7 +34,7 @@ MIN_POSTERIOR_VARIANCE = 1e-5
 """Of a posterior. A leaf that is almost certain must stay so in sums of many leaves, so this is small."""
 
 
-@kernel
+@inlined
 def drop_masses(rate: float, dispersion: float, masses: FloatArray) -> int:
     """Probabilities of 0, 1, 2, … groups: Poisson, or negative binomial where the dispersion is above 1.
 
@@ -57,7 +58,7 @@ def drop_masses(rate: float, dispersion: float, masses: FloatArray) -> int:
     return j + 1
 
 
-@kernel
+@inlined
 def jump_masses(rate: float, dispersion: float) -> tuple[float, float]:
     """π and q of a drop that is 0 with probability 1 − π, else geometric, P(j) = (1 − q) q^j, with this rate and κ."""
     height = 0.5 * dispersion
@@ -66,7 +67,7 @@ def jump_masses(rate: float, dispersion: float) -> tuple[float, float]:
     return chance, height / (1.0 + height)
 
 
-@kernel
+@inlined
 def fall_off(gap: int, nearest: int, scale: float, laplace: bool, falls: FloatArray) -> float:
     """The likelihood of a gap between value and state, over that of the nearest state; falls[i] = exp(−i / scale)."""
     if laplace:
@@ -74,7 +75,7 @@ def fall_off(gap: int, nearest: int, scale: float, laplace: bool, falls: FloatAr
     return math.exp(0.5 * (nearest - gap) * (nearest + gap) / (scale * scale))
 
 
-@kernel
+@inlined
 def _unmodelled_drops(scale: float, mu: FloatArray, dispersion: FloatArray) -> BoolArray:
     """Which drops break the chain: the first, the last, and those with too many likely values."""
     n = len(mu) - 1
@@ -90,7 +91,7 @@ def _unmodelled_drops(scale: float, mu: FloatArray, dispersion: FloatArray) -> B
     return broken
 
 
-@kernel
+@inlined
 def _times_likelihood(
     message: FloatArray,
     low: int,
@@ -107,7 +108,7 @@ def _times_likelihood(
         out[k] = message[k] * fall_off(abs(value - (low + k)), nearest, scale, laplace, falls)
 
 
-@kernel
+@inlined
 def _scale_to_one(message: FloatArray, width: int) -> None:
     """Divide the message by its largest entry; a message without any is that of states that are equally likely."""
     top = 0.0
@@ -124,7 +125,7 @@ def _scale_to_one(message: FloatArray, width: int) -> None:
 # --- Forward, from the last cell to the first: from the states of cell r + 1 to those of cell r ---
 
 
-@kernel
+@inlined
 def _states_near(value: int, reach: int, cap: float, out: FloatArray) -> tuple[int, int]:
     """Equally likely states around the noisy value, for a cell behind which the chain is broken: lowest, how many."""
     first = max(int(value) - reach, 0)
@@ -136,7 +137,7 @@ def _states_near(value: int, reach: int, cap: float, out: FloatArray) -> tuple[i
     return first, width
 
 
-@kernel
+@inlined
 def _forward_jump(
     later: FloatArray, bottom: int, value: int, reach: int, cap: float, chance: float, ratio: float, out: FloatArray
 ) -> tuple[int, int]:
@@ -159,7 +160,7 @@ def _forward_jump(
     return first, width
 
 
-@kernel
+@inlined
 def _forward_count(
     later: FloatArray, bottom: int, masses: FloatArray, many: int, cap: float, out: FloatArray
 ) -> tuple[int, int]:
@@ -188,7 +189,7 @@ def _forward_count(
     return bottom, width
 
 
-@kernel
+@inlined
 def _likely_states(message: FloatArray, width: int) -> tuple[int, int, float]:
     """The range of states that are not `NEGLIGIBLE` beside the likeliest, and its entry."""
     top = 0.0
@@ -246,9 +247,7 @@ def _forward(
             else:
                 if last < 0 or mu[r + 1] != mu[last] or dispersion[r + 1] != dispersion[last]:
                     if filled + MAX_DROPS + PAD > len(masses):
-                        larger = np.empty(2 * len(masses))
-                        larger[:filled] = masses[:filled]
-                        masses = larger
+                        masses = enlarged(masses, filled, 2 * len(masses))
                     last = r + 1
                     many = drop_masses(mu[last], dispersion[last], masses[filled : filled + MAX_DROPS])
                     drops[0, last] = filled
@@ -265,9 +264,7 @@ def _forward(
         start, stop, top = _likely_states(work, width)
         size = stop - start
         if used + size + 2 * PAD > len(kept):
-            larger = np.empty(2 * (used + size + 2 * PAD))
-            larger[: used + PAD] = kept[: used + PAD]
-            kept = larger
+            kept = enlarged(kept, used + PAD, 2 * (used + size + 2 * PAD))
         message, found = kept[used + PAD :], work[start:]
         for k in range(size):
             message[k] = np.divide(found[k], top)
@@ -281,7 +278,7 @@ def _forward(
 # --- Backward, from the first cell to the last: from the states of cell r − 1 to those of cell r ---
 
 
-@kernel
+@inlined
 def _backward_jump(
     earlier: FloatArray, shift: int, width: int, chance: float, ratio: float, sums: FloatArray, out: FloatArray
 ) -> None:
@@ -300,7 +297,7 @@ def _backward_jump(
             out[k] = 0.0
 
 
-@kernel
+@inlined
 def _backward_count(earlier: FloatArray, shift: int, width: int, masses: FloatArray, out: FloatArray) -> None:
     """Through a drop with these probabilities; state k of this cell is entry k + shift of the earlier one's message.
 
@@ -317,7 +314,7 @@ def _backward_count(earlier: FloatArray, shift: int, width: int, masses: FloatAr
             here[k] = (((here[k] + m0 * there[k]) + m1 * there[k + 1]) + m2 * there[k + 2]) + m3 * there[k + 3]
 
 
-@kernel
+@inlined
 def _moments(forward: FloatArray, backward: FloatArray) -> tuple[float, float, float]:
     """The sum of the products of two messages; mean and variance of the state's number k (0 where the sum is 0)."""
     total = average = square = 0.0
@@ -356,7 +353,9 @@ def count_states(
     reach = int(30.0 * scale) + 2
     room = 4 * reach + 4 * MAX_DROPS + 64  # more than states and zeros
     work, other, sums = np.empty(room), np.empty(room), np.empty(room)
-    falls = np.exp(-np.arange(4 * reach) / scale)
+    falls = np.empty(4 * reach)
+    for k in range(4 * reach):
+        falls[k] = np.exp(-k / scale)
     other[:PAD] = 0.0
     broken = _unmodelled_drops(scale, mu, dispersion)
     low, place, kept, drops, masses = _forward(values, scale, laplace, mu, dispersion, cap, broken, falls, work)
@@ -401,7 +400,10 @@ def posterior(
     n = len(values)
     variance[:n] = -1.0
     count_states(values, scale, laplace, mu, dispersion, cap, mean, variance)
-    if variance[:n].min() < 0.0:  # of most nodes nothing is left
+    left = False
+    for r in range(n):
+        left = left or variance[r] < 0.0
+    if left:  # of most nodes nothing is
         gauss, spread = np.empty(n), np.empty(n)
         smooth(values, scale, laplace, mu, dispersion, gauss, spread, scratch)
         for r in range(n):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 
 from tallytree._compute.arrays import FloatArray
-from tallytree._compute.kernels import kernel
+from tallytree._compute.kernels import inlined, kernel
 from tallytree._solvers.sizes.rates import MIN_RATE
 
 DOUBT = 2.0
@@ -98,7 +98,7 @@ def widen(
         wide[r], factor[r] = a, a / known
 
 
-@kernel
+@inlined
 def _step(r: int, mu: FloatArray, dispersion: FloatArray, first_size: int) -> tuple[float, float, float]:
     """From cell r − 1 to r: how much of ξ stays, what ξ = 1 adds to the drop, and the drop's own variance."""
     rate = max(mu[r], MIN_RATE)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
-from tallytree._compute.kernels import kernel
+from tallytree._compute.kernels import inlined, kernel
 from tallytree._solvers.tables.lattice import Lattice, Rows
 
 MAX_CYCLES, MAX_RAKING = 10, 200
@@ -135,7 +135,7 @@ def nearest_step(z: FloatArray, spread: FloatArray, low: float, high: float) -> 
         step = lacking / weight
 
 
-@kernel
+@inlined
 def _reach_column(g: int, total: float, y: FloatArray, force: FloatArray, scratch: _Scratch) -> float:
     """Choose the multiplier of the sum over a family in one cell; how far the sum was from it."""
     found = 0.0
@@ -148,7 +148,7 @@ def _reach_column(g: int, total: float, y: FloatArray, force: FloatArray, scratc
     return abs(found - total)
 
 
-@kernel
+@inlined
 def _reach_sums(
     lattice: Rows,
     sums: CoarseSums,
@@ -208,7 +208,7 @@ def _reach_sums(
     return gap
 
 
-@kernel
+@inlined
 def _rake(
     lattice: Rows,
     sums: CoarseSums,

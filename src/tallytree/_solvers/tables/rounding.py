@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._compute.kernels import kernel
+from tallytree._compute.kernels import inlined, kernel
 
 SWEEPS = 3
 EXCHANGES = 5
@@ -23,7 +23,7 @@ CANDIDATES = 512
 """How many cells a unit of the root may go to in an exchange."""
 
 
-@kernel
+@inlined
 def choose_least(score: FloatArray, order: IntArray, number: int) -> None:
     """Permute `order`, which holds 0 … n − 1, such that the `number` least come first; the lower index wins ties."""
     low, high = 0, len(order) - 1
@@ -64,7 +64,7 @@ def _cost(place: IntArray, weight: FloatArray, deviation: Any, j: int) -> float:
     return total
 
 
-@kernel
+@inlined
 def _floor_column(x: FloatArray, j: int, wanted: int, values: IntArray) -> int:
     """Write column j rounded down, or nearly so, and return how many children lack a unit: 0 … children − 1.
 
@@ -88,7 +88,7 @@ def _floor_column(x: FloatArray, j: int, wanted: int, values: IntArray) -> int:
     return left
 
 
-@kernel
+@inlined
 def round_family(
     place: IntArray, weight: FloatArray, column: IntArray, x: FloatArray, sweeps: int, values: IntArray
 ) -> None:
@@ -134,7 +134,7 @@ def round_family(
             values[c, j] += raised[c, j]
 
 
-@kernel
+@inlined
 def _deviate(place: IntArray, x: FloatArray, values: IntArray, deviation: Any) -> None:
     """Write what every marginal of the rows deviates by."""
     deviation[:] = 0.0
@@ -143,7 +143,7 @@ def _deviate(place: IntArray, x: FloatArray, values: IntArray, deviation: Any) -
             _add(place, deviation[c], j, values[c, j] - x[c, j])
 
 
-@kernel
+@inlined
 def keep_totals(place: IntArray, weight: FloatArray, totals: IntArray, x: FloatArray, values: IntArray) -> None:
     """Give every child its total, by moving units between children within columns.
 
@@ -194,7 +194,7 @@ def _best_change(
     return best
 
 
-@kernel
+@inlined
 def _exchange(place: IntArray, weight: FloatArray, deviation: Any, x: FloatArray, values: IntArray) -> None:
     """Move single units between detail cells of one area while that lowers Σ d²; a sweep looks at each cell once."""
     n = len(values)
@@ -260,7 +260,7 @@ def round_root(place: IntArray, weight: FloatArray, x: FloatArray, total: int, s
     _exchange(place, weight, deviation, x, values)
 
 
-@kernel
+@inlined
 def deal(starts: IntArray, order: IntArray, parent: IntArray, counts: IntArray, values: Any) -> None:
     """Divide an area's detail among its children, which know of coarser cells only how many units they get.
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._compute.kernels import kernel
+from tallytree._compute.copying import consecutive
+from tallytree._compute.kernels import inlined, kernel
 from tallytree._compute.sorting import stable_order
 from tallytree._solvers.trees.levels import Steps, steps, swept
 from tallytree._solvers.trees.shape import TreeProblem, weight_scale
@@ -174,7 +175,7 @@ def _add_product(out: IntArray, mantissa: int, shift: int, m: int) -> None:
     _add_shifted(out, high * (m >> 28), shift + 55, sign)
 
 
-@kernel
+@inlined
 def _add_shifted(out: IntArray, part: int, shift: int, sign: int) -> None:
     """Add sign·part·2^shift to the limbs, for 0 <= part < 2^56."""
     if part == 0:
@@ -192,7 +193,7 @@ def _add_shifted(out: IntArray, part: int, shift: int, sign: int) -> None:
         out[k + 1] += carry
 
 
-@kernel
+@inlined
 def _less(rows: IntArray, i: int, j: int) -> bool:
     for k in range(rows.shape[1] - 1, -1, -1):
         if rows[i, k] != rows[j, k]:
@@ -211,10 +212,11 @@ def _sort(rows: IntArray, begin: int, end: int, order: IntArray) -> None:
                 j -= 1
             order[j] = i
         return
-    ranked = np.arange(end - begin)
+    ranked = consecutive(0, end - begin)
     for k in range(rows.shape[1]):
         ranked = ranked[stable_order(rows[begin:end, k][ranked])]
-    order[begin:end] = ranked + begin
+    for i in range(end - begin):
+        order[begin + i] = begin + ranked[i]
 
 
 def _best_moves(
@@ -312,7 +314,7 @@ def _descend(
     return 0
 
 
-@kernel
+@inlined
 def _deal(taken: IntArray, begin: IntArray, first: int, last: int, move: IntArray) -> None:
     """Add one to the move of the place that each taken row belongs to."""
     if last - first == 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
+from tallytree._compute.copying import put
 from tallytree._compute.kernels import kernel
 from tallytree._solvers.trees.simplex_kernels import chebyshev_alone
 
@@ -74,7 +75,8 @@ def _least_positive(
             found[i] = min(above, float(noisy[i]))
             if n > SMALL:
                 continue
-            y[: b - a], y[b - a : n] = noisy[a:b], left_out[c:d]
+            put(noisy[a:b], y)
+            put(left_out[c:d], y[b - a :])
             place, high = i - a, noisy[i]
             low = high - reach
             y[place] = low

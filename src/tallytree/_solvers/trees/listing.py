@@ -21,7 +21,7 @@ import math
 import numpy as np
 
 from tallytree._compute.arrays import FloatArray
-from tallytree._compute.kernels import kernel
+from tallytree._compute.kernels import inlined, kernel
 from tallytree._solvers.normal_law import LOG_ROOT_2PI, log_cdf
 from tallytree._solvers.trees.sparse_posterior import leaf_posterior, log_normal
 
@@ -89,7 +89,7 @@ def _gain(y: float, variance: float, around: float, width: float, mean: float) -
     return 0.5 * r * r + below, m + math.sqrt(s) * ratio, s * max(1 - ratio * (r + ratio), 1e-3)
 
 
-@kernel
+@inlined
 def _quantile(p: float) -> float:
     """The standard normal quantile for p in [0, ½], by bisection; used for medians, which need no digits."""
     low, high = -9.0, 0.0
@@ -102,7 +102,7 @@ def _quantile(p: float) -> float:
     return high
 
 
-@kernel
+@inlined
 def _is_listed(log_odds: float, mean: float, variance: float, least: float, least_median: float) -> bool:
     p = 1 / (1 + math.exp(-log_odds)) if log_odds > -700 else 0.0
     if p < least:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._compute.kernels import kernel
+from tallytree._compute.kernels import inlined, kernel
 from tallytree._solvers.trees.levels import Steps, steps, swept
 from tallytree._solvers.trees.shape import TreeProblem, weight_scale
 
@@ -117,7 +117,7 @@ def _upward(
     return fresh
 
 
-@kernel
+@inlined
 def _supply(
     i: int, first_child: IntArray, w: FloatArray, held: Any, base: Any, slope: Any, taken: Any, below: Any, idle: Any
 ) -> None:
@@ -202,7 +202,7 @@ def _downward(
     return fresh
 
 
-@kernel
+@inlined
 def _demand(i: int, y: FloatArray, w: FloatArray, amount: float, elastic: float, wanted: Any, give: Any) -> None:
     """Demand on the children of i, where amount − elastic·p is the demand on i itself; p = 0 if elastic is infinite."""
     if np.isinf(w[i]):

@@ -305,7 +305,7 @@ def _reach(first_child: IntArray, y: Any, weights: FloatArray, slack: float) -> 
     A leaf that is not fixed can have any value >= 0, so what lies above one is bounded from below only.
     """
     n = len(y)
-    least, closed = np.zeros_like(y), np.zeros(n, np.bool_)
+    least, closed = np.zeros(n, y.dtype), np.zeros(n, np.bool_)
     for i in range(n - 1, -1, -1):
         closed[i] = first_child[i] < first_child[i + 1]
         for c in range(first_child[i], first_child[i + 1]):

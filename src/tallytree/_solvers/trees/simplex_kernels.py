@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._compute.kernels import kernel
+from tallytree._compute.copying import put
+from tallytree._compute.kernels import inlined, kernel
 from tallytree._compute.sorting import stable_order
 
 MAX_FAMILY_SUM = 2**60
@@ -34,7 +35,7 @@ def _sort(y: IntArray, order: IntArray) -> None:
     """Write the stable ascending order of y to order[:n]; most families are small, where insertion beats a call."""
     n = len(y)
     if n > 48:
-        order[:n] = stable_order(y)
+        put(stable_order(y.copy()), order)  # a copy: numba compiles apart for an array that cannot be written to
         return
     for i in range(n):
         j = i
@@ -44,7 +45,7 @@ def _sort(y: IntArray, order: IntArray) -> None:
         order[j] = i
 
 
-@kernel
+@inlined
 def _level(y: IntArray, order: IntArray, total: int) -> tuple[int, int]:
     """The least integer t with Σ max(0, y − t) <= total, and what that sum leaves of the total.
 
@@ -64,7 +65,7 @@ def _level(y: IntArray, order: IntArray, total: int) -> tuple[int, int]:
     return y[order[n - k]] - step, room - step * k
 
 
-@kernel
+@inlined
 def _cut(y: IntArray, order: IntArray, level: int, spare: int, x: IntArray) -> None:
     """Write max(0, y − level) to x, and one more for each of the `spare` last in ascending order."""
     n = len(y)
@@ -74,7 +75,7 @@ def _cut(y: IntArray, order: IntArray, level: int, spare: int, x: IntArray) -> N
         x[order[i]] += 1
 
 
-@kernel
+@inlined
 def _cut_from_below(y: IntArray, order: IntArray, level: int, spare: int, x: IntArray) -> None:
     """As `_cut`, but one more for each of the `spare` smallest entries that are at least `level`."""
     n = len(y)
@@ -87,7 +88,7 @@ def _cut_from_below(y: IntArray, order: IntArray, level: int, spare: int, x: Int
             left -= 1
 
 
-@kernel
+@inlined
 def _chebyshev(y: IntArray, total: int, order: IntArray, descending: bool, x: IntArray) -> None:
     """IntOpt without its repeated passes.
 
@@ -126,13 +127,13 @@ def _chebyshev(y: IntArray, total: int, order: IntArray, descending: bool, x: In
             return
 
 
-@kernel
+@inlined
 def chebyshev_alone(y: IntArray, total: int, order: IntArray, x: IntArray) -> None:
     """Write the solution of `simplex.chebyshev` for one family to x; `order` is working space of its length."""
     _chebyshev(y, total, order, False, x)
 
 
-@kernel
+@inlined
 def _longest(offsets: IntArray) -> int:
     longest = 0
     for family in range(len(offsets) - 1):

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
-from tallytree._compute.kernels import kernel
+from tallytree._compute.kernels import inlined, kernel
 from tallytree._solvers.checks import check_integers, check_offsets
 from tallytree._solvers.normal_law import LOG_ROOT_2PI, log_cdf
 
@@ -250,13 +250,13 @@ def _joined(weight: float, mean: float, variance: float, odds: float, z: float, 
     return _mixed(weight, mean, variance, both[0], both[1], both[2])
 
 
-@kernel
+@inlined
 def log_normal(off: float, variance: float) -> float:
     """The logarithm of a normal density, without its constant."""
     return -0.5 * (off * off / variance + math.log(variance))
 
 
-@kernel
+@inlined
 def leaf_posterior(y: float, variance: float, mean: float) -> tuple[float, float, float]:
     """An exponential value with normal noise: its evidence against 0, and the mean and variance of its posterior."""
     spread = math.sqrt(variance)
@@ -268,7 +268,7 @@ def leaf_posterior(y: float, variance: float, mean: float) -> tuple[float, float
     return evidence, spread * (shift + ratio), variance * max(scale, 1e-3)
 
 
-@kernel
+@inlined
 def _left_out_sum(noisy: FloatArray, variance: float, mean: float, odds: float) -> tuple[float, float, float]:
     """The sum of the children that were left out, given that one is not zero, and the log of its weight."""
     weight, total, spread = 0.0, 0.0, 0.0
