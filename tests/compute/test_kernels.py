@@ -1,5 +1,6 @@
 import logging
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import numba
 import pytest
 
 import tallytree
+from tallytree._compute import kernels
 from tallytree._compute.kernels import kernel
 
 
@@ -34,6 +36,26 @@ def test_another_failure_to_compile_is_not_hidden(monkeypatch):
     monkeypatch.setattr(numba, "njit", broken)
     with pytest.raises(RuntimeError, match="out of registers"):
         kernel(lambda number: number)
+
+
+def test_compiled_code_of_other_sources_is_not_unpickled(tmp_path, monkeypatch):
+    """Its index may name a class that is gone: an upgrade must not fail, least of all after a payment."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    tmp_path.chmod(0o700)
+    file = tmp_path / "doubling.py"
+    file.write_text("def double(number):\n    return 2 * number\n")
+    for digest, gone in (("earlier sources", True), ("these sources", False)):
+        monkeypatch.setattr(kernels, "sources_digest", lambda digest=digest: digest)
+        space = {}
+        exec(compile(file.read_text(), str(file), "exec"), space)  # noqa: S102
+        assert kernel(space["double"])(21) == 42
+        (index,) = tmp_path.rglob("*.nbi")
+        content = index.read_bytes()
+        assert digest.encode() in content
+        if gone:
+            with index.open("rb") as opened:
+                version = pickle.load(opened)  # noqa: S301
+            index.write_bytes(pickle.dumps(version, protocol=-1) + b"ctallytree\nGone\n.")
 
 
 @pytest.mark.slow

@@ -82,6 +82,17 @@ def _missing_instructions() -> list[str]:
     return [each for each in FEATURES if not host.get(each, False)]
 
 
+def stamped(index: Any, stamp: str) -> Any:
+    """Have numba use the files of a kernel for exactly these sources, and unpickle nothing of others.
+
+    numba looks at its own version first, and at the stamp after it has unpickled all names of the index. A class of
+    other sources need not be there any more. So the stamp is a part of the version.
+    """
+    index._source_stamp = stamp
+    index._version = f"{numba.__version__} {stamp}"
+    return index
+
+
 def use_compiled_ahead(compiled: Any, sources_digest: Callable[[], str]) -> bool:
     """Have a kernel look into the package for its code first, then where it looks now.
 
@@ -124,7 +135,7 @@ def _ahead_class() -> Any:
             self._py_func, self._impl, self._own = function, Place(), own
             self._name, self._cache_path = repr(function), own.cache_path
             place, base = _place_and_name(function)
-            self._cache_file = IndexDataCacheFile(str(folder / place), base, stamp)
+            self._cache_file = stamped(IndexDataCacheFile(str(folder / place), base, stamp), stamp)
             self.enable()
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -183,7 +194,9 @@ def merge_compiled(parts: Iterable[Path], target: Path, stamp: str) -> int:
         for index in sorted(part.rglob("*.nbi")):
             place = target / index.parent.relative_to(part)
             place.mkdir(parents=True, exist_ok=True)
-            ours, whole = (IndexDataCacheFile(str(each), index.stem, stamp) for each in (index.parent, place))
+            ours, whole = (
+                stamped(IndexDataCacheFile(str(each), index.stem, stamp), stamp) for each in (index.parent, place)
+            )
             for key in ours._load_index():
                 whole.save(key, ours.load(key))
                 seen.add((place, index.stem, str(key)))

@@ -23,7 +23,7 @@ except ValueError as refusal:  # of numba's own; only this one is about what the
     ) from None
 from numba.core import event
 
-from tallytree._compute.compiled_ahead import keep_compiled, use_compiled_ahead, why_it_does_not_fit
+from tallytree._compute.compiled_ahead import keep_compiled, stamped, use_compiled_ahead, why_it_does_not_fit
 from tallytree._compute.trusted_folders import why_untrusted
 
 logger = logging.getLogger(__name__)
@@ -49,9 +49,9 @@ def kernel(function: Function) -> Function:
     it that somebody else owns or can write to, is not used: the kernel is compiled anew, with one warning. This holds
     for all places, `NUMBA_CACHE_DIR` too. See `docs/decisions/0024-cached-code.md`.
 
-    Cached code is used for exactly the sources that it was compiled from, by setting `_source_stamp`, a private
-    attribute of numba: the only public setting, `numba.config.CACHE_DIR`, holds for the entire process and would move
-    the cached code of other libraries too. Where a version of numba has no such attribute, nothing is cached.
+    Cached code is used for exactly the sources that it was compiled from (`stamped`), by private attributes of numba:
+    the only public setting, `numba.config.CACHE_DIR`, holds for the entire process and would move the cached code of
+    other libraries too. Where a version of numba has no such attributes, nothing is cached.
     """
     return _compiled(function, _OPTIONS)
 
@@ -88,9 +88,9 @@ def _cached(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     # Compiled code contains the kernels that it calls, but numba compares only the kernel's own file to decide whether
     # cached code is stale. After a correction in one file, the cached callers in other files would run the old code.
     index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if not hasattr(index, "_source_stamp"):
+    if not (hasattr(index, "_source_stamp") and hasattr(index, "_version")):
         return None  # an unknown version of numba
-    index._source_stamp = sources_digest()
+    stamped(index, sources_digest())
     _KERNELS.append(compiled)
     return compiled
 
