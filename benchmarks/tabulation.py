@@ -136,7 +136,7 @@ def bare(case: Case, folder: Path, options: argparse.Namespace) -> tuple[float, 
 def ours(case: Case, folder: Path, options: argparse.Namespace) -> tuple[float, float]:
     """Seconds, and processor seconds, of our tabulation; the hierarchy is there."""
     import tallytree as tt
-    from tallytree._private.engines import CountRecords, GroupSizes
+    from tallytree._private.engines import CountGroups, CountRecords
     from tallytree._private.tabulate.contribution_bound import ContributionBound
     from tallytree.product import LeafKey
 
@@ -149,7 +149,7 @@ def ours(case: Case, folder: Path, options: argparse.Namespace) -> tuple[float, 
     if case.person:
         engine.tabulate(file, CountRecords(keys, bound=ContributionBound(case.id, M, bytes(32))))
     elif case.id:
-        engine.tabulate(file, GroupSizes(keys[0], group=case.id, smallest=0, largest=1_000))
+        engine.tabulate(file, CountGroups(keys[0], group=case.id, smallest=0, largest=1_000))
     else:
         engine.tabulate(file, CountRecords(keys, count=case.count or None))
     return since(begin)

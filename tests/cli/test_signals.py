@@ -16,7 +16,7 @@ SPILLS = """
     import sys
     import numpy as np, pyarrow as pa
     import tallytree as tt
-    from tallytree._private.engines import GroupSizes, Local
+    from tallytree._private.engines import CountGroups, Local
     from tallytree._private.tabulate.records import LeafKey
 
     def work():
@@ -25,7 +25,7 @@ SPILLS = """
         table = pa.table({"leaf": ids % 2 + 1, "id": ids})
         engine = Local(memory_limit="60MB", threads=2, temp_directory=sys.argv[1])
         while True:
-            engine.tabulate(table, GroupSizes(LeafKey(tree, ["leaf"]), group="id", smallest=0, largest=9))
+            engine.tabulate(table, CountGroups(LeafKey(tree, ["leaf"]), group="id", smallest=0, largest=9))
 """
 # Native code that Python cannot interrupt, while a folder with rows exists.
 BLOCKED = """

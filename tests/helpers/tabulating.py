@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tallytree._private.engines import CountRecords, Engine, GroupRows, GroupSizes
+from tallytree._private.engines import CountGroups, CountRecords, Engine, GroupRows
 from tallytree._private.tabulate.leaf_statistics import LeafCounts, LeafGroups
 from tallytree.product import LeafKey
 
@@ -15,7 +15,7 @@ def count_records(engine: Engine, table: Any, keys: Sequence[LeafKey], **options
 
 
 def group_sizes(engine: Engine, table: Any, key: LeafKey, **options: Any) -> LeafGroups:
-    return engine.tabulate(table, GroupSizes(key, **options))
+    return engine.tabulate(table, CountGroups(key, **options))
 
 
 def group_rows(engine: Engine, table: Any, key: LeafKey, **options: Any) -> LeafGroups:
@@ -27,7 +27,7 @@ def check_counts(engine: Engine, table: Any, keys: Sequence[LeafKey], **options:
 
 
 def check_group_sizes(engine: Engine, table: Any, key: LeafKey, **options: Any) -> None:
-    engine.check(table, GroupSizes(key, **options))
+    engine.check(table, CountGroups(key, **options))
 
 
 def check_group_rows(engine: Engine, table: Any, key: LeafKey, **options: Any) -> None:

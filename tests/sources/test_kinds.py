@@ -407,7 +407,7 @@ def test_a_url_says_itself_how_long_to_wait(url: str, added: str, monkeypatch: A
 
 def test_a_question_to_a_server_has_a_limit(monkeypatch: Any) -> None:
     never = threading.Event()
-    place = cloud.Place("gs", None, "gs://")
+    place = cloud.CloudPlace("gs", None, "gs://")
     monkeypatch.setattr(cloud, "SECONDS", 0.05)
     with pytest.raises(
         SourceError, match=r"records: 'gs://bucket/x' cannot be read: the server has not answered within"

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree._private.engines import CountRecords, GroupSizes, Local
+from tallytree._private.engines import CountGroups, CountRecords, Local
 from tallytree.product import LeafKey
 from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import locate
@@ -106,7 +106,7 @@ def test_a_person_may_be_in_the_name_of_a_folder_and_hidden_folders_are_none(tmp
     for person in ("1", "2"):
         write(tmp_path / f"_who={person}" / "1.parquet", pa.table({"state": ["A"], "county": ["x"]}))
     write(tmp_path / "_temporary" / "1.parquet")
-    sizes = Local().tabulate(tmp_path, GroupSizes(KEY, group="_who", smallest=0, largest=5))
+    sizes = Local().tabulate(tmp_path, CountGroups(KEY, group="_who", smallest=0, largest=5))
     assert (sizes.sizes.tolist(), sizes.groups.tolist()) == ([1], [2])
     assert len(locate(tmp_path, "records").paths) == 2
 

@@ -122,7 +122,7 @@ def _ahead_class() -> Any:
     """Numba's cache of a function with other places; made where a folder for this very version of numba is found."""
     from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 
-    class Place(CompileResultCacheImpl):  # type: ignore[misc]
+    class ReadOnlyPlace(CompileResultCacheImpl):  # type: ignore[misc]
         """How results are read; numba's own place for them, which must be writable, is not looked for."""
 
         def __init__(self) -> None:
@@ -132,7 +132,7 @@ def _ahead_class() -> Any:
         """Reads from the package, then as `own` does; writes as `own` does."""
 
         def __init__(self, function: Any, folder: Path, stamp: str, own: Any) -> None:
-            self._py_func, self._impl, self._own = function, Place(), own
+            self._py_func, self._impl, self._own = function, ReadOnlyPlace(), own
             self._name, self._cache_path = repr(function), own.cache_path
             place, base = _place_and_name(function)
             self._cache_file = stamped(IndexDataCacheFile(str(folder / place), base, stamp), stamp)

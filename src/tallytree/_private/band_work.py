@@ -22,7 +22,7 @@ from tallytree._private.noise.noise_source import NoiseSource
 
 @dataclass(frozen=True)
 class PlannedCells:
-    """How one statistic of a level is measured; see `tallytree._private.measurer.Planned`."""
+    """How one statistic of a level is measured; see `tallytree._private.measurer.PlannedStatistic`."""
 
     level: str
     statistic: Statistic

@@ -46,7 +46,7 @@ class HasPresent(Protocol):
         """The nodes of the level with records, ascending, and how many each has, ≥ 1; both private."""
 
 
-class Planned(Protocol):
+class PlannedStatistic(Protocol):
     """How one statistic of a level is measured; implemented by `tallytree._accounting.LevelPlan`."""
 
     @property
@@ -62,7 +62,7 @@ class Planned(Protocol):
         """The noise of every cell."""
 
 
-class PlannedStable(Planned, Protocol):
+class PlannedStable(PlannedStatistic, Protocol):
     """How counts above a threshold are measured; implemented by `tallytree._accounting.StableLevel`."""
 
     @property
@@ -73,7 +73,7 @@ class PlannedStable(Planned, Protocol):
 class MeasuringPlan(Protocol):
     """What may be measured: the plan of a release, or what a published statement says was measured."""
 
-    def planned(self, level: str, statistic: str) -> Planned | None:
+    def planned(self, level: str, statistic: str) -> PlannedStatistic | None:
         """How this statistic of a level is measured; None where it is not."""
 
     def planned_stable(self, level: str) -> PlannedStable | None:

@@ -52,7 +52,7 @@ DENSE_BYTES = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Measuring:
+class CountsMeasuring:
     """How true counts are measured, wherever they are.
 
     Attributes:
@@ -97,7 +97,7 @@ class Bands:
 
     tree: Tree
     true: CountsInFiles
-    measuring: Measuring
+    measuring: CountsMeasuring
     place: BandPlace
     rows: int = ROWS_AT_ONCE
 

@@ -13,7 +13,7 @@ from tallytree._measurements import Measures
 from tallytree._private import CountsInFiles, Measurer, NoiseSource, TrueCounts, as_it_is
 from tallytree._run.arguments import CountsArguments
 from tallytree._run.counted_records import check_schema, counted_records, refuse_more_than
-from tallytree._run.counts_in_bands import Bands, Measuring, reconcile_in_bands
+from tallytree._run.counts_in_bands import Bands, CountsMeasuring, reconcile_in_bands
 from tallytree._run.measured_contributions import PublishedContributions, true_contributions
 from tallytree._run.person_bound import contributions_spec, with_contributions
 from tallytree._run.planned import PLANNED_SOFTWARE, Reconciled
@@ -141,7 +141,7 @@ class PlannedCounts(PlannedRecords[TrueCounts | CountsInFiles, CountsMechanism])
             if work is None:
                 raise ValueError("work: true counts in files need the folders of their run")
             bands = Bands(
-                self.tree, true, Measuring(self.plan, source, on_measure, self.measures), work.place, work.rows
+                self.tree, true, CountsMeasuring(self.plan, source, on_measure, self.measures), work.place, work.rows
             )
             made = self._in_bands(bands, work, people.facts)
             return replace(made, beside=people.facts, contributions=people.table)

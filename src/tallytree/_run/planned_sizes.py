@@ -17,8 +17,8 @@ from tallytree._contributions import Contributions
 from tallytree._measurements import Measurement, Statistic
 from tallytree._private import (
     ContributionBound,
+    CountGroups,
     GroupRows,
-    GroupSizes,
     LeafGroups,
     Measurer,
     NoiseSource,
@@ -39,7 +39,7 @@ from tallytree._run.person_bound import (
 )
 from tallytree._run.planned import PLANNED_SOFTWARE, Reconciled
 from tallytree._run.planned_records import PlannedRecords
-from tallytree._run.sizes_in_bands import Measuring, reconcile_in_bands
+from tallytree._run.sizes_in_bands import SizesMeasuring, reconcile_in_bands
 from tallytree._run.sizes_notes import SizesNotes
 from tallytree._run.workspace import Workspace
 from tallytree._terms import Invariants
@@ -244,8 +244,8 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
     ) -> Reconciled:
         """Measure and reconcile in bands; the files of the tables say what the statement will say of them."""
 
-        def measured_by(cut: Cut, take: Callable[[Measurement], None] | None) -> Measuring:
-            return Measuring(true, cut, self.plan, source, on_measure, take, work.place)
+        def measured_by(cut: Cut, take: Callable[[Measurement], None] | None) -> SizesMeasuring:
+            return SizesMeasuring(true, cut, self.plan, source, on_measure, take, work.place)
 
         return reconcile_in_bands(
             self.mechanism,
@@ -261,14 +261,14 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
         bound = contribution_bound(self.arguments, asked)
         return self.engine.tabulate(self.arguments.records, self._request(bound))
 
-    def _request(self, bound: ContributionBound | None = None) -> GroupSizes | GroupRows:
+    def _request(self, bound: ContributionBound | None = None) -> CountGroups | GroupRows:
         """What the engine counts; without a bound, what it checks."""
         given = self.arguments
         smallest = self.smallest if self.invariants == "groups" else 0
         sizes: dict[str, Any] = {"smallest": smallest, "largest": self.largest, "on_unknown": given.on_unknown}
         if given.group is None:
             return GroupRows(self.key, size=str(given.size), groups=str(given.groups), **sizes)
-        return GroupSizes(
+        return CountGroups(
             self.key,
             group=given.group,
             quantity=given.quantity,

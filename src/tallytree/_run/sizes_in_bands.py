@@ -46,7 +46,7 @@ CELL_BYTES = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Measuring(Measurers):
+class SizesMeasuring(Measurers):
     """How true sizes in files are measured; the `Measurers` of a mechanism.
 
     Attributes:
@@ -142,7 +142,7 @@ def check_memory(
 def reconcile_in_bands(
     mechanism: SizesMechanism,
     domain: SizesDomain,
-    measured_by: Callable[[Cut, Taken | None], Measuring],
+    measured_by: Callable[[Cut, Taken | None], SizesMeasuring],
     work: Workspace,
     *,
     keep_measurements: bool,

@@ -56,7 +56,7 @@ class Stamp:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Place:
+class CloudPlace:
     """A file system, and what its list said of each file.
 
     Attributes:
@@ -170,7 +170,7 @@ def _within(seconds: float, work: Callable[[], _T]) -> _T:
     return done[0]
 
 
-def place_of(url: str, argument: str) -> tuple[Place, str]:
+def place_of(url: str, argument: str) -> tuple[CloudPlace, str]:
     """The file system of a URL, and the path in it.
 
     Raises:
@@ -208,7 +208,7 @@ def _azure_account(argument: str) -> str:
     return account
 
 
-def _opened(family: str, which: str, prefix: str, argument: str) -> Place:
+def _opened(family: str, which: str, prefix: str, argument: str) -> CloudPlace:
     """A place with a file system of the environment as it is now.
 
     Raises:
@@ -217,7 +217,7 @@ def _opened(family: str, which: str, prefix: str, argument: str) -> Place:
     about = tuple((name, os.environ.get(name, "")) for name in _OF_THE_ENVIRONMENT)
     try:
         with Withheld(OSError, pa.ArrowException, ValueError):
-            return Place(family, _file_system(family, which, about), prefix, which if family == "az" else "")
+            return CloudPlace(family, _file_system(family, which, about), prefix, which if family == "az" else "")
     except ModuleNotFoundError as error:
         raise missing(argument, prefix, str(error.name), "cloud") from None
     remedy = "install the Hadoop client (libhdfs) and Java" if family == "hdfs" else "check the environment"
@@ -281,7 +281,7 @@ def _of_fsspec(name: str, **options: Any) -> Any:
     return pa.fs.PyFileSystem(pa.fs.FSSpecHandler(fsspec.filesystem(name, **options)))
 
 
-def files_at(url: str, said: str, file_format: FileFormat | None, argument: str) -> tuple[Place, list[str]]:
+def files_at(url: str, said: str, file_format: FileFormat | None, argument: str) -> tuple[CloudPlace, list[str]]:
     """The files at a URL, a glob or in a folder; each once, with its stamp in the place.
 
     Raises:
@@ -297,7 +297,7 @@ def files_at(url: str, said: str, file_format: FileFormat | None, argument: str)
     return place, [each.path for each in listed]
 
 
-def _listed(place: Place, path: str, file_format: FileFormat, argument: str) -> list[Any]:
+def _listed(place: CloudPlace, path: str, file_format: FileFormat, argument: str) -> list[Any]:
     pattern = path.rstrip("/").split("/")
     magic = next((i for i, part in enumerate(pattern) if _MAGIC.search(part)), None)
     if magic is None:
@@ -315,7 +315,7 @@ def _listed(place: Place, path: str, file_format: FileFormat, argument: str) -> 
     return [each for each in everything if _fits(each.path[len(above) :].strip("/").split("/"), pattern[magic:])]
 
 
-def _check_parent(place: Place, path: str, argument: str) -> None:
+def _check_parent(place: CloudPlace, path: str, argument: str) -> None:
     """Say of what is not there where its bucket is not, either.
 
     Raises:
@@ -329,7 +329,7 @@ def _check_parent(place: Place, path: str, argument: str) -> None:
         raise SourceError(f"{argument}: {place.url(path)!r} {NO_BUCKET}")
 
 
-def _below(place: Place, folder: str, argument: str, *, hidden: bool = False) -> list[Any]:
+def _below(place: CloudPlace, folder: str, argument: str, *, hidden: bool = False) -> list[Any]:
     """The files below a folder, sorted; without what is no data."""
     selector = pa.fs.FileSelector(folder, recursive=True)
     found = place.run(lambda: place.system.get_file_info(selector), folder, argument)

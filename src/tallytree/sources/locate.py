@@ -23,7 +23,7 @@ from tallytree.sources.partitions import Values, values_in
 from tallytree.sources.scans import Scan, scan_of_dataset, scan_of_lazy_frame
 
 if TYPE_CHECKING:
-    from tallytree.sources.cloud import Place
+    from tallytree.sources.cloud import CloudPlace
 
 __all__ = ["FileFormat", "Files", "Scan", "Source", "locate"]
 
@@ -44,7 +44,7 @@ class Files:
     format: FileFormat
     dialect: Dialect = COMMAS
     partitions: tuple[Values, ...] = ()
-    place: Place | None = field(default=None, repr=False, compare=False)
+    place: CloudPlace | None = field(default=None, repr=False, compare=False)
     _values: dict[str, Values] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def partition_values(self, path: str) -> Values:
@@ -205,7 +205,9 @@ def _found_here(each: _Given, file_format: FileFormat | None, argument: str) -> 
     return found
 
 
-def _found_elsewhere(given: Sequence[_Given], file_format: FileFormat | None, argument: str) -> tuple[Place, list[str]]:
+def _found_elsewhere(
+    given: Sequence[_Given], file_format: FileFormat | None, argument: str
+) -> tuple[CloudPlace, list[str]]:
     from tallytree.sources import cloud
 
     found = [cloud.files_at(each.text, each.said, file_format, argument) for each in given]

@@ -16,7 +16,7 @@ from tallytree.sources.partitions import require_agreement
 from tallytree.sources.scans import BATCH_ROWS, Batches
 
 if TYPE_CHECKING:
-    from tallytree.sources.cloud import Place
+    from tallytree.sources.cloud import CloudPlace
 
 
 def schema_of_file(files: Files, path: str) -> pa.Schema:
@@ -103,7 +103,9 @@ def _each(batches: Any, asked: Callable[[Callable[[], Any]], Any]) -> Iterator[p
 
 
 @contextmanager
-def _opened(place: Place | None, path: str, argument: str) -> Iterator[tuple[Any, Callable[[Callable[[], Any]], Any]]]:
+def _opened(
+    place: CloudPlace | None, path: str, argument: str
+) -> Iterator[tuple[Any, Callable[[Callable[[], Any]], Any]]]:
     """A file to read from, and what asks its server; at the end it is still the file that was found.
 
     Raises:

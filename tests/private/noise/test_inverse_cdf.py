@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tallytree._accounting.laws import Gaussian, HalfGaussian, LaplaceHigh, LaplaceLow
-from tallytree._private.noise.inverse_cdf import UNDECIDED, Table, quick_rank, rank, settle, tabulate
+from tallytree._private.noise.inverse_cdf import UNDECIDED, CdfTable, quick_rank, rank, settle, tabulate
 
 LAWS = [
     LaplaceHigh(Fraction(3), 1),
@@ -233,7 +233,7 @@ def test_a_threshold_that_is_off_by_one_is_noticed():
     for off in (1, -1):
         thresholds = table.thresholds.copy()
         thresholds[len(thresholds) // 2] = int(thresholds[len(thresholds) // 2]) + off
-        wrong = Table(table.first, thresholds, table.guide, table.shift, 8)
+        wrong = CdfTable(table.first, thresholds, table.guide, table.shift, 8)
         assert any(drawn(wrong, word) != true_draw(LAWS[0], word, 8) for word in range(256))
 
 

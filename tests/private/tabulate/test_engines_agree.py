@@ -13,7 +13,7 @@ import pytest
 
 import tallytree as tt
 from helpers.refused_records import LEAF
-from tallytree._private.engines import CountRecords, GroupRows, GroupSizes, Local, Spark
+from tallytree._private.engines import CountGroups, CountRecords, GroupRows, Local, Spark
 from tallytree._private.tabulate.contribution_bound import ContributionBound
 from tallytree._private.tabulate.records import Wanted, check_records
 from tallytree.product import LeafKey
@@ -54,8 +54,8 @@ REQUESTS = {
         (PLACE,), "n", on_unknown="drop", bound=ContributionBound("who", 2, KEY, True, 4, fingerprint=True)
     ),
     "bound": CountRecords((PLACE,), "n", on_unknown="drop", bound=BOUND),
-    "sizes": GroupSizes(PLACE, "home", largest=9, on_unknown="drop"),
-    "memberships": GroupSizes(
+    "sizes": CountGroups(PLACE, "home", largest=9, on_unknown="drop"),
+    "memberships": CountGroups(
         PLACE, "home", largest=9, quantity="cars", max_quantity=2, on_unknown="drop", bound=BOUND
     ),
     "rows": GroupRows(PLACE, "cars", "n", smallest=1, largest=3, on_unknown="drop"),
@@ -163,7 +163,7 @@ def test_refusals_have_the_same_words(spark: Any, table: pa.Table) -> None:
 def test_ids_whose_text_differs_between_engines_are_refused(spark: Any) -> None:
     table = pa.table({"leaf": ["1"], "id": pa.array([0], pa.timestamp("ns"))})
     with pytest.raises(TypeError, match=r"column 'id' \(group\) holds .*cast the column to text first"):
-        Spark(spark).check(table, GroupSizes(LEAF, "id"))
+        Spark(spark).check(table, CountGroups(LEAF, "id"))
 
 
 def test_a_query_that_may_yield_other_rows_is_refused(spark: Any) -> None:

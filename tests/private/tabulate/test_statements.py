@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tallytree._private.engines import CountRecords, GroupRows, GroupSizes, Local
+from tallytree._private.engines import CountGroups, CountRecords, GroupRows, Local
 from tallytree._private.tabulate import duckdb_session, statements
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import LeafKey
@@ -167,7 +167,7 @@ def test_groups_of_members(data: st.DataObject, drop: bool) -> None:
         found = refused_or(
             lambda: Local(threads=2).tabulate(
                 table,
-                GroupSizes(
+                CountGroups(
                     LeafKey(hierarchy, tuple(LEVELS)),
                     group="id",
                     quantity="q",

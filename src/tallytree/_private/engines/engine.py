@@ -33,5 +33,5 @@ class Engine(Protocol):
             request: what is counted.
 
         Raises:
-            ValueError, TypeError, MemoryError, OSError: see `CountRecords`, `GroupSizes` and `GroupRows`.
+            ValueError, TypeError, MemoryError, OSError: see `CountRecords`, `CountGroups` and `GroupRows`.
         """

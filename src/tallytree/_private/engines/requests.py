@@ -22,7 +22,7 @@ Found_co = TypeVar("Found_co", LeafCounts, LeafGroups, covariant=True)
 
 
 class Request(Protocol[Found_co]):
-    """What is counted; implemented by `CountRecords`, `GroupSizes` and `GroupRows`."""
+    """What is counted; implemented by `CountRecords`, `CountGroups` and `GroupRows`."""
 
     @property
     def argument(self) -> str:
@@ -129,7 +129,7 @@ class CountRecords(_Request):
 
 
 @dataclass(frozen=True)
-class GroupSizes(_Request):
+class CountGroups(_Request):
     """The number of groups of every (leaf, size), from one row per member.
 
     A group's size is its number of rows, or the sum of their quantities; with a bound, of those that count: a group of

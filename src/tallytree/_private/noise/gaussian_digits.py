@@ -11,7 +11,7 @@ from tallytree._accounting.enclosures import exp_minus
 from tallytree._accounting.laws import HalfGaussian, Law
 from tallytree._compute.kernels import inlined, kernel
 from tallytree._private.noise.chacha import KeyWords, cell_words, own_word
-from tallytree._private.noise.inverse_cdf import UNDECIDED, KernelTable, MoreWords, Table, quick_rank, rank, tabulate
+from tallytree._private.noise.inverse_cdf import UNDECIDED, CdfTable, KernelTable, MoreWords, quick_rank, rank, tabulate
 from tallytree._private.noise.sampler import BATCH, Integers, batch_buffers, settle_by, settle_cells
 
 _WORD_BITS = 64
@@ -47,7 +47,7 @@ class GaussianDigits:
 
     sigma: Fraction
     law: Law
-    table: Table
+    table: CdfTable
     base_bits: int
     sure: Integers
     slope: int

@@ -42,7 +42,7 @@ KernelTable = tuple[NDArray[np.uint64], NDArray[np.int32], np.uint64]
 
 
 @dataclass(frozen=True)
-class Table:
+class CdfTable:
     """Thresholds of a law, with a guide to them.
 
     Attributes:
@@ -83,7 +83,7 @@ class Table:
         )
 
 
-def tabulate(law: Law, bits: int) -> Table:
+def tabulate(law: Law, bits: int) -> CdfTable:
     """Compute the table of a law for words of `bits` <= 64 bits."""
     ones = (1 << bits) - 1
     spare = bits + _SPARE_BITS
@@ -118,7 +118,7 @@ def tabulate(law: Law, bits: int) -> Table:
     guide = _guide(thresholds, bits, guide_bits)
     for word in left_open:
         guide[word >> (bits - guide_bits)] = _LEFT_OPEN
-    return Table(-len(lower), thresholds, guide, bits - guide_bits, bits)
+    return CdfTable(-len(lower), thresholds, guide, bits - guide_bits, bits)
 
 
 def _floors(cdf: Enclosure, dropped_bits: int, ones: int) -> tuple[int, int]:
@@ -194,7 +194,7 @@ def settle(
         bits: how many they are.
         more: gives the bits that follow, `more_bits` at a time; called only when they are needed.
         more_bits: the bits of one more word.
-        around: what `Table.around` knows of the word; without it all values are searched, with the same result.
+        around: what `CdfTable.around` knows of the word; without it all values are searched, with the same result.
 
     Returns:
         The least k with U < F(k).

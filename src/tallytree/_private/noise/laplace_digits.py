@@ -10,7 +10,7 @@ import numpy as np
 from tallytree._accounting.laws import LaplaceHigh, LaplaceLow, Law
 from tallytree._compute.kernels import inlined, kernel
 from tallytree._private.noise.chacha import KeyWords, cell_words
-from tallytree._private.noise.inverse_cdf import UNDECIDED, KernelTable, MoreWords, Table, quick_rank, rank, tabulate
+from tallytree._private.noise.inverse_cdf import UNDECIDED, CdfTable, KernelTable, MoreWords, quick_rank, rank, tabulate
 from tallytree._private.noise.sampler import BATCH, Integers, batch_buffers, settle_by, settle_cells
 
 _DIGIT_BITS = 32
@@ -27,8 +27,8 @@ class LaplaceDigits:
 
     high_law: Law
     low_law: Law
-    high: Table
-    low: Table
+    high: CdfTable
+    low: CdfTable
     base_bits: int
 
     @property

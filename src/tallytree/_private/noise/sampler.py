@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tallytree._accounting.laws import Law
 from tallytree._compute.kernels import inlined
 from tallytree._private.noise.chacha import LANES, WORDS_PER_BLOCK, KeyWords, cell_words, own_word
-from tallytree._private.noise.inverse_cdf import MoreWords, Table, settle
+from tallytree._private.noise.inverse_cdf import CdfTable, MoreWords, settle
 
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -55,7 +55,7 @@ def settle_cells(sampler: Sampler, key: KeyWords, cells: Integers, left_open: In
         noise[i] = settle_cell(sampler, key, int(cells[i]))
 
 
-def settle_by(table: Table, law: Law, word: int, more: MoreWords) -> int:
+def settle_by(table: CdfTable, law: Law, word: int, more: MoreWords) -> int:
     """`settle`, between the values that the table knows to lie around it."""
     return settle(law, word, table.bits, more, around=table.around(word))
 

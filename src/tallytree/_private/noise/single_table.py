@@ -9,7 +9,7 @@ import numpy as np
 from tallytree._accounting.laws import Law
 from tallytree._compute.kernels import kernel
 from tallytree._private.noise.chacha import KeyWords, cell_words
-from tallytree._private.noise.inverse_cdf import UNDECIDED, KernelTable, MoreWords, Table, quick_rank, rank, tabulate
+from tallytree._private.noise.inverse_cdf import UNDECIDED, CdfTable, KernelTable, MoreWords, quick_rank, rank, tabulate
 from tallytree._private.noise.sampler import BATCH, Integers, batch_buffers, settle_by, settle_cells
 
 _WORD_BITS = 64
@@ -20,7 +20,7 @@ class SingleTable:
     """Noise by one table, for 64-bit words."""
 
     law: Law
-    table: Table
+    table: CdfTable
 
     @property
     def bytes(self) -> int:

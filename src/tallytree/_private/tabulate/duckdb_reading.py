@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tallytree._private.tabulate.records import Layout, Records, enumerate_names
+from tallytree._private.tabulate.records import ColumnLayout, Records, enumerate_names
 from tallytree._private.tabulate.renamed_columns import renamed_columns
 from tallytree.sources.failures import SourceError
 from tallytree.sources.partitions import disagreement, in_the_files_form
@@ -52,7 +52,7 @@ class _ParquetFiles:
         parameters: the paths of the files, and per partition column its value in each.
     """
 
-    def __init__(self, records: Records, i: int, layout: Layout) -> None:
+    def __init__(self, records: Records, i: int, layout: ColumnLayout) -> None:
         self._records, self._layout, self._files = records, layout, f"files{i}"
         names = ", ".join(name for name, _ in enumerate_names(range(layout.width)))
         self.origin = f"read_parquet($files{i}, hive_partitioning = false) AS file({names})"

@@ -35,7 +35,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ColumnLayout:
     """Files of one schema (none for a table that is in none): where in it the wanted columns stand, and their types.
 
     Attributes:
@@ -67,7 +67,7 @@ class Records:
     source: Source
     keys: tuple[tuple[str, ...], ...]
     wanted: tuple[Wanted, ...]
-    layouts: tuple[Layout, ...]
+    layouts: tuple[ColumnLayout, ...]
     argument: str
     failures: list[SourceError] = field(default_factory=list, init=False, compare=False)
 
@@ -88,7 +88,7 @@ class Records:
         """
         return [self._stream(layout) for layout in self.layouts]
 
-    def _stream(self, layout: Layout) -> pa.Table | pa.RecordBatchReader:
+    def _stream(self, layout: ColumnLayout) -> pa.Table | pa.RecordBatchReader:
         if isinstance(self.source, pa.Table):
             columns = [self.source.column(position) for position in layout.positions]
             return pa.table(dict(enumerate_names(columns)))
@@ -97,7 +97,7 @@ class Records:
         arrays = (pa.RecordBatch.from_arrays(columns, schema=schema) for columns in rows)
         return pa.RecordBatchReader.from_batches(schema, arrays)
 
-    def _rows(self, layout: Layout) -> Iterator[list[pa.Array]]:
+    def _rows(self, layout: ColumnLayout) -> Iterator[list[pa.Array]]:
         """The columns of batch after batch."""
         names = [column.name for column in self.wanted]
         distinct = list(dict.fromkeys(names))
@@ -189,7 +189,7 @@ def close(source: Source, table: Any) -> None:
 
 
 def key_types(
-    keys: Sequence[LeafKey], present: Sequence[tuple[str, ...]], layout: Layout
+    keys: Sequence[LeafKey], present: Sequence[tuple[str, ...]], layout: ColumnLayout
 ) -> Iterator[tuple[LeafKey, tuple[str, ...], tuple[pa.DataType, ...]]]:
     """Each key with the columns to match and their types in some files."""
     first = 0
@@ -205,7 +205,7 @@ def table_in_messages(argument: str, paths: Sequence[str]) -> str:
 
 def _layout(
     source: Source, paths: tuple[str, ...], schema: pa.Schema, wanted: Sequence[Wanted], argument: str
-) -> Layout:
+) -> ColumnLayout:
     where = table_in_messages(argument, paths)
     require_columns(schema.names, [column.name for column in wanted], where)
     positions = tuple(schema.names.index(column.name) for column in wanted)
@@ -216,7 +216,7 @@ def _layout(
     for column, position, kind in zip(wanted, positions, types, strict=True):
         _require_type(column, kind, text or is_partition(schema.field(position)), where)
     width = sum(not is_partition(field) for field in schema)
-    return Layout(paths, width, positions, tuple(schema.field(position).type for position in positions))
+    return ColumnLayout(paths, width, positions, tuple(schema.field(position).type for position in positions))
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

@@ -44,7 +44,7 @@ VARIANCES = (1e-50, 1e50)
 
 
 @dataclass(frozen=True, eq=False)
-class FittedTables:
+class TableFit:
     """What is made of noisy marginals.
 
     Attributes:
@@ -69,7 +69,7 @@ def fit(
     wanted: Sequence[Iterable[Marginal]] | None = None,
     threads: int | None = None,
     progress: Callable[[str], None] | None = None,
-) -> FittedTables:
+) -> TableFit:
     """Estimate the detail cells of all leaf areas.
 
     Args:
@@ -151,7 +151,7 @@ class _Problem:
     threads: int | None
     progress: Callable[[str], None]
 
-    def solved(self, wanted: Sequence[Iterable[Marginal]]) -> FittedTables:
+    def solved(self, wanted: Sequence[Iterable[Marginal]]) -> TableFit:
         self.progress("combining the noisy tables")
         levels = upward(
             self.detail,
@@ -174,7 +174,7 @@ class _Problem:
             for k, marginal in enumerate(lattice.known)
         }
         self.progress("rounding")
-        return FittedTables(self._rounded(lattices, deviations, found), estimates, misses)
+        return TableFit(self._rounded(lattices, deviations, found), estimates, misses)
 
     def _chunks(self, depth: int, width: int) -> list[slice]:
         """Slices of the areas of a level whose children have a limited number of cells."""

@@ -34,7 +34,7 @@ from tallytree.lab.audit.exact import exact_delta, exact_loss
 from tallytree.lab.audit.inputs import group_lists
 from tallytree.lab.audit.maximum import draw_within_maximum, measured_within_maximum, published_within_maximum
 from tallytree.lab.audit.result import AuditResult
-from tallytree.lab.audit.runs import LevelRuns, draw_runs
+from tallytree.lab.audit.runs import RunsOfLevel, draw_runs
 from tallytree.lab.audit.threshold import stable_delta, stable_view
 from tallytree.lab.audit.views import Publisher, measured_view, published_view, publisher
 from tallytree.sizes import SizesDomain, SizesMechanism
@@ -297,7 +297,7 @@ def _raised_views(
     return views
 
 
-def _measured_view(plan: Plan, drawn: Sequence[dict[str, LevelRuns]], runs: int) -> AuditedView:
+def _measured_view(plan: Plan, drawn: Sequence[dict[str, RunsOfLevel]], runs: int) -> AuditedView:
     """All that was measured under both inputs."""
     if isinstance(plan, StabilityPlan):
         return stable_view(drawn[0], drawn[1], plan)

@@ -16,9 +16,9 @@ from tallytree._compute.arrays import IntArray, NumberArray, concatenate_ranges
 from tallytree.lab._internals import LevelPlan, NoisePlan, NoiseSource, TrueSizes, TrueStatistics
 from tallytree.lab.audit.events import AuditedView, Score
 from tallytree.lab.audit.runs import (
-    LevelRuns,
     ReplayMeasurer,
     RunCells,
+    RunsOfLevel,
     all_cells,
     draw_these_runs,
     measured_runs,
@@ -45,7 +45,7 @@ class MaximumRuns:
     statistics: TrueSizes
     noisy: IntArray
     largest: IntArray
-    within: Mapping[int, Mapping[str, LevelRuns]]
+    within: Mapping[int, Mapping[str, RunsOfLevel]]
     place: IntArray
 
 

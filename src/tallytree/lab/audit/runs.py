@@ -32,7 +32,7 @@ from tallytree.lab._internals import (
 
 
 @dataclass(frozen=True, eq=False)
-class LevelRuns:
+class RunsOfLevel:
     """One level, measured at all nodes in every run.
 
     Attributes:
@@ -50,7 +50,7 @@ class LevelRuns:
 
 def draw_runs(
     statistics: TrueStatistics, plan: Plan, source: NoiseSource, runs: int, *, first: int = 0, raised: int = 0
-) -> dict[str, LevelRuns]:
+) -> dict[str, RunsOfLevel]:
     """Measure every level of the plan in the runs `first` … `first` + `runs` − 1; see `draw_these_runs`."""
     these = np.arange(first, first + runs, dtype=np.int64)
     return draw_these_runs(statistics, plan, source, these, run_stride(statistics, plan), raised=raised)
@@ -65,7 +65,7 @@ def run_stride(statistics: TrueStatistics, plan: Plan) -> int:
 
 def draw_these_runs(
     statistics: TrueStatistics, plan: Plan, source: NoiseSource, runs: IntArray, stride: int, *, raised: int = 0
-) -> dict[str, LevelRuns]:
+) -> dict[str, RunsOfLevel]:
     """Measure every level of the plan in the runs of these numbers, int64 (n,).
 
     A run is in the high bits of a cell's number, at the same place for all levels: every run has noise of its own, and
@@ -84,7 +84,7 @@ def draw_these_runs(
         true, offsets, numbers = all_cells(statistics, planned)
         cells = RunCells(true + raised, numbers, runs, stride)
         noisy = measured_runs(cells, plan, planned, source)
-        drawn[level] = LevelRuns(planned, cells.true, offsets, noisy)
+        drawn[level] = RunsOfLevel(planned, cells.true, offsets, noisy)
     return drawn
 
 
@@ -142,7 +142,7 @@ def measured_runs(cells: RunCells, plan: Plan, planned: LevelPlan | StableLevel,
 class ReplayMeasurer:
     """Measures for a mechanism from the cells of one run, in place of a `Measurer`."""
 
-    def __init__(self, levels: Mapping[str, LevelRuns], run: int) -> None:
+    def __init__(self, levels: Mapping[str, RunsOfLevel], run: int) -> None:
         self._levels = levels
         self._run = run
 

@@ -20,7 +20,7 @@ import numpy as np
 from tallytree._compute.arrays import IntArray, NumberArray
 from tallytree.lab._internals import StabilityPlan, TrueStatistics
 from tallytree.lab.audit.events import AuditedView, Score
-from tallytree.lab.audit.runs import LevelRuns, all_cells
+from tallytree.lab.audit.runs import RunsOfLevel, all_cells
 
 _DIGITS = 60
 _ROUNDING = Decimal(10) ** -45
@@ -57,7 +57,7 @@ def worst_stable_pair(
     return before[worst], after[worst]
 
 
-def stable_view(before: dict[str, LevelRuns], after: dict[str, LevelRuns], plan: StabilityPlan) -> AuditedView:
+def stable_view(before: dict[str, RunsOfLevel], after: dict[str, RunsOfLevel], plan: StabilityPlan) -> AuditedView:
     """All that was measured above the threshold, 0 where nothing was, with its log-likelihood ratio as a score."""
     level = plan.stable.level
     here, there = before[level], after[level]

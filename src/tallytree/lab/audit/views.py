@@ -12,7 +12,7 @@ from tallytree._compute.arrays import IntArray, NumberArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.lab._internals import Measures, Noise, PlannedCounts, PlannedSizes, PlannedTables
 from tallytree.lab.audit.events import AuditedView, Score
-from tallytree.lab.audit.runs import LevelRuns, ReplayMeasurer
+from tallytree.lab.audit.runs import ReplayMeasurer, RunsOfLevel
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain
 
@@ -49,7 +49,7 @@ def publisher(
     raise TypeError(f"tree: {type(tree).__name__} does not go with a {type(planned).__name__}")
 
 
-def measured_view(before: Mapping[str, LevelRuns], after: Mapping[str, LevelRuns], runs: int) -> AuditedView:
+def measured_view(before: Mapping[str, RunsOfLevel], after: Mapping[str, RunsOfLevel], runs: int) -> AuditedView:
     """All that was measured, with the log-likelihood ratios under the claimed noise as scores."""
     labels = [label for level, drawn in before.items() for label in cell_labels(level, drawn.offsets)]
     widths = [len(drawn.true) for drawn in before.values()]
@@ -87,7 +87,7 @@ def log_likelihood_ratio(
 
 
 def published_view(
-    publisher: Publisher, before: Mapping[str, LevelRuns], after: Mapping[str, LevelRuns], releases: int
+    publisher: Publisher, before: Mapping[str, RunsOfLevel], after: Mapping[str, RunsOfLevel], releases: int
 ) -> AuditedView:
     """All that the mechanism publishes from the first `releases` runs."""
     sides = [
@@ -155,6 +155,6 @@ def cell_labels(level: str, offsets: IntArray) -> list[str]:
     ]
 
 
-def _stacked(drawn: Mapping[str, LevelRuns], runs: int) -> IntArray:
+def _stacked(drawn: Mapping[str, RunsOfLevel], runs: int) -> IntArray:
     arrays = [level.noisy for level in drawn.values()]
     return np.concatenate([np.empty((runs, 0), dtype=np.int64), *arrays], axis=1)

@@ -39,7 +39,7 @@ class Data:
         return {"size", "groups"} <= set(self.true.column_names)
 
 
-class TrueTables:
+class TrueByLevel:
     """The true tables of a data set. Each is added up when it is first used."""
 
     def __init__(self, data: Data) -> None:

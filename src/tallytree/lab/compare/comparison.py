@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from tallytree._validate import integer, safe_text
 from tallytree.budget import Budget
 from tallytree.hierarchy import RESERVED
-from tallytree.lab.compare.compared_data import Data, TrueTables
+from tallytree.lab.compare.compared_data import Data, TrueByLevel
 from tallytree.lab.compare.level_metrics import COUNT_METRICS, GROUP_SIZE_METRICS, LevelResult, Metric
 from tallytree.release import Release
 
@@ -71,7 +71,7 @@ def compare(
     accountings = [accounting] if accounting is None or isinstance(accounting, str) else list(accounting)
     seeds = [int(word >> 1) for word in np.random.SeedSequence(seed).generate_state(runs, np.uint64)]
     rows = _Rows()
-    truths = [TrueTables(one) for one in sets]
+    truths = [TrueByLevel(one) for one in sets]
     for truth, (name, mechanism), budget, relation in itertools.product(truths, mechanisms.items(), given, relations):
         for account in accountings if budget.kind == "approximate" else [None]:
             for run, run_seed in enumerate(seeds):
@@ -176,7 +176,7 @@ def _timed_release(data: Data, arguments: Mapping[str, Any], where: str) -> tupl
 
 
 def _measured(
-    release: Release, truth: TrueTables, levels: Sequence[str] | None, metrics: Mapping[str, Metric] | None
+    release: Release, truth: TrueByLevel, levels: Sequence[str] | None, metrics: Mapping[str, Metric] | None
 ) -> Iterator[dict[str, Any]]:
     """Level, metric and value of every row about a release."""
     chosen = metrics or (GROUP_SIZE_METRICS if truth.data.is_group_sizes else COUNT_METRICS)
