@@ -96,6 +96,19 @@ def test_no_file_is_longer_than_can_be_read_at_once(folder):
     assert named(path for path, number in lines.items() if number > MAX_LINES) == []
 
 
+def test_a_class_name_has_one_meaning():
+    """But `counts.LeastSquares` and `tables.LeastSquares`, which users know by their packages."""
+    places = {}
+    for path, tree in parsed(SOURCE).items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(path.name)
+    assert len(places) > 300
+    assert {name: files for name, files in places.items() if len(files) > 1} == {
+        "LeastSquares": ["least_squares.py"] * 2
+    }
+
+
 def test_tests_mirror_the_layout():
     """`tests/run` has the tests of the private package `_run`."""
     folders = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
