@@ -9,7 +9,7 @@ SOURCES := pyproject.toml README.md $(shell find src -name '*.py' -o -name 'py.t
 # The lock files hold versions and hashes for these Pythons; for any other, pip resolves what pyproject.toml allows.
 LOCKED := $(filter 3.11 3.12,$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))
 
-.PHONY: wheel demo test test-all mutants faults lint docs bench lock clean
+.PHONY: wheel demo test test-all mutants faults replay lint docs bench lock clean
 
 # Installs what the demo shows and no more. Its code is compiled when it runs, which takes half a minute the first time;
 # where the wheel is installed, with all code compiled, the demo takes it.
@@ -37,6 +37,10 @@ mutants: $(VENV)/.dev
 # Every fault where `make test-all` tries a sample; prints how many there were (docs/explanation/reliability.md).
 faults: $(VENV)/.dev
 	TALLYTREE_FAULTS=all TALLYTREE_TEST_INSTALLED=1 $(BIN)/python -m pytest -s tests/faults
+
+# Pairs of releases with equal noisy answers: 200, where `make test-all` compares 80 (docs/explanation/audit.md).
+replay: $(VENV)/.dev
+	TALLYTREE_PAIRS=200 TALLYTREE_TEST_INSTALLED=1 $(BIN)/python -m pytest tests/lab/replay -k many_pairs
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -50,7 +50,7 @@ OPTIONS = ("--run", "Monday", "--out", "out", "--if-exists", "skip", "--fallback
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("command", "stride"), [("release", 1), ("contributions", 8)])
+@pytest.mark.parametrize(("command", "stride"), [("release", 4), ("contributions", 8)])
 def test_every_fault_of_a_release_leaves_nothing_unpaid_and_nothing_half_made(faults, inputs, seen, command, stride):
     faults.keep_start()
     argv = (command, "day.yaml", *OPTIONS)

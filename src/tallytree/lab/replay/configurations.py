@@ -237,6 +237,8 @@ def _tables(rng: np.random.Generator) -> Pair:
         options["budget_split"] = "even"
     if options["budget_split"] == "auto" and rng.random() < 0.3:
         options["precision"] = {wanted[0]: 10.0}
+    if impossible is not None and options["on_unknown"] == "error":  # such a record alone would be refused
+        places = [place for place in places if any(place[name] != value[0] for name, value in first.items())]
     pair = _of_records(rng, release_tables, places, options)
     if rng.random() < 0.4:
         totals = [_totals(private, areas.columns[0], pair.options) for private in (pair.first, pair.second)]
