@@ -129,3 +129,12 @@ def test_edits_and_absence_do_not_matter_to_the_release(areas, tmp_path):
     assert tt.Release.load(folder).levels
     (folder / "deployment.yaml").unlink()
     assert tt.Release.load(folder).levels
+
+
+def test_aliases_that_stand_for_very_many_values_are_refused_at_once():
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)]
+    with pytest.raises(ValueError, match="its aliases stand for more than 10,000 values"):
+        checked_entry("\n".join(lines))
+    with pytest.raises(ValueError, match="its aliases stand for more than 10,000 values"):
+        checked_entry("a: &a\n  b: *a\n")

@@ -47,6 +47,22 @@ def test_a_planned_release_whose_statement_was_changed_is_not_run(tmp_path):
     assert not (tmp_path / "ledger").exists()
 
 
+def test_a_planned_release_whose_fields_were_changed_in_place_is_not_run(tmp_path):
+    dear = planned_counts(tmp_path, max_contributions=3)
+    for name, value in (("plan", dear.plan), ("arguments", dear.arguments)):
+        planned = planned_counts(tmp_path)
+        object.__setattr__(planned, name, value)
+        with pytest.raises(tt.BudgetExceeded, match="the release was changed|planned for another release"):
+            planned.run()
+    planned = planned_counts(tmp_path)
+    object.__setattr__(
+        planned.arguments, "neighboring", "add_remove" if planned.arguments.relation != "add_remove" else "change_one"
+    )
+    with pytest.raises(tt.BudgetExceeded, match="the release was changed"):
+        planned.run()
+    assert not (tmp_path / "ledger").exists()
+
+
 def test_no_noise_is_made_for_another_release_than_the_ledger_would_record(tmp_path):
     planned, dear = planned_counts(tmp_path), planned_counts(tmp_path, max_contributions=3)
     changed = (

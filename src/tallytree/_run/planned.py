@@ -13,7 +13,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
@@ -188,8 +188,9 @@ class Planned(ABC, Generic[T, M]):
         Args:
             forced: with `memory`, where the tree is cut; for tests, which compare cuts.
         """
-        if not self.sealed_text or canonical(self.spec, self.statement) != self.sealed_text:
+        if not self.sealed_text or self._text_now() != self.sealed_text:
             raise BudgetExceeded("budget: the release was changed after its noise was planned; plan it anew")
+        replace(self).check_plan()
         with (
             self.telling_what_is_spent(),
             level_progress(self.arguments.progress, self.plan.levels) as on_measure,
@@ -216,7 +217,8 @@ class Planned(ABC, Generic[T, M]):
             statement |= risk if shown is self else shown.risk()
             if not self.arguments.keep_measurements:
                 statement["measurements_kept"] = False
-            release = shown.as_release(statement, {**self.spec, **self.table_names}, made)
+            spec = copy.deepcopy({**self.spec, **self.table_names})
+            release = shown.as_release(statement, spec, made)
             if self.account is not None:
                 self.account.finish_repeatable()
             return release
@@ -291,6 +293,12 @@ class Planned(ABC, Generic[T, M]):
     def check_plan(self) -> None:
         """Refuse a noise plan that is not about the other fields; see `check_noise_plan`."""
         check_noise_plan(self)
+
+    def _text_now(self) -> str:
+        """The canonical text of what the fields say now, or of what was computed of them, where that is another one."""
+        now = replace(self)  # a copy, of which nothing is computed yet
+        texts = {canonical(each.spec, each.statement) for each in (now, self)}
+        return texts.pop() if len(texts) == 1 else ""
 
     def seal(self) -> Self:
         """Check the noise plan once more, against the fields, and seal the release.

@@ -175,8 +175,9 @@ class PlannedAutoBound(Planned[FirstPhase, Any]):
         Raises:
             BudgetExceeded: a plan is about another release, or spends another amount.
         """
-        if self.arguments is not self.largest.arguments:
-            raise BudgetExceeded(CHANGED)
+        for name in ("statistic", "arguments", "tree", "public_tree", "mechanism", "plan", "account"):
+            if getattr(self, name) is not getattr(self.largest, name):
+                raise BudgetExceeded(CHANGED)
         for bound in self.candidates:
             candidate = self.with_bound(bound)
             candidate.check_plan()

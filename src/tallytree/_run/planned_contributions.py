@@ -75,8 +75,9 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
 
     def check_plan(self) -> None:
         """See `Planned.check_plan`: the arguments are those of the other release too."""
-        if self.arguments is not self.chosen_for.arguments:
-            raise BudgetExceeded(CHANGED)
+        for name in ("arguments", "tree", "public_tree"):
+            if getattr(self, name) is not getattr(self.chosen_for, name):
+                raise BudgetExceeded(CHANGED)
         super().check_plan()
 
     @cached_property

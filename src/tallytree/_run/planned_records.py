@@ -13,8 +13,9 @@ from tallytree._private import NoiseSource, TrueContributions
 from tallytree._run.arguments import PersonOptions
 from tallytree._run.measured_contributions import PublishedContributions, published_contributions
 from tallytree._run.person_bound import beside_the_levels
-from tallytree._run.planned import HasDigest, Planned, Reconciled
+from tallytree._run.planned import CHANGED, HasDigest, Planned, Reconciled
 from tallytree._run.workspace import Workspace
+from tallytree.errors import BudgetExceeded
 
 
 class CountsPeople(HasDigest, Protocol):
@@ -48,6 +49,12 @@ class PlannedRecords(Planned[T, M]):
     def beside(self) -> Sequence[Statistic]:
         """See `Planned.beside`."""
         return beside_the_levels(self.arguments)
+
+    def check_plan(self) -> None:
+        """See `Planned.check_plan`: the public tree is the one that is measured, too."""
+        if self.public_tree is not getattr(self.tree, "product", self.tree):
+            raise BudgetExceeded(CHANGED)
+        super().check_plan()
 
     @abstractmethod
     def tabulate_with(

@@ -8,6 +8,7 @@ known ones. `ruamel.yaml` changes values and leaves the others, and comments, as
 from __future__ import annotations
 
 import difflib
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -222,6 +223,10 @@ def _editor() -> Any:
     return editor
 
 
+MOST_VALUES = 10_000
+"""An entry has some hundred; nested aliases can stand for any number."""
+
+
 def _parsed(text: str) -> tuple[dict[str, Any], Any]:
     """An entry, and the same with comments and the lines of its keys.
 
@@ -239,7 +244,22 @@ def _parsed(text: str) -> tuple[dict[str, Any], Any]:
         raise ValueError(f"entry: it is no YAML{line}: {why}; correct the line, or take the file out of DIR") from None
     if not isinstance(entry, dict):
         raise ValueError("entry: it must be a mapping of keys to values, as tallytree writes deployment.yaml")
+    if _written_out(entry, {}) > MOST_VALUES:
+        raise ValueError(
+            f"entry: with its aliases it has more than {MOST_VALUES:,} values; write out what they stand for"
+        )
     return entry, with_lines
+
+
+def _written_out(value: Any, known: dict[int, float]) -> float:
+    """How many values there are with every alias written out; infinite where one stands for itself."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = math.inf  # what lies below may be the value itself
+        below = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_written_out(each, known) for each in below)
+    return known[id(value)]
 
 
 def checked_entry(text: str) -> tuple[dict[str, Any], list[str]]:

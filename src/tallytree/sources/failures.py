@@ -27,6 +27,6 @@ class Withheld(AbstractContextManager["Withheld"]):
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         """Whether the error is withheld."""
-        if isinstance(error, self._kinds) and not isinstance(error, SourceError | MemoryError):
-            self.kind = type(error)
-        return self.kind is not None
+        withheld = isinstance(error, self._kinds) and not isinstance(error, SourceError | MemoryError)
+        self.kind = type(error) if withheld and isinstance(error, Exception) else None
+        return withheld
