@@ -52,7 +52,7 @@ def test_a_planned_release_whose_fields_were_changed_in_place_is_not_run(tmp_pat
     for name, value in (("plan", dear.plan), ("arguments", dear.arguments)):
         planned = planned_counts(tmp_path)
         object.__setattr__(planned, name, value)
-        with pytest.raises(tt.BudgetExceeded, match="the release was changed|planned for another release"):
+        with pytest.raises(tt.BudgetExceeded, match=r"the release was changed|planned for another release"):
             planned.run()
     planned = planned_counts(tmp_path)
     object.__setattr__(

@@ -245,9 +245,7 @@ def _parsed(text: str) -> tuple[dict[str, Any], Any]:
     if not isinstance(entry, dict):
         raise ValueError("entry: it must be a mapping of keys to values, as tallytree writes deployment.yaml")
     if _written_out(entry, {}) > MOST_VALUES:
-        raise ValueError(
-            f"entry: with its aliases it has more than {MOST_VALUES:,} values; write out what they stand for"
-        )
+        raise ValueError(f"entry: its aliases stand for more than {MOST_VALUES:,} values; write values in their place")
     return entry, with_lines
 
 
