@@ -58,12 +58,20 @@ PROGRAM = "\nfrom tallytree.cli.signals import ends_on_signals\nends_on_signals(
 def ended(code, folder, *sent):
     """Start a program, wait until it has spilled 100 kB, send the signals; its exit code, and what is left."""
     program = textwrap.dedent(code) + PROGRAM
-    with subprocess.Popen([sys.executable, "-c", program, str(folder)], stderr=subprocess.PIPE, text=True) as process:
-        while process.poll() is None and spilled(folder) < 100_000:
-            time.sleep(0.02)
-        for number in sent:
-            os.kill(process.pid, number)
-        _, errors = process.communicate(timeout=60)
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the program would go on ignoring what nohup ignores
+    try:
+        process = subprocess.Popen([sys.executable, "-c", program, str(folder)], stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGHUP, ignored)
+    with process:
+        try:
+            while process.poll() is None and spilled(folder) < 100_000:
+                time.sleep(0.02)
+            for number in sent:
+                os.kill(process.pid, number)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert "Traceback" not in errors
     return process.returncode, [path.name for path in folder.iterdir()]
 
