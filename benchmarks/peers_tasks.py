@@ -190,7 +190,7 @@ def _tree_facts(x: np.ndarray) -> dict[str, Any]:
 
 
 def tree_tallytree(folder: Path) -> Work:
-    from tallytree.solvers import tree
+    from tallytree._solvers.trees import project as tree
 
     parent, noisy, _ = _tree()
     return lambda: tree.project(parent, noisy.astype(np.int64)), _tree_facts
@@ -239,7 +239,7 @@ def _row(n: int = 1_000_000) -> np.ndarray:
 
 
 def isotonic_tallytree(folder: Path) -> Work:
-    from tallytree.solvers import isotonic
+    from tallytree._solvers.sizes import isotonic
 
     y = _row().astype(np.int64)
     return lambda: isotonic.fit(y, norm=2), _isotonic_facts

@@ -32,7 +32,7 @@ from tallytree.datasets.residents import LEVELS, Residents, residents
 import tallytree as tt
 from tallytree._accounting.conversions import rho_from_epsilon
 from tallytree._solvers.tables.fit import fit
-from tallytree._solvers.tables.linear import Measured
+from tallytree._solvers.tables.linear import NoisyTable
 from tallytree._solvers.tables.marginals import Detail
 
 DELTA = Fraction(1, 10**8)
@@ -56,11 +56,11 @@ class Case:
         self.codes = codes
         self.levels = up(self.cells, self.families)
 
-    def measure(self, variance: float, seed: int) -> list[list[Measured]]:
+    def measure(self, variance: float, seed: int) -> list[list[NoisyTable]]:
         """All four tables of all levels, in the narrowest type."""
         rng = np.random.default_rng(seed)
         return [
-            [Measured(marginal, noisy(cells, marginal, variance, rng), variance) for marginal in TABLES.values()]
+            [NoisyTable(marginal, noisy(cells, marginal, variance, rng), variance) for marginal in TABLES.values()]
             for cells in self.levels
         ]
 
@@ -125,7 +125,7 @@ def timed(action: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.perf_counter() - begin
 
 
-def ours(case: Case, measured: list[list[Measured]]) -> list[Level]:
+def ours(case: Case, measured: list[list[NoisyTable]]) -> list[Level]:
     return up(fit(DETAIL, case.families, measured, threads=1).leaves, case.families)
 
 
@@ -203,7 +203,9 @@ def trees_of(data: Residents) -> dict[str, tt.Hierarchy]:
 # --- mbi ---
 
 
-def with_mbi(case: Case, measured: list[list[Measured]], estimator: str, iterations: int, total: float) -> list[Level]:
+def with_mbi(
+    case: Case, measured: list[list[NoisyTable]], estimator: str, iterations: int, total: float
+) -> list[Level]:
     """mbi's estimate of the cells of all levels, in floats; with our estimate of the total, which is the better one."""
     import jax
     import mbi
@@ -284,7 +286,7 @@ def sizes() -> None:
 
 
 def one_size(counties: int) -> None:
-    fit(DETAIL, [], [[Measured((1, 1), np.zeros((1, 54), np.int32), 1.0)]])
+    fit(DETAIL, [], [[NoisyTable((1, 1), np.zeros((1, 54), np.int32), 1.0)]])
     small = Case(residents(40, provinces=9, regions=3))
     ours(small, small.measure(100.0, 0))
     provinces = max(60, counties // 27)

@@ -145,3 +145,15 @@ def test_a_call_that_does_not_fit_names_the_function():
 def test_aliases_of_the_relation_are_one_relation():
     given = [CountsArguments(None, None, None, neighboring=name) for name in ("change_one", "bounded", "replace_one")]
     assert {(each.neighboring, each.relation) for each in given} == {("change_one", "change_one")}
+
+
+def test_the_public_solvers_are_those_of_the_library():
+    """What they solve is tested where they are written."""
+    from tallytree._solvers import sizes, trees
+    from tallytree.solvers import isotonic, matching, simplex, tree
+
+    assert isotonic.fit is sizes.isotonic.fit
+    assert matching.match is sizes.matching.match
+    assert simplex.chebyshev is trees.simplex.chebyshev
+    assert simplex.euclidean is trees.simplex.euclidean
+    assert tree.project is trees.project.project

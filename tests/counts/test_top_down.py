@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from tallytree._solvers.papers.packages import PROJECTION_PACKAGES
+from tallytree._solvers.trees import simplex
 from tallytree._solvers.trees.thresholds import survivors
 from tallytree.counts import top_down_measuring
-from tallytree.solvers import simplex
 
 
 def one_by_one(tree, total, measures, projection):

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallytree._measurements import Measurement, Noise
+from tallytree._solvers.sizes import isotonic
 from tallytree.sizes.estimators import ESTIMATORS, Bounds
-from tallytree.solvers import isotonic
 
 NOISE = Noise("discrete_laplace", Fraction(3))
 

@@ -17,7 +17,7 @@ from tallytree.cli.app import app
 from tallytree.evaluate.error_bounds import top_down_error_bound
 from tallytree.evaluate.metrics import max_absolute_error
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples" / "health.yaml"
 ORDER = ["disease", "disease", "sex", "age", "age"]
 COLUMNS = {"age": ["age_group", "age_band"]}

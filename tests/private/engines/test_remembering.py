@@ -66,7 +66,7 @@ def test_what_could_have_changed_is_tabulated_every_time(areas, calls, tmp_path)
 
 @pytest.mark.parametrize(
     ("table", "named", "asked"),
-    [(HOMES, {"size": "size", "groups": "groups"}, "GroupRows"), (MEMBERS, {"group": "home"}, "GroupSizes")],
+    [(HOMES, {"size": "size", "groups": "groups"}, "GroupRows"), (MEMBERS, {"group": "home"}, "CountGroups")],
 )
 def test_group_sizes_are_remembered_too(areas, calls, table, named, asked):
     engine = tt.engines.Remembering()

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tallytree._solvers.papers import simplex_programs as boxes
-from tallytree.solvers import simplex
+from tallytree._solvers.trees import simplex
 
 cvxpy = pytest.importorskip("cvxpy", reason="the extra tallytree[papers] is not installed")
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from tallytree._solvers.tables.least_worst import CLOSE, Problem, least_worst
+from tallytree._solvers.tables.least_worst import CLOSE, ShareProblem, least_worst
 
 
 def random_problem(seed):
@@ -15,7 +15,7 @@ def random_problem(seed):
     gains = rng.random((parts, candidates)) * (rng.random((parts, candidates)) < 0.6)
     gains[:, 0] += 0.01
     costs = rng.random((wanted, parts)) ** 4
-    return Problem(costs * (rng.random((wanted, parts)) < 0.7) + 1e-3, gains)
+    return ShareProblem(costs * (rng.random((wanted, parts)) < 0.7) + 1e-3, gains)
 
 
 @pytest.mark.slow
@@ -51,12 +51,12 @@ def test_a_general_solver_finds_the_same():
 def test_one_part_each_gets_shares_of_the_square_roots():
     # max_j c_j / p_j is least where all are equal; with one sum, Σ c_j/p_j is least at shares ∝ √c_j.
     costs = np.array([1.0, 4.0, 9.0])
-    np.testing.assert_allclose(least_worst(Problem(np.diag(costs), np.eye(3))).shares, costs / 14, rtol=1e-6)
-    np.testing.assert_allclose(least_worst(Problem(costs[None], np.eye(3))).shares, np.sqrt(costs) / 6, rtol=1e-3)
+    np.testing.assert_allclose(least_worst(ShareProblem(np.diag(costs), np.eye(3))).shares, costs / 14, rtol=1e-6)
+    np.testing.assert_allclose(least_worst(ShareProblem(costs[None], np.eye(3))).shares, np.sqrt(costs) / 6, rtol=1e-3)
 
 
 def test_least_shares_are_kept():
-    problem = Problem(np.array([[1.0, 0.0]]), np.array([[1.0, 0.0], [0.0, 1.0]]))
+    problem = ShareProblem(np.array([[1.0, 0.0]]), np.array([[1.0, 0.0], [0.0, 1.0]]))
     beyond = least_worst(problem.with_least(0.1))
     shares = 0.1 + 0.8 * beyond.shares
     np.testing.assert_allclose(shares, [0.9, 0.1], atol=1e-6)
@@ -65,4 +65,4 @@ def test_least_shares_are_kept():
 
 def test_what_no_candidate_tells_is_refused():
     with pytest.raises(ValueError, match="a wanted table does not follow from the candidates; measure it"):
-        least_worst(Problem(np.ones((1, 2)), np.array([[1.0], [0.0]])))
+        least_worst(ShareProblem(np.ones((1, 2)), np.array([[1.0], [0.0]])))

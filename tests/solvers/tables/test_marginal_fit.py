@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tallytree._solvers.tables import fit as marginal_fit
 from tallytree._solvers.tables.fit import fit
-from tallytree._solvers.tables.linear import Measured
+from tallytree._solvers.tables.linear import NoisyTable
 from tallytree._solvers.tables.marginals import Detail
 
 RNG = np.random.default_rng
@@ -41,7 +41,7 @@ def measure(rng, detail, cells, families, variance, keep=1.0):
                 own = variance * (10 ** rng.uniform(-2, 2) if keep < 1 else 1.0)
                 true = detail.summed(level, marginal)
                 noise = np.rint(rng.normal(0, np.sqrt(own), true.shape)).astype(np.int64)
-                found[-1].append(Measured(marginal, true + noise, own))
+                found[-1].append(NoisyTable(marginal, true + noise, own))
     return found
 
 
@@ -88,7 +88,7 @@ def test_without_constraints_it_is_least_squares(seed):
     cells = rng.integers(10**8, 10**9, (int(families[-1][-1]) if families else 1, detail.cells))
     measured = measure(rng, detail, cells, families, 100.0, keep=0.5)
     finest = detail.summed(up(cells, families)[-1], detail.finest)
-    measured[-1].append(Measured(detail.finest, finest + rng.integers(-9, 9, finest.shape), 30.0))
+    measured[-1].append(NoisyTable(detail.finest, finest + rng.integers(-9, 9, finest.shape), 30.0))
     expected, found = dense(detail, families, measured), published(detail, families, measured)
     for (level, marginal), values in found.estimates.items():
         np.testing.assert_allclose(values, detail.summed(expected[level], marginal), rtol=1e-9)
@@ -152,11 +152,11 @@ def test_measurements_of_any_width_and_order_are_the_same():
     detail, families, _, measured = random_case(3)
     expected = fit(detail, families, measured).leaves
     changed = [
-        [Measured(each.marginal, np.asfortranarray(each.values.astype(np.int32)), each.variance) for each in level]
+        [NoisyTable(each.marginal, np.asfortranarray(each.values.astype(np.int32)), each.variance) for each in level]
         for level in measured
     ]
     np.testing.assert_array_equal(fit(detail, families, changed).leaves, expected)
-    twice = [[Measured(each.marginal, each.values, 2 * each.variance) for each in level] * 2 for level in measured]
+    twice = [[NoisyTable(each.marginal, each.values, 2 * each.variance) for each in level] * 2 for level in measured]
     np.testing.assert_allclose(fit(detail, families, twice).leaves, expected, atol=3)
 
 
@@ -185,10 +185,10 @@ def test_no_table_errs_more_than_without_constraints():
 @pytest.mark.parametrize("detail", [Detail(()), Detail.flat([1, 1]), Detail.flat([5]), BANDED])
 def test_one_area(detail):
     values = np.arange(detail.cells)[None, :] * 3 - 2
-    found = fit(detail, [], [[Measured(detail.finest, values, 4.0)]]).leaves
+    found = fit(detail, [], [[NoisyTable(detail.finest, values, 4.0)]]).leaves
     assert found.sum() == max(values.sum(), 0)  # the total is unbiased: what is below 0 is taken from the others
     np.testing.assert_allclose(found, np.maximum(values, 0), atol=2)
-    found = fit(detail, [], [[Measured(detail.finest, values, 4.0)]], totals=(0, np.array([17]))).leaves
+    found = fit(detail, [], [[NoisyTable(detail.finest, values, 4.0)]], totals=(0, np.array([17]))).leaves
     assert found.sum() == 17
 
 
@@ -213,8 +213,8 @@ def test_what_is_measured_above_only_follows_the_childrens_totals():
     detail, families = Detail.flat([4, 2]), [np.array([0, 2])]
     pattern = np.array([[40, 0, 20, 20, 10, 10, 0, 0]])
     measured = [
-        [Measured(detail.finest, pattern * 100, 1.0)],
-        [Measured((0, 0), np.array([[7_500], [2_500]]), 1.0)],
+        [NoisyTable(detail.finest, pattern * 100, 1.0)],
+        [NoisyTable((0, 0), np.array([[7_500], [2_500]]), 1.0)],
     ]
     np.testing.assert_allclose(fit(detail, families, measured).leaves, np.vstack([pattern * 75, pattern * 25]), atol=1)
 
@@ -225,7 +225,7 @@ def test_levels_with_next_to_no_budget_end_in_time(share):
     rng = RNG(4)
     measured = [
         [
-            Measured(t, detail.summed(level, t) + rng.integers(-5, 6, (len(level), detail.size(t))), 10 / own)
+            NoisyTable(t, detail.summed(level, t) + rng.integers(-5, 6, (len(level), detail.size(t))), 10 / own)
             for t, own in zip(detail.components, rng.permutation([1, share, 1, share]), strict=True)
         ]
         for level in up(cells, families)
@@ -252,7 +252,7 @@ def test_wrong_input_is_refused():
     values = np.zeros((1, 6), dtype=np.int64)
 
     def root(**changes):
-        return [[Measured(**{"marginal": (1, 0), "values": values, "variance": 1.0} | changes)], *measured[1:]]
+        return [[NoisyTable(**{"marginal": (1, 0), "values": values, "variance": 1.0} | changes)], *measured[1:]]
 
     for wrong, message in [
         (measured[1:], "measured has 3 levels; families needs 4"),
@@ -283,7 +283,7 @@ def test_what_is_not_measured_does_not_move_what_is(size):
     detail = Detail.flat([6, 3])
     truth = rng.poisson(rng.lognormal(np.log(size), 1.0, (12, 6, 1)) * np.array([0.5, 0.499, 0.001]))
     families = [np.array([0, 3]), np.array([0, 4, 8, 12])]
-    measured = [[], [], [Measured((1, 0), truth.sum(2), 1.0), Measured((0, 1), truth.sum(1), 1.0)]]
+    measured = [[], [], [NoisyTable((1, 0), truth.sum(2), 1.0), NoisyTable((0, 1), truth.sum(1), 1.0)]]
     found = fit(detail, families, measured).leaves.reshape(truth.shape)
     assert np.abs(found.sum(2) - truth.sum(2)).max() <= 3
     assert np.abs(found.sum(1) - truth.sum(1)).max() <= 3

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallytree._solvers.trees.least_positive import least_positive
-from tallytree.solvers.simplex import chebyshev
+from tallytree._solvers.trees.simplex import chebyshev
 
 
 @given(st.lists(st.integers(-30, 80), min_size=2, max_size=7), st.integers(1, 120))

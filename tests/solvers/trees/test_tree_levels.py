@@ -6,8 +6,8 @@ import pytest
 from tallytree._solvers.trees import integer as tree_integer
 from tallytree._solvers.trees import real as tree_real
 from tallytree._solvers.trees.levels import steps, swept
+from tallytree._solvers.trees.project import project
 from tallytree._solvers.trees.shape import check_problem
-from tallytree.solvers.tree import project
 
 
 def tree_with_weights(seed):
