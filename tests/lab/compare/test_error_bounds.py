@@ -19,8 +19,8 @@ from tallytree._private.noise.noise_source import KeyedNoise
 from tallytree._private.tabulate.true_counts import TrueCounts
 from tallytree._run import CountsArguments, plan_counts
 from tallytree._solvers.trees import simplex
-from tallytree.evaluate import error_bounds as bounds
 from tallytree.evaluate.metrics import max_absolute_error
+from tallytree.lab.compare import error_bounds as bounds
 from tallytree.lab.compare.error_bounds import plan_error_bound, theorem_4_bound, top_down_error_bound
 
 AREAS = tt.Hierarchy.from_table(
