@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,19 @@ def test_the_papers_solver_packages_are_imported_only_beside_the_papers_solvers(
 def test_no_file_is_longer_than_can_be_read_at_once(folder):
     lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in folder.rglob("*.py")}
     assert named(path for path, number in lines.items() if number > MAX_LINES) == []
+
+
+def test_the_contracts_that_list_private_modules_list_all_of_them():
+    contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    named = {each["name"].split(" ")[1]: each for each in contracts["contracts"]}
+    lab, door = named["lab"], named["door:"]
+    for listed, folder, private in (
+        (lab["forbidden_modules"], SOURCE, "_"),
+        (door["protected_modules"], SOURCE / "_private", ""),
+    ):
+        names = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+        there = {name for name in names if name.startswith(private) and not name.startswith("__")}
+        assert {name.rsplit(".", 1)[1] for name in listed} == there
 
 
 def test_a_class_name_has_one_meaning():

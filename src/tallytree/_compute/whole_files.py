@@ -21,7 +21,8 @@ def write_whole(
 
     Raises:
         FileExistsError: there is one, and it may not be replaced.
-        OSError: the file cannot be written; what was there is as it was.
+        OSError: the file cannot be written, and what was there is as it was; or the file is there, and its folder
+            cannot be flushed.
     """
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.absolute().parent)
     os.close(handle)

@@ -147,13 +147,6 @@ class Planned(ABC, Generic[T, M]):
         """The most that one record adds to the size of its group; 1 where records have no quantity."""
         return 1
 
-    def statement_with(self, more: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """The statement, with more facts under some of its keys."""
-        statement = copy.deepcopy(dict(self.statement))
-        for key, facts in more.items():
-            statement[key] |= facts
-        return statement
-
     @abstractmethod
     def tabulate(self, work: Workspace | None = None) -> T:
         """The true statistics, from the records; with a workspace, they may be in its private files."""
@@ -188,9 +181,9 @@ class Planned(ABC, Generic[T, M]):
         Args:
             forced: with `memory`, where the tree is cut; for tests, which compare cuts.
         """
-        if not self.sealed_text or self._text_now() != self.sealed_text:
+        if not self.sealed_text or not self._is_as_sealed():
             raise BudgetExceeded("budget: the release was changed after its noise was planned; plan it anew")
-        replace(self).check_plan()
+        self.check_plan()
         with (
             self.telling_what_is_spent(),
             level_progress(self.arguments.progress, self.plan.levels) as on_measure,
@@ -208,9 +201,7 @@ class Planned(ABC, Generic[T, M]):
                 paid = paid_noise(self, self.sealed_text, true.digest())
             with self.stage("reconcile"):
                 shown, made = self.measured(true, paid, on_measure, work)
-            statement = self.statement_with({}) | copy.deepcopy(dict(made.about))
-            for key, facts in made.beside.items():
-                statement[key] |= facts
+            statement = with_facts({**self.statement, **made.about}, made.beside)
             statement["release"] = {"id": paid.release_id, "run": self.arguments.run, "plan": self.plan_digest}
             # Which engine tabulated is told, and is no part of the plan: every engine finds the same statistics.
             statement["software"] |= versions(self.engine.software)
@@ -294,11 +285,10 @@ class Planned(ABC, Generic[T, M]):
         """Refuse a noise plan that is not about the other fields; see `check_noise_plan`."""
         check_noise_plan(self)
 
-    def _text_now(self) -> str:
-        """The canonical text of what the fields say now, or of what was computed of them, where that is another one."""
-        now = replace(self)  # a copy, of which nothing is computed yet
-        texts = {canonical(each.spec, each.statement) for each in (now, self)}
-        return texts.pop() if len(texts) == 1 else ""
+    def _is_as_sealed(self) -> bool:
+        """Whether what the fields say now, and what was computed of them when it was sealed, is what was sealed."""
+        anew = replace(self)  # a copy, of which nothing is computed yet
+        return all(canonical(each.spec, each.statement) == self.sealed_text for each in (anew, self))
 
     def seal(self) -> Self:
         """Check the noise plan once more, against the fields, and seal the release.
@@ -319,6 +309,7 @@ class Planned(ABC, Generic[T, M]):
 
 
 CHANGED = "budget: the noise is planned for another release; plan it anew"
+"""What is said of a release whose noise is not that of its fields."""
 
 PLANNED_SOFTWARE = Local.software
 """The engine's packages in a planned statement, whichever engine tabulates: the noise key is derived from that text."""
@@ -327,6 +318,24 @@ PLANNED_SOFTWARE = Local.software
 def canonical(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
     """All that was asked for and how it is measured, as one text; fails before anything is spent if it cannot be."""
     return json.dumps([spec, statement], sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def with_facts(statement: Mapping[str, Any], more: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """A copy of a statement that shares nothing with it, with more facts under some of its keys."""
+    copied = copy.deepcopy(dict(statement))
+    for key, facts in more.items():
+        copied[key] |= facts
+    return copied
+
+
+def check_same(planned: Planned[Any, Any], other: Planned[Any, Any], *fields: str) -> None:
+    """Refuse a release some of whose fields are not those of the release that it was planned from.
+
+    Raises:
+        BudgetExceeded: one of them is another object.
+    """
+    if any(getattr(planned, name) is not getattr(other, name) for name in fields):
+        raise BudgetExceeded(CHANGED)
 
 
 def check_noise_plan(planned: Planned[Any, Any]) -> None:

@@ -65,7 +65,7 @@ from tallytree._private import NoiseSource, TrueContributions
 from tallytree._run.arguments import ContributionsArguments, FlowsArguments
 from tallytree._run.choosing_bound import recommendation, weighed_levels
 from tallytree._run.measured_contributions import MeasuredContributions, measured_contributions
-from tallytree._run.planned import CHANGED, PaidNoise, Planned, Reconciled
+from tallytree._run.planned import CHANGED, PaidNoise, Planned, Reconciled, check_same, with_facts
 from tallytree._run.planned_records import AnyRecords
 from tallytree._run.shared_arguments import SharedArguments
 from tallytree._run.workspace import Workspace
@@ -175,9 +175,8 @@ class PlannedAutoBound(Planned[FirstPhase, Any]):
         Raises:
             BudgetExceeded: a plan is about another release, or spends another amount.
         """
-        for name in ("statistic", "arguments", "tree", "public_tree", "mechanism", "plan", "account"):
-            if getattr(self, name) is not getattr(self.largest, name):
-                raise BudgetExceeded(CHANGED)
+        same = ("statistic", "arguments", "tree", "public_tree", "mechanism", "plan", "account")
+        check_same(self, self.largest, *same)
         for bound in self.candidates:
             candidate = self.with_bound(bound)
             candidate.check_plan()
@@ -192,7 +191,7 @@ class PlannedAutoBound(Planned[FirstPhase, Any]):
     @cached_property
     def statement(self) -> dict[str, Any]:
         """See `Planned.statement`: what holds whatever bound is chosen, so no sensitivity or noise of a level."""
-        planned = self.largest.statement_with({})
+        planned = with_facts(self.largest.statement, {})
         unit = planned["unit_of_protection"]
         open_unit = unit.replace(f"at most {self.asked.at_most} ", "at most m ") + ", with m chosen from noisy numbers"
         if "maximum" in planned:

@@ -18,7 +18,7 @@ from tallytree._run.arguments import ContributionsArguments, CountsArguments
 from tallytree._run.choosing_bound import recommendation
 from tallytree._run.measured_contributions import counted_noun, measured_contributions
 from tallytree._run.plan_counts import plan_counts
-from tallytree._run.planned import CHANGED, PLANNED_SOFTWARE, Planned, Reconciled
+from tallytree._run.planned import PLANNED_SOFTWARE, Planned, Reconciled, check_same
 from tallytree._run.planned_auto_bound import LEAST, PlannedAutoBound, plan_release
 from tallytree._run.planned_records import AnyRecords
 from tallytree._run.planning import account
@@ -75,9 +75,7 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
 
     def check_plan(self) -> None:
         """See `Planned.check_plan`: the arguments are those of the other release too."""
-        for name in ("arguments", "tree", "public_tree"):
-            if getattr(self, name) is not getattr(self.chosen_for, name):
-                raise BudgetExceeded(CHANGED)
+        check_same(self, self.chosen_for, "arguments", "tree", "public_tree")
         super().check_plan()
 
     @cached_property

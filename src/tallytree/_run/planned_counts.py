@@ -16,7 +16,7 @@ from tallytree._run.counted_records import check_schema, counted_records, refuse
 from tallytree._run.counts_in_bands import Bands, CountsMeasuring, reconcile_in_bands
 from tallytree._run.measured_contributions import PublishedContributions, true_contributions
 from tallytree._run.person_bound import contributions_spec, with_contributions
-from tallytree._run.planned import PLANNED_SOFTWARE, Reconciled
+from tallytree._run.planned import PLANNED_SOFTWARE, Reconciled, with_facts
 from tallytree._run.planned_records import PlannedRecords
 from tallytree._run.workspace import Workspace, not_taken
 from tallytree.counts import CountsMechanism
@@ -163,7 +163,7 @@ class PlannedCounts(PlannedRecords[TrueCounts | CountsInFiles, CountsMechanism])
             work,
             bands.true.total if self._total_is_published else None,
             keep_measurements=self.arguments.keep_measurements,
-            metadata=description(self.statement_with(facts)),
+            metadata=description(with_facts(self.statement, facts)),
         )
 
     @property

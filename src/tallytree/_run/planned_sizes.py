@@ -37,7 +37,7 @@ from tallytree._run.person_bound import (
     contributions_spec,
     with_contributions,
 )
-from tallytree._run.planned import PLANNED_SOFTWARE, Reconciled
+from tallytree._run.planned import PLANNED_SOFTWARE, Reconciled, with_facts
 from tallytree._run.planned_records import PlannedRecords
 from tallytree._run.sizes_in_bands import SizesMeasuring, reconcile_in_bands
 from tallytree._run.sizes_notes import SizesNotes
@@ -253,7 +253,7 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
             measured_by,
             work,
             keep_measurements=self.arguments.keep_measurements,
-            metadata=description(self.statement_with(facts)),
+            metadata=description(with_facts(self.statement, facts)),
         )
 
     def _found(self, asked: Contributions | None = None) -> LeafGroups:
