@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tallytree.datasets.taxi_trips import taxis_from_trips
 
 import tallytree as tt
 from tallytree._boundaries import read_boundaries
 from tallytree.datasets import kuo
+from tallytree.datasets.taxi_trips import taxis_from_trips
 
 maps = pytest.mark.needs("geopandas", "shapely")
 AREAS = {"half": ["lower", "lower", "upper"], "neighbourhood": ["a", "b", "c"]}
