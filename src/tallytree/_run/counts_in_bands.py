@@ -193,7 +193,7 @@ def go_down(mechanism: GoesDown, bands: Bands, cut: Cut, total: int | None, file
         What the statement says, and the tables.
     """
     tree, measuring, true_leaves = bands.tree, bands.measuring, bands.true.in_bands(cut)
-    begun = mechanism.begin(tree, total, measuring.measures(_Everywhere(bands, cut, true_leaves)))
+    begun = mechanism.begin(tree, total, measuring.measures(_Everywhere(bands, cut, true_leaves)), whole=False)
     levels, measured = begun.levels, len(begun.levels) if begun.measured_below else 0
     while len(levels) <= cut.depth:
         above = measuring.measurer(bands.true.top(cut.depth), taken=len(levels) == measured)

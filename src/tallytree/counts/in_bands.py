@@ -1,18 +1,22 @@
-"""What a mechanism for counts offers so that a release need not fit in memory; see `tallytree._bands`.
+"""How mechanisms for counts go over the tree, so that a release need not fit in memory; see `tallytree._bands`.
 
-Every mechanism works in one of two ways. One that goes down (`GoesDown`) makes each level from the level above, so the
-work below a node depends on the node's released count and on what is measured below it. One that adds up (`AddsUp`)
-makes the leaves, some after others, and the levels above are their sums.
+A mechanism works in one of two ways, in memory and in bands alike. One that goes down (`GoesDown`) makes each level
+from the level above, so the work below a node depends on the node's released count and on what is measured below it.
+One that adds up (`AddsUp`) makes the leaves, some after others, and the levels above are their sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
+
+import numpy as np
 
 from tallytree._measurements import Measures
-from tallytree.counts.released_counts import ReleasedCounts
+from tallytree.counts.mechanism import CountsMechanism
+from tallytree.counts.released_counts import ReleasedCounts, published_levels, sum_over_tree
 from tallytree.hierarchy import Tree
 
 
@@ -33,26 +37,58 @@ class Begun:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@runtime_checkable
-class GoesDown(Protocol):
+class GoesDown(CountsMechanism):
     """A mechanism that makes each level from the level above, family by family."""
 
-    def begin(self, tree: Tree, total: int | None, measurer: Measures) -> Begun:
-        """The root, or some of the first levels, of the whole tree."""
+    @abstractmethod
+    def begin(self, tree: Tree, total: int | None, measurer: Measures, *, whole: bool) -> Begun:
+        """The root, or some of the first levels, of the whole tree.
 
+        Args:
+            tree: the public tree.
+            total: of all records; None where it is private.
+            measurer: measures any node.
+            whole: whether the whole tree is in memory, so that the mechanism may begin with all levels.
+        """
+
+    @abstractmethod
     def descend(self, tree: Tree, depth: int, above: ReleasedCounts, measurer: Measures) -> ReleasedCounts:
         """The nodes that are not 0 of the level `depth` whose parents are in `above`, in descent order."""
 
     def bytes_at_once(self, tree: Tree) -> int:
-        """What `begin` takes in memory, at most; from public facts."""
+        """What `begin` takes in memory, at most; from public facts. By default next to nothing."""
+        return 0
 
     def why_whole(self) -> str:
         """Why `begin` takes that, and what to do about it, for a message."""
+        return ""
+
+    def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> Sequence[ReleasedCounts]:
+        """See `CountsMechanism.reconcile`."""
+        return self.reconcile_and_tell(tree, total, measurer)[0]
+
+    def reconcile_and_tell(
+        self, tree: Tree, total: int | None, measurer: Measures
+    ) -> tuple[Sequence[ReleasedCounts], Mapping[str, Any]]:
+        """See `CountsMechanism.reconcile_and_tell`."""
+        begun = self.begin(tree, total, measurer, whole=True)
+        levels = [*begun.levels]
+        while len(levels) < len(tree.levels):
+            levels.append(self.descend(tree, len(levels), levels[-1], measurer))
+        return levels if begun.dense else published_levels(tree, levels), begun.facts
 
 
-@runtime_checkable
-class AddsUp(Protocol):
+class AddsUp(CountsMechanism):
     """A mechanism that makes the leaves, and releases their sums at the levels above."""
 
+    @abstractmethod
     def leaves(self, tree: Tree, first: int, stop: int, measurer: Measures) -> Iterator[ReleasedCounts]:
         """The leaves first … stop − 1 that are not 0, ascending, in pieces; the measurer measures these leaves."""
+
+    def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> Sequence[ReleasedCounts]:
+        """See `CountsMechanism.reconcile`; `total` is not used."""
+        pieces = [*self.leaves(tree, 0, tree.size(len(tree.levels) - 1), measurer)]
+        nodes, counts = (
+            np.concatenate(parts) for parts in zip(*((each.nodes, each.counts) for each in pieces), strict=True)
+        )
+        return published_levels(tree, sum_over_tree(tree, ReleasedCounts(nodes, counts)))

@@ -10,8 +10,9 @@ import numpy as np
 
 from tallytree._measurements import Measures, Noise, Statistic
 from tallytree.counts.expected_variances import ExpectedVariances, summed_variances
-from tallytree.counts.mechanism import CountsMechanism, leaf_statistics
-from tallytree.counts.released_counts import ReleasedCounts, published_levels, sum_over_tree
+from tallytree.counts.in_bands import AddsUp
+from tallytree.counts.mechanism import leaf_statistics
+from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.counts.top_down_measuring import CELLS_AT_ONCE
 from tallytree.hierarchy import Tree
 
@@ -20,7 +21,7 @@ MAX_LEAF_CELLS = 2**27
 
 
 @dataclass(frozen=True)
-class LeafGaussian(CountsMechanism):
+class LeafGaussian(AddsUp):
     """Measure every leaf cell with all of the budget; inner levels are sums of the noisy leaves.
 
     For comparison (Boninsegna and Silvestri 2025, section 5, VanillaGauss). Children add up to their parents exactly,
@@ -59,16 +60,8 @@ class LeafGaussian(CountsMechanism):
         """See `CountsMechanism.expected_variances`; they hold for counts near 0 too."""
         return [*summed_variances(tree, noise[tree.levels[-1]])]
 
-    def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
-        """Counts per level, root first; `total` is not used."""
-        cells = tree.size(len(tree.levels) - 1)
-        pieces = [*self.leaves(tree, 0, cells, measurer)]
-        nodes = np.concatenate([piece.nodes for piece in pieces])
-        counts = np.concatenate([piece.counts for piece in pieces])
-        return published_levels(tree, sum_over_tree(tree, ReleasedCounts(nodes, counts)))
-
     def leaves(self, tree: Tree, first: int, stop: int, measurer: Measures) -> Iterator[ReleasedCounts]:
-        """See `tallytree.counts.in_bands`: the noisy leaves."""
+        """See `AddsUp`: the noisy leaves."""
         level = tree.levels[-1]
         statistic = leaf_statistics(tree, "counts")[level]
         for start in range(first, stop, CELLS_AT_ONCE):

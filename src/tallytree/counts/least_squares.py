@@ -17,9 +17,9 @@ from tallytree._solvers.trees.variance import Combined
 from tallytree._validate import integer
 from tallytree.counts.expected_variances import ExpectedVariances, fitted_variances
 from tallytree.counts.fitting import combined, estimated, fitted, reprojected, supported
-from tallytree.counts.in_bands import Begun
+from tallytree.counts.in_bands import Begun, GoesDown
 from tallytree.counts.measured_level import LeftOut, MeasuredLevel, without
-from tallytree.counts.mechanism import CountsMechanism, checked_sparsity, statistics_of_counts
+from tallytree.counts.mechanism import checked_sparsity, statistics_of_counts
 from tallytree.counts.released_counts import ListedErrors, ReleasedCounts, dense_level
 from tallytree.counts.sparse_fit import NOTHING_MEASURED, NothingDropped, SparseFit, sparse_fit, whole_fit
 from tallytree.counts.top_down import TopDown
@@ -37,7 +37,7 @@ MIN_VARIANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class LeastSquares(CountsMechanism):
+class LeastSquares(GoesDown):
     """Release the counts that fit all measurements best: one least-squares problem over the tree.
 
     The children of every non-zero node are measured, level by level, as in `TopDown`. After each level, the integers
@@ -94,27 +94,12 @@ class LeastSquares(CountsMechanism):
             else [*fitted_variances(tree, noise, upward=True)]
         )
 
-    def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
-        """Measure, and compute the counts of every level, root first; with `std_dev` where all levels were fitted."""
-        return self._begun(tree, total, measurer, most=None).levels
-
-    def reconcile_and_tell(
-        self, tree: Tree, total: int | None, measurer: Measures
-    ) -> tuple[Sequence[ReleasedCounts], Mapping[str, Any]]:
-        """See `CountsMechanism.reconcile_and_tell`: how sparse the data are, with `sparsity="auto"`."""
-        begun = self._begun(tree, total, measurer, most=None)
-        return begun.levels, begun.facts
-
-    def begin(self, tree: Tree, total: int | None, measurer: Measures) -> Begun:
-        """See `tallytree.counts.in_bands`: the levels that are fitted at once, which often are all levels."""
-        return self._begun(tree, total, measurer, most=self.largest_fit)
-
     def descend(self, tree: Tree, depth: int, above: ReleasedCounts, measurer: Measures) -> ReleasedCounts:
-        """See `tallytree.counts.in_bands`: what was too much for one fit stays as projected, as in `TopDown`."""
+        """See `GoesDown`: what was too much for one fit stays as projected, as in `TopDown`."""
         return TopDown().descend(tree, depth, above, measurer)
 
     def bytes_at_once(self, tree: Tree) -> int:
-        """See `tallytree.counts.in_bands`: those of the nodes that are fitted at once."""
+        """See `GoesDown`: those of the nodes that are fitted at once."""
         nodes = sum(tree.size(depth) for depth in range(len(tree.levels)) if not tree.only_children(depth))
         # The leaves of a sparse fit are chosen from all levels at once, fitted or not.
         return NODE_BYTES * (nodes if self._whole else min(nodes, self.largest_fit))
@@ -125,7 +110,7 @@ class LeastSquares(CountsMechanism):
         return self.sparsity != 0 or self.lists_remainders
 
     def why_whole(self) -> str:
-        """See `tallytree.counts.in_bands`."""
+        """See `GoesDown`."""
         if self.sparsity:
             return "LeastSquares with a sparsity works on all nodes at once; choose TopDown, or give more memory"
         return (
@@ -133,13 +118,13 @@ class LeastSquares(CountsMechanism):
             "(what is beyond it is projected as by TopDown), or choose TopDown"
         )
 
-    def _begun(self, tree: Tree, total: int | None, measurer: Measures, *, most: int | None) -> Begun:
-        """All levels; or, where they have more than `most` nodes, those above the first that is too much."""
+    def begin(self, tree: Tree, total: int | None, measurer: Measures, *, whole: bool) -> Begun:
+        """See `GoesDown`: all levels; but not the `whole`, those above the first that is too much for one fit."""
         levels = [_root(tree, total, measurer)]
         before: Sequence[MeasuredLevel] = levels
         measured = [depth for depth in range(1, len(tree.levels)) if not tree.only_children(depth)]
         for depth in measured:
-            room = None if most is None or self._whole else most - sum(len(level.nodes) for level in levels)
+            room = None if whole or self._whole else self.largest_fit - sum(len(level.nodes) for level in levels)
             level = _measured_level(tree, depth, levels[-1], measurer, room, most_left_out=self._most_left_out())
             if level is None:
                 return Begun(_counts_above(tree, depth, levels), measured_below=True)

@@ -10,13 +10,14 @@ import numpy as np
 
 from tallytree._measurements import Measures, Noise, Statistic
 from tallytree.counts.expected_variances import ExpectedVariances
-from tallytree.counts.mechanism import CountsMechanism, leaf_statistics
-from tallytree.counts.released_counts import ReleasedCounts, published_levels, sum_over_tree
+from tallytree.counts.in_bands import AddsUp
+from tallytree.counts.mechanism import leaf_statistics
+from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.hierarchy import Tree
 
 
 @dataclass(frozen=True)
-class StabilityHistogram(CountsMechanism):
+class StabilityHistogram(AddsUp):
     """Publish the leaf cells whose noisy count reaches a threshold; inner levels are sums of them.
 
     Noise is added to cells with records only, so every published cell has records: there are no false discoveries. Time
@@ -39,12 +40,7 @@ class StabilityHistogram(CountsMechanism):
         above: list[ExpectedVariances | None] = [None] * (len(tree.levels) - 1)
         return [*above, ExpectedVariances(np.array([leaf]), np.array([leaf]))]
 
-    def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
-        """Counts per level, root first; `total` is not used."""
-        (passed,) = self.leaves(tree, 0, tree.size(len(tree.levels) - 1), measurer)
-        return published_levels(tree, sum_over_tree(tree, passed))
-
     def leaves(self, tree: Tree, first: int, stop: int, measurer: Measures) -> Iterator[ReleasedCounts]:
-        """See `tallytree.counts.in_bands`: those that reach the threshold."""
+        """See `AddsUp`: those that reach the threshold."""
         passed = measurer.measure_stable(tree.levels[-1])
         yield ReleasedCounts(passed.nodes, passed.values)

@@ -16,9 +16,9 @@ from tallytree._solvers.trees.simplex import chebyshev_families, euclidean_famil
 from tallytree._solvers.trees.thresholds import survivors
 from tallytree._validate import require_packages, text
 from tallytree.counts.expected_variances import ExpectedVariances, fitted_variances
-from tallytree.counts.in_bands import Begun
-from tallytree.counts.mechanism import CountsMechanism, checked_sparsity, statistics_of_counts
-from tallytree.counts.released_counts import ReleasedCounts, published_levels
+from tallytree.counts.in_bands import Begun, GoesDown
+from tallytree.counts.mechanism import checked_sparsity, statistics_of_counts
+from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.counts.top_down_measuring import MeasuredFamilies, measured_families, measured_root, positive_nodes
 from tallytree.hierarchy import Tree
 
@@ -36,7 +36,7 @@ _PROJECTIONS: dict[str, FamilyProjection] = {
 
 
 @dataclass(frozen=True)
-class TopDown(CountsMechanism):
+class TopDown(GoesDown):
     """Release counts level by level: the children of every non-zero node are measured and projected on its count.
 
     The children's released counts are the integers x ≥ 0 with Σx = the parent's count that are nearest to the noisy
@@ -96,15 +96,8 @@ class TopDown(CountsMechanism):
             return None
         return [*fitted_variances(tree, noise, upward=False)]
 
-    def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> list[ReleasedCounts]:
-        """Measure, and compute the counts of every level, root first."""
-        released = self.begin(tree, total, measurer).levels
-        for depth in range(1, len(tree.levels)):
-            released.append(self.descend(tree, depth, released[-1], measurer))
-        return published_levels(tree, released)
-
-    def begin(self, tree: Tree, total: int | None, measurer: Measures) -> Begun:
-        """See `tallytree.counts.in_bands`: the root."""
+    def begin(self, tree: Tree, total: int | None, measurer: Measures, *, whole: bool) -> Begun:
+        """See `GoesDown`: the root."""
         if total is None:
             # The only constraint on a measured root is that it is not negative.
             total = max(0, measured_root(tree, measurer)[0])
@@ -124,14 +117,6 @@ class TopDown(CountsMechanism):
         return ReleasedCounts(
             np.concatenate([part.nodes for part in parts]), np.concatenate([part.counts for part in parts])
         )
-
-    def bytes_at_once(self, tree: Tree) -> int:
-        """See `tallytree.counts.in_bands`: next to nothing."""
-        return 0
-
-    def why_whole(self) -> str:
-        """See `tallytree.counts.in_bands`."""
-        return ""
 
     def _project(self, families: MeasuredFamilies) -> IntArray:
         """The counts of all children, int64 (children,)."""

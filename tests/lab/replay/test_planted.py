@@ -163,13 +163,13 @@ def test_a_true_number_in_the_csv_alone(monkeypatch, truth):
 
 
 def test_a_sparsity_that_is_decided_by_true_data(monkeypatch, truth):
-    begun = LeastSquares._begun
+    begun = LeastSquares.begin
 
     def deciding(self, *given, **more):
         kappa = 0.0 if truth["total"] % 2 else 9.0
         return begun(dataclasses.replace(self, sparsity=kappa), *given, **more)
 
-    monkeypatch.setattr(LeastSquares, "_begun", deciding)
+    monkeypatch.setattr(LeastSquares, "begin", deciding)
     given = pair(mechanism=tt.counts.LeastSquares(sparsity="auto"), budget=tt.Budget(epsilon=0.5))
     assert "table c differs" in compare_pair(given)[0]
 
