@@ -150,7 +150,7 @@ def spark(spark_folder):
 
     session = started(spark_folder)
     yield session
-    with suppress(Py4JError):  # a machine that stood still for minutes makes Spark end by itself
+    with suppress(Py4JError, OSError):  # a machine that stood still for minutes makes Spark end by itself
         session.stop()
 
 

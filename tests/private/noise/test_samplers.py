@@ -236,7 +236,8 @@ def test_single_tables_and_digits_meet_at_the_limit():
 
 @pytest.mark.slow
 def test_no_kernel_has_a_float(monkeypatch):
-    monkeypatch.setattr(kernels, "kernel", numba.njit)
+    for name in ("kernel", "inlined"):
+        monkeypatch.setattr(kernels, name, numba.njit)
     modules = []
     for module in (chacha, inverse_cdf, *SAMPLER_MODULES):
         spec = importlib.util.spec_from_file_location(module.__name__, module.__file__)
