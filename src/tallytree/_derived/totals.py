@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree._accuracy.bootstrap import SizeReplicates, StatedPlan
-from tallytree._accuracy.fitted_errors import fitted_variances, has_fitted_errors
+from tallytree._accuracy.fitted_errors import FittedTree, has_fitted_errors
 from tallytree._accuracy.replicate_errors import (
     DEFAULT_REPLICATES,
     Cells,
@@ -187,7 +187,7 @@ def _exact(
         return None
     if view.statement["mechanism"]["name"] == "LeafGaussian":  # sums of leaves with independent noise
         return areas.leaves.astype(np.float64) * plan.levels[areas.tree.levels[-1]][1].variance
-    return fitted_variances(areas, plan.levels, published)
+    return FittedTree.of(areas.tree, plan.levels, published).variances(areas)
 
 
 def _sums_of_counts(areas: SummedAreas, levels: Sequence[PublishedLevel]) -> PublishedSums:
