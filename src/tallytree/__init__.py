@@ -48,8 +48,12 @@ _MODULE_OF = {
     "replicate_errors": "tallytree._accuracy.replicate_errors",
 }
 _MODULES_OF_METHODS |= {
+    "mean": "tallytree._derived.means",
     "plot": "tallytree._report.plots",
+    "quantile": "tallytree._derived.means",
+    "ratio": "tallytree._derived.ratios",
     "scaled": "tallytree._derived.all_records",
+    "share": "tallytree._derived.shares",
     "total": "tallytree._derived.totals",
 }
 _PACKAGES = ("counts", "engines", "sizes", "solvers", "sources", "tables")

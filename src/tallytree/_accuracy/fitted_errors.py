@@ -177,8 +177,8 @@ class FittedTree:
         inside = [_inside(together, self.levels, place) for place in range(len(self.levels))]
         return sum_variances(self._first_child, self.own, self._others, inside, areas)
 
-    def parts(self, depth: int, above: int) -> FloatArray:
-        """Of every node, the covariance with its ancestor over the variance of the ancestor: float64 (nodes,).
+    def parts(self, depth: int, above: int, nodes: IntArray) -> FloatArray:
+        """Of nodes, the covariance of each with its ancestor over the variance of the ancestor: float64 (n,).
 
         Given its ancestor, a node errs by what the ancestor does not know. So the covariance is a / A of the children
         of every node between (`_solvers.trees.sums` has these), times the variance of the ancestor.
@@ -186,8 +186,8 @@ class FittedTree:
         Args:
             depth: the level of the nodes.
             above: that of the ancestors, above it or the same.
+            nodes: int64 (n,), of the level.
         """
-        nodes = np.arange(self.tree.size(depth), dtype=np.int64)
         found = np.ones(len(nodes))
         if not len(self.levels[0].nodes):
             return found

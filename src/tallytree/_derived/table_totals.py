@@ -15,13 +15,12 @@ from tallytree._solvers.tables.sums import sum_variances
 from tallytree._validate import safe_text
 from tallytree.product import Attribute, Product
 from tallytree.release.intervals import UNBIASED, LevelErrors, checked_alpha, interval, unbiased_interval
-from tallytree.release.view.areas import SummedAreas, read_areas
+from tallytree.release.view.areas import Block, SummedAreas, read_areas
 from tallytree.release.view.layouts import exact_level_of, published_totals
 from tallytree.release.view.recorded_measurements import FRESH_COPY
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.tables import TableLayout
 from tallytree.tables.expected import MIN_VARIANCE, precisions_of
-
 
 Weights = Callable[[Sequence[int]], FloatArray]
 """The weights of the cells of an area in some sums, (sums, cells), where so many columns of the attributes are refined.
@@ -190,6 +189,19 @@ def areas_of(side: Attribute, table: Any, by: str | None) -> SummedAreas:
     return read_areas(tree, table, by)
 
 
+def areas_of_level(side: Attribute, refined: int) -> SummedAreas:
+    """All nodes of a level of the areas, each an area of its own."""
+    tree = Product({side.name: side.hierarchy}, [side.name] * len(side.columns), {side.name: side.columns})
+    nodes = np.arange(side.size(refined), dtype=np.int64)
+    return SummedAreas(tree, None, pa.nulls(len(nodes), pa.string()), (Block((refined,), refined, (nodes,), nodes),))
+
+
+def paths_of_level(side: Attribute, refined: int) -> dict[str, pa.Array]:
+    """The path columns of all nodes of a level of the areas."""
+    nodes = np.arange(side.size(refined), dtype=np.int64)
+    return dict(zip(side.columns, side.path_arrays(refined, nodes), strict=False)) if refined else {}
+
+
 def _coarsest(layout: TableLayout, needed: Sequence[int]) -> int:
     """The smallest table that has the areas and the attributes' levels that are needed.
 
@@ -210,9 +222,7 @@ def _coarsest(layout: TableLayout, needed: Sequence[int]) -> int:
     return min(enough, key=layout.size)
 
 
-def _mask(
-    sides: Sequence[Attribute], refined: Sequence[int], conditions: Conditions
-) -> BoolArray:
+def _mask(sides: Sequence[Attribute], refined: Sequence[int], conditions: Conditions) -> BoolArray:
     """Which cells of an area meet all conditions, where so many columns of the attributes are refined."""
     mask = np.ones(1, dtype=np.bool_)
     for side, depth, of_side in zip(sides, refined, conditions, strict=True):

@@ -94,7 +94,7 @@ def total_of(
     fixed = None if seed is None else integer(seed, "seed")
     areas = read_areas(view.known_tree, table, by)
     plan = stated_plan(view)
-    if view.partly_listed or _lists_by_measurement(view):
+    if view.partly_listed or lists_by_measurement(view):
         return _of_partly_listed(view, areas, plan, rounds, level_alpha)
     published = view.all_published()
     sums = _SUMS[statistic](areas, published)
@@ -120,9 +120,9 @@ def total_of(
         rounds = rounds or stated or DEFAULT_REPLICATES
         replicated, _ = replicates_of(view, plan, published)
         std_dev = _replicated(areas, replicated, sums, rounds, fixed, progress=progress)
-        floors = np.zeros(len(areas)) if statistic == "group_sizes" else _upward(areas, plan)
+        floors = np.zeros(len(areas)) if statistic == "group_sizes" else upward_of_areas(areas, plan)
         errors = LevelErrors(rounds, floors[sums.rows])
-    unbiased = None if variances is None else _unbiased_sums(view, areas)
+    unbiased = None if variances is None else unbiased_sums(view, areas)
     if unbiased is None:
         lower, upper = interval(sums.numbers, std_dev, level_alpha, errors)
     else:
@@ -151,7 +151,7 @@ def _of_partly_listed(
     return pa.table(columns | {"count": sums.count, "std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
 
 
-def _lists_by_measurement(view: ReleaseView) -> bool:
+def lists_by_measurement(view: ReleaseView) -> bool:
     """Whether cells have rows because their measurements were large, so that sums of published numbers are too large.
 
     Where nothing was dropped and the measurements were not kept, the published numbers are all there is.
@@ -162,13 +162,13 @@ def _lists_by_measurement(view: ReleaseView) -> bool:
     return bool(dropped or view.statement.get("measurements_kept") is not False)
 
 
-def _unbiased_sums(view: ReleaseView, areas: SummedAreas) -> FloatArray | None:
+def unbiased_sums(view: ReleaseView, areas: SummedAreas) -> FloatArray | None:
     """The sum of the unbiased estimates of every area, float64 (areas,); None where there are none of all nodes."""
     if not isinstance(areas.tree, Hierarchy) or not view.has(view.levels[-1], UNBIASED):
         return None
     columns = [view.column(level, UNBIASED) for level in view.levels]
     sums = np.zeros(len(areas))
-    sums_of = _area_cells(areas, [(np.arange(len(column)), column) for column in columns], 1)
+    sums_of = area_cells(areas, [(np.arange(len(column)), column) for column in columns], 1)
     sums[sums_of[0]] = sums_of[1]
     return sums
 
@@ -192,7 +192,7 @@ def _exact(
 
 def _sums_of_counts(areas: SummedAreas, levels: Sequence[PublishedLevel]) -> PublishedSums:
     every = np.arange(len(areas), dtype=np.int64)
-    found = _area_cells(areas, [(each.nodes, each.numbers) for each in levels], 1)
+    found = area_cells(areas, [(each.nodes, each.numbers) for each in levels], 1)
     counts = np.zeros(len(areas), dtype=levels[-1].numbers.dtype)
     counts[found[0]] = found[1]
     return PublishedSums(every, every, {"count": counts}, counts)
@@ -200,7 +200,7 @@ def _sums_of_counts(areas: SummedAreas, levels: Sequence[PublishedLevel]) -> Pub
 
 def _sums_of_sizes(areas: SummedAreas, levels: Sequence[PublishedLevel]) -> PublishedSums:
     width = 1 + max((int(each.sizes.max()) for each in levels if each.sizes is not None and len(each.sizes)), default=0)
-    keys, groups = _area_cells(areas, [_size_cells(each, width) for each in levels], width)
+    keys, groups = area_cells(areas, [_size_cells(each, width) for each in levels], width)
     kept = groups != 0
     keys, groups = keys[kept], groups[kept]
     rows, sizes = np.divmod(keys, width)
@@ -220,7 +220,7 @@ _SUMS: dict[str, Callable[[SummedAreas, Sequence[PublishedLevel]], PublishedSums
 """How the published numbers of each statistic are summed over areas."""
 
 
-def _area_cells(areas: SummedAreas, levels: Sequence[Cells], width: int) -> Cells:
+def area_cells(areas: SummedAreas, levels: Sequence[Cells], width: int) -> Cells:
     """Sums over areas of the cells of all levels: cell node · width + rest becomes area · width + rest, ascending."""
     keys = [np.empty(0, dtype=np.int64)]
     values: list[NumberArray] = [np.empty(0, dtype=levels[-1][1].dtype)]
@@ -245,14 +245,14 @@ def _replicated(
     """The root mean square error of every sum in replicates of the release, float64 (n,)."""
     width = replicated.domain.largest + 1 if isinstance(replicated, SizeReplicates) else 1
     keys = sums.rows * width + np.asarray(sums.columns.get("size", 0), dtype=np.int64)
-    errors = SquaredErrors.against(keys, *_area_cells(areas, replicated.truths(), width))
+    errors = SquaredErrors.against(keys, *area_cells(areas, replicated.truths(), width))
     add_replicates(
-        [errors], replicated, lambda levels: [_area_cells(areas, levels, width)], rounds, seed, progress=progress
+        [errors], replicated, lambda levels: [area_cells(areas, levels, width)], rounds, seed, progress=progress
     )
     return errors.std_dev
 
 
-def _upward(areas: SummedAreas, plan: StatedPlan) -> FloatArray:
+def upward_of_areas(areas: SummedAreas, plan: StatedPlan) -> FloatArray:
     """What the upper ends use at least: the greatest noise of one node that an area's rows name; of all, the root's."""
     floors = upward_floors(areas.tree, plan)
     found = np.zeros(len(areas))
