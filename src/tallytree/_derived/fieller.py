@@ -69,7 +69,13 @@ class RatioErrors:
 
 
 def ratio_columns(
-    published: FloatArray, errors: RatioErrors, alpha: float, least: float, most: float, name: str
+    published: FloatArray,
+    errors: RatioErrors,
+    alpha: float,
+    least: float,
+    most: float,
+    name: str,
+    shift: float = 0.0,
 ) -> dict[str, pa.Array]:
     """The columns of a table of ratios: estimate, `std_dev`, `ci_lower`, `ci_upper` and `quality`.
 
@@ -80,13 +86,15 @@ def ratio_columns(
         least: no ratio is less.
         most: no ratio is more.
         name: of the column with the estimate.
+        shift: is added to every ratio.
     """
     std_dev = ratio_std_dev(published, errors)
     lower, upper = fieller_interval(errors, alpha, least, most)
     lower, upper = np.fmin(lower, published), np.fmax(upper, published)
     unknown = ~np.isfinite(errors.numerator_variance + errors.denominator_variance)
-    quality = quality_column(np.nan_to_num(published), std_dev, LevelErrors(errors.replicates))
-    columns = {name: published, "std_dev": std_dev, "ci_lower": lower, "ci_upper": upper}
+    shown = published + shift
+    quality = quality_column(np.nan_to_num(shown), std_dev, LevelErrors(errors.replicates))
+    columns = {name: shown, "std_dev": std_dev, "ci_lower": lower + shift, "ci_upper": upper + shift}
     hidden = {"ci_lower": unknown, "ci_upper": unknown}
     made: dict[str, pa.Array] = {
         column: pa.array(values, mask=~np.isfinite(values) | hidden.get(column, False))

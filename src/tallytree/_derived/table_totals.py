@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
+from tallytree._derived.summed_totals import Totals
 from tallytree._solvers.tables.linear import NoisyTable, linear_estimate
 from tallytree._solvers.tables.sums import sum_variances
 from tallytree._validate import safe_text
 from tallytree.product import Attribute, Product
-from tallytree.release.intervals import UNBIASED, LevelErrors, checked_alpha, interval, unbiased_interval
+from tallytree.release.intervals import UNBIASED
 from tallytree.release.view.areas import Block, SummedAreas, read_areas
 from tallytree.release.view.layouts import exact_level_of, published_totals
 from tallytree.release.view.recorded_measurements import FRESH_COPY
@@ -96,19 +97,12 @@ class TableSums:
         return np.asarray(np.add.reduceat(rows, offsets[:-1], axis=0) * (np.diff(offsets) > 0)[:, None])
 
 
-def total_of_tables(
-    view: ReleaseView,
-    table: Any,
-    *,
-    by: str | None,
-    where: Mapping[str, Any] | None,
-    alpha: float,
-    replicates: int | None,
-) -> pa.Table:
-    """`Release.total` for a release of tables."""
+def totals_of_tables(
+    view: ReleaseView, table: Any, *, by: str | None, where: Mapping[str, Any] | None, replicates: int | None
+) -> Totals:
+    """The totals of a release of tables, and what is known of their errors."""
     if replicates is not None:
         raise ValueError(f"replicates: {safe_text(replicates)}, but sums of tables have exact errors; leave it out")
-    level_alpha = checked_alpha(alpha)
     product = view.layout.product
     conditions = conditions_of(product, where)
     areas = None if table is None else areas_of(product.attributes[0], table, by)
@@ -117,12 +111,8 @@ def total_of_tables(
     count = sums.counts(weights)[:, 0].astype(np.int64)
     std_dev = np.sqrt(sums.variances(weights)[:, 0])
     unbiased = sums.unbiased(weights)
-    if unbiased is None:
-        lower, upper = interval(count, std_dev, level_alpha, LevelErrors())
-    else:
-        lower, upper = unbiased_interval(count, unbiased[:, 0], std_dev, level_alpha)
-    names = {} if areas is None or by is None else {by: areas.names}
-    return pa.table(names | {"count": count, "std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
+    names: dict[str, Any] = {} if areas is None or by is None else {by: areas.names}
+    return Totals(names | {"count": count}, count, std_dev, None if unbiased is None else unbiased[:, 0])
 
 
 Conditions = list[list[tuple[int, list[str]]]]
@@ -131,7 +121,7 @@ Conditions = list[list[tuple[int, list[str]]]]
 
 def columns_needed(*conditions: Conditions) -> list[int]:
     """Per attribute, how many columns the conditions need refined."""
-    return [max((depth for depth, _ in sum(each, [])), default=0) for each in zip(*conditions, strict=True)]
+    return [max((depth for each in side for depth, _ in each), default=0) for side in zip(*conditions, strict=True)]
 
 
 def weights_of(product: Product, conditions: Sequence[Conditions]) -> Weights:

@@ -80,8 +80,8 @@ class DerivedNumbers:
         where the denominator may be 0, the ratio has no upper end, and `ci_upper` is null.
 
         Args:
-            numerator: of tables a condition on the attributes, as `where` of `total`, such as `{"age": ["0-14", "65+"]}`
-                (`{}` for all); of counts a public table of areas, as in `total`.
+            numerator: of tables a condition on the attributes, as `where` of `total`, such as
+                `{"age": ["0-14", "65+"]}` (`{}` for all); of counts a public table of areas, as in `total`.
             denominator: likewise. The two may overlap.
             areas: of tables, a public table of areas, as in `total`; by default all areas are one.
             by: a column that gives each row its area: of `areas`, or of counts of both tables. Of tables without
