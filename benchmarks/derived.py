@@ -1,12 +1,13 @@
 """How often 90 % intervals of derived numbers hold the true ones, on real data and on made-up ones.
 
-    python benchmarks/derived.py [--cases military …] [--epsilons 0.1 1 10] [--runs 5] [--office FOLDER] [--out FILE]
+    python benchmarks/derived.py [--cases military …] [--epsilons 0.1 1 10] [--runs 5]
+                                 [--office FOLDER] [--out FILE]
 
-Derived numbers are shares, ratios, changes between two releases of the same data (the true change is 0), totals of three
-releases, means and quantiles. The true ones are those of a release of the same data with hardly any noise. Of each case
-and number: the cells, the runs, the share of intervals that hold (with its standard error over the runs), the same
-where the denominator is at most 50, the share of cells whose interval has no upper end, and the median width. A case
-holds if it covers 87 % less two standard errors. FOLDER is that of `real_data.py --office`.
+Derived numbers are shares, ratios, changes between two releases of the same data (the true change is 0), totals of
+three releases, means and quantiles. The true ones are those of a release of the same data with hardly any noise. Of
+each case and number: the cells, the runs, the share of intervals that hold (with its standard error over the runs), the
+same where the denominator is at most 50, the share of cells whose interval has no upper end, and the median width. A
+case holds if it covers 87 %, less two standard errors. FOLDER is that of `real_data.py --office`.
 """
 
 from __future__ import annotations
@@ -66,19 +67,19 @@ def of_counts(records: pd.DataFrame, levels: list[str], **options: Any) -> Case:
     """Counts by area: shares of every level within the one above, halves of all areas, changes, and a sum of three."""
     leaves = records[levels].drop_duplicates()
     tree = tt.Hierarchy.from_table(leaves, levels=levels)
-    half = leaves.assign(part=[f"p{place % 7}" for place in range(len(leaves))])
+    half = leaves.assign(drawn=[f"p{place % 7}" for place in range(len(leaves))])
     count = "count" if "count" in records else None
 
     def release(budget: tt.Budget, seed: int) -> tt.Release:
         return tt.release_counts(records, tree, budget, neighboring="add_remove", count=count, seed=seed, **options)
 
     above = levels[-2] if len(levels) > 1 else "all"
-    again = half.assign(part=[f"p{place % 7}" for place in range(1, len(leaves) + 1)])
+    again = half.assign(drawn=[f"p{place % 7}" for place in range(1, len(leaves) + 1)])
     return Case(release, {
         f"share of {levels[-1]} in {above}": (share(levels[-1], within=above), "share"),
-        "ratio of sets of areas": (lambda make: make(0).ratio(half, again, by="part"), "ratio"),
+        "ratio of sets of areas": (lambda make: make(0).ratio(half, again, by="drawn"), "ratio"),
         "change": (change(levels[-1]), "change"),
-        "total of 3": (total(half, by="part"), "count"),
+        "total of 3": (total(half, by="drawn"), "count"),
     })  # fmt: skip
 
 

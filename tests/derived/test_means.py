@@ -167,7 +167,7 @@ def test_what_cannot_be_is_refused(sizes, areas):
         (lambda: sizes[0].mean("town"), r"level: 'town' is not one of the release's levels all, state, county"),
         (
             lambda: small.release().mean("county"),
-            r"release: its statistic is 'counts'; means and quantiles are of group",
+            r"release: its statistic is 'counts', and mean is of group_sizes, tables",
         ),
     ):
         with pytest.raises((ValueError, TypeError), match=f"^{message}"):

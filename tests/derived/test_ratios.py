@@ -170,7 +170,10 @@ def test_what_cannot_be_is_refused(areas):
         (lambda: made.ratio({}, {}, by="town"), r"by: 'town' is no level of the areas, which are state, county"),
         (lambda: made.ratio({}, {}, replicates=50), r"replicates: 50, but ratios in tables have exact errors"),
         (lambda: releases.flows(areas, seed=1).ratio(counties("v"), counties("w")), r"release: not all of its cells"),
-        (lambda: releases.group_sizes(areas, seed=1).ratio({}, {}), r"release: its statistic is 'group_sizes'; ratios"),
+        (
+            lambda: releases.group_sizes(areas, seed=1).ratio({}, {}),
+            r"release: its statistic is 'group_sizes', and ratio is of",
+        ),
     ):
         with pytest.raises((ValueError, TypeError), match=f"^{message}"):
             call()

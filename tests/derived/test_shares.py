@@ -173,5 +173,7 @@ def test_flows_that_are_not_all_listed_are_refused(areas):
 
 
 def test_group_sizes_have_no_shares(areas):
-    with pytest.raises(ValueError, match=r"^release: its statistic is 'group_sizes'; shares are of counts, flows"):
+    with pytest.raises(
+        ValueError, match=r"^release: its statistic is 'group_sizes', and share is of counts, flows, tables"
+    ):
         releases.group_sizes(areas, seed=1).share("state")

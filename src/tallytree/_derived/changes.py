@@ -2,9 +2,10 @@
 
 Two releases have noise of their own, so the errors of their numbers are independent, whoever the people are: the
 variance of a change is the sum of both. Where both releases have unbiased estimates the interval is around the
-difference of these. Where cells are listed by their measurements, an estimate says little of its error, and the ends
-are those of both intervals, with their distances added as squares (MOVER: Zou and Donner 2008, Statistics in Medicine
-27), which needs independence, and has it.
+difference of these. It is half a unit wider: most changes are few, and often 0, where the ends of counts would not do,
+since these cover on average over integers. Where cells are listed by their measurements, an estimate says little of its
+error. The ends are then those of both intervals, with their distances added as squares (MOVER: Zou and Donner 2008,
+Statistics in Medicine 27), which needs independence, and has it.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
+from tallytree._derived.fieller import HALF
+from tallytree._derived.kinds import require_statistic
 from tallytree._derived.moments import with_floor
 from tallytree._validate import safe_text
 from tallytree.release import Release
 from tallytree.release.counted_unit import counted_unit
-from tallytree.release.intervals import LISTED_FROM, UNBIASED, checked_alpha, integer_ends, stated_errors
+from tallytree.release.intervals import LISTED_FROM, UNBIASED, checked_alpha, quantile, stated_errors
 from tallytree.release.view.release_view import ReleaseView, path_columns
 from tallytree.tables.layout import table_of
 
-STATISTICS = ("counts", "flows", "tables")
-"""What has changes."""
 INCREASE, DECREASE, SAME, UNTOLD = VERDICTS = ("increase", "decrease", "no change", "no change can be told")
 """What a change is. "no change" needs numbers without an error."""
 
 
 @dataclass(frozen=True, eq=False)
-class Estimates:
+class ComparedNumbers:
     """The numbers of one release, in the order of the rows of a change: (n,) each.
 
     Attributes:
@@ -87,7 +88,7 @@ def change(
     level_alpha = checked_alpha(alpha)
     pair = [opened(given, name) for given, name in ((earlier, "earlier"), (later, "later"))]
     refuse_repeated(pair, ["earlier", "later"])
-    refuse_different(pair, ["earlier", "later"], STATISTICS)
+    refuse_different("change", pair, ["earlier", "later"])
     names = [table] if isinstance(table, str) else table
     if not isinstance(names, Sequence):
         raise TypeError(f"table: {safe_text(table)} must be the name of a level, or a tuple of names")
@@ -130,18 +131,14 @@ def refuse_repeated(releases: Sequence[Release], names: Sequence[str]) -> None:
         seen[made] = name
 
 
-def refuse_different(releases: Sequence[Release], names: Sequence[str], statistics: Sequence[str]) -> None:
-    """Refuse releases whose numbers are of different things.
+def refuse_different(derived: str, releases: Sequence[Release], names: Sequence[str]) -> None:
+    """Refuse releases whose numbers are of different things, or not such as are derived from.
 
     Raises:
-        ValueError: another statistic than these, or numbers of other units.
+        ValueError: another statistic than those of `KINDS`, or numbers of other units.
     """
     for release, name in zip(releases, names, strict=True):
-        if release.statement["statistic"] not in statistics:
-            raise ValueError(
-                f"{name}: its statistic is {release.statement['statistic']!r}, which must be one of "
-                f"{', '.join(statistics)}"
-            )
+        require_statistic(derived, release.statement["statistic"], name)
         for what, of in (("statistic", lambda each: each.statement["statistic"]), ("unit", _unit)):
             if of(release) != of(releases[0]):
                 raise ValueError(
@@ -232,7 +229,7 @@ def _places(wanted: IntArray, there: IntArray) -> IntArray:
     return found[wanted]
 
 
-def _estimates(release: Release, level: str, table: pa.Table, places: IntArray) -> Estimates:
+def _estimates(release: Release, level: str, table: pa.Table, places: IntArray) -> ComparedNumbers:
     """The numbers of a published table at some of its rows."""
     there = places >= 0
 
@@ -251,18 +248,20 @@ def _estimates(release: Release, level: str, table: pa.Table, places: IntArray) 
     listed = np.isfinite(column(LISTED_FROM, -np.inf)) if LISTED_FROM in table.column_names else ~there
     middle = column(UNBIASED, 0.0) if unbiased else count
     ends = column("ci_lower", np.nan), column("ci_upper", np.nan)
-    return Estimates(count.astype(np.int64), middle, variance, *ends, listed, errors.replicates)
+    return ComparedNumbers(count.astype(np.int64), middle, variance, *ends, listed, errors.replicates)
 
 
-def _columns(first: Estimates, second: Estimates, alpha: float) -> dict[str, pa.Array]:
+def _columns(first: ComparedNumbers, second: ComparedNumbers, alpha: float) -> dict[str, pa.Array]:
     """The numbers, their change, its error and what it is."""
     changed = second.count - first.count
     variance = first.variance + second.variance
     unknown = ~np.isfinite(variance)
     std_dev = np.sqrt(np.where(unknown, 0.0, variance))
     rounds = min((each.replicates for each in (first, second) if each.replicates is not None), default=None)
-    middle = np.rint(second.middle - first.middle).astype(np.int64)
-    lower, upper = integer_ends(middle, std_dev, std_dev, alpha / 2, rounds)
+    reach = np.where(std_dev > 0, quantile(alpha, rounds) * std_dev + HALF, 0.0)
+    middle = second.middle - first.middle
+    lower = np.ceil(middle - reach).astype(np.int64)
+    upper = np.floor(middle + reach).astype(np.int64)
     by_listing = (first.listed | second.listed) & ~unknown
     low, high = _mover(first, second)
     lower[by_listing] = np.floor(low[by_listing]).astype(np.int64)
@@ -283,7 +282,7 @@ def _columns(first: Estimates, second: Estimates, alpha: float) -> dict[str, pa.
     }
 
 
-def _mover(first: Estimates, second: Estimates) -> tuple[FloatArray, FloatArray]:
+def _mover(first: ComparedNumbers, second: ComparedNumbers) -> tuple[FloatArray, FloatArray]:
     """The ends of a difference from those of two independent intervals: float64 (n,) each."""
     point = (second.count - first.count).astype(np.float64)
     down = np.hypot(second.count - second.lower, first.upper - first.count)

@@ -19,6 +19,7 @@ from tallytree._accuracy.replicate_errors import checked_replicates
 from tallytree._compute.arrays import FloatArray
 from tallytree._derived.classes import Classes, classes_of
 from tallytree._derived.fieller import HALF, RatioErrors, ratio_columns
+from tallytree._derived.kinds import require_statistic
 from tallytree._derived.ratios import together
 from tallytree._derived.shares import ratio_of
 from tallytree._derived.size_summaries import mean_size, size_quantile
@@ -55,6 +56,7 @@ def mean_of(
 ) -> pa.Table:
     """`Release.mean`, which documents the arguments."""
     view, level_alpha = ReleaseView(release, hierarchy), checked_alpha(alpha)
+    require_statistic("mean", view.statistic)
     if _is_of_sizes(view, attribute, values, where):
         return mean_size(view, level, level_alpha, replicates, seed)
     _refuse_replicates(replicates)
@@ -93,6 +95,7 @@ def quantile_of(
 ) -> pa.Table:
     """`Release.quantile`, which documents the arguments."""
     view, level_alpha = ReleaseView(release, hierarchy), checked_alpha(alpha)
+    require_statistic("quantile", view.statistic)
     share = checked_share(q)
     if _is_of_sizes(view, attribute, values, where):
         return size_quantile(view, level, share, level_alpha, replicates, seed)
@@ -164,15 +167,10 @@ def _is_of_sizes(view: ReleaseView, attribute: Any, values: Any, where: Any) -> 
     """Whether the release is of group sizes; else of tables.
 
     Raises:
-        ValueError: it is neither, or arguments are about the other.
+        ValueError: group sizes, and an argument that is about tables.
     """
     if view.statistic == "tables":
         return False
-    if view.statistic != "group_sizes":
-        raise ValueError(
-            f"release: its statistic is {view.statistic!r}; means and quantiles are of group_sizes, and of a numeric "
-            "attribute of tables"
-        )
     for name, given in (("attribute", attribute), ("values", values), ("where", where)):
         if given is not None:
             raise ValueError(f"{name}: it is about the attributes of tables; group sizes have none, leave it out")

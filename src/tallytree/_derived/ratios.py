@@ -18,6 +18,7 @@ from tallytree._accuracy.fitted_errors import FittedTree
 from tallytree._accuracy.replicate_errors import Cells, checked_replicates, stated_plan
 from tallytree._compute.arrays import FloatArray, IntArray
 from tallytree._derived.fieller import RatioErrors, ratio_columns
+from tallytree._derived.kinds import require_statistic
 from tallytree._derived.moments import replicates_for, rounds_of, second_moments, with_floor
 from tallytree._derived.shares import ratio_of
 from tallytree._derived.table_totals import (
@@ -45,9 +46,6 @@ from tallytree.release.intervals import checked_alpha, stated_rounding
 from tallytree.release.view.areas import SummedAreas, read_areas
 from tallytree.release.view.release_view import ReleaseView
 
-STATISTICS = ("counts", "flows", "tables")
-"""What has ratios."""
-
 
 @method_of_release("ratio")
 def ratio_between(
@@ -65,8 +63,7 @@ def ratio_between(
     """`Release.ratio`, which documents the arguments."""
     level_alpha = checked_alpha(alpha)
     view = ReleaseView(release, hierarchy)
-    if view.statistic not in STATISTICS:
-        raise ValueError(f"release: its statistic is {view.statistic!r}; ratios are of {', '.join(STATISTICS)}")
+    require_statistic("ratio", view.statistic)
     rounds = None if replicates is None else checked_replicates(replicates)
     fixed = None if seed is None else integer(seed, "seed")
     if view.statistic == "tables":

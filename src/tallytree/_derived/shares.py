@@ -19,6 +19,7 @@ from tallytree._accuracy.replicate_errors import Cells, checked_replicates, stat
 from tallytree._accuracy.squared_errors import looked_up
 from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
 from tallytree._derived.fieller import RatioErrors, ratio_columns
+from tallytree._derived.kinds import require_statistic
 from tallytree._derived.moments import replicates_for, rounds_of, second_moments, with_floor
 from tallytree._derived.table_totals import unbiased_table
 from tallytree._derived.totals import errors_are_exact, lists_by_measurement
@@ -35,9 +36,6 @@ from tallytree.release.view.layouts import exact_level_of
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.tables.expected import precisions_of
 from tallytree.tables.layout import Table, table_of
-
-STATISTICS = ("counts", "flows", "tables")
-"""What has shares."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +69,7 @@ def share_of(
     """`Release.share`, which documents the arguments."""
     level_alpha = checked_alpha(alpha)
     view = ReleaseView(release, hierarchy)
-    if view.statistic not in STATISTICS:
-        raise ValueError(f"release: its statistic is {view.statistic!r}; shares are of {', '.join(STATISTICS)}")
+    require_statistic("share", view.statistic)
     rounds = None if replicates is None else checked_replicates(replicates)
     fixed = None if seed is None else integer(seed, "seed")
     names = [within] if isinstance(within, str) else within

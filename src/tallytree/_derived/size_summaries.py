@@ -117,7 +117,9 @@ def size_quantile(
     tails = view.release.table(level)
     if replicates is None and TAIL_COLUMNS[1] in tails.column_names:
         rounds = None
-        std_dev = _of_tails(listed, tails.column(TAIL_COLUMNS[1]).to_numpy()[listed.rows], q)
+        std_dev = tails.column(TAIL_COLUMNS[1]).to_numpy()[listed.rows]
+        if not _groups_are_public(view, listed):
+            std_dev = _with_groups(listed, std_dev, q)
     else:
         fixed = None if seed is None else integer(seed, "seed")
         moments = second_moments(_replicates(view), partial(listed.gaps, q), rounds or 0, fixed)
@@ -139,8 +141,14 @@ def size_quantile(
     return pa.table(_paths(view, listed) | {"count": _groups(groups)} | columns)
 
 
-def _of_tails(listed: ListedSizes, std_dev: FloatArray, q: float) -> FloatArray:
-    """The standard deviation of (1 − q) · G − T(s) at most: that of T(s), and of G where it has an error."""
+def _groups_are_public(view: ReleaseView, listed: ListedSizes) -> bool:
+    """Whether the numbers of groups of the nodes have no error."""
+    invariants = published_range(view.release.spec, view.statement)[0]
+    return invariants == "groups" or (invariants == "total" and listed.depth == 0)
+
+
+def _with_groups(listed: ListedSizes, std_dev: FloatArray, q: float) -> FloatArray:
+    """The standard deviation of (1 − q) · G − T(s) at most: that of T(s), and of G as of the first listed tail."""
     first = np.searchsorted(listed.nodes, listed.nodes)
     return np.asarray(std_dev + (1 - q) * std_dev[first], dtype=np.float64)
 

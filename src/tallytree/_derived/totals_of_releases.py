@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tallytree._accuracy.replicate_errors import checked_replicates
 from tallytree._compute.arrays import FloatArray
-from tallytree._derived.changes import STATISTICS, opened, refuse_different, refuse_repeated
+from tallytree._derived.changes import opened, refuse_different, refuse_repeated
 from tallytree._derived.summed_totals import Totals, added
 from tallytree._derived.totals import totals
 from tallytree._validate import integer, safe_text
@@ -67,7 +67,7 @@ def total_of(
     names = [f"releases[{place}]" for place in range(len(releases))]
     several = [opened(given, name) for given, name in zip(releases, names, strict=True)]
     refuse_repeated(several, names)
-    refuse_different(several, names, STATISTICS)
+    refuse_different("total_of", several, names)
     rounds = None if replicates is None else checked_replicates(replicates)
     fixed = None if seed is None else integer(seed, "seed")
     options: dict[str, Any] = {"by": by, "where": where, "replicates": rounds, "progress": progress}

@@ -168,29 +168,14 @@ def interval(
         lower = np.minimum(np.ceil(released - reach * std_dev), np.floor(released)).astype(np.int64)
         upper = np.maximum(np.floor(released + reach * upward), np.ceil(released)).astype(np.int64)
     else:
-        lower, upper = integer_ends(released.astype(np.int64, copy=False), std_dev, upward, tail, errors.replicates)
+        number = released.astype(np.int64, copy=False)
+        far, share = _reach(std_dev, tail, errors.replicates)
+        lower = number - far
+        lower += (far > 0) & (_fractions(lower) >= share)
+        far, share = _reach(upward, tail, errors.replicates)
+        upper = number + far
+        upper -= (far > 0) & (1.0 - _fractions(upper) >= share)
     return np.maximum(lower, 0), np.maximum(upper, 0)
-
-
-def integer_ends(
-    number: IntArray, std_dev: FloatArray, upward: FloatArray, tail: float, replicates: int | None
-) -> tuple[IntArray, IntArray]:
-    """Ends around integers that each miss with probability `tail`, not cut at 0: two int64 (n,). See `interval`.
-
-    Args:
-        number: int64 (n,).
-        std_dev: float64 (n,), of the error, for the lower ends.
-        upward: float64 (n,), for the upper ends.
-        tail: the probability.
-        replicates: from which the standard deviations were estimated; None where they are known.
-    """
-    far, share = _reach(std_dev, tail, replicates)
-    lower = number - far
-    lower += (far > 0) & (_fractions(lower) >= share)
-    far, share = _reach(upward, tail, replicates)
-    upper = number + far
-    upper -= (far > 0) & (1.0 - _fractions(upper) >= share)
-    return lower, upper
 
 
 def unbiased_interval(
