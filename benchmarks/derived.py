@@ -74,11 +74,12 @@ def of_counts(records: pd.DataFrame, levels: list[str], **options: Any) -> Case:
         return tt.release_counts(records, tree, budget, neighboring="add_remove", count=count, seed=seed, **options)
 
     above = levels[-2] if len(levels) > 1 else "all"
+    changes = {} if options else {"change": (change(levels[-1]), "change")}
     again = half.assign(drawn=[f"p{place % 7}" for place in range(1, len(leaves) + 1)])
     return Case(release, {
         f"share of {levels[-1]} in {above}": (share(levels[-1], within=above), "share"),
         "ratio of sets of areas": (lambda make: make(0).ratio(half, again, by="drawn"), "ratio"),
-        "change": (change(levels[-1]), "change"),
+        **changes,
         "total of 3": (total(half, by="drawn"), "count"),
     })  # fmt: skip
 

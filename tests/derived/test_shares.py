@@ -7,6 +7,10 @@ import pytest
 import tallytree as tt
 from helpers import dense_trees as small
 from helpers import releases
+from tallytree._accuracy.fitted_errors import FittedTree
+from tallytree._accuracy.replicate_errors import stated_plan
+from tallytree.release.view.areas import Block, SummedAreas
+from tallytree.release.view.release_view import ReleaseView
 
 SEX = tt.Hierarchy.from_values("sex", ["f", "m"])
 AGES = tt.Hierarchy.from_table(pa.table({"band": ["young", "young", "old"], "age": ["0", "1", "2"]}), ["band", "age"])
@@ -58,6 +62,37 @@ def test_nodes_that_were_not_kept_have_shares_too():
     whole = made.table("state")["count"][1].as_py()
     assert {row["of"] for row in rows[3:]} == {whole}
     assert all(row["ci_lower"] is not None and 0 <= row["ci_lower"] <= row["ci_upper"] <= 1 for row in rows)
+
+
+def test_parts_of_deep_trees_have_the_covariance_of_sums():
+    """A level of only children, nodes that were not kept, and three levels between: as `variances` of two sums say."""
+    rng = np.random.default_rng(3)
+    place = np.arange(24)
+    paths = {"a": place // 12, "b": place // 12, "c": place // 4, "d": place // 2, "e": place}
+    leaves = pa.table({name: pa.array([f"{name}{each}" for each in values]) for name, values in paths.items()})
+    tree = tt.Hierarchy.from_table(leaves, list(paths))
+    counts = np.where(rng.random(24) < 0.5, 0, rng.integers(1, 60, 24))
+    counts[8:12] = 0
+    made = tt.release_counts(leaves.append_column("n", pa.array(counts)), tree, tt.Budget(epsilon=1), seed=3,
+                             neighboring="add_remove", count="n")  # fmt: skip
+    view = ReleaseView(made)
+    published = view.all_published()
+    assert (published[-1].numbers == 0).sum() > 4
+    fitted = FittedTree.of(view.known_tree, stated_plan(view).levels, published)
+    for depth, above in ((5, 0), (5, 1), (5, 2), (5, 3), (4, 2), (3, 1), (2, 1), (4, 4)):
+        nodes = np.arange(tree.size(depth))
+        ancestors = nodes
+        for at in range(depth, above, -1):
+            ancestors = tree.parents(at, ancestors)
+        pair = [_each_alone(tree, at, each) for at, each in ((depth, nodes), (above, ancestors))]
+        own, whole, both = fitted.variances(pair[0]), fitted.variances(pair[1]), fitted.variances(*pair)
+        assert fitted.parts(depth, above, nodes) * whole == pytest.approx((both - own - whole) / 2, rel=1e-7, abs=1e-7)
+
+
+def _each_alone(tree, depth, nodes):
+    """An area of each of some nodes of a level."""
+    areas = np.arange(len(nodes))
+    return SummedAreas(tree, None, pa.nulls(len(nodes), pa.string()), (Block((depth,), depth, (nodes,), areas),))
 
 
 def test_shares_by_replicates_are_near_the_exact_ones():

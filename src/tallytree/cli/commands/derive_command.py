@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 derive_commands = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Derive numbers with errors from releases: shares, ratios, means, quantiles, changes. Spends nothing.",
+    help="Derive shares, ratios, changes and means, with errors.\n\nReads what was published, and spends nothing.",
 )
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")]
