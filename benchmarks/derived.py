@@ -296,11 +296,12 @@ def held(rows: pa.Table, true: pa.Table, column: str) -> dict[str, np.ndarray]:
     known = {"count", "of", "share", "ratio", "numerator", "denominator", "earlier", "later", "change", "mean",
              "quantile", "std_dev", "ci_lower", "ci_upper", "quality", "verdict", "share_left_out"}  # fmt: skip
     paths = [name for name in shown.columns if name not in known]
-    value, whole = wanted[column], next((name for name in ("of", "denominator", "count") if name in wanted), column)
+    value = wanted[column]
+    whole = next((name for name in ("of", "denominator", "earlier", "count") if name in wanted), column)
     joined = wanted[paths].assign(true=value, small=wanted[whole].abs() <= FEW)
     merged = shown.merge(joined, on=paths, how="left") if paths else shown.assign(true=value, small=joined["small"])
     if column == "change":  # a cell that the exact release does not list is 0
-        merged = merged.assign(true=0.0, small=(merged["earlier"] <= FEW))
+        merged = merged.assign(true=merged["true"].fillna(0.0), small=merged["small"].fillna(True).astype(bool))
         merged = merged[merged["std_dev"].notna()]
     merged = merged[merged["true"].notna()]
     low, high = merged["ci_lower"].fillna(-math.inf), merged["ci_upper"].fillna(math.inf)

@@ -90,6 +90,18 @@ def test_cells_of_flows_that_one_release_does_not_list_have_no_error(areas):
         assert row["std_dev"] > 0
 
 
+def test_what_is_not_listed_is_no_cell(areas):
+    pair = [releases.flows(areas, seed=seed, unlisted="remainder") for seed in (1, 2)]
+    level = pair[0].levels[-1]
+    listed = [release.table(level).to_pandas() for release in pair]
+    assert any(table.isna().any(axis=None) for table in listed)
+    made = tt.change(*pair, level).to_pandas()
+    paths = [name for name in made.columns if name[:2] in ("o_", "d_")]
+    assert not made[paths].isna().any(axis=None)
+    wanted = {tuple(row) for table in listed for row in table[paths].dropna().itertuples(index=False)}
+    assert {tuple(row) for row in made[paths].itertuples(index=False)} == wanted
+
+
 def test_90_percent_of_intervals_hold_the_true_change():
     """300 pairs of releases, 8 nodes each: the standard error of a coverage of 90 % is 1 point (nodes depend)."""
     covered, told = [], []

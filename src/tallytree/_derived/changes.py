@@ -94,7 +94,8 @@ def change(
         raise TypeError(f"table: {safe_text(table)} must be the name of a level, or a tuple of names")
     levels = [_level(ReleaseView(release), names) for release in pair]
     tables = [
-        release.table(level, alpha=level_alpha, unbiased=True) for release, level in zip(pair, levels, strict=True)
+        _listed(release.table(level, alpha=level_alpha, unbiased=True))
+        for release, level in zip(pair, levels, strict=True)
     ]
     paths, places = _joined(tables[0], tables[1], whole=all(map(_lists_all, pair, levels)))
     first, second = map(_estimates, pair, levels, tables, places)
@@ -176,6 +177,14 @@ def _lists_all(release: Release, level: str) -> bool:
     if view.statistic == "tables":
         return view.rows(level) == view.layout.size(view.levels.index(level))
     return view.lists_all
+
+
+def _listed(table: pa.Table) -> pa.Table:
+    """A published table without the rows that say how much is not listed: two releases do not list the same cells."""
+    there = np.ones(table.num_rows, dtype=np.bool_)
+    for name in path_columns(table):
+        there &= table.column(name).is_valid().to_numpy()
+    return table if there.all() else table.filter(pa.array(there))
 
 
 def _joined(first: pa.Table, second: pa.Table, *, whole: bool) -> tuple[dict[str, pa.Array], list[IntArray]]:
