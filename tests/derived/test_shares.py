@@ -207,6 +207,24 @@ def test_flows_that_are_not_all_listed_are_refused(areas):
         made.share(made.levels[-1])
 
 
+@pytest.mark.filterwarnings("ignore:mechanism")
+def test_flows_with_independent_leaves_have_shares_and_ratios(areas):
+    """A pair of counties is one leaf of sixteen."""
+    made = releases.flows(areas, seed=1, mechanism=tt.counts.LeafGaussian(), budget=tt.Budget(epsilon=20, delta=1e-8))
+    noise = next(each["noise"]["std_dev"] for each in made.statement["levels"] if each["measured"])
+    leaves = areas.n_leaves
+    for row in made.share(made.levels[-1]).to_pylist():
+        theta = row["count"] / row["of"]
+        wanted = noise * np.sqrt(1 - 2 * theta + theta**2 * leaves**2) / row["of"]
+        assert row["std_dev"] == pytest.approx(wanted, rel=1e-9)
+    states = [pa.table({"o_state": [name]}) for name in ("A", "B")]
+    (row,) = made.ratio(*states).to_pylist()
+    theta = row["ratio"]
+    of_a = leaves * sum(path.startswith("A") for path in areas.leaf_table()["state"].to_pylist())
+    wanted = noise * np.sqrt(of_a + theta**2 * (leaves**2 - of_a)) / row["denominator"]
+    assert row["std_dev"] == pytest.approx(wanted, rel=1e-9)
+
+
 def test_group_sizes_have_no_shares(areas):
     with pytest.raises(
         ValueError, match=r"^release: its statistic is 'group_sizes', and share is of counts, flows, tables"
