@@ -38,6 +38,7 @@ def test_public_names():
         "Hierarchy",
         "Product",
         "Release",
+        "change",
         "counts",
         "engines",
         "new_secret",
@@ -53,6 +54,7 @@ def test_public_names():
         "solvers",
         "sources",
         "tables",
+        "total_of",
     }
     assert all(getattr(tt, name) is not None for name in tt.__all__)
     assert tt.__version__
@@ -86,9 +88,10 @@ def test_importing_tallytree_loads_nothing_heavy():
 def test_the_package_offers_what_users_need_and_nothing_else():
     assert dir(tt) == sorted(
         [
-            "Budget", "BudgetExceeded", "Contributions", "Hierarchy", "Product", "Release", "__version__", "counts",
-            "engines", "new_secret", "plan", "reconcile_group_sizes", "release_contributions", "release_counts",
-            "release_flows", "release_group_sizes", "release_tables", "replicate_errors", "sizes", "sources", "tables",
+            "Budget", "BudgetExceeded", "Contributions", "Hierarchy", "Product", "Release", "__version__", "change",
+            "counts", "engines", "new_secret", "plan", "reconcile_group_sizes", "release_contributions",
+            "release_counts", "release_flows", "release_group_sizes", "release_tables", "replicate_errors", "sizes",
+            "sources", "tables", "total_of",
         ]
     )  # fmt: skip
     assert all(getattr(tt, name) is not None for name in tt.__all__)

@@ -16,7 +16,7 @@ release = Release.load(sys.argv[1])
 assert "{module}" not in sys.modules
 try:
     {call}
-except (ValueError, ModuleNotFoundError) as refused:
+except (ValueError, TypeError, ModuleNotFoundError) as refused:
     print(type(refused).__name__, refused)
 assert "{module}" in sys.modules
 """
@@ -25,8 +25,20 @@ CALLS = {
     "total": 'import pyarrow as pa; print(release.total(pa.table({"state": ["A"]})).column("count").to_pylist())',
     "scaled": "release.scaled('all', spread=0.5)",
     "plot": "release.plot.flows()",
+    "share": "print(release.share('state')['of'].to_pylist())",
+    "ratio": "release.ratio(None, None)",
+    "mean": "release.mean()",
+    "quantile": "release.quantile('all', 0.5)",
 }
-SAID = {"total": "[60", "scaled": "ValueError release: it bounds no contributions", "plot": "plot.flows: this release"}
+SAID = {
+    "total": "[60",
+    "scaled": "ValueError release: it bounds no contributions",
+    "plot": "plot.flows: this release",
+    "share": "[100, 100]",
+    "ratio": "numerator: ",
+    "mean": "ValueError release: its statistic is 'counts', and mean is of group_sizes, tables",
+    "quantile": "ValueError release: its statistic is 'counts', and quantile is of group_sizes, tables",
+}
 
 
 def test_every_method_has_a_call_here():

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from tallytree import counts, engines, sizes, solvers, sources, tables
     from tallytree._accuracy.replicate_errors import replicate_errors
     from tallytree._contributions import Contributions
+    from tallytree._derived.changes import change
     from tallytree._derived.reconcile_sizes import reconcile_group_sizes
+    from tallytree._derived.totals_of_releases import total_of
     from tallytree.api import (
         new_secret,
         release_contributions,
@@ -37,6 +39,7 @@ _MODULE_OF = {
     "Hierarchy": "tallytree.hierarchy",
     "Product": "tallytree.product",
     "Release": "tallytree.release",
+    "change": "tallytree._derived.changes",
     "new_secret": "tallytree.api",
     "plan": "tallytree.spec.planned_errors",
     "reconcile_group_sizes": "tallytree._derived.reconcile_sizes",
@@ -46,10 +49,15 @@ _MODULE_OF = {
     "release_group_sizes": "tallytree.api",
     "release_tables": "tallytree.api",
     "replicate_errors": "tallytree._accuracy.replicate_errors",
+    "total_of": "tallytree._derived.totals_of_releases",
 }
 _MODULES_OF_METHODS |= {
+    "mean": "tallytree._derived.means",
     "plot": "tallytree._report.plots",
+    "quantile": "tallytree._derived.means",
+    "ratio": "tallytree._derived.ratios",
     "scaled": "tallytree._derived.all_records",
+    "share": "tallytree._derived.shares",
     "total": "tallytree._derived.totals",
 }
 _PACKAGES = ("counts", "engines", "sizes", "solvers", "sources", "tables")
@@ -61,6 +69,7 @@ __all__ = [
     "Hierarchy",
     "Product",
     "Release",
+    "change",
     "counts",
     "engines",
     "new_secret",
@@ -76,6 +85,7 @@ __all__ = [
     "solvers",
     "sources",
     "tables",
+    "total_of",
 ]
 
 

@@ -1,4 +1,4 @@
-"""Methods of `Release` whose functions lie on floors above it: `total`, `scaled` and `plot`.
+"""Methods of `Release` whose functions lie on floors above it, such as `total`, `share` and `plot`.
 
 A module above registers its function here. `tallytree/__init__.py`, which Python runs before any module of the package,
 says which module that is; it is imported when the method is first called.

@@ -152,6 +152,18 @@ MUTANTS = [
         "std_dev = 0.9 * np.sqrt(variances)[sums.rows]",
     ),
     fault(
+        "shares whose wholes are taken as independent of their parts",
+        "tests/derived/test_shares.py::test_shares_of_counties_have_the_error_of_the_dense_fit",
+        "whole + rounding * (whole > 0), parts * whole",
+        "whole + rounding * (whole > 0), 0.0 * parts * whole",
+    ),
+    fault(
+        "changes with the error of the later release alone",
+        "tests/derived/test_changes.py::test_the_variance_of_a_change_is_the_sum_of_both",
+        "variance = first.variance + second.variance",
+        "variance = 0.0 * first.variance + second.variance",
+    ),
+    fault(
         "intervals 5 % too narrow",
         "tests/release/test_intervals.py::test_over_true_numbers_the_intervals_cover_exactly_what_they_say",
         "far = np.maximum(np.ceil(quantile(2 * tail, replicates) * std_dev - 0.5), 0.0)\n"

@@ -19,13 +19,14 @@ import pyarrow as pa
 from tallytree._compute.arrays import FloatArray, IntArray, chunks, sum_by_key
 from tallytree._measurements import Noise, Statistic
 from tallytree._solvers.trees.sums import InSums, sum_variances
+from tallytree._solvers.trees.variance import upward_variances
 from tallytree.counts.least_squares import MIN_VARIANCE
 from tallytree.hierarchy import Tree
 from tallytree.release import Release
 from tallytree.release.intervals import COVERS, checked_alpha
 from tallytree.release.level_tables import ChangedTable
 from tallytree.release.statement import TABLES_MADE_BY, versions
-from tallytree.release.view.areas import SummedAreas
+from tallytree.release.view.areas import Block, SummedAreas
 from tallytree.release.view.release_view import PublishedLevel, ReleaseView
 
 METHOD = "fit"
@@ -130,27 +131,90 @@ class _KeptLevel:
         return np.where(self.nodes[found] == nodes, found, -1)
 
 
-def fitted_variances(
-    areas: SummedAreas, noise: Mapping[str, tuple[Statistic, Noise]], published: Sequence[PublishedLevel]
-) -> FloatArray:
-    """The variance of the error of every area's count, float64 (areas,).
+@dataclass(frozen=True, eq=False)
+class FittedTree:
+    """The nodes that a release kept and measured, and the variances of the noise.
 
-    Args:
-        areas: the areas.
-        noise: statistic and noise of every measured level; without the root where the total is public.
-        published: the counts of every level, root first.
+    Attributes:
+        tree: the public tree.
+        own: per measured level, the variance of its noise.
+        levels: the measured levels, root first; the root alone where nothing else was measured.
     """
-    tree = areas.tree
-    depths = [depth for depth in range(len(tree.levels)) if depth == 0 or not tree.only_children(depth)]
-    laws = [noise.get(tree.levels[depth]) for depth in depths]
-    own = [0.0 if law is None else max(law[1].variance, MIN_VARIANCE) for law in laws]
-    levels = [_root(published[0])]
-    if not len(levels[0].nodes):  # nothing but the root was measured
-        return np.full(len(areas), own[0])
-    for depth in depths[1:]:
-        levels.append(_kept(tree, depth, levels[-1], published[depth]))
-    inside = [_inside(areas, levels, place) for place in range(len(levels))]
-    return sum_variances([e.first_child for e in levels[1:]], own, [e.others for e in levels[1:]], inside, len(areas))
+
+    tree: Tree
+    own: list[float]
+    levels: list[_KeptLevel]
+
+    @classmethod
+    def of(
+        cls, tree: Tree, noise: Mapping[str, tuple[Statistic, Noise]], published: Sequence[PublishedLevel]
+    ) -> FittedTree:
+        """Those of a release.
+
+        Args:
+            tree: the public tree.
+            noise: statistic and noise of every measured level; without the root where the total is public.
+            published: the counts of every level, root first.
+        """
+        depths = [depth for depth in range(len(tree.levels)) if depth == 0 or not tree.only_children(depth)]
+        laws = [noise.get(tree.levels[depth]) for depth in depths]
+        own = [0.0 if law is None else max(law[1].variance, MIN_VARIANCE) for law in laws]
+        levels = [_root(published[0])]
+        for depth in depths[1:] if len(levels[0].nodes) else ():
+            levels.append(_kept(tree, depth, levels[-1], published[depth]))
+        return cls(tree, own, levels)
+
+    def variances(self, *together: SummedAreas) -> FloatArray:
+        """The variance of the error of every area's count, float64 (areas,).
+
+        Args:
+            together: areas; where there are several, as many each, and their counts are added, area by area. What lies
+                in several of them then counts as often.
+        """
+        areas = len(together[0])
+        if not len(self.levels[0].nodes):  # nothing but the root was measured
+            return np.full(areas, len(together) ** 2 * self.own[0])
+        inside = [_inside(together, self.levels, place) for place in range(len(self.levels))]
+        return sum_variances(self._first_child, self.own, self._others, inside, areas)
+
+    def parts(self, depth: int, above: int, nodes: IntArray) -> FloatArray:
+        """Of nodes, the covariance of each with its ancestor over the variance of the ancestor: float64 (n,).
+
+        Given its ancestor, a node errs by what the ancestor does not know. So the covariance is a / A of the children
+        of every node between (`_solvers.trees.sums` has these), times the variance of the ancestor.
+
+        Args:
+            depth: the level of the nodes.
+            above: that of the ancestors, above it or the same.
+            nodes: int64 (n,), of the level.
+        """
+        found = np.ones(len(nodes))
+        if not len(self.levels[0].nodes):
+            return found
+        upward, families = upward_variances(self._first_child, np.array(self.own), self._others)
+        places = {level.depth: place for place, level in enumerate(self.levels)}
+        for level in range(depth, above, -1):
+            parents = self.tree.parents(level, nodes)
+            place = places.get(level)
+            if place is not None:
+                known = parents
+                for between in range(level - 1, self.levels[place - 1].depth, -1):
+                    known = self.tree.parents(between, known)
+                at, parent = self.levels[place].place(nodes), self.levels[place - 1].place(known)
+                a = np.full(len(nodes), self.own[place])
+                a[at >= 0] = upward[place][at[at >= 0]]
+                measured = parent >= 0  # below a node that was not kept, a node is taken to have all of it
+                found[measured] *= a[measured] / families[place - 1][parent[measured]]
+            nodes = parents
+        return found
+
+    @property
+    def _first_child(self) -> list[IntArray]:
+        return [level.first_child for level in self.levels[1:]]
+
+    @property
+    def _others(self) -> list[IntArray]:
+        return [level.others for level in self.levels[1:]]
 
 
 def _root(published: PublishedLevel) -> _KeptLevel:
@@ -174,23 +238,29 @@ def _kept(tree: Tree, depth: int, above: _KeptLevel, published: PublishedLevel) 
     return _KeptLevel(depth, nodes[order], np.argsort(nodes[order]), first_child, parents_at, others)
 
 
-def _inside(areas: SummedAreas, levels: Sequence[_KeptLevel], place: int) -> InSums:
+def _inside(together: Sequence[SummedAreas], levels: Sequence[_KeptLevel], place: int) -> InSums:
     """What of a level lies in which area: kept nodes that end there, and nodes that were not kept."""
     level = levels[place]
-    below = levels[place + 1].depth if place + 1 < len(levels) else len(areas.tree.levels)
-    ending = [block for block in areas.blocks if level.depth <= block.depth < below]
-    whole = [(_NONE, _NONE), *(areas.members(block, level.depth, level.nodes) for block in ending)]
+    whole = [(_NONE, _NONE)]
+    for areas in together:
+        below = levels[place + 1].depth if place + 1 < len(levels) else len(areas.tree.levels)
+        ending = [block for block in areas.blocks if level.depth <= block.depth < below]
+        whole += [areas.members(block, level.depth, level.nodes) for block in ending]
     nodes, sums = (np.concatenate(each) for each in zip(*whole, strict=True))
-    return InSums(sums, nodes, *(_others(areas, level) if place else (_NONE, _NONE, _NONE)))
+    return InSums(sums, nodes, *(_others(together, level) if place else (_NONE, _NONE, _NONE, None)))
 
 
-def _others(areas: SummedAreas, level: _KeptLevel) -> tuple[IntArray, IntArray, IntArray]:
-    """Areas, parents, and how many measured children of each parent were not kept and have leaves in the area."""
-    tree, depth = areas.tree, level.depth
-    blocks = [block for block in areas.blocks if block.depth >= depth]
+def _others(together: Sequence[SummedAreas], level: _KeptLevel) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Areas, parents, how many measured children of each parent were not kept and have leaves in the area, how often.
+
+    A child that lies in an area of several of them counts as often.
+    """
+    tree, depth = together[0].tree, level.depth
+    blocks = [[block for block in areas.blocks if block.depth >= depth] for areas in together]
     reached = np.zeros(len(level.parents_at), dtype=np.bool_)
-    for block in blocks:
-        reached[areas.members(block, depth - 1, level.parents_at)[0]] = True
+    for areas, of_areas in zip(together, blocks, strict=True):
+        for block in of_areas:
+            reached[areas.members(block, depth - 1, level.parents_at)[0]] = True
     parents = np.flatnonzero(reached & (level.others > 0))
     keys, numbers = [_NONE], [_NONE]
     for chunk in chunks(tree.child_counts(depth - 1, level.parents_at[parents]), CELLS_AT_ONCE):
@@ -198,14 +268,24 @@ def _others(areas: SummedAreas, level: _KeptLevel) -> tuple[IntArray, IntArray, 
         of_child = np.repeat(parents[chunk], np.diff(offsets))
         pruned = level.place(nodes) < 0
         nodes, of_child = nodes[pruned], of_child[pruned]
-        pairs = [areas.members(block, depth, nodes) for block in blocks]
-        # A node that two rows of an area share is in it once.
-        once = np.unique(np.concatenate([sums * len(nodes) + child for child, sums in pairs] or [_NONE]))
+        each_once = [
+            # A node that two rows of an area share is in it once.
+            np.unique(np.concatenate([_NONE, *(_pairs(areas, block, depth, nodes) for block in of_areas)]))
+            for areas, of_areas in zip(together, blocks, strict=True)
+        ]
+        once, often = np.unique(np.concatenate(each_once), return_counts=True)
         sums, child = np.divmod(once, max(len(nodes), 1))
-        found = sums * len(level.parents_at) + of_child[child]
+        found = (sums * len(level.parents_at) + of_child[child]) * len(together) + often - 1
         found, times = np.unique(found, return_counts=True)
         keys.append(found)
         numbers.append(times.astype(np.int64))
     key, number = sum_by_key(np.concatenate(keys), np.concatenate(numbers))
+    key, often = np.divmod(key, len(together))
     sums, parent = np.divmod(key, max(len(level.parents_at), 1))
-    return sums, parent, number
+    return sums, parent, number, often + 1
+
+
+def _pairs(areas: SummedAreas, block: Block, depth: int, nodes: IntArray) -> IntArray:
+    """Areas and nodes of a level with leaves in common, as one number each."""
+    child, sums = areas.members(block, depth, nodes)
+    return sums * len(nodes) + child

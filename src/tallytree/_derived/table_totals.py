@@ -2,127 +2,194 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
+from tallytree._derived.summed_totals import Totals
 from tallytree._solvers.tables.linear import NoisyTable, linear_estimate
 from tallytree._solvers.tables.sums import sum_variances
 from tallytree._validate import safe_text
 from tallytree.product import Attribute, Product
-from tallytree.release.intervals import UNBIASED, LevelErrors, checked_alpha, interval, unbiased_interval
-from tallytree.release.view.areas import SummedAreas, read_areas
+from tallytree.release.intervals import UNBIASED
+from tallytree.release.view.areas import Block, SummedAreas, read_areas
 from tallytree.release.view.layouts import exact_level_of, published_totals
 from tallytree.release.view.recorded_measurements import FRESH_COPY
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.tables import TableLayout
 from tallytree.tables.expected import MIN_VARIANCE, precisions_of
 
+Weights = Callable[[Sequence[int]], FloatArray]
+"""The weights of the cells of an area in some sums, (sums, cells), where so many columns of the attributes are refined.
+"""
 
-def total_of_tables(
-    view: ReleaseView,
-    table: Any,
-    *,
-    by: str | None,
-    where: Mapping[str, Any] | None,
-    alpha: float,
-    replicates: int | None,
-) -> pa.Table:
-    """`Release.total` for a release of tables."""
+
+@dataclass(frozen=True, eq=False)
+class TableSums:
+    """Weighted sums of the cells of areas, in a release of tables.
+
+    Attributes:
+        view: the release.
+        depth: of the table that they are sums of.
+        finest: per hierarchy, how many columns are refined where the fit's detail is.
+        members: the nodes of the table in each area, and where those of each begin.
+        leaves: likewise those of the finest areas.
+    """
+
+    view: ReleaseView
+    depth: int
+    finest: tuple[int, ...]
+    members: tuple[IntArray, IntArray]
+    leaves: tuple[IntArray, IntArray]
+
+    @classmethod
+    def of(cls, view: ReleaseView, areas: SummedAreas | None, attributes: Sequence[int]) -> TableSums:
+        """The sums over areas, or over all, where so many columns of the attributes are needed.
+
+        Raises:
+            ValueError: no published table has these areas and attributes.
+        """
+        layout = view.layout
+        needed = [0 if areas is None else max(block.depth for block in areas.blocks), *attributes]
+        depth = _coarsest(layout, needed)
+        # Of two levels with equally many nodes the layout has the coarser one; the condition may be on the other.
+        finest = tuple(map(max, layout.finest_refined, needed))
+        members = _members(areas, layout.tables[depth].refined[0], layout.areas(depth))
+        return cls(view, depth, finest, members, _members(areas, finest[0], layout.areas_per_level[-1]))
+
+    def counts(self, weights: Weights) -> FloatArray:
+        """The sums of published numbers: float64 (areas, sums)."""
+        table = self.view.cells_of_table(self.depth).astype(np.float64)
+        return self._summed(table @ weights(self._refined[1:]).T)
+
+    def unbiased(self, weights: Weights) -> FloatArray | None:
+        """The sums of unbiased estimates, float64 (areas, sums); None for a release without such estimates."""
+        table = unbiased_table(self.view, self.depth)
+        return None if table is None else self._summed(table @ weights(self._refined[1:]).T)
+
+    def variances(self, weights: Weights) -> FloatArray:
+        """The variance of each of these: float64 (areas, sums)."""
+        layout = self.view.layout
+        varying = weights(self.finest[1:])
+        zero = layout.impossible_cells(self.depth)
+        if zero is not None:
+            varying = np.where(zero[layout.detail.cell_of(layout.marginal(self.depth))], 0.0, varying)
+        precisions = precisions_of(layout, {name: law.variance for name, (_, law) in self.view.noise.items()})
+        exact = exact_level_of(self.view.statement, layout)
+        found = [
+            sum_variances(layout.detail, layout.families, precisions, *self.leaves, row, public_totals_level=exact)
+            for row in varying
+        ]
+        return np.stack(found, axis=1)
+
+    @property
+    def _refined(self) -> tuple[int, ...]:
+        return self.view.layout.tables[self.depth].refined
+
+    def _summed(self, values: FloatArray) -> FloatArray:
+        """Sums over the areas of each: (areas, sums), of values of the table's areas."""
+        places, offsets = self.members
+        rows = np.concatenate([values[places], np.zeros((1, values.shape[1]))])
+        return np.asarray(np.add.reduceat(rows, offsets[:-1], axis=0) * (np.diff(offsets) > 0)[:, None])
+
+
+def totals_of_tables(
+    view: ReleaseView, table: Any, *, by: str | None, where: Mapping[str, Any] | None, replicates: int | None
+) -> Totals:
+    """The totals of a release of tables, and what is known of their errors."""
     if replicates is not None:
         raise ValueError(f"replicates: {safe_text(replicates)}, but sums of tables have exact errors; leave it out")
-    level_alpha = checked_alpha(alpha)
-    layout = view.layout
-    conditions = _conditions(layout.product, where)
-    sides = layout.product.attributes
-    areas = None if table is None else _areas(sides[0], table, by)
-    needed = [
-        0 if areas is None else max(block.depth for block in areas.blocks),
-        *(max((depth for depth, _ in each), default=0) for each in conditions),
-    ]
-    depth = _coarsest(layout, needed)
-    counts = view.cells_of_table(depth)
-    refined = layout.tables[depth].refined
-    cells = _mask(sides[1:], refined[1:], conditions)
-    members, offsets = _members(areas, refined[0], layout.areas(depth))
-    sums = counts[:, cells].sum(axis=1)[members]
-    count = np.add.reduceat(np.append(sums, 0), offsets[:-1]) * (np.diff(offsets) > 0)
-    # Of two levels with equally many nodes the layout has the coarser one; the condition may be on the other.
-    finest = tuple(map(max, layout.finest_refined, needed))
-    varying = _mask(sides[1:], finest[1:], conditions)
-    zero = layout.impossible_cells(depth)
-    if zero is not None:
-        varying &= ~zero[layout.detail.cell_of(layout.marginal(depth))]
-    noise = view.noise
-    leaves, leaf_offsets = _members(areas, finest[0], layout.areas_per_level[-1])
-    variances = sum_variances(
-        layout.detail,
-        layout.families,
-        precisions_of(layout, {name: law.variance for name, (_, law) in noise.items()}),
-        leaves,
-        leaf_offsets,
-        varying,
-        public_totals_level=exact_level_of(view.statement, layout),
-    )
-    std_dev = np.sqrt(variances)
-    unbiased = unbiased_table(view, depth)
-    if unbiased is None:
-        lower, upper = interval(count, std_dev, level_alpha, LevelErrors())
-    else:
-        middles = np.add.reduceat(np.append(unbiased[:, cells].sum(axis=1)[members], 0.0), offsets[:-1])
-        middles *= np.diff(offsets) > 0
-        lower, upper = unbiased_interval(count, middles, std_dev, level_alpha)
-    names = {} if areas is None or by is None else {by: areas.names}
-    return pa.table(names | {"count": count, "std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
+    product = view.layout.product
+    conditions = conditions_of(product, where)
+    areas = None if table is None else areas_of(product.attributes[0], table, by)
+    sums = TableSums.of(view, areas, columns_needed(conditions))
+    weights = weights_of(product, [conditions])
+    count = sums.counts(weights)[:, 0].astype(np.int64)
+    std_dev = np.sqrt(sums.variances(weights)[:, 0])
+    unbiased = sums.unbiased(weights)
+    names: dict[str, Any] = {} if areas is None or by is None else {by: areas.names}
+    return Totals(names | {"count": count}, count, std_dev, None if unbiased is None else unbiased[:, 0])
 
 
-def _conditions(product: Product, where: Mapping[str, Any] | None) -> list[list[tuple[int, list[str]]]]:
-    """Per attribute, the levels that a condition is on (as columns refined), and the labels that meet it.
+Conditions = list[list[tuple[int, list[str]]]]
+"""Per attribute, the levels that a condition is on (as columns refined), and the labels that meet it."""
+
+
+def columns_needed(*conditions: Conditions) -> list[int]:
+    """Per attribute, how many columns the conditions need refined."""
+    return [max((depth for each in side for depth, _ in each), default=0) for side in zip(*conditions, strict=True)]
+
+
+def weights_of(product: Product, conditions: Sequence[Conditions]) -> Weights:
+    """The weights of sums of the cells that meet conditions: 1 for these."""
+
+    def weights(refined: Sequence[int]) -> FloatArray:
+        return np.stack([_mask(product.attributes[1:], refined, each) for each in conditions]).astype(np.float64)
+
+    return weights
+
+
+def conditions_of(product: Product, where: Mapping[str, Any] | None, argument: str = "where") -> Conditions:
+    """What a condition says of each attribute.
 
     Raises:
         ValueError: no column of an attribute, or a label that is none of its level's.
         TypeError: no mapping, or labels that are neither text nor integers.
     """
-    found: list[list[tuple[int, list[str]]]] = [[] for _ in product.attributes[1:]]
+    found: Conditions = [[] for _ in product.attributes[1:]]
     if where is None:
         return found
     if not isinstance(where, Mapping):
         raise TypeError(
-            f'where: {safe_text(where)} must be a mapping from attributes\' columns, such as {{"sex": "f"}}'
+            f'{argument}: {safe_text(where)} must be a mapping from attributes\' columns, such as {{"sex": "f"}}'
         )
     known = [column for side in product.attributes[1:] for column in side.columns]
     for column, given in where.items():
         place = next((i for i, side in enumerate(product.attributes[1:]) if column in side.columns), None)
         if not isinstance(column, str) or place is None:
             raise ValueError(
-                f"where: {repr(column[:80]) if isinstance(column, str) else safe_text(column)} is no column of an "
+                f"{argument}: {repr(column[:80]) if isinstance(column, str) else safe_text(column)} is no column of an "
                 f"attribute; these are {', '.join(known) or 'none'}"
             )
         side = product.attributes[1:][place]
         depth = side.columns.index(column) + 1
         values = list(given) if isinstance(given, list | tuple | set | frozenset) else [given]
         if not values or any(isinstance(value, bool) or not isinstance(value, str | int) for value in values):
-            raise TypeError(f"where: {column!r} must be given a label or a list of labels, texts or integers")
-        labels = set(_labels(side, depth, depth).to_pylist())
+            raise TypeError(f"{argument}: {column!r} must be given a label or a list of labels, texts or integers")
+        labels = set(labels_of(side, depth, depth).to_pylist())
         for value in map(str, values):
             if value not in labels:
-                raise ValueError(f"where: {value[:80]!r} is no label of {column!r}; see the table of that level")
+                raise ValueError(f"{argument}: {value[:80]!r} is no label of {column!r}; see the table of that level")
         found[place].append((depth, [str(value) for value in values]))
     return found
 
 
-def _labels(side: Attribute, refined: int, column: int) -> pa.Array:
+def labels_of(side: Attribute, refined: int, column: int) -> pa.Array:
     """One of the columns of all nodes where so many columns are refined."""
     return side.path_arrays(refined, np.arange(side.size(refined), dtype=np.int64))[column - 1]
 
 
-def _areas(side: Attribute, table: Any, by: str | None) -> SummedAreas:
+def areas_of(side: Attribute, table: Any, by: str | None) -> SummedAreas:
     """The areas of a table, over the hierarchy of the areas alone."""
     tree = Product({side.name: side.hierarchy}, [side.name] * len(side.columns), {side.name: side.columns})
     return read_areas(tree, table, by)
+
+
+def areas_of_level(side: Attribute, refined: int) -> SummedAreas:
+    """All nodes of a level of the areas, each an area of its own."""
+    tree = Product({side.name: side.hierarchy}, [side.name] * len(side.columns), {side.name: side.columns})
+    nodes = np.arange(side.size(refined), dtype=np.int64)
+    return SummedAreas(tree, None, pa.nulls(len(nodes), pa.string()), (Block((refined,), refined, (nodes,), nodes),))
+
+
+def paths_of_level(side: Attribute, refined: int) -> dict[str, pa.Array]:
+    """The path columns of all nodes of a level of the areas."""
+    nodes = np.arange(side.size(refined), dtype=np.int64)
+    return dict(zip(side.columns, side.path_arrays(refined, nodes), strict=False)) if refined else {}
 
 
 def _coarsest(layout: TableLayout, needed: Sequence[int]) -> int:
@@ -145,15 +212,13 @@ def _coarsest(layout: TableLayout, needed: Sequence[int]) -> int:
     return min(enough, key=layout.size)
 
 
-def _mask(
-    sides: Sequence[Attribute], refined: Sequence[int], conditions: Sequence[Sequence[tuple[int, list[str]]]]
-) -> BoolArray:
+def _mask(sides: Sequence[Attribute], refined: Sequence[int], conditions: Conditions) -> BoolArray:
     """Which cells of an area meet all conditions, where so many columns of the attributes are refined."""
     mask = np.ones(1, dtype=np.bool_)
     for side, depth, of_side in zip(sides, refined, conditions, strict=True):
         meets = np.ones(side.size(depth), dtype=np.bool_)
         for column, labels in of_side:
-            meets &= np.isin(np.array(_labels(side, depth, column).to_pylist(), dtype=object), labels)
+            meets &= np.isin(np.array(labels_of(side, depth, column).to_pylist(), dtype=object), labels)
         mask = (mask[:, None] & meets[None, :]).ravel()
     return mask
 

@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree._accuracy.bootstrap import SizeReplicates, StatedPlan
-from tallytree._accuracy.fitted_errors import fitted_variances, has_fitted_errors
+from tallytree._accuracy.fitted_errors import FittedTree, has_fitted_errors
 from tallytree._accuracy.replicate_errors import (
-    DEFAULT_REPLICATES,
     Cells,
     Replicates,
     add_replicates,
@@ -27,8 +26,10 @@ from tallytree._accuracy.replicate_errors import (
 )
 from tallytree._accuracy.squared_errors import SquaredErrors
 from tallytree._compute.arrays import FloatArray, IntArray, NumberArray, sum_by_key
+from tallytree._derived.moments import rounds_of
 from tallytree._derived.remainder_totals import sums_with_remainders
-from tallytree._derived.table_totals import total_of_tables
+from tallytree._derived.summed_totals import Totals
+from tallytree._derived.table_totals import totals_of_tables
 from tallytree._methods import method_of_release
 from tallytree._validate import integer
 from tallytree.hierarchy import Hierarchy
@@ -39,9 +40,7 @@ from tallytree.release.intervals import (
     UNBIASED,
     LevelErrors,
     checked_alpha,
-    interval,
     stated_rounding,
-    unbiased_interval,
 )
 from tallytree.release.remainders import NO_REPLICATES, refuse_remainders
 from tallytree.release.view.areas import SummedAreas, read_areas
@@ -79,23 +78,37 @@ def total_of(
     progress: bool = False,
 ) -> pa.Table:
     """`Release.total`, which documents the arguments."""
-    view = ReleaseView(release, hierarchy)
+    view, level_alpha = ReleaseView(release, hierarchy), checked_alpha(alpha)
+    made = totals(view, table, by=by, where=where, replicates=replicates, seed=seed, progress=progress)
+    return made.table(level_alpha)
+
+
+def totals(
+    view: ReleaseView,
+    table: Any,
+    *,
+    by: str | None,
+    where: Mapping[str, Any] | None,
+    replicates: int | None,
+    seed: int | None,
+    progress: bool = False,
+) -> Totals:
+    """The totals of a release, and what is known of their errors; `Release.total` documents the arguments."""
     statistic = view.statistic
     if statistic == "tables":
-        return total_of_tables(view, table, by=by, where=where, alpha=alpha, replicates=replicates)
+        return totals_of_tables(view, table, by=by, where=where, replicates=replicates)
     if where is not None:
         raise ValueError(f"where: it is a condition on the attributes of tables; {statistic} have none, leave it out")
     if table is None:
         raise ValueError("areas: None is given; give a table of areas, which may be left out for tables only")
     if statistic not in _SUMS:
         raise ValueError(f"release: its statistic is {statistic!r}; totals are of {', '.join(_SUMS)}")
-    level_alpha = checked_alpha(alpha)
     rounds = None if replicates is None else checked_replicates(replicates)
     fixed = None if seed is None else integer(seed, "seed")
     areas = read_areas(view.known_tree, table, by)
     plan = stated_plan(view)
-    if view.partly_listed or _lists_by_measurement(view):
-        return _of_partly_listed(view, areas, plan, rounds, level_alpha)
+    if view.partly_listed or lists_by_measurement(view):
+        return _of_partly_listed(view, areas, plan, rounds)
     published = view.all_published()
     sums = _SUMS[statistic](areas, published)
     columns = {} if by is None else {by: areas.names.take(pa.array(sums.rows))}
@@ -106,33 +119,21 @@ def total_of(
                 f"replicates: {rounds} of them cannot show what lies below the threshold and is missing from every "
                 "sum; leave replicates out, for sums without errors"
             )
-        return pa.table(columns)
+        return Totals(columns, sums.numbers)
     variances = _exact(view, areas, plan, published) if rounds is None else None
-    errors = LevelErrors()
     if variances is not None:
         std_dev = np.sqrt(variances)[sums.rows]
         named = sum(np.bincount(block.areas, minlength=len(areas)) for block in areas.blocks)
-        errors = LevelErrors(
-            rounding=stated_rounding(release.statement) * np.asarray(named, dtype=np.float64)[sums.rows]
-        )
-    else:
-        stated = (release.statement.get("errors") or {}).get("replicates")
-        rounds = rounds or stated or DEFAULT_REPLICATES
-        replicated, _ = replicates_of(view, plan, published)
-        std_dev = _replicated(areas, replicated, sums, rounds, fixed, progress=progress)
-        floors = np.zeros(len(areas)) if statistic == "group_sizes" else _upward(areas, plan)
-        errors = LevelErrors(rounds, floors[sums.rows])
-    unbiased = None if variances is None else _unbiased_sums(view, areas)
-    if unbiased is None:
-        lower, upper = interval(sums.numbers, std_dev, level_alpha, errors)
-    else:
-        lower, upper = unbiased_interval(sums.numbers, unbiased, std_dev, level_alpha)
-    return pa.table(columns | {"std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
+        rounding = stated_rounding(view.statement) * np.asarray(named, dtype=np.float64)[sums.rows]
+        return Totals(columns, sums.numbers, std_dev, unbiased_sums(view, areas), LevelErrors(rounding=rounding))
+    rounds = rounds_of(view, rounds)
+    replicated, _ = replicates_of(view, plan, published)
+    std_dev = _replicated(areas, replicated, sums, rounds, fixed, progress=progress)
+    floors = np.zeros(len(areas)) if statistic == "group_sizes" else upward_of_areas(areas, plan)
+    return Totals(columns, sums.numbers, std_dev, None, LevelErrors(rounds, floors[sums.rows]))
 
 
-def _of_partly_listed(
-    view: ReleaseView, areas: SummedAreas, plan: StatedPlan, rounds: int | None, alpha: float
-) -> pa.Table:
+def _of_partly_listed(view: ReleaseView, areas: SummedAreas, plan: StatedPlan, rounds: int | None) -> Totals:
     """The totals of a release whose cells are listed because their measurements were large, remainders or not.
 
     Raises:
@@ -144,14 +145,11 @@ def _of_partly_listed(
             f"replicates: {rounds} of them cannot show what is in cells that are not listed; leave replicates out, for "
             "the error of the measurements"
         )
-    sums = sums_with_remainders(view, areas, plan.levels)
-    lower, upper = sums.ends(alpha)
     columns = {} if areas.by is None else {areas.by: areas.names}
-    std_dev = pa.array(np.sqrt(sums.inside.variance), mask=~sums.complete)
-    return pa.table(columns | {"count": sums.count, "std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
+    return Totals.of_remainders(columns, sums_with_remainders(view, areas, plan.levels))
 
 
-def _lists_by_measurement(view: ReleaseView) -> bool:
+def lists_by_measurement(view: ReleaseView) -> bool:
     """Whether cells have rows because their measurements were large, so that sums of published numbers are too large.
 
     Where nothing was dropped and the measurements were not kept, the published numbers are all there is.
@@ -162,13 +160,13 @@ def _lists_by_measurement(view: ReleaseView) -> bool:
     return bool(dropped or view.statement.get("measurements_kept") is not False)
 
 
-def _unbiased_sums(view: ReleaseView, areas: SummedAreas) -> FloatArray | None:
+def unbiased_sums(view: ReleaseView, areas: SummedAreas) -> FloatArray | None:
     """The sum of the unbiased estimates of every area, float64 (areas,); None where there are none of all nodes."""
     if not isinstance(areas.tree, Hierarchy) or not view.has(view.levels[-1], UNBIASED):
         return None
     columns = [view.column(level, UNBIASED) for level in view.levels]
     sums = np.zeros(len(areas))
-    sums_of = _area_cells(areas, [(np.arange(len(column)), column) for column in columns], 1)
+    sums_of = area_cells(areas, [(np.arange(len(column)), column) for column in columns], 1)
     sums[sums_of[0]] = sums_of[1]
     return sums
 
@@ -187,12 +185,12 @@ def _exact(
         return None
     if view.statement["mechanism"]["name"] == "LeafGaussian":  # sums of leaves with independent noise
         return areas.leaves.astype(np.float64) * plan.levels[areas.tree.levels[-1]][1].variance
-    return fitted_variances(areas, plan.levels, published)
+    return FittedTree.of(areas.tree, plan.levels, published).variances(areas)
 
 
 def _sums_of_counts(areas: SummedAreas, levels: Sequence[PublishedLevel]) -> PublishedSums:
     every = np.arange(len(areas), dtype=np.int64)
-    found = _area_cells(areas, [(each.nodes, each.numbers) for each in levels], 1)
+    found = area_cells(areas, [(each.nodes, each.numbers) for each in levels], 1)
     counts = np.zeros(len(areas), dtype=levels[-1].numbers.dtype)
     counts[found[0]] = found[1]
     return PublishedSums(every, every, {"count": counts}, counts)
@@ -200,7 +198,7 @@ def _sums_of_counts(areas: SummedAreas, levels: Sequence[PublishedLevel]) -> Pub
 
 def _sums_of_sizes(areas: SummedAreas, levels: Sequence[PublishedLevel]) -> PublishedSums:
     width = 1 + max((int(each.sizes.max()) for each in levels if each.sizes is not None and len(each.sizes)), default=0)
-    keys, groups = _area_cells(areas, [_size_cells(each, width) for each in levels], width)
+    keys, groups = area_cells(areas, [_size_cells(each, width) for each in levels], width)
     kept = groups != 0
     keys, groups = keys[kept], groups[kept]
     rows, sizes = np.divmod(keys, width)
@@ -220,7 +218,7 @@ _SUMS: dict[str, Callable[[SummedAreas, Sequence[PublishedLevel]], PublishedSums
 """How the published numbers of each statistic are summed over areas."""
 
 
-def _area_cells(areas: SummedAreas, levels: Sequence[Cells], width: int) -> Cells:
+def area_cells(areas: SummedAreas, levels: Sequence[Cells], width: int) -> Cells:
     """Sums over areas of the cells of all levels: cell node · width + rest becomes area · width + rest, ascending."""
     keys = [np.empty(0, dtype=np.int64)]
     values: list[NumberArray] = [np.empty(0, dtype=levels[-1][1].dtype)]
@@ -245,14 +243,14 @@ def _replicated(
     """The root mean square error of every sum in replicates of the release, float64 (n,)."""
     width = replicated.domain.largest + 1 if isinstance(replicated, SizeReplicates) else 1
     keys = sums.rows * width + np.asarray(sums.columns.get("size", 0), dtype=np.int64)
-    errors = SquaredErrors.against(keys, *_area_cells(areas, replicated.truths(), width))
+    errors = SquaredErrors.against(keys, *area_cells(areas, replicated.truths(), width))
     add_replicates(
-        [errors], replicated, lambda levels: [_area_cells(areas, levels, width)], rounds, seed, progress=progress
+        [errors], replicated, lambda levels: [area_cells(areas, levels, width)], rounds, seed, progress=progress
     )
     return errors.std_dev
 
 
-def _upward(areas: SummedAreas, plan: StatedPlan) -> FloatArray:
+def upward_of_areas(areas: SummedAreas, plan: StatedPlan) -> FloatArray:
     """What the upper ends use at least: the greatest noise of one node that an area's rows name; of all, the root's."""
     floors = upward_floors(areas.tree, plan)
     found = np.zeros(len(areas))

@@ -18,6 +18,7 @@ from tallytree.cli import logs
 from tallytree.cli.commands.audit_command import audit
 from tallytree.cli.commands.contributions_command import contributions
 from tallytree.cli.commands.demo_command import demo
+from tallytree.cli.commands.derive_command import derive_commands
 from tallytree.cli.commands.explore_command import explore
 from tallytree.cli.commands.export_command import export
 from tallytree.cli.commands.ledger_and_limit import ledger_commands, limit
@@ -41,6 +42,7 @@ COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "reconcile": reconcile,
     "error": show_errors,
     "total": total,
+    "derive": derive_commands,
     "report": report,
     "explore": explore,
     "export": export,

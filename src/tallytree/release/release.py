@@ -42,6 +42,7 @@ from tallytree.release.contributions_table import (
 )
 from tallytree.release.counted_unit import bound_sentence, counted_unit
 from tallytree.release.dense import dense_table
+from tallytree.release.derived_methods import DerivedNumbers
 from tallytree.release.files import (
     refuse_existing,
     require_writable,
@@ -76,7 +77,7 @@ from tallytree.release.stored_tree import StoredTree, described_tree
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Release:
+class Release(DerivedNumbers):
     """A differentially private release: consistent tables, noisy measurements and the privacy statement.
 
     Attributes:

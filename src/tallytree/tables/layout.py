@@ -312,6 +312,17 @@ class TableLayout:
             side.level(refined) for side, refined in zip(self._sides[1:], self.tables[depth].refined[1:], strict=True)
         )
 
+    def place_at(self, table: Table) -> tuple[int, Marginal] | None:
+        """The level of the areas in `families`, and the marginal, of any table; None where it has a level of no other.
+
+        Args:
+            table: one that need not be published.
+        """
+        if any(side.attribute.size(at) not in side.sizes for side, at in zip(self._sides, table.refined, strict=True)):
+            return None
+        area, *others = (side.level(at) for side, at in zip(self._sides, table.refined, strict=True))
+        return area, tuple(others)
+
     def width(self, depth: int) -> int:
         """How many cells a table has in an area."""
         return self.size(depth) // self.areas(depth)

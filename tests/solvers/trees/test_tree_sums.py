@@ -75,10 +75,8 @@ def drawn(draw, public):
     return DenseTree(families, others, [0.0, *own[1:]] if public else own)
 
 
-@st.composite
-def problems(draw):
-    """A tree, a sum of disjoint nodes and others, and which unknowns lie in it."""
-    tree = drawn(draw, draw(st.booleans()))
+def a_sum(draw, tree):
+    """A sum of disjoint nodes and others, and which unknowns lie in it."""
     free = np.ones(tree.sizes[0], dtype=bool)
     inside, unknowns = [], np.zeros(tree.rows[0].shape[1])
     for depth in range(len(tree.sizes)):
@@ -95,7 +93,42 @@ def problems(draw):
         unknowns += tree.rows[depth][taken].sum(axis=0)
         free = free & ~np.isin(np.arange(len(free)), taken)
         inside.append(InSums(np.zeros_like(taken), taken, np.zeros_like(other[0]), *other))
-    return tree, inside, unknowns
+    return inside, unknowns
+
+
+@st.composite
+def problems(draw):
+    """A tree, a sum and which unknowns lie in it."""
+    tree = drawn(draw, draw(st.booleans()))
+    return tree, *a_sum(draw, tree)
+
+
+def both(tree, first, second):
+    """Two sums together: entries of both, and of the others how many lie in one of them and how many in both.
+
+    `a_sum` takes the first of the others of a parent, so that of two numbers the smaller is in both sums.
+    """
+    found = []
+    for depth, (one, other) in enumerate(zip(first, second, strict=True)):
+        parents = tree.sizes[depth - 1] if depth else 0
+        numbers = [np.bincount(each.others_parents, each.others_numbers, parents).astype(int) for each in (one, other)]
+        twice, once = np.minimum(*numbers), np.abs(numbers[0] - numbers[1])
+        entries = [(np.flatnonzero(each), each[each > 0], times) for each, times in ((once, 1), (twice, 2))]
+        others = [np.concatenate(each) for each in zip(*(each[:2] for each in entries), strict=True)]
+        times = np.concatenate([np.full(len(each[0]), each[2]) for each in entries])
+        nodes = np.concatenate([one.nodes, other.nodes])
+        found.append(InSums(np.zeros_like(nodes), nodes, np.zeros_like(others[0]), *others, times))
+    return found
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_two_sums_together_have_the_dense_variance(data):
+    """They may overlap: a node in both, a node in one and its descendants in the other, others in both."""
+    tree = drawn(data.draw, data.draw(st.booleans()))
+    (first, one), (second, other) = a_sum(data.draw, tree), a_sum(data.draw, tree)
+    (found,) = sum_variances(tree.first_child, tree.own, tree.others, both(tree, first, second), 1)
+    assert found == pytest.approx(tree.variance(one + other), rel=1e-9, abs=1e-9)
 
 
 @settings(max_examples=50)

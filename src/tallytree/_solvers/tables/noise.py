@@ -204,28 +204,48 @@ def cell_factors(detail: Detail, marginal: Marginal, term: Term) -> FloatArray:
     Returns:
         float64 (cells of the marginal,).
     """
-    first, second = detail.components[term.first], detail.components[term.second]
+    return nested_factors(detail, marginal, marginal, term, (term.first, term.second))
+
+
+def nested_factors(
+    detail: Detail, fine: Marginal, coarse: Marginal, term: Term, components: tuple[int, int]
+) -> FloatArray:
+    """q_gᵀ W q_G for every cell g of a marginal and the cell G of a coarser one that holds it; see `cell_factors`.
+
+    Args:
+        detail: the attributes.
+        fine: the marginal of g.
+        coarse: the marginal of G; at no attribute is its level finer.
+        term: W is its P_S B P_S'.
+        components: S, on the side of g, and S', on the side of G: those of the term, in either order.
+
+    Returns:
+        float64 (cells of the fine marginal,).
+    """
+    first, second = (detail.components[component] for component in components)
     parts: tuple[tuple[Marginal, float], ...] = ((detail.finest, 1.0),) if term.marginals is None else term.marginals
-    found = np.zeros(detail.size(marginal))
+    found = np.zeros(detail.size(fine))
     for measured, weight in parts:
         factors = [
             _attribute_factor(levels, *depths)
-            for levels, *depths in zip(detail.groups, marginal, first, second, measured, strict=True)
+            for levels, *depths in zip(detail.groups, fine, coarse, first, second, measured, strict=True)
         ]
         found += weight * reduce(np.multiply.outer, factors, np.ones(())).ravel()
     return found
 
 
-def _attribute_factor(levels: Sequence[IntArray], at: int, s: int, t: int, measured: int) -> FloatArray:
-    """q_gᵀ P_s Q_mᵀ diag(1/n²) Q_m P_t q_g of one attribute, for the groups g of level `at`: float64 (groups,).
+def _attribute_factor(levels: Sequence[IntArray], at: int, above: int, s: int, t: int, measured: int) -> FloatArray:
+    """q_gᵀ P_s Q_mᵀ diag(1/n²) Q_m P_t q_G of one attribute, for the groups g of level `at`: float64 (groups,).
 
-    E_i q_g is n_g/n_i in the group of level i that holds g. So with E_i and E_j in place of P_s and P_t the product is
-    n_g²/(n_i n_j) times the number of measured groups in the smaller of both.
+    G is the group of level `above` ≤ `at` that holds g. E_i q_g is n_g/n_i in the group of level i that holds g, and
+    E_j q_G is n_G/n_j in that of level j. So with E_i and E_j in place of P_s and P_t the product is n_g·n_G/(n_i n_j)
+    times the number of measured groups in the smaller of both.
     """
-    if max(s, t) > min(at, measured):
+    if max(s, t) > measured or s > at or t > above:
         return np.zeros(int(levels[at][-1]) + 1)
     of_group = np.unique(levels[at], return_index=True)[1]
     size = np.bincount(levels[at]).astype(np.float64)
+    size_above = np.bincount(levels[above])[levels[above][of_group]]
     first_measured = np.unique(levels[measured], return_index=True)[1]
 
     def product(i: int, j: int) -> FloatArray | float:
@@ -235,7 +255,7 @@ def _attribute_factor(levels: Sequence[IntArray], at: int, s: int, t: int, measu
         n_i, n_j = (np.bincount(levels[depth])[group] for depth, group in zip((i, j), groups, strict=True))
         smaller = max(i, j)
         within = np.bincount(levels[smaller][first_measured])[levels[smaller][of_group]]
-        return np.asarray(size**2 * within / (n_i * n_j), dtype=np.float64)
+        return np.asarray(size * size_above * within / (n_i * n_j), dtype=np.float64)
 
     return np.asarray(product(s, t) - product(s - 1, t) - product(s, t - 1) + product(s - 1, t - 1), dtype=np.float64)
 

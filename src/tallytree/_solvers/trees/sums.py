@@ -31,14 +31,18 @@ from tallytree._solvers.trees.variance import upward_variances
 
 
 class InSums(NamedTuple):
-    """What of one level lies in which sum, as a whole. A sum has no node twice, nor a node and its descendant.
+    """What of one level lies in which sum, as a whole.
+
+    A sum may have a node twice, or a node and its descendant: what is in both then counts twice. So the variance of two
+    sums together is that of one sum, and their covariance is half of what it has more than theirs.
 
     Attributes:
         sums: int64 (k,), the sum of each entry.
         nodes: int64 (k,), the node of the level that lies in it.
         others_sums: int64 (j,), the sum of each entry about other children (see `sum_variances`).
         others_parents: int64 (j,), the parent of these children, a node of the level above.
-        others_numbers: int64 (j,), how many of its other children lie in the sum; one entry for a sum and a parent.
+        others_numbers: int64 (j,), how many of its other children lie in the sum; each of them is in one entry.
+        others_times: int64 (j,), how often they count; None for once.
     """
 
     sums: IntArray
@@ -46,6 +50,7 @@ class InSums(NamedTuple):
     others_sums: IntArray
     others_parents: IntArray
     others_numbers: IntArray
+    others_times: IntArray | None = None
 
 
 def sum_variances(
@@ -76,7 +81,8 @@ def sum_variances(
     noise = np.asarray(own, dtype=np.float64)
     a, families = upward_variances(first_child, noise, others)
     _check(a, others, inside, n)
-    here = _whole(inside[-1])
+    nothing = np.zeros(0, dtype=np.int64)
+    here = _joined(_Nodes(nothing, nothing, np.zeros(0), np.zeros(0)), _whole(inside[-1]))
     for depth in range(len(noise) - 2, -1, -1):
         below = inside[depth + 1]
         parent = np.searchsorted(first_child[depth], here.nodes, side="right") - 1
@@ -85,7 +91,7 @@ def sum_variances(
             np.concatenate([parent, below.others_parents]),
             np.concatenate([a[depth + 1][here.nodes], below.others_numbers * noise[depth + 1]]),
             np.concatenate([np.ones_like(parent), below.others_numbers]),
-            np.concatenate([here.beta, np.ones(len(below.others_sums))]),
+            np.concatenate([here.beta, _times(below)]),
             np.concatenate([here.rest, np.zeros(len(below.others_sums))]),
         )
         children = np.diff(first_child[depth]) + others[depth]
@@ -115,16 +121,28 @@ class _Entries(NamedTuple):
     rest: FloatArray
 
 
+def _times(inside: InSums) -> FloatArray:
+    """How often the entries about other children count."""
+    if inside.others_times is None:
+        return np.ones(len(inside.others_sums))
+    return inside.others_times.astype(np.float64)
+
+
 def _whole(inside: InSums) -> _Nodes:
     return _Nodes(inside.sums, inside.nodes, np.ones(len(inside.sums)), np.zeros(len(inside.sums)))
 
 
 def _joined(first: _Nodes, second: _Nodes) -> _Nodes:
+    """Both: a node that is in both, or twice in one, has the sum of its β; what it has as a whole has no rest."""
+    sums, nodes = np.concatenate([first.sums, second.sums]), np.concatenate([first.nodes, second.nodes])
+    beta, rest = np.concatenate([first.beta, second.beta]), np.concatenate([first.rest, second.rest])
+    if not len(sums):
+        return first
+    order = np.lexsort((nodes, sums))
+    sums, nodes = sums[order], nodes[order]
+    starts = np.flatnonzero(np.concatenate([[True], (sums[1:] != sums[:-1]) | (nodes[1:] != nodes[:-1])]))
     return _Nodes(
-        np.concatenate([first.sums, second.sums]),
-        np.concatenate([first.nodes, second.nodes]),
-        np.concatenate([first.beta, second.beta]),
-        np.concatenate([first.rest, second.rest]),
+        sums[starts], nodes[starts], np.add.reduceat(beta[order], starts), np.add.reduceat(rest[order], starts)
     )
 
 
@@ -141,9 +159,9 @@ def _above(entries: _Entries, families: FloatArray, children: IntArray) -> _Node
     parent = parents[starts]
     # Where all children lie in the sum, so does the parent: exactly, whatever the sums below round to.
     complete = np.add.reduceat(numbers, starts) == children[parent]
-    whole = complete & (np.minimum.reduceat(beta, starts) == 1.0)
+    least, most = np.minimum.reduceat(beta, starts), np.maximum.reduceat(beta, starts)
     total = families[parent]
-    above = np.where(whole, 1.0, np.add.reduceat(a * beta, starts) / total)
+    above = np.where(complete & (least == most), least, np.add.reduceat(a * beta, starts) / total)
     untouched = np.where(complete, 0.0, np.maximum(total - np.add.reduceat(a, starts), 0.0))
     spread = np.add.reduceat(rest + a * (beta - above[group]) ** 2, starts) + untouched * above**2
     return _Nodes(sums[starts], parent, above, spread)

@@ -1,0 +1,272 @@
+"""`tallytree derive`: shares, ratios, means, quantiles, changes and totals of several releases; spends nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallytree.cli import logs
+from tallytree.cli.commands.total_command import conditions, show_totals
+from tallytree.cli.failures import errors_in_one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+
+    from tallytree.release import Release
+
+derive_commands = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Derive shares, ratios, changes and means, with errors.\n\nReads what was published, and spends nothing.",
+)
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")]
+Alpha = Annotated[
+    float, typer.Option("--alpha", metavar="NUMBER", help="The share of intervals that may miss the true number.")
+]
+Rounds = Annotated[
+    int | None,
+    typer.Option(
+        "--replicates",
+        metavar="NUMBER",
+        help="The number of replicates of the bootstrap, where no exact error is known. If absent: those of the "
+        "release's own errors, or 50.",
+    ),
+]
+Seed = Annotated[
+    int | None, typer.Option("--seed", metavar="NUMBER", help="Makes the replicates reproducible, for tests.")
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="The file to make, .csv or .parquet; if absent, the rows are shown."),
+]
+Of = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="For tables, the column of the numeric attribute; group sizes need none."),
+]
+Values = Annotated[
+    list[str] | None,
+    typer.Option("--value", metavar="LABEL=FROM:TO", help="What a label means: a number, or a class, to exclusive."),
+]
+Where = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN=LABEL", help="For tables, a condition on an attribute's column.")
+]
+By = Annotated[str | None, typer.Option(metavar="COLUMN", help="A column that gives each row its area.")]
+
+
+@derive_commands.command("share")
+def share(
+    context: typer.Context,
+    folder: Folder,
+    level: Annotated[str, typer.Argument(metavar="LEVEL", help="A level, or a table's levels, such as county,sex.")],
+    within: Annotated[
+        str, typer.Option(metavar="LEVEL", help="The level, or the table, of the wholes. If absent: the total.")
+    ] = "",
+    alpha: Alpha = 0.1,
+    replicates: Rounds = None,
+    seed: Seed = None,
+    out: Out = None,
+) -> None:
+    """Every number of LEVEL as a share of the number that it is a part of."""
+
+    def derived(release: Release) -> pa.Table:
+        options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
+        return release.share(*_names(level), within=tuple(_names(within)), **options)
+
+    _derive(context, [folder], out, lambda releases: derived(releases[0]))
+
+
+@derive_commands.command("ratio")
+def ratio(
+    context: typer.Context,
+    folder: Folder,
+    numerator: Annotated[
+        list[str],
+        typer.Option(
+            metavar="COLUMN=LABEL",
+            help="For tables, a condition, or several; 'all' for no condition. For counts, a table of areas (a file).",
+        ),
+    ],
+    denominator: Annotated[list[str], typer.Option(metavar="COLUMN=LABEL", help="Likewise.")],
+    areas: Annotated[
+        str | None, typer.Option(metavar="AREAS", help="For tables, a table of areas. If absent: all areas.")
+    ] = None,
+    by: By = None,
+    alpha: Alpha = 0.1,
+    replicates: Rounds = None,
+    seed: Seed = None,
+    out: Out = None,
+) -> None:
+    """The ratio of two sums; for tables --by may be a level of the areas."""
+
+    def derived(release: Release) -> pa.Table:
+        of_tables = release.statement["statistic"] == "tables"
+        first, second = (
+            _sum(given, name, of_tables) for given, name in zip((numerator, denominator), _SUMS, strict=True)
+        )
+        options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
+        return release.ratio(first, second, areas=areas, by=by, **options)
+
+    _derive(context, [folder], out, lambda releases: derived(releases[0]))
+
+
+@derive_commands.command("mean")
+def mean(
+    context: typer.Context,
+    folder: Folder,
+    level: Annotated[str, typer.Argument(metavar="LEVEL", help="The level of the areas; all for all together.")],
+    of: Of = None,
+    value: Values = None,
+    where: Where = None,
+    alpha: Alpha = 0.1,
+    replicates: Rounds = None,
+    seed: Seed = None,
+    out: Out = None,
+) -> None:
+    """The mean size of groups, or the mean of a numeric attribute of tables."""
+
+    def derived(release: Release) -> pa.Table:
+        options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
+        return release.mean(level, attribute=of, values=_values(value), where=conditions(where), **options)
+
+    _derive(context, [folder], out, lambda releases: derived(releases[0]))
+
+
+@derive_commands.command("quantile")
+def quantile(
+    context: typer.Context,
+    folder: Folder,
+    level: Annotated[str, typer.Argument(metavar="LEVEL", help="The level of the areas; all for all together.")],
+    q: Annotated[float, typer.Option("--q", metavar="NUMBER", help="The share below; 0.5 is the median.")] = 0.5,
+    of: Of = None,
+    value: Values = None,
+    where: Where = None,
+    alpha: Alpha = 0.1,
+    replicates: Rounds = None,
+    seed: Seed = None,
+    out: Out = None,
+) -> None:
+    """A quantile of the sizes of groups, or of a numeric attribute of tables."""
+
+    def derived(release: Release) -> pa.Table:
+        options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
+        return release.quantile(level, q, attribute=of, values=_values(value), where=conditions(where), **options)
+
+    _derive(context, [folder], out, lambda releases: derived(releases[0]))
+
+
+@derive_commands.command("change")
+def change(
+    context: typer.Context,
+    earlier: Annotated[Path, typer.Argument(metavar="EARLIER", help="The folder of the earlier release.")],
+    later: Annotated[Path, typer.Argument(metavar="LATER", help="The folder of the later one.")],
+    level: Annotated[
+        str, typer.Argument(metavar="[LEVEL]", help="A level, or a table's levels. If absent: the total.")
+    ] = "",
+    alpha: Alpha = 0.1,
+    out: Out = None,
+) -> None:
+    """By how much every number changed from one release to another."""
+
+    def derived(releases: Sequence[Release]) -> pa.Table:
+        from tallytree import change
+
+        return change(releases[0], releases[1], _names(level), alpha=alpha)
+
+    _derive(context, [earlier, later], out, derived)
+
+
+@derive_commands.command("total-of")
+def total_of(
+    context: typer.Context,
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="The folders of releases, such as seven days.")],
+    areas: Annotated[
+        str | None, typer.Option(metavar="AREAS", help="A table of areas, as for `total`; for tables it may be absent.")
+    ] = None,
+    by: By = None,
+    where: Where = None,
+    alpha: Alpha = 0.1,
+    replicates: Rounds = None,
+    seed: Seed = None,
+    out: Out = None,
+) -> None:
+    """Totals of several releases together."""
+
+    def derived(releases: Sequence[Release]) -> pa.Table:
+        from tallytree import total_of
+
+        options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
+        return total_of(releases, areas, by=by, where=conditions(where), progress=logs.show_bar(), **options)
+
+    _derive(context, folders, out, derived)
+
+
+_SUMS = ("numerator", "denominator")
+
+
+def _derive(
+    context: typer.Context,
+    folders: Sequence[Path],
+    out: Path | None,
+    derived: Callable[[Sequence[Release]], pa.Table],
+) -> None:
+    """Load releases, derive a table, and show it or write it."""
+    with errors_in_one_line(debug=context.obj):
+        from tallytree.cli.rendering.statements import show_bound
+        from tallytree.cli.rendering.terminal import open_console, show_line
+        from tallytree.hierarchy import decoded
+        from tallytree.release import Release
+        from tallytree.release.files import checked_table_file, write_table_file
+        from tallytree.release.intervals import COVERS
+
+        target = None if out is None else checked_table_file(out)
+        releases = [Release.load(folder) for folder in folders]
+        made = decoded(derived(releases))
+        console = open_console()
+        if target is None:
+            show_totals(console, made)
+        else:
+            write_table_file(made, target)
+        show_bound(console, releases[0].statement)
+        show_line(console, COVERS)
+        show_line(console, "Nothing was spent." if target is None else f"Nothing was spent. Rows: {out}")
+
+
+def _names(given: str) -> list[str]:
+    return [name.strip() for name in given.split(",") if name.strip()]
+
+
+def _sum(given: Sequence[str], argument: str, of_tables: bool) -> Any:
+    """What a sum is of: conditions for tables, and a file for counts.
+
+    Raises:
+        ValueError: several files.
+    """
+    if of_tables:
+        return {} if list(given) == ["all"] else conditions(given)
+    if len(given) != 1:
+        raise ValueError(f"{argument}: {len(given)} are given; of counts give one table of areas")
+    return given[0]
+
+
+def _values(given: Sequence[str] | None) -> dict[str, Any] | None:
+    """What `--value` says, by label.
+
+    Raises:
+        ValueError: one is not of the form LABEL=NUMBER or LABEL=FROM:TO.
+    """
+    found: dict[str, Any] = {}
+    for each in given or ():
+        label, sign, said = each.rpartition("=")
+        try:
+            ends = [float(end) for end in said.split(":")]
+        except ValueError:
+            ends = []
+        if not sign or len(ends) not in (1, 2):
+            raise ValueError(f"value: {each[:80]!r} must be LABEL=NUMBER or LABEL=FROM:TO, such as 85+=85:100")
+        found[label] = tuple(ends) if len(ends) == 2 else ends[0]
+    return found or None

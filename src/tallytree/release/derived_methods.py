@@ -1,0 +1,182 @@
+"""The methods of `Release` that give derived numbers: ratios, shares, means and quantiles, with their errors.
+
+The functions behind them lie above `release/`; see `_methods.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tallytree._methods import registered_method
+from tallytree.hierarchy import ROOT
+
+if TYPE_CHECKING:
+    from tallytree.hierarchy import Hierarchy
+    from tallytree.product import Product
+
+
+class DerivedNumbers:
+    """What a release tells beyond its published numbers; `docs/how-to/derived-numbers.md` has examples."""
+
+    def _name(self, given: tuple[str, ...]) -> str:
+        """The level, or the table, that somebody names."""
+        raise NotImplementedError
+
+    def share(
+        self,
+        *level: str,
+        within: str | tuple[str, ...] = (),
+        alpha: float = 0.1,
+        replicates: int | None = None,
+        hierarchy: Hierarchy | Product | None = None,
+        seed: int | None = None,
+    ) -> pa.Table:
+        """Every number of a level, or of a table, as a share of the number that it is a part of, with its error.
+
+        A part and its whole err together, so the error of a share follows from both variances and their covariance:
+        that of the least-squares estimate of all measurements, or that of replicates. Intervals are Fieller's, within
+        0 … 1; they cover the privacy noise only. Nothing is spent.
+
+        Args:
+            level: the name of a level, or of a table, as in `table`.
+            within: the level, or the table, of the wholes: coarser, and by default the total. Of tables it is named by
+                its levels, such as `("county",)` for the shares of each county's sexes.
+            alpha: intervals are to miss the true share with this probability.
+            replicates: of counts, estimate the errors from so many replicates. By default exact errors are used where
+                there are any, and else as many replicates as the release's own errors are from, or 50.
+            hierarchy: the public tree, for a folder that was written without it.
+            seed: makes the replicates reproducible, for tests.
+
+        Returns:
+            The path columns; `count`; `of`, the published number of the whole; `share`, null where that is 0;
+            `std_dev`, null where the whole may be 0; `ci_lower`, `ci_upper`, and `quality`.
+
+        Raises:
+            ValueError: an unknown level or table, one that is not coarser, a value out of range; or a release whose
+                errors of sums are not known, such as flows that are not all listed.
+            TypeError: an argument of the wrong kind.
+        """
+        options: dict[str, Any] = {"within": within, "alpha": alpha, "replicates": replicates, "seed": seed}
+        return registered_method("share")(self, self._name(level), **options, hierarchy=hierarchy)
+
+    def ratio(
+        self,
+        numerator: Any,
+        denominator: Any,
+        *,
+        areas: Any = None,
+        by: str | None = None,
+        alpha: float = 0.1,
+        replicates: int | None = None,
+        hierarchy: Hierarchy | Product | None = None,
+        seed: int | None = None,
+    ) -> pa.Table:
+        """The ratio of two sums of published numbers, with its error.
+
+        The error follows from the variances of both sums and their covariance, as in `share`. Intervals are Fieller's:
+        where the denominator may be 0, the ratio has no upper end, and `ci_upper` is null.
+
+        Args:
+            numerator: of tables a condition on the attributes, as `where` of `total`, such as
+                `{"age": ["0-14", "65+"]}` (`{}` for all); of counts a public table of areas, as in `total`.
+            denominator: likewise. The two may overlap.
+            areas: of tables, a public table of areas, as in `total`; by default all areas are one.
+            by: a column that gives each row its area: of `areas`, or of counts of both tables. Of tables without
+                `areas` it may also be a level of the areas: one ratio for each of its nodes.
+            alpha: intervals are to miss the true ratio with this probability.
+            replicates: of counts, estimate the errors from so many replicates; by default as in `share`.
+            hierarchy: the public tree, for a folder that was written without it.
+            seed: makes the replicates reproducible, for tests.
+
+        Returns:
+            The column `by` (or the path columns of the level); `numerator`, `denominator`; `ratio`, null where the
+            denominator is 0; `std_dev`, null where the denominator may be 0; `ci_lower`, `ci_upper`, and `quality`.
+
+        Raises:
+            ValueError: areas or conditions that cannot be used (see `total`), areas of the numerator without any in the
+                denominator; or a release whose errors of sums are not known.
+            TypeError: an argument of the wrong kind.
+        """
+        options: dict[str, Any] = {"areas": areas, "by": by, "alpha": alpha, "replicates": replicates, "seed": seed}
+        return registered_method("ratio")(self, numerator, denominator, **options, hierarchy=hierarchy)
+
+    def mean(
+        self,
+        level: str = ROOT,
+        *,
+        attribute: str | None = None,
+        values: Mapping[str, Any] | None = None,
+        where: Mapping[str, Any] | None = None,
+        alpha: float = 0.1,
+        replicates: int | None = None,
+        hierarchy: Hierarchy | Product | None = None,
+        seed: int | None = None,
+    ) -> pa.Table:
+        """The mean size of groups, or the mean of a numeric attribute of tables, in every area of a level.
+
+        Args:
+            level: the level of the areas; "all", the default, is all areas together.
+            attribute: of tables, the column of the attribute, such as "age".
+            values: of tables, what its labels mean: a number, or a pair (from, to) for a class, to exclusive. By
+                default "7" is 7, and "20-24" is the class from 20 to 25. The mean takes the middle of a class.
+            where: of tables, a condition on other attributes, as in `total`.
+            alpha: intervals are to miss the true mean with this probability.
+            replicates: of group sizes, from how many replicates the errors are; by default as in `share`.
+            hierarchy: the public tree, for a folder that was written without it.
+            seed: makes the replicates reproducible, for tests.
+
+        Returns:
+            The path columns; `count` (records, or groups); `mean`, null where there are none; `std_dev`, `ci_lower` and
+            `ci_upper`, null as in `ratio`; and `quality`.
+
+        Raises:
+            ValueError: an unknown level or attribute; labels without a number; a release of another statistic.
+            TypeError: an argument of the wrong kind.
+        """
+        options: dict[str, Any] = {"attribute": attribute, "values": values, "where": where, "alpha": alpha}
+        options |= {"replicates": replicates, "seed": seed}
+        return registered_method("mean")(self, level, **options, hierarchy=hierarchy)
+
+    def quantile(
+        self,
+        level: str,
+        q: float,
+        *,
+        attribute: str | None = None,
+        values: Mapping[str, Any] | None = None,
+        where: Mapping[str, Any] | None = None,
+        alpha: float = 0.1,
+        replicates: int | None = None,
+        hierarchy: Hierarchy | Product | None = None,
+        seed: int | None = None,
+    ) -> pa.Table:
+        """A quantile of the sizes of groups, or of a numeric attribute of tables, in every area of a level.
+
+        The interval has the values at which the number of records below may be the share `q` of all: it inverts the
+        intervals of these cumulated counts (Woodruff 1952). Within a class of values the quantile is interpolated.
+
+        Args:
+            level: as in `mean`.
+            q: the share of records below, such as 0.5 for the median.
+            attribute: as in `mean`.
+            values: as in `mean`; a class that is open, such as "85+", needs its end here.
+            where: as in `mean`.
+            alpha: intervals are to miss the true quantile with this probability.
+            replicates: as in `mean`.
+            hierarchy: the public tree, for a folder that was written without it.
+            seed: makes the replicates reproducible, for tests.
+
+        Returns:
+            The path columns; `count`; `quantile`, null where there are no records; `ci_lower` and `ci_upper`. A
+            quantile has no `std_dev`.
+
+        Raises:
+            ValueError: as `mean`; a `q` that is not between 0 and 1.
+            TypeError: an argument of the wrong kind.
+        """
+        options: dict[str, Any] = {"attribute": attribute, "values": values, "where": where, "alpha": alpha}
+        options |= {"replicates": replicates, "seed": seed}
+        return registered_method("quantile")(self, level, q, **options, hierarchy=hierarchy)
