@@ -65,17 +65,11 @@ class GoesDown(CountsMechanism):
 
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> Sequence[ReleasedCounts]:
         """See `CountsMechanism.reconcile`."""
-        return self.reconcile_and_tell(tree, total, measurer)[0]
-
-    def reconcile_and_tell(
-        self, tree: Tree, total: int | None, measurer: Measures
-    ) -> tuple[Sequence[ReleasedCounts], Mapping[str, Any]]:
-        """See `CountsMechanism.reconcile_and_tell`."""
         begun = self.begin(tree, total, measurer, whole=True)
         levels = [*begun.levels]
         while len(levels) < len(tree.levels):
             levels.append(self.descend(tree, len(levels), levels[-1], measurer))
-        return levels if begun.dense else published_levels(tree, levels), begun.facts
+        return levels if begun.dense else published_levels(tree, levels)
 
 
 class AddsUp(CountsMechanism):

@@ -94,6 +94,13 @@ class LeastSquares(GoesDown):
             else [*fitted_variances(tree, noise, upward=True)]
         )
 
+    def reconcile_and_tell(
+        self, tree: Tree, total: int | None, measurer: Measures
+    ) -> tuple[Sequence[ReleasedCounts], Mapping[str, Any]]:
+        """See `CountsMechanism.reconcile_and_tell`: how sparse the data are, with `sparsity="auto"`."""
+        begun = self.begin(tree, total, measurer, whole=True)
+        return begun.levels, begun.facts
+
     def descend(self, tree: Tree, depth: int, above: ReleasedCounts, measurer: Measures) -> ReleasedCounts:
         """See `GoesDown`: what was too much for one fit stays as projected, as in `TopDown`."""
         return TopDown().descend(tree, depth, above, measurer)
