@@ -51,7 +51,7 @@ def test_releases_are_recorded_until_the_limit_is_reached(folder, output, refusa
         assert f"ledger.db: people: {left}" in output("release", "counts.yaml", "--out", f"out{number}", *HERE)
     assert refusal("release", "counts.yaml", "--out", "out3", *HERE, code=ExitCode.BUDGET) == (
         "budget: epsilon 0.5 is more than the epsilon 0.2 that is left of the limit of the data set 'people', "
-        "epsilon 1.2; grant less, or raise the limit with `tallytree limit`"
+        "epsilon 1.2; give a smaller budget, or raise the limit with `tallytree limit`"
     )
     assert not (folder / "out3").exists()
     assert Release.load("out2").statement["ledger"] == {"dataset": "people", "recorded": True}
