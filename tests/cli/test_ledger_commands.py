@@ -163,6 +163,7 @@ def test_a_ledger_is_json_too_with_exact_amounts(folder, output):
         "event": 4,
         "release_id": entry.release_id,
         "run": entry.run,
+        "period": None,
         "plan": entry.plan,
         "statistics": None,
         "statistic": "counts",

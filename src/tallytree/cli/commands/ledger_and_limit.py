@@ -178,9 +178,9 @@ def limit(
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why; needed to raise a limit.")] = None,
     ticket: Annotated[str | None, typer.Option(metavar="TEXT", help="A reference, such as a ticket's number.")] = None,
 ) -> None:
-    """Set what the releases of a data set together may spend, in all or per week, month or year.
+    """Set what releases of a data set together may spend.
 
-    LEDGER is made if it does not exist. Releases that it already has count too.
+    In all, or in each week, month or year. LEDGER is made if it does not exist. Releases that it already has count too.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree._accounting.periods import named_day, named_length
