@@ -51,7 +51,7 @@ def test_releases_are_recorded_until_the_limit_is_reached(folder, output, refusa
         assert f"ledger.db: people: {left}" in output("release", "counts.yaml", "--out", f"out{number}", *HERE)
     assert refusal("release", "counts.yaml", "--out", "out3", *HERE, code=ExitCode.BUDGET) == (
         "budget: epsilon 0.5 is more than the epsilon 0.2 that is left of the limit of the data set 'people', "
-        "epsilon 1.2; grant less, or raise the limit with `tallytree limit`"
+        "epsilon 1.2; give a smaller budget, or raise the limit with `tallytree limit`"
     )
     assert not (folder / "out3").exists()
     assert Release.load("out2").statement["ledger"] == {"dataset": "people", "recorded": True}
@@ -143,12 +143,14 @@ def test_a_ledger_is_json_too_with_exact_amounts(folder, output):
         "limit": {"epsilon": 0.5},
         "spent": {"epsilon": 0.5},
         "remaining": {"epsilon": 0.0},
+        "window_limits": {},
     }
     assert limit.pop("set_at").endswith("Z")
     assert limit == {
         "event": 3,
         "limit": {"epsilon": 0.5},
         "exact": {"epsilon": "1/2"},
+        "window": "all",
         "raised": False,
         "approved_by": None,
         "reason": "a test",
@@ -161,6 +163,7 @@ def test_a_ledger_is_json_too_with_exact_amounts(folder, output):
         "event": 4,
         "release_id": entry.release_id,
         "run": entry.run,
+        "period": None,
         "plan": entry.plan,
         "statistics": None,
         "statistic": "counts",
@@ -299,3 +302,35 @@ def test_two_releases_at_once_cannot_both_pass(folder, output):
     assert sorted(code for _, code in ends) == [0, ExitCode.BUDGET], ends
     assert [(folder / f"out{i}").exists() for i in range(2)] == [code == 0 for _, code in ends]
     assert len(Ledger("ledger.db").entries()) == 1
+
+
+def test_limits_of_windows_are_set_listed_and_reported(folder, output, refusal, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    said = output("limit", "ledger.db", "people", "--epsilon", "1", "--neighboring", "add_remove", "--per", "week")
+    assert "at most epsilon 0 of epsilon 1 in a week" in said
+    for day in ("02", "04", "09"):
+        output("release", "counts.yaml", *HERE, "--out", day, "--set", f"run='2026-03-{day}'")
+    more = ["release", "counts.yaml", *HERE, "--out", "more", "--set", "period=2026-W10"]
+    assert "2026-03-02/2026-03-08" in refusal(*more, code=ExitCode.BUDGET)
+    listed = output("ledger", "ledger.db", "--period", "week")
+    assert re.search(r"2026-03-02/2026-03-08 +2 +epsilon 1 +epsilon [0-9.]+ +epsilon 1 +epsilon 0", listed)
+    assert "limit epsilon 1 in a week" in output("ledger", "ledger.db")
+    found = json.loads(output("ledger", "ledger.db", "--period", "month", "--json"))["datasets"][0]
+    assert [(each["window"], each["releases"]) for each in found["windows"]] == [("2026-03-01/2026-03-31", 3)]
+    assert output("ledger", "report", "ledger.db", "--out", "page.html") == "Report: page.html\n"
+    page = (folder / "page.html").read_text()
+    assert "2026-03-09/2026-03-15" in page
+    again = refusal("ledger", "report", "ledger.db", "--out", "page.html", code=ExitCode.EXISTS)
+    assert "exists; choose another name" in again
+    assert "period: 'day' is no window" in refusal("ledger", "ledger.db", "--period", "day")
+    assert "begins: 'soon' is no day" in refusal(
+        "limit", "ledger.db", "people", "--epsilon", "1", "--per", "week", "--begins", "soon"
+    )
+
+
+def test_everything_in_the_page_for_a_board_is_escaped(folder, output):
+    output("limit", "ledger.db", "<b>people</b>", "--epsilon", "1", "--neighboring", "add_remove")
+    output("ledger", "report", "ledger.db", "--out", "page.html")
+    page = (folder / "page.html").read_text()
+    assert "&lt;b&gt;people" in page
+    assert "<b>" not in page

@@ -67,7 +67,7 @@ def test_a_limit_may_be_raised_and_lowered_but_not_below_what_is_spent(ledger):
         ledger.record(posting(pure("1/2")))
     assert str(caught.value) == (
         "budget: epsilon 0.5 is more than the epsilon 0 that is left of the limit of the data set 'people', "
-        "epsilon 1; grant less, or raise the limit with `tallytree limit`"
+        "epsilon 1; give a smaller budget, or raise the limit with `tallytree limit`"
     )
     ledger.set_limit("people", tt.Budget(epsilon=3), approval=Approval(reason="a second release was approved"))
     ledger.record(posting(pure("1/2")))

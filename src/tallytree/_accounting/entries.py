@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from tallytree._accounting.losses import Loss
+from tallytree._accounting.periods import ALL_TIME, Period, Window
 from tallytree._terms import Neighboring, Unit
 from tallytree.budget import Budget
 
@@ -68,6 +69,7 @@ class Posting:
         run: the name of the run; None for a release that cannot be made again.
         plan: 64 hex digits, the public digest of the spec and of the planned statement; None where none is known.
         approval: who approved the release, and why.
+        period: the days that its records are about; None where that is not known.
     """
 
     dataset: str
@@ -80,6 +82,7 @@ class Posting:
     run: str | None = None
     plan: str | None = None
     approval: Approval = Approval()
+    period: Period | None = None
 
     @property
     def protects_all_records(self) -> bool:
@@ -120,6 +123,7 @@ class LimitEntry:
         raised: whether it admits losses that the limit before it did not.
         approval: who approved it, and why.
         position: its place among all events of the ledger.
+        window: the windows of time in each of which the releases together may spend that.
     """
 
     set_at: str
@@ -127,3 +131,4 @@ class LimitEntry:
     raised: bool
     approval: Approval
     position: int
+    window: Window = ALL_TIME

@@ -114,6 +114,9 @@ class LossSums:
     def __add__(self, more: LossSums) -> LossSums:
         return LossSums(*(getattr(self, one.name) + getattr(more, one.name) for one in fields(self)))
 
+    def __sub__(self, part: LossSums) -> LossSums:
+        return LossSums(*(getattr(self, one.name) - getattr(part, one.name) for one in fields(self)))
+
     @property
     def kind(self) -> BudgetKind:
         """The strongest terms that each loss may have; `countable` says whether it has."""

@@ -50,9 +50,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 from tallytree._accounting.entries import Approval, Entry, LimitEntry, Posting, State
 from tallytree._accounting.losses import Loss, LossSums, admits_more, granted, shown
+from tallytree._accounting.periods import ALL_TIME, Dated, Period, Window, added
 from tallytree._terms import Neighboring, ProtectedUnit
 from tallytree.budget import Budget, BudgetKind
 from tallytree.errors import BudgetExceeded
@@ -83,8 +85,8 @@ class Standing:
         max_contributions: the most records of one person that is stated for all its releases; None where each release
             has its own.
         unit: the unit of protection; None, in old ledgers, until the first release or a limit says so.
-        limits: what all its releases may spend; the last one counts.
-        sums: what its releases add up to.
+        limits: what its releases may spend, in all or in each window of time; of each kind of window the last counts.
+        dated: what its releases add up to, by their period.
         least_bound: the smallest contribution bound of a release that does not protect all records; None without one.
         most_bounds: the largest contribution bound of its releases, by statistic.
     """
@@ -94,14 +96,35 @@ class Standing:
     max_contributions: int | None
     unit: ProtectedUnit | None
     limits: tuple[LimitEntry, ...] = ()
-    sums: LossSums = field(default_factory=LossSums)
+    dated: Dated = field(default_factory=dict)
     least_bound: int | None = None
     most_bounds: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def sums(self) -> LossSums:
+        """What its releases add up to."""
+        return added(self.dated.values())
 
     @property
     def limit(self) -> Budget | None:
         """What all its releases may spend; None without a limit."""
-        return self.limits[-1].limit if self.limits else None
+        return self.limit_of(ALL_TIME)
+
+    def limit_of(self, window: Window) -> Budget | None:
+        """What its releases may spend in each window of a kind; None without such a limit."""
+        return next((each.limit for each in reversed(self.limits) if each.window == window), None)
+
+    @property
+    def window_limits(self) -> dict[Window, Budget]:
+        """The limits of windows of time, without that of all time, in the order in which they were first set."""
+        return {each.window: each.limit for each in self.limits if each.window != ALL_TIME}
+
+    def spent_in(self, window: Window) -> list[tuple[Period, LossSums]]:
+        """What the releases spent in each window that one of them meets; of rolling ones, those with the most.
+
+        A release without a period counts in each.
+        """
+        return [(days, sums) for days, sums in window.sums(self.dated) if days is not None]
 
     @property
     def kind(self) -> BudgetKind:
@@ -173,13 +196,21 @@ class Standing:
                 f"of the data set {self.name!r} protects; give at most {least}, or leave it out"
             )
 
-    def check_room(self, loss: Loss) -> None:
-        """Refuse a release that the limit does not admit.
+    def check_room(self, loss: Loss, period: Period | None = None) -> None:
+        """Refuse a release that the limits do not admit.
+
+        Args:
+            loss: what it spends.
+            period: the days that it is about; None where that is not known.
 
         Raises:
             BudgetExceeded: it would spend more than is left.
-            ValueError: it cannot be counted in the limit's terms, or without a limit in those of earlier releases.
+            ValueError: it cannot be counted in a limit's terms, or without a limit in those of earlier releases.
         """
+        for window, limit in self.window_limits.items():
+            self._check_countable(loss, limit, window)
+            for days, spent in window.sums(self.dated, period):
+                self._check_fits(loss, limit, spent, window, days)
         if self.limit is None:
             together = self.sums + loss.sums
             if not together.countable(together.kind):
@@ -189,17 +220,26 @@ class Standing:
                     "keep to the one or the other, with epsilon and delta instead of rho"
                 )
             return
-        if not loss.sums.countable(self.limit.kind):
+        self._check_countable(loss, self.limit, ALL_TIME)
+        self._check_fits(loss, self.limit, self.sums, ALL_TIME, None)
+
+    def _check_countable(self, loss: Loss, limit: Budget, window: Window) -> None:
+        if not loss.sums.countable(limit.kind):
             raise ValueError(
-                f"budget: {shown(loss.stated())} cannot be counted against the limit of the data set {self.name!r}, "
-                f"{shown(granted(self.limit))}; {self._remedies(loss, self.limit.kind)}"
+                f"budget: {shown(loss.stated())} cannot be counted against the limit{_of(window)} of the data set "
+                f"{self.name!r}, {shown(granted(limit))}; {self._remedies(loss, limit.kind)}"
             )
-        asked, remaining = loss.sums.stated(self.limit.kind), self.remaining or {}
+
+    def _check_fits(self, loss: Loss, limit: Budget, spent: LossSums, window: Window, days: Period | None) -> None:
+        """Refuse a loss that is more than what is left of a limit, in one of its windows."""
+        asked, known = loss.sums.stated(limit.kind), spent.stated(limit.kind)
+        remaining = {name: amount - known[name] for name, amount in granted(limit).items()}
         if any(amount > remaining[name] for name, amount in asked.items()):
+            where = "" if days is None else f" in {days}"
             raise BudgetExceeded(
-                f"budget: {shown(asked)} is more than the {shown(remaining, down=True)} that is left of "
-                f"the limit of the data set {self.name!r}, {shown(granted(self.limit))}; grant less, or raise the "
-                "limit with `tallytree limit`"
+                f"budget: {shown(asked)} is more than the {shown(remaining, down=True)} that is left{where} of "
+                f"the limit{_of(window)} of the data set {self.name!r}, {shown(granted(limit))}; give a smaller "
+                "budget, or raise the limit with `tallytree limit`"
             )
 
     def _remedies(self, loss: Loss, kind: BudgetKind) -> str:
@@ -211,7 +251,7 @@ class Standing:
         terms = [words for other, words in _TERMS_OF_LIMITS.items() if other != kind and together.countable(other)]
         return f"give {fits}" + (f", or set its limit in {', or in '.join(terms)}" if terms else "")
 
-    def check_limit(self, budget: Budget) -> None:
+    def check_limit(self, budget: Budget, window: Window = ALL_TIME) -> None:
         """Refuse a limit that what was spent already breaks, or cannot be counted in.
 
         Raises:
@@ -222,12 +262,15 @@ class Standing:
                 f"budget: the data set has releases that a limit of {shown(granted(budget))} cannot count; set it in "
                 f"{'epsilon and delta' if self.sums.without_rho else 'rho'}, which counts every release"
             )
-        spent = self.sums.stated(budget.kind)
-        if any(spent[name] > amount for name, amount in granted(budget).items()):
-            raise ValueError(
-                f"budget: a limit of {shown(granted(budget))} is less than what is spent already, {shown(spent)}; "
-                "nothing can be given back, so set at least that"
-            )
+        sums = [(None, self.sums)] if window == ALL_TIME else window.sums(self.dated)
+        for days, each in sums:
+            spent = each.stated(budget.kind)
+            if any(spent[name] > amount for name, amount in granted(budget).items()):
+                raise ValueError(
+                    f"budget: a limit{_of(window)} of {shown(granted(budget))} is less than what is spent already"
+                    f"{'' if days is None else f' in {days}'}, {shown(spent)}; nothing can be given back, so set at "
+                    "least that"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,13 +282,17 @@ class DataSet(Standing):
     """
 
     entries: tuple[Entry, ...] = ()
-    sums: LossSums = field(init=False)
+    dated: Dated = field(init=False)
     least_bound: int | None = field(init=False)
     most_bounds: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
         """Add the entries up."""
-        object.__setattr__(self, "sums", LossSums.of(_counted(entry.loss for entry in self.entries)))
+        losses: dict[Period | None, list[Loss]] = {}
+        for entry in self.entries:
+            losses.setdefault(entry.period, []).append(entry.loss)
+        dated = {period: LossSums.of(_counted(each)) for period, each in losses.items()}
+        object.__setattr__(self, "dated", dated)
         bounds = [entry.max_contributions for entry in self.entries if not entry.protects_all_records]
         object.__setattr__(self, "least_bound", min(bounds, default=None))
         most: dict[str, int] = {}
@@ -259,6 +306,10 @@ class DataSet(Standing):
         for entry in self.entries:
             total = total + entry.loss.sums
             yield total.stated(self.kind)
+
+
+def _of(window: Window) -> str:
+    return "" if window == ALL_TIME else f" of {window.words}"
 
 
 def _counted(losses: Iterable[Loss]) -> list[tuple[Loss, int]]:

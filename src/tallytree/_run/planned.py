@@ -203,6 +203,8 @@ class Planned(ABC, Generic[T, M]):
                 shown, made = self.measured(true, paid, on_measure, work)
             statement = with_facts({**self.statement, **made.about}, made.beside)
             statement["release"] = {"id": paid.release_id, "run": self.arguments.run, "plan": self.plan_digest}
+            if self.arguments.days is not None:
+                statement["release"]["period"] = str(self.arguments.days)
             # Which engine tabulated is told, and is no part of the plan: every engine finds the same statistics.
             statement["software"] |= versions(self.engine.software)
             statement |= risk if shown is self else shown.risk()

@@ -161,6 +161,7 @@ def posting(
         run=arguments.run,
         plan=plan_digest,
         approval=Approval(approved_by=arguments.approved_by, reason=arguments.reason, ticket=arguments.ticket),
+        period=arguments.days,
     )
 
 

@@ -6,8 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import Annotated, get_args
 
+from tallytree._accounting.periods import Period
 from tallytree._terms import Doc, Terms
-from tallytree._validate import choice, flag, memory_text
+from tallytree._validate import choice, flag, memory_text, text
 from tallytree.engines import Engine
 from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
 
@@ -44,6 +45,16 @@ class SharedArguments(Terms):
             "a name for the release, such as the day that it is about. The ledger admits a run of a data set once; "
             "with a `secret` the same run can be repeated.",
             hint='name the run, such as "2026-11-22"',
+        ),
+    ] = None
+    period: Annotated[
+        str | None,
+        Doc(
+            "the days that the records are about, for a ledger's limits of a week, a month or a year: a day "
+            "(`2026-03-04`), a week (`2026-W10`), a month, a year, or the first and the last day "
+            "(`2026-03-04/2026-03-10`). By default the one date in the name of the run, if it has one. A release "
+            "without a period counts in all windows.",
+            hint='give the days that the records are about, such as "2026-03-04" or "2026-W10"',
         ),
     ] = None
     secret: Annotated[
@@ -100,6 +111,17 @@ class SharedArguments(Terms):
         if self.run is not None:
             object.__setattr__(self, "run", checked_run(self.run))
         flag(self.progress, "progress")
+        if self.period is not None:
+            object.__setattr__(
+                self, "period", str(Period.parse(text(self.period, "period", "days such as 2026-03-04")))
+            )
+
+    @property
+    def days(self) -> Period | None:
+        """The days that the records are about: as stated, or as the run's name says; None where neither does."""
+        if self.period is not None:
+            return Period.parse(self.period)
+        return None if self.run is None else Period.of_name(self.run)
 
     @property
     def key_from_secret(self) -> bool:

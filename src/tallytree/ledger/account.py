@@ -37,7 +37,7 @@ class Account:
         self.recorded = None
         tried = self.ledger.tried(self.posting, on_changed=self.on_changed)
         found, self._checked = tried.standing, tried.place
-        if not (self._warned or found.sums.number or found.limit):
+        if not (self._warned or found.sums.number or found.limits):
             self._warn_of_a_similar_name()
         self._warn_of_a_smaller_bound(found)
         return found
@@ -59,7 +59,7 @@ class Account:
     def _warn_of_a_similar_name(self) -> None:
         """Warn where a known name is similar: a mistyped name starts with nothing spent, and with no limit."""
         known = self.ledger.standings() if self.ledger.path.exists() else ()
-        limited = near_names(self.posting.dataset, [each.name for each in known if each.limit])
+        limited = near_names(self.posting.dataset, [each.name for each in known if each.limits])
         near = " or ".join(map(repr, limited or near_names(self.posting.dataset, [each.name for each in known])))
         if near:
             self._warned = True

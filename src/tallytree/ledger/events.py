@@ -11,6 +11,7 @@ from functools import cache, lru_cache
 from importlib import metadata
 from typing import Any, get_args
 
+from tallytree._accounting.periods import Period, Window
 from tallytree._accounting.spending import Approval, Entry, Loss, Posting
 from tallytree._terms import Neighboring, ProtectedUnit, Unit
 from tallytree.budget import Budget
@@ -67,6 +68,14 @@ def _run(value: Any) -> bool:
     return bool(checked_run(value) == value)
 
 
+def _period(value: Any) -> bool:
+    return isinstance(value, str) and str(Period.parse(value)) == value
+
+
+def _window(value: Any) -> bool:
+    return isinstance(value, str) and str(Window.parse(value)) == value
+
+
 def _one_of(known: tuple[str, ...]) -> Check:
     return lambda value: isinstance(value, str) and value in known
 
@@ -103,7 +112,7 @@ FACTS: dict[str, dict[str, Fact]] = {
         "max_contributions": _may(_count),
         "unit": _may(_one_of(get_args(ProtectedUnit))),
     },
-    "limit": {**_RECORDED, "dataset": _must(_name), **_AMOUNTS, **_APPROVAL},
+    "limit": {**_RECORDED, "dataset": _must(_name), **_AMOUNTS, **_APPROVAL, "window": _may(_window)},
     "release": {
         **_RECORDED,
         "dataset": _must(_name),
@@ -118,10 +127,14 @@ FACTS: dict[str, dict[str, Fact]] = {
         "unit": _must(_one_of(get_args(Unit))),
         **_AMOUNTS,
         **_APPROVAL,
+        "period": _may(_period),
     },
     "finish": {"at": _may(_time), "number": _must(_count)},
 }
 """Of every kind of event, its facts and what each of them may be."""
+
+LATER = frozenset({"period", "window"})
+"""Facts that are written only where they are known: events of before there were any do not have them."""
 
 
 def event_text(kind: str, **facts: Any) -> bytes:
@@ -133,7 +146,7 @@ def event_text(kind: str, **facts: Any) -> bytes:
     known = {"event": kind, "at": utc_now(), **facts}
     if "version" in FACTS[kind]:
         known.setdefault("version", _version())
-    text = encoded(known)
+    text = encoded({name: fact for name, fact in known.items() if fact is not None or name not in LATER})
     read_event(text)
     return text
 
@@ -154,6 +167,7 @@ def release_text(posting: Posting, number: int, release_id: str, statistics: str
         unit=posting.unit,
         **amounts(posting.loss),
         **approval_facts(posting.approval),
+        period=None if posting.period is None else str(posting.period),
     )
 
 
@@ -211,6 +225,7 @@ def read_event(text: bytes) -> Facts:
     if not isinstance(kind, str) or kind not in FACTS:
         raise ValueError("this is no event of a ledger")
     checks = FACTS[kind]
+    facts = dict.fromkeys(LATER & checks.keys()) | facts
     if facts.keys() != checks.keys() | {"event"}:
         raise ValueError(f"an event {kind!r} has other facts")
     for name, (check, optional) in checks.items():
@@ -245,6 +260,7 @@ def read_entry(text: bytes, position: int, neighboring: Neighboring, finished: b
         run=facts["run"],
         plan=facts["plan"],
         approval=approval_of(facts),
+        period=period_of(facts),
         number=facts["number"],
         recorded_at=facts["at"],
         state="finished" if finished else "started",
@@ -253,6 +269,14 @@ def read_entry(text: bytes, position: int, neighboring: Neighboring, finished: b
         position=position,
         version=facts["version"],
     )
+
+
+def period_of(facts: Facts) -> Period | None:
+    """The period that an event of a release states; None without one."""
+    return None if facts["period"] is None else _period_named(facts["period"])
+
+
+_period_named = lru_cache(maxsize=REMEMBERED)(Period.parse)
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tallytree.ledger.chain import Facts, encoded
-from tallytree.ledger.events import FACTS, utc_now
+from tallytree.ledger.events import FACTS, LATER, utc_now
 from tallytree.ledger.schema import create_tables
 
 NO_RHO = "none"
@@ -58,7 +58,7 @@ def replace_tables(connection: sqlite3.Connection) -> None:
 def _event(kind: str, **facts: Any) -> Facts:
     """An event in which every fact that format 1 did not have is absent."""
     absent = {"version": ""} if "version" in FACTS[kind] else {}
-    return {"event": kind} | dict.fromkeys(FACTS[kind]) | absent | facts
+    return {"event": kind} | dict.fromkeys(FACTS[kind].keys() - LATER) | absent | facts
 
 
 def _release(row: dict[str, Any], terms: Facts) -> list[Facts]:

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from datetime import date
 from fractions import Fraction
 from pathlib import Path
 from typing import get_args
 
+from tallytree._accounting.periods import Window, WindowLength
 from tallytree._accounting.spending import Approval, DataSet, Entry, Posting, Standing, granted, shown
 from tallytree._markup import html_table
 from tallytree._terms import ProtectedUnit, neighboring_relation
@@ -190,8 +192,11 @@ class Ledger:
         unit: ProtectedUnit | None = None,
         strict: bool | None = None,
         approval: Approval | None = None,
+        per: WindowLength = "all",
+        rolling: bool = False,
+        begins: date | None = None,
     ) -> None:
-        """Set what all releases of a data set together may spend, those already recorded included.
+        """Set what the releases of a data set together may spend, those already recorded included.
 
         A later limit replaces an earlier one; the ledger keeps both. A warning says where a new data set has nearly the
         name of another.
@@ -208,6 +213,10 @@ class Ledger:
             strict: whether releases of data sets without a limit are refused; by default as before, and yes in a ledger
                 that this makes.
             approval: who approved it, and why; a limit that admits more than the one before needs a reason.
+            per: what the limit is of: all time, or each week, month or year (`tallytree._accounting.periods`). Several
+                limits hold at once, one of each kind of window. Windows follow the calendar; weeks begin on Monday.
+            rolling: the limit is of any 7 (31, 366) days that follow each other.
+            begins: a day on which a window begins, where these do not follow the calendar.
 
         Raises:
             ValueError: other terms than the ledger has, less than is spent already, or more than before without a
@@ -224,7 +233,8 @@ class Ledger:
         if unit is not None:
             choice(unit, "unit", get_args(ProtectedUnit))
         remove_leftovers(self.path)
-        asked = LimitAsked(name, budget, relation, most, unit, strict, approval or Approval())
+        window = Window(per, rolling, begins)
+        asked = LimitAsked(name, budget, relation, most, unit, strict, approval or Approval(), window)
         if not self.path.exists():
             asked.check_relation()
             self._make(strict=strict is not False)

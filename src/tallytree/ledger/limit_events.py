@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+from tallytree._accounting.periods import ALL_TIME, Window
 from tallytree._accounting.spending import Approval, Standing, admits_more, granted, shown
 from tallytree._terms import Neighboring, ProtectedUnit
 from tallytree.budget import Budget
@@ -25,6 +26,7 @@ class LimitAsked:
     unit: ProtectedUnit | None
     strict: bool | None
     approval: Approval
+    window: Window = ALL_TIME
 
     def check_relation(self) -> None:
         """Refuse a new data set without a neighboring relation.
@@ -47,9 +49,11 @@ class LimitAsked:
         known = books.datasets.get(self.dataset)
         terms = self._made(books, path) if known is None else self._stated(known)
         if known is not None:
-            known.check_limit(self.budget)
+            known.check_limit(self.budget, self.window)
             self._check_reason(known)
-        limit = event_text("limit", dataset=self.dataset, **amounts(self.budget), **approval_facts(self.approval))
+        window = None if self.window == ALL_TIME else str(self.window)
+        facts = {**amounts(self.budget), **approval_facts(self.approval), "window": window}
+        limit = event_text("limit", dataset=self.dataset, **facts)
         changed = [] if self.strict in (None, books.strict) else [strict_text(bool(self.strict), self.approval)]
         return [*changed, *terms, limit]
 
@@ -80,9 +84,10 @@ class LimitAsked:
         return [event_text("terms", dataset=self.dataset, max_contributions=most, unit=unit)]
 
     def _check_reason(self, known: Standing) -> None:
-        if known.limit is not None and admits_more(self.budget, known.limit) and self.approval.reason is None:
+        before = known.limit_of(self.window)
+        if before is not None and admits_more(self.budget, before) and self.approval.reason is None:
             raise ValueError(
-                f"reason: the limit of the data set {self.dataset!r}, {shown(granted(known.limit))}, would be raised "
+                f"reason: the limit of the data set {self.dataset!r}, {shown(granted(before))}, would be raised "
                 f"to {shown(granted(self.budget))}; say why (`--reason`), for the ledger keeps it"
             )
 

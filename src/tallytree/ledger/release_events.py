@@ -129,8 +129,8 @@ def _admitted(books: OpenBooks, posting: Posting, path: Path) -> tuple[Standing,
         ValueError: other terms, a loss that cannot be counted, or a data set without a limit in a strict ledger.
     """
     known = books.datasets.get(posting.dataset)
-    if books.strict and (known is None or known.limit is None):
-        near = near_names(posting.dataset, [name for name, each in books.datasets.items() if each.limit])
+    if books.strict and (known is None or not known.limits):
+        near = near_names(posting.dataset, [name for name, each in books.datasets.items() if each.limits])
         meant = f"if {' or '.join(map(repr, near))} is meant, give that name; else set" if near else "set"
         raise ValueError(
             f"dataset: {posting.dataset!r} has no limit in the ledger {path.name!r}, which is strict: it takes only "
@@ -138,7 +138,7 @@ def _admitted(books: OpenBooks, posting: Posting, path: Path) -> tuple[Standing,
         )
     if known is not None:
         known.check_release_terms(posting)
-        known.check_room(posting.loss)
+        known.check_room(posting.loss, posting.period)
         return known, []
     made = Standing(name=posting.dataset, neighboring=posting.neighboring, max_contributions=None, unit="person")
     terms = {"neighboring": made.neighboring, "max_contributions": None, "unit": "person"}

@@ -15,15 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tallytree._accounting.periods import ALL_TIME, Period, Window
 from tallytree._accounting.spending import DataSet, Entry, LimitEntry, Loss, LossSums, Standing, admits_more
 from tallytree.ledger.chain import Facts, Head
-from tallytree.ledger.events import approval_of, budget_of, loss_of, read_entry, read_event
+from tallytree.ledger.events import approval_of, budget_of, loss_of, period_of, read_entry, read_event
 from tallytree.ledger.sqlite_errors import altered
 
 _DIGEST = 32
 """Bytes of a digest."""
 
-_SAME = ("statistic", "mechanism", "max_contributions", "unit", "epsilon", "delta", "rho")
+_SAME = ("statistic", "mechanism", "max_contributions", "unit", "epsilon", "delta", "rho", "period")
 """What two entries of one run and one plan share."""
 
 
@@ -66,16 +67,17 @@ class _Account:
 
     terms: dict[str, Any]
     limits: list[LimitEntry] = field(default_factory=list)
-    sums: LossSums = field(default_factory=LossSums)
+    dated: dict[Period | None, LossSums] = field(default_factory=dict)
     least_bound: int | None = None
     most_bounds: dict[str, int] = field(default_factory=dict)
     runs: dict[str, _Run] = field(default_factory=dict)
-    new: dict[tuple[str | None, ...], tuple[Loss, int]] = field(default_factory=dict)
+    new: dict[Period | None, dict[tuple[str | None, ...], tuple[Loss, int]]] = field(default_factory=dict)
 
     def take_release(self, facts: Facts, index: int) -> None:
         amounts = (facts["epsilon"], facts["delta"], facts["rho"])
-        loss, times = self.new.get(amounts) or (loss_of(*amounts), 0)
-        self.new[amounts] = loss, times + 1
+        of_period = self.new.setdefault(period_of(facts), {})
+        loss, times = of_period.get(amounts) or (loss_of(*amounts), 0)
+        of_period[amounts] = loss, times + 1
         bound, statistic = facts["max_contributions"], facts["statistic"]
         if statistic != "contributions":  # those protect a person with any number of records
             self.least_bound = bound if self.least_bound is None else min(bound, self.least_bound)
@@ -94,13 +96,14 @@ class _Account:
 
     def standing(self, name: str) -> Standing:
         """Add up what is new."""
-        self.sums += LossSums.of(self.new.values())
+        for period, losses in self.new.items():
+            self.dated[period] = self.dated.get(period, LossSums()) + LossSums.of(losses.values())
         self.new.clear()
         return Standing(
             name=name,
             **self.terms,
             limits=tuple(self.limits),
-            sums=self.sums,
+            dated=dict(self.dated),
             least_bound=self.least_bound,
             most_bounds=dict(self.most_bounds),
         )
@@ -208,15 +211,18 @@ class Running:
             terms[name] = terms[name] or facts[name]
 
     def _take_limit(self, facts: Facts, position: int) -> None:
-        limit, before = budget_of(facts), self._accounts[facts["dataset"]].limits
+        limit, limits = budget_of(facts), self._accounts[facts["dataset"]].limits
+        window = ALL_TIME if facts["window"] is None else Window.parse(facts["window"])
+        before = [each.limit for each in limits if each.window == window]
         entry = LimitEntry(
             set_at=facts["at"],
             limit=limit,
-            raised=bool(before) and admits_more(limit, before[-1].limit),
+            raised=bool(before) and admits_more(limit, before[-1]),
             approval=approval_of(facts),
             position=position,
+            window=window,
         )
-        before.append(entry)
+        limits.append(entry)
 
     def index(self, number: int) -> int:
         """The index of a release among all releases.

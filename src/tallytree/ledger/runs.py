@@ -23,7 +23,7 @@ OnChanged = Literal["error", "charge"]
 KeyedDigest = Callable[[str], str]
 """The keyed digest of a release's statistics, 64 hex digits, for the entry with this release id."""
 
-_SAME = ("statistic", "mechanism", "max_contributions", "unit", "loss")
+_SAME = ("statistic", "mechanism", "max_contributions", "unit", "loss", "period")
 
 
 def made_before(
@@ -92,7 +92,7 @@ def _repeatable(earlier: Sequence[Entry], posting: Posting, on_changed: OnChange
         if same and any(getattr(entry, name) != getattr(posting, name) for name in _SAME):
             raise ValueError(
                 f"plan: entry {entry.number} of the data set {posting.dataset!r} has the digest of this plan, and "
-                "another mechanism, contribution bound or loss; give another run name"
+                "another mechanism, contribution bound, loss or period; give another run name"
             )
     last = earlier[-1] if earlier else None
     if last is None or last.plan is None or last.plan != posting.plan or last.statistics is None:

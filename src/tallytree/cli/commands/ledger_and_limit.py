@@ -1,9 +1,10 @@
-"""`tallytree ledger`, `tallytree ledger plan` and `tallytree limit`: what is spent, and what may be spent."""
+"""`tallytree ledger`, its commands `plan` and `report`, and `tallytree limit`: what is spent, and what may be spent."""
 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -11,6 +12,9 @@ from typer.core import TyperGroup
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.rendering.terminal import open_console
 from tallytree.cli.shared_options import DatasetOption, LedgerFile
+
+if TYPE_CHECKING:
+    from tallytree.ledger.books import Books
 
 _LISTING = "show"
 """The command of the group that stands for the group itself."""
@@ -52,24 +56,52 @@ StrictOption = Annotated[
 
 @ledger_commands.command(_LISTING)
 def show_ledger(
-    context: typer.Context, ledger: LedgerFile, dataset: DatasetOption = None, as_json: JsonOption = False
+    context: typer.Context,
+    ledger: LedgerFile,
+    dataset: DatasetOption = None,
+    period: Annotated[
+        str | None,
+        typer.Option(metavar="WINDOW", help="week, month or year: what each of them spent, in place of the entries."),
+    ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """List the releases in LEDGER, what they spent, and limits; the word `show` can be left out."""
     with errors_in_one_line(debug=context.obj):
-        from dataclasses import replace
-
+        from tallytree._accounting.periods import Window, named_length
         from tallytree.cli.rendering.ledgers import ledger_json, show_books
-        from tallytree.ledger import Ledger, checked_name
+        from tallytree.cli.rendering.windows import show_windows, windows_json
 
-        opened = Ledger(ledger)
-        books = opened.contents()
-        if dataset is not None:
-            found = books.known(checked_name(dataset), opened.path)
-            books = replace(books, datasets={found.name: found})
-        if as_json:
+        books = _books(ledger, dataset)
+        if period is not None:
+            window = Window(named_length(period, "period"))
+            if as_json:
+                typer.echo(windows_json(books, window))
+            else:
+                show_windows(open_console(), books, window)
+        elif as_json:
             typer.echo(ledger_json(books))
         else:
             show_books(open_console(), books)
+
+
+@ledger_commands.command("report")
+def write_board_page(
+    context: typer.Context,
+    ledger: LedgerFile,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The page to write; it must not exist.")],
+    dataset: DatasetOption = None,
+) -> None:
+    """Write a page about what was spent, to print, for a privacy board."""
+    with errors_in_one_line(debug=context.obj):
+        from tallytree._compute.whole_files import write_whole
+        from tallytree.cli.rendering.windows import board_page
+
+        books = _books(ledger, dataset)
+        try:
+            write_whole(out, board_page(books), replace=False)
+        except FileExistsError:
+            raise FileExistsError(f"out: {str(out)!r} exists; choose another name, or move it away") from None
+        typer.echo(f"Report: {out}")
 
 
 @ledger_commands.command("plan")
@@ -124,6 +156,21 @@ def limit(
         ),
     ] = None,
     unit: UnitOption = None,
+    per: Annotated[
+        str,
+        typer.Option(
+            metavar="WINDOW",
+            help="all, or each week, month or year: what the releases about its days may spend. Several limits hold at "
+            "once.",
+        ),
+    ] = "all",
+    rolling: Annotated[
+        bool, typer.Option("--rolling", help="Of any 7, 31 or 366 days that follow each other.")
+    ] = False,
+    begins: Annotated[
+        str | None,
+        typer.Option(metavar="DATE", help="A day on which a window begins; else they follow the calendar."),
+    ] = None,
     strict: StrictOption = None,
     approved_by: Annotated[
         str | None, typer.Option(metavar="NAME", help="Who approved it; the ledger keeps it.")
@@ -131,11 +178,12 @@ def limit(
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why; needed to raise a limit.")] = None,
     ticket: Annotated[str | None, typer.Option(metavar="TEXT", help="A reference, such as a ticket's number.")] = None,
 ) -> None:
-    """Set what all releases of a data set together may spend.
+    """Set what releases of a data set together may spend.
 
-    LEDGER is made if it does not exist. Releases that it already has count too.
+    In all, or in each week, month or year. LEDGER is made if it does not exist. Releases that it already has count too.
     """
     with errors_in_one_line(debug=context.obj):
+        from tallytree._accounting.periods import named_day, named_length
         from tallytree._accounting.spending import Approval
         from tallytree.budget import Budget
         from tallytree.cli.rendering.ledgers import show_account
@@ -156,8 +204,23 @@ def limit(
                 "epsilon: no amount is given; add --epsilon NUMBER, with --delta or without, or --rho NUMBER"
             )
         terms: dict[str, Any] = {"neighboring": neighboring, "max_contributions": max_contributions, "unit": unit}
+        terms |= {"per": named_length(per), "rolling": rolling, "begins": named_day(begins, "begins")}
         opened.set_limit(dataset, Budget(**amounts), **terms, strict=strict, approval=approval)
         show_account(open_console(), ledger, dataset)
+
+
+def _books(ledger: Path, dataset: str | None) -> Books:
+    """All that a ledger holds, or what it holds of one data set."""
+    from dataclasses import replace
+
+    from tallytree.ledger import Ledger, checked_name
+
+    opened = Ledger(ledger)
+    books = opened.contents()
+    if dataset is None:
+        return books
+    found = books.known(checked_name(dataset), opened.path)
+    return replace(books, datasets={found.name: found})
 
 
 def _amounts(**given: str | None) -> dict[str, Fraction]:

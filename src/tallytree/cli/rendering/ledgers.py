@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallytree._accounting.amounts import float_up
+from tallytree._accounting.periods import ALL_TIME, Window
 from tallytree._accounting.run_shares import RunShares
 from tallytree._accounting.spending import Approval, DataSet, Entry, LimitEntry, Standing, granted, shown
+from tallytree.budget import Budget
 from tallytree.cli import logs
 from tallytree.cli.logs import in_one_line
 from tallytree.cli.rendering.terminal import fitted_table, printable, show_line
@@ -39,7 +41,7 @@ def show_books(console: Console, books: Books) -> None:
     if not books.datasets:
         show_line(console, "The ledger is empty.")
     for dataset in books.datasets.values():
-        show_line(console, f"{printable(dataset.name)}: {_terms(dataset)}; {_limit(dataset)}", "bold")
+        show_line(console, f"{printable(dataset.name)}: {protected_words(dataset)}; {limit_words(dataset)}", "bold")
         if dataset.entries or dataset.limits:
             console.print(fitted_table(console, *_table(dataset)))
         for line in _approvals(dataset):
@@ -79,7 +81,8 @@ def ledger_json(books: Books) -> str:
     return json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def _terms(dataset: DataSet) -> str:
+def protected_words(dataset: Standing) -> str:
+    """The neighboring relation and what is protected."""
     most = dataset.max_contributions
     if dataset.unit == "person":
         stated = "" if most is None else f" of up to {most} record{'' if most == 1 else 's'}"
@@ -90,22 +93,45 @@ def _terms(dataset: DataSet) -> str:
     return f"{dataset.neighboring}, {f'one {one}' if most == 1 else f'at most {most} {many}'} per person"
 
 
-def _limit(dataset: Standing) -> str:
-    return "no limit" if dataset.limit is None else f"limit {shown(granted(dataset.limit))}"
+def limit_words(dataset: Standing) -> str:
+    """The limits that hold."""
+    limits = {} if dataset.limit is None else {ALL_TIME: dataset.limit}
+    stated = [_amount(window, limit) for window, limit in (limits | dataset.window_limits).items()]
+    return f"limit {'; '.join(stated)}" if stated else "no limit"
+
+
+def _amount(window: Window, limit: Budget) -> str:
+    """The amounts of a limit, and what it is of."""
+    return shown(granted(limit)) + ("" if window == ALL_TIME else f" in {window.words}")
 
 
 def _standing(dataset: Standing) -> str:
     releases = f"{dataset.sums.number} release{'' if dataset.sums.number == 1 else 's'}"
     spent = f"{releases} spent {shown(dataset.spent)}"
     if dataset.limit is None or dataset.remaining is None:
-        return f"{spent}; no limit is set (`tallytree limit` sets one)"
-    return f"{spent} of {shown(granted(dataset.limit))}; {shown(dataset.remaining, down=True)} is left"
+        left = "no limit is set for all time" if dataset.limits else "no limit is set"
+        return f"{spent}; {left} (`tallytree limit` sets one){_fullest(dataset)}"
+    limit = shown(granted(dataset.limit))
+    return f"{spent} of {limit}; {shown(dataset.remaining, down=True)} is left{_fullest(dataset)}"
+
+
+def _fullest(dataset: Standing) -> str:
+    """Of every limit of a window of time, the window in which most was spent."""
+    found = []
+    for window, limit in dataset.window_limits.items():
+        name = next(iter(granted(limit)))
+        days, most = max(window.sums(dataset.dated), key=lambda each: each[1].stated(limit.kind)[name])
+        where = "without a period" if days is None else f"{days}"
+        found.append(
+            f"; at most {shown(most.stated(limit.kind))} of {shown(granted(limit))} in {window.words} ({where})"
+        )
+    return "".join(found)
 
 
 def _table(dataset: DataSet) -> tuple[list[str], list[list[str]]]:
     """The headings, and a row for every release and limit in order; columns that are empty everywhere are left out."""
     headings = ["entry", "recorded (UTC)", "statistic", "mechanism", "m", "spent", "in all", "state"]
-    headings += ["run", "release", "plan"]
+    headings += ["run", "period", "release", "plan"]
     rows = [(limit.position, _limit_row(limit)) for limit in dataset.limits]
     for entry, so_far in zip(dataset.entries, dataset.running_totals(), strict=True):
         rows.append((entry.position, _release_row(entry, so_far)))
@@ -125,14 +151,15 @@ def _release_row(entry: Entry, so_far: Mapping[str, Fraction]) -> list[str]:
         shown(so_far),
         entry.state,
         printable(entry.run or ""),
+        "" if entry.period is None else str(entry.period),
         (entry.release_id or "")[:_SHORT],
         (entry.plan or "")[:_SHORT],
     ]
 
 
 def _limit_row(limit: LimitEntry) -> list[str]:
-    amount = f"at most {shown(granted(limit.limit))}"
-    return ["limit", _when(limit.set_at), "", "", "", "", amount, "raised" if limit.raised else "set", "", "", ""]
+    amount = f"at most {_amount(limit.window, limit.limit)}"
+    return ["limit", _when(limit.set_at), "", "", "", "", amount, "raised" if limit.raised else "set", "", "", "", ""]
 
 
 def _when(time: str) -> str:
@@ -163,6 +190,7 @@ def _plain(dataset: DataSet) -> dict[str, Any]:
         "limit": None if dataset.limit is None else _floats(granted(dataset.limit)),
         "spent": _floats(dataset.spent),
         "remaining": None if dataset.remaining is None else _floats(dataset.remaining, down=True),
+        "window_limits": {str(window): _floats(granted(each)) for window, each in dataset.window_limits.items()},
         "limits": [_plain_limit(limit) for limit in dataset.limits],
         "releases": [_plain_entry(entry) for entry in dataset.entries],
     }
@@ -174,6 +202,7 @@ def _plain_limit(limit: LimitEntry) -> dict[str, Any]:
         "set_at": limit.set_at,
         "limit": _floats(granted(limit.limit)),
         "exact": {name: str(amount) for name, amount in granted(limit.limit).items()},
+        "window": str(limit.window),
         "raised": limit.raised,
         **asdict(limit.approval),
     }
@@ -187,6 +216,7 @@ def _plain_entry(entry: Entry) -> dict[str, Any]:
         "recorded_at": entry.recorded_at,
         "release_id": entry.release_id,
         "run": entry.run,
+        "period": None if entry.period is None else str(entry.period),
         "plan": entry.plan,
         "statistics": entry.statistics,
         "statistic": entry.statistic,

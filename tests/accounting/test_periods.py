@@ -1,0 +1,147 @@
+"""Periods and windows: dates as calendars have them, and sums of windows against a count day by day."""
+
+from datetime import date, timedelta
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tallytree._accounting.losses import Loss, LossSums
+from tallytree._accounting.periods import ALL_TIME, ROLLING_DAYS, Period, Window, named_day
+
+START = date(2026, 1, 1)
+DAYS = 120
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("2026-03-04", "2026-03-04", "2026-03-04"),
+        ("2026-W10", "2026-03-02", "2026-03-08"),
+        ("2020-W53", "2020-12-28", "2021-01-03"),
+        ("2024-02", "2024-02-01", "2024-02-29"),
+        ("2026-12", "2026-12-01", "2026-12-31"),
+        ("2026", "2026-01-01", "2026-12-31"),
+        ("2026-03-04/2026-03-10", "2026-03-04", "2026-03-10"),
+    ],
+)
+def test_a_period_is_the_days_that_a_text_names(text, first, last):
+    period = Period.parse(text)
+    assert (period.first.isoformat(), period.last.isoformat()) == (first, last)
+    assert Period.parse(str(period)) == period
+
+
+@pytest.mark.parametrize(
+    "text", ["", "2026-13", "2026-02-30", "2026-W54", "20260304", "yesterday", "2026-03-10/2026-03-04", "0001", "9999"]
+)
+def test_what_names_no_days_is_refused(text):
+    with pytest.raises(ValueError, match=r"^period: "):
+        Period.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "period"),
+    [
+        ("2026-03-04", "2026-03-04"),
+        ("trips-2026-03-04-v2", "2026-03-04"),
+        ("2026-W10", "2026-W10"),
+        ("census 2026-03", "2026-03"),
+        ("2026-03-04_2026-03-05", None),
+        ("census 2026", None),
+        ("20260304", None),
+        ("x2026-031", None),
+        ("2026-13", None),
+        ("nightly", None),
+    ],
+)
+def test_the_name_of_a_run_has_a_period_where_it_has_one_date(name, period):
+    assert Period.of_name(name) == (None if period is None else Period.parse(period))
+
+
+WINDOWS = [
+    Window("week"),
+    Window("month"),
+    Window("year"),
+    Window("week", begins=date(2026, 1, 1)),
+    Window("month", begins=date(2026, 1, 15)),
+    Window("year", begins=date(2020, 4, 6)),
+    Window("week", rolling=True),
+    Window("month", rolling=True),
+    Window("year", rolling=True),
+]
+
+
+@pytest.mark.parametrize("window", [*WINDOWS, ALL_TIME], ids=str)
+def test_windows_are_stored_as_text(window):
+    assert Window.parse(str(window)) == window
+
+
+@pytest.mark.parametrize("window", [each for each in WINDOWS if not each.rolling], ids=str)
+def test_windows_of_a_calendar_follow_each_other_without_a_gap(window):
+    found = list(window.met_by(Period(date(2019, 1, 1), date(2029, 12, 31))))
+    assert all(one.last + timedelta(1) == other.first for one, other in pairwise(found))
+    lengths = {(each.last - each.first).days + 1 for each in found}
+    assert lengths == {"week": {7}, "month": {28, 29, 30, 31}, "year": {365, 366}}[window.length]
+    assert max(lengths) == ROLLING_DAYS[window.length]
+    if window.begins is not None:
+        assert {each.first.day for each in found} == {window.begins.day} or window.length == "week"
+        assert window.of_day(window.begins).first == window.begins
+
+
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        ({"length": "day"}, "per: 'day' is no window; write week, month, year, all"),
+        ({"rolling": True}, "per: 'all' is all time"),
+        ({"length": "week", "rolling": True, "begins": START}, "begins: 2026-01-01 has no place beside rolling"),
+        ({"length": "month", "begins": date(2026, 1, 31)}, "begins: 2026-01-31 is a day that not every month has"),
+    ],
+)
+def test_windows_that_cannot_be_are_refused(given_, message):
+    with pytest.raises(ValueError, match=message):
+        Window(**given_)
+    with pytest.raises(TypeError, match=r"begins: str must be a datetime\.date"):
+        Window("week", begins="2026-01-01")
+    with pytest.raises(ValueError, match="begins: 'soon' is no day"):
+        named_day("soon", "begins")
+
+
+def days_of(window):
+    """Every window of a kind that meets the days of the test, found day by day."""
+    if window.rolling:
+        length = timedelta(ROLLING_DAYS[window.length] - 1)
+        starts = (START + timedelta(day) for day in range(-length.days, DAYS))
+        return [Period(start, start + length) for start in starts]
+    return [*dict.fromkeys(window.of_day(START + timedelta(day)) for day in range(DAYS))]
+
+
+periods = st.tuples(st.integers(0, DAYS - 1), st.sampled_from([0, 0, 0, 1, 6, 30, 80])).map(
+    lambda each: Period(START + timedelta(each[0]), START + timedelta(min(sum(each), DAYS - 1)))
+)
+releases = st.lists(st.tuples(st.none() | periods, st.integers(1, 20)), max_size=12)
+
+
+@given(releases, st.none() | periods, st.sampled_from(WINDOWS))
+def test_no_window_has_more_than_the_candidates(given_, new, window):
+    dated = {}
+    for period, tenths in given_:
+        loss = Loss(Fraction(tenths, 10), Fraction(0), Fraction(tenths**2, 200))
+        dated[period] = dated.get(period, LossSums()) + loss.sums
+
+    def spent(days):
+        return sum(Fraction(t, 10) for period, t in given_ if period is None or period.meets(days))
+
+    sums = window.sums(dated, new)
+    for days, each in sums:
+        if days is not None:
+            assert each.epsilon == spent(days)
+            assert new is None or days.meets(new)
+    everywhere = [spent(days) for days in days_of(window) if new is None or days.meets(new)]
+    assert max(each.epsilon for _, each in sums) == max(everywhere)
+    assert max(each.number for _, each in sums) == max(
+        sum(period is None or period.meets(days) for period, _ in given_)
+        for days in days_of(window)
+        if new is None or days.meets(new)
+    )
