@@ -307,14 +307,18 @@ def test_two_releases_at_once_cannot_both_pass(folder, output):
 def test_limits_of_windows_are_set_listed_and_reported(folder, output, refusal, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     said = output("limit", "ledger.db", "people", "--epsilon", "1", "--neighboring", "add_remove", "--per", "week")
-    assert "at most epsilon 0 of epsilon 1 in a week" in said
+    assert said == (
+        "Ledger: ledger.db: people: 0 releases spent epsilon 0; no limit is set for all time (`tallytree limit` sets "
+        "one).\n"
+    )
     for day in ("02", "04", "09"):
         output("release", "counts.yaml", *HERE, "--out", day, "--set", f"run='2026-03-{day}'")
     more = ["release", "counts.yaml", *HERE, "--out", "more", "--set", "period=2026-W10"]
     assert "2026-03-02/2026-03-08" in refusal(*more, code=ExitCode.BUDGET)
     listed = output("ledger", "ledger.db", "--period", "week")
     assert re.search(r"2026-03-02/2026-03-08 +2 +epsilon 1 +epsilon [0-9.]+ +epsilon 1 +epsilon 0", listed)
-    assert "limit epsilon 1 in a week" in output("ledger", "ledger.db")
+    assert "limit epsilon 1 in a week" in (listed := output("ledger", "ledger.db"))
+    assert "; in 2026-03-02/2026-03-08 epsilon 1 of the epsilon 1 of a week." in listed
     found = json.loads(output("ledger", "ledger.db", "--period", "month", "--json"))["datasets"][0]
     assert [(each["window"], each["releases"]) for each in found["windows"]] == [("2026-03-01/2026-03-31", 3)]
     assert output("ledger", "report", "ledger.db", "--out", "page.html") == "Report: page.html\n"

@@ -116,15 +116,14 @@ def _standing(dataset: Standing) -> str:
 
 
 def _fullest(dataset: Standing) -> str:
-    """Of every limit of a window of time, the window in which most was spent."""
+    """Of every limit of a window of time, the window in which most was spent; nothing before the first release."""
     found = []
-    for window, limit in dataset.window_limits.items():
+    for window, limit in dataset.window_limits.items() if dataset.sums.number else ():
         name = next(iter(granted(limit)))
         days, most = max(window.sums(dataset.dated), key=lambda each: each[1].stated(limit.kind)[name])
-        where = "without a period" if days is None else f"{days}"
-        found.append(
-            f"; at most {shown(most.stated(limit.kind))} of {shown(granted(limit))} in {window.words} ({where})"
-        )
+        where = "in any window" if days is None else f"in {days}"
+        spent = shown(most.stated(limit.kind))
+        found.append(f"; {where} {spent} of the {shown(granted(limit))} of {window.words}")
     return "".join(found)
 
 
