@@ -55,7 +55,22 @@ def test_boxes_of_many_nodes_are_few() -> None:
         LevelNodes("all", np.empty(0, np.int64), pa.array(["all"]), np.array([n])),
         LevelNodes("leaf", np.zeros(n, np.int64), pa.array([str(i) for i in range(n)]), np.ones(n, np.int64)),
     ]
-    assert boxes(many).num_rows == 1
+    whole, rest = boxes(many).to_pylist()
+    assert (rest["label"], rest["together"], rest["count"]) == ("200,000 small nodes", n, n)
+    assert (rest["left"], rest["right"]) == (0.0, pytest.approx(1.0))
+    assert whole["sureness"] == rest["sureness"] == "not stated"
+
+
+def test_small_nodes_are_drawn_together_and_colored_as_most_of_them() -> None:
+    counts = np.concatenate([[500.0], np.ones(300), [200.0]])
+    std_dev = np.concatenate([[1.0], np.full(200, 5.0), np.full(100, 0.1), [5.0]])
+    level = LevelNodes("leaf", np.zeros(302, np.int64), pa.array([str(i) for i in range(302)]), counts, std_dev)
+    root = LevelNodes("all", np.empty(0, np.int64), pa.array(["all"]), np.array([1000]), np.array([0.0]))
+    _, large, small, other = boxes([root, level]).to_pylist()
+    assert [each["sureness"] for each in (large, small, other)] == ["within 2 %", "more than 20 %", "within 20 %"]
+    assert (small["label"], small["count"], small["std_dev"]) == ("300 small nodes", 300.0, None)
+    assert large["right"] == pytest.approx(small["left"])
+    assert small["right"] == pytest.approx(other["left"])
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_the_explorer_names_it(release, folder):
 
     shown = open_release(folder / "out", [], None)
     view = read_view(shown, first_address(shown.walk))
-    assert f" {UNIT}; the true number is between " in view.headline
+    assert f" {UNIT}; the true number is probably between " in view.headline
     assert view.bound == bound_sentence(release.statement)
     assert view.caption.endswith(f"; numbers of {UNIT}")
 

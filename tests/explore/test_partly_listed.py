@@ -99,7 +99,6 @@ def test_partners_siblings_and_cells_without_a_number_say_so_too(shown):
     assert view.headline == "Not listed: its own number was not published, and is not known to be 0"
     assert "more trips may lie here" in view.caption
     assert any(link.text == "not listed" and link.query is None for link in view.siblings) or not view.siblings
-    assert view.none_listed == ", which does not say that they are 0"
 
 
 def test_saved_rows_say_not_listed_and_a_search_finds_places_alone(shown):
@@ -145,7 +144,9 @@ def test_a_browser_shows_rows_that_are_not_listed_without_a_box_or_a_link(folder
             page.screenshot(path=f"{os.environ['TALLYTREE_PICTURES']}/list.png", full_page=True)
         page.locator("#rows tbody input").first.check()
         page.get_by_role("button", name="Total of ticked rows").click()
-        page.wait_for_function("document.querySelector('#total')?.textContent.includes('the true number is between')")
+        page.wait_for_function(
+            "document.querySelector('#total')?.textContent.includes('the true number is probably between')"
+        )
         page.goto(f"{address}&table=4&at=2.3,1.0")
         page.wait_for_selector("#rows")
         if "TALLYTREE_PICTURES" in os.environ:

@@ -14,7 +14,7 @@ from tallytree._charts.theme import LIGHT, Scheme, styled
 from tallytree._compute.arrays import FloatArray, IntArray
 
 NARROWEST = 0.002
-"""Narrower boxes, as a share of the whole width, are not drawn one by one."""
+"""Narrower boxes, as a share of the whole width, are drawn together."""
 ROW = 46
 LETTER = 6.6
 """About how wide a letter is, in pixels."""
@@ -42,7 +42,7 @@ class LevelNodes:
 
 
 def boxes(levels: Sequence[LevelNodes], narrowest: float = NARROWEST) -> pa.Table:
-    """Where each box lies; narrow ones are left out, and their number is given for each level.
+    """Where each box lies; narrow ones that are side by side are one box, colored as most of them would be.
 
     A family shares its parent's width, as its counts are to each other. All nodes of a level are placed at once.
 
@@ -51,8 +51,8 @@ def boxes(levels: Sequence[LevelNodes], narrowest: float = NARROWEST) -> pa.Tabl
         narrowest: the least width of a box, as a share of the whole.
 
     Returns:
-        `depth`, `level`, `label`, `left`, `right` (0 … 1), `count`, `std_dev` (null where unknown) of the boxes that
-        are wide enough, and `nodes`, how many nodes the level has.
+        `depth`, `level`, `label`, `left`, `right` (0 … 1), `count`, `std_dev` (null where unknown, and of several
+        nodes), `together` (how many nodes the box is of), `sureness` and `nodes`, how many nodes the level has.
     """
     found = []
     left, right = np.zeros(1), np.ones(1)
@@ -60,23 +60,41 @@ def boxes(levels: Sequence[LevelNodes], narrowest: float = NARROWEST) -> pa.Tabl
         counts = np.maximum(np.asarray(level.counts, dtype=np.float64), 0.0)
         if depth:
             left, right = _placed(level.parent, counts, left, right)
-        wide = np.flatnonzero(right - left >= narrowest)
-        errors = np.full(len(counts), np.nan) if level.std_dev is None else level.std_dev
-        found.append(
-            pa.table(
-                {
-                    "depth": np.full(len(wide), depth),
-                    "level": pa.array([level.name] * len(wide), pa.string()),
-                    "label": level.labels.take(pa.array(wide)).cast(pa.string()),
-                    "left": left[wide],
-                    "right": right[wide],
-                    "count": np.asarray(level.counts, dtype=np.float64)[wide],
-                    "std_dev": pa.array(errors[wide], pa.float64(), from_pandas=True),
-                    "nodes": np.full(len(wide), len(counts)),
-                }
-            )
-        )
+        found.append(_boxes_of_level(depth, level, left, right, narrowest))
     return pa.concat_tables(found)
+
+
+def _boxes_of_level(depth: int, level: LevelNodes, left: FloatArray, right: FloatArray, narrowest: float) -> pa.Table:
+    counts = np.asarray(level.counts, dtype=np.float64)
+    errors = np.full(len(counts), np.nan) if level.std_dev is None else level.std_dev
+    alone = right - left >= narrowest
+    # A box begins at each node that is drawn alone, and at the first of each run of others.
+    first = np.flatnonzero(alone | np.concatenate([[True], alone[:-1]]))
+    last = np.append(first[1:], len(counts)) - 1
+    together = last - first + 1
+    sure = _sureness(counts, errors)
+    of_box = np.repeat(np.arange(len(first)), together)
+    votes = np.bincount(of_box * len(SURENESS) + sure, minlength=len(first) * len(SURENESS))
+    most = votes.reshape(len(first), len(SURENESS)).argmax(axis=1)
+    wide = np.flatnonzero((right[last] - left[first] >= narrowest) | alone[first])
+    names = level.labels.take(pa.array(first[wide])).cast(pa.string()).to_pylist()
+    numbers = together[wide].tolist()
+    shown = [name if n == 1 else f"{n:,} small nodes" for name, n in zip(names, numbers, strict=True)]
+    single = np.where(together == 1, errors[first], np.nan)
+    return pa.table(
+        {
+            "depth": np.full(len(wide), depth),
+            "level": pa.array([level.name] * len(wide), pa.string()),
+            "label": pa.array(shown, pa.string()),
+            "left": left[first][wide],
+            "right": right[last][wide],
+            "count": np.add.reduceat(counts, first)[wide],
+            "std_dev": pa.array(single[wide], pa.float64(), from_pandas=True),
+            "together": together[wide],
+            "sureness": pa.array([SURENESS[each] for each in most[wide].tolist()], pa.string()),
+            "nodes": np.full(len(wide), len(counts)),
+        }
+    )
 
 
 def _placed(parent: IntArray, counts: FloatArray, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -172,15 +190,17 @@ def _drawn(row: dict[str, Any], width: int) -> dict[str, Any]:
         "middle": row["depth"] + 0.5,
         "shown": named,
         "number": number if named and len(number) <= letters else "",
-        "sureness": sureness(row["count"], row["std_dev"]),
     }
 
 
-def sureness(count: float, std_dev: float | None) -> str:
-    """In words: how large 1.64 standard deviations, which nine errors in ten stay within, are beside the number."""
-    if std_dev is None:
-        return SURENESS[4]
-    if std_dev == 0:
-        return SURENESS[0]
-    share = 1.645 * std_dev / count if count > 0 else 1.0
-    return SURENESS[1] if share <= 0.02 else SURENESS[2] if share <= 0.2 else SURENESS[3]
+def _sureness(counts: FloatArray, std_dev: FloatArray) -> IntArray:
+    """How large 1.64 standard deviations, which nine errors in ten stay within, are beside each number.
+
+    Returns:
+        Places in `SURENESS`: int64 (n,).
+    """
+    reach = 1.645 * std_dev
+    found = np.select(
+        [np.isnan(std_dev), std_dev == 0, reach <= 0.02 * counts, reach <= 0.2 * counts], [4, 0, 1, 2], default=3
+    )
+    return found.astype(np.int64)

@@ -12,7 +12,7 @@ from nicegui import Client, run, ui
 from tallytree._charts import DARK, LIGHT, css_variables
 from tallytree._explore.address import Address
 from tallytree._explore.shown import OpenedRelease, ReleaseReplacedError
-from tallytree._explore.view import as_text, chosen_rows, read_view
+from tallytree._explore.view import as_text, chosen_rows, probably_between, read_view
 from tallytree._explore.walk import PAGE
 from tallytree.release.counted_unit import counted_unit
 
@@ -130,8 +130,7 @@ def _show_total(shown: OpenedRelease, address: Address, ticks: list[int]) -> Non
         text = f"Total of {len(chosen)} rows: {as_text(row['count'])} {unit}"
         if row.get("ci_lower") is None:
             return f"{text}. Its error is not known."
-        sure = f"{100 - 100 * address.alpha:g} %"
-        return f"{text}; the true number is between {as_text(row['ci_lower'])} and {as_text(row['ci_upper'])} ({sure})."
+        return f"{text}; {probably_between(row, address.alpha)}."
 
     async def add_up() -> None:
         try:

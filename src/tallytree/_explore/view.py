@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,7 +85,6 @@ class PageContents:
     size_options: list[Link]
     siblings: list[Link]
     partners: list[tuple[str, list[Link]]]
-    none_listed: str
     search: str
     found: list[Link]
     hidden: list[tuple[str, str]]
@@ -114,7 +113,6 @@ def read_view(shown: OpenedRelease, address: Address) -> PageContents:
         size_options=_size_options(walk, address),
         siblings=_siblings(walk, address),
         partners=_partners(walk, address),
-        none_listed=", which does not say that they are 0" if walk.view.partly_listed else ": all are published as 0",
         search=address.search,
         found=_found(walk, address),
         hidden=_hidden(query, "search"),
@@ -152,9 +150,14 @@ def _headline(walk: Walk, address: Address) -> str:
     if "members" in row:
         text += f" with {as_text(row['members'])} members"
     if row.get("ci_lower") is not None and row["ci_lower"] < row["ci_upper"]:
-        sure = f"{100 - 100 * address.alpha:g} %"
-        text += f"; the true number is between {as_text(row['ci_lower'])} and {as_text(row['ci_upper'])} ({sure})"
+        text += f"; {probably_between(row, address.alpha)}"
     return text
+
+
+def probably_between(row: Mapping[str, Any], alpha: float) -> str:
+    """What the interval of a number says, in words."""
+    sure = f"{100 - 100 * alpha:g} % sure"
+    return f"the true number is probably between {as_text(row['ci_lower'])} and {as_text(row['ci_upper'])} ({sure})"
 
 
 def _crumbs(walk: Walk, address: Address) -> list[tuple[str, list[Link]]]:

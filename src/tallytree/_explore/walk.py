@@ -200,13 +200,13 @@ class Walk:
         )
 
     def table_below(self, places: Sequence[TreePlace]) -> PublishedTable:
-        """The first table whose rows are finer than the places; the last table where there is none."""
+        """The first table whose rows are finer than the places; where there is none, theirs, or the finest."""
         for table in self.view.tables:
             finer = [named > place.named for named, place in zip(table.named, places, strict=True)]
             kept = [named >= place.named for named, place in zip(table.named, places, strict=True)]
             if all(kept) and any(finer) and not self._same(table.named, [place.named for place in places]):
                 return table
-        return self.view.tables[-1]
+        return self.own_table(places) or max(self.view.tables, key=lambda table: sum(table.named))
 
     def is_about(self, table: PublishedTable, places: Sequence[TreePlace]) -> bool:
         """Whether each row of the table that lies in the places is about them as a whole."""

@@ -95,15 +95,17 @@ def tree_picture(view: ReleaseView) -> Picture | None:
     rows = charts.boxes(levels)
     rows = rows.set_column(2, "label", pa.array([name(label) for label in rows.column("label").to_pylist()]))
     unit = unit_of(view)
-    kept = [row for row in rows.to_pylist() if row["depth"] < 3][:MOST_ROWS]
+    alone = [row for row in rows.to_pylist() if row["together"] == 1]
+    kept = [row for row in alone if row["depth"] < 3][:MOST_ROWS]
     grid = Grid(
         f"{unit.capitalize()} of the larger nodes",
         ("node", "level", unit),
         [(name(row["label"]), name(row["level"]), whole(row["count"])) for row in kept],
-        _left_out(rows.num_rows, len(kept)),
+        _left_out(len(alone), len(kept)),
     )
     sizes = [f"{plural(tree.size(depth), 'node')} at {name(level)}" for depth, level in enumerate(view.levels)]
     words = f"The tree from the top: {', '.join(sizes)}. Each box is as wide as its share of all {unit}."
+    words += " Small nodes are drawn together, in the color of most of them."
     return Picture(
         "The tree, each box as wide as its share",
         words,

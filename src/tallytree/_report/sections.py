@@ -90,7 +90,10 @@ def _released(release: Release) -> ReportSection:
          "yes" if each.get("measured") else "no")
         for each in statement["levels"] if each["level"] in release.level_tables
     ]  # fmt: skip
-    others = unlisted_sentence(statement) or "Where there are fewer rows than nodes or cells, the others are 0."
+    others = (
+        unlisted_sentence(statement)
+        or "Nodes and cells without a row are published as 0, which does not say that they are 0."
+    )
     grid = Grid(
         "What each level or table has",
         ("level or table", "nodes or cells", "published rows", "measured with noise"),

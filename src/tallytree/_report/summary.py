@@ -60,8 +60,10 @@ def _how_far_off(release: Release, errors: Sequence[PublishedError]) -> str:
     if is_bounded(release.statement):
         bounded = f", which here is the number of {counted_unit(release.statement)}"
     exact = [each for each in errors if each.most == 0.0]
-    which = f"Every number but those of {listed([name(each.level) for each in exact])}" if exact else "Every number"
-    begin = f"{which} was changed at random, on purpose, to protect people."
+    facts = [name(fact) for fact in release.statement["invariants"] if fact not in ("the hierarchy", "the hierarchies")]
+    kept = facts or ([f"those of {listed([name(each.level) for each in exact])}"] if exact else [])
+    which = f"All numbers but {listed(kept)} were" if kept else "Every number was"
+    begin = f"{which} changed at random, on purpose, to protect people."
     known = [each for each in errors if each.median is not None]
     if known:
         typical = _extremes([(name(each.level), each.reach or 0.0) for each in known])
