@@ -77,12 +77,12 @@ def total_of(
     hierarchy: Hierarchy | Product | None = None,
     seed: int | None = None,
     progress: bool = False,
-) -> pa.Table:
-    """`Release.total`, which documents the arguments."""
+) -> tuple[pa.Table, LevelErrors]:
+    """The totals and their errors, of which `Release.total` makes verdicts; it documents the arguments."""
     view = ReleaseView(release, hierarchy)
     statistic = view.statistic
     if statistic == "tables":
-        return total_of_tables(view, table, by=by, where=where, alpha=alpha, replicates=replicates)
+        return total_of_tables(view, table, by=by, where=where, alpha=alpha, replicates=replicates), LevelErrors()
     if where is not None:
         raise ValueError(f"where: it is a condition on the attributes of tables; {statistic} have none, leave it out")
     if table is None:
@@ -95,7 +95,7 @@ def total_of(
     areas = read_areas(view.known_tree, table, by)
     plan = stated_plan(view)
     if view.partly_listed or _lists_by_measurement(view):
-        return _of_partly_listed(view, areas, plan, rounds, level_alpha)
+        return _of_partly_listed(view, areas, plan, rounds, level_alpha), LevelErrors()
     published = view.all_published()
     sums = _SUMS[statistic](areas, published)
     columns = {} if by is None else {by: areas.names.take(pa.array(sums.rows))}
@@ -106,7 +106,7 @@ def total_of(
                 f"replicates: {rounds} of them cannot show what lies below the threshold and is missing from every "
                 "sum; leave replicates out, for sums without errors"
             )
-        return pa.table(columns)
+        return pa.table(columns), LevelErrors()
     variances = _exact(view, areas, plan, published) if rounds is None else None
     errors = LevelErrors()
     if variances is not None:
@@ -127,7 +127,7 @@ def total_of(
         lower, upper = interval(sums.numbers, std_dev, level_alpha, errors)
     else:
         lower, upper = unbiased_interval(sums.numbers, unbiased, std_dev, level_alpha)
-    return pa.table(columns | {"std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
+    return pa.table(columns | {"std_dev": std_dev, "ci_lower": lower, "ci_upper": upper}), errors
 
 
 def _of_partly_listed(
