@@ -122,7 +122,7 @@ def choice(value: object, argument: str, known: Sequence[str]) -> None:
         TypeError: it is no text; of such a value the message shows the type only, since it may be a private column.
     """
     names = [f'"{name}"' for name in known]
-    listed = f"{', '.join(names[:-1])} or {names[-1]}"
+    listed = " or ".join(each for each in (", ".join(names[:-1]), names[-1]) if each)
     if not isinstance(value, str):
         raise TypeError(f"{argument}: {safe_text(value)} must be {listed}")
     if value not in known:

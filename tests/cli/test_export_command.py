@@ -21,7 +21,7 @@ def test_tables_are_exported_and_named(folder, output):
     shown = output("export", "release", "--to", "csv", "--out", "tables", "--table", "town", "--alpha", "0.2")
     assert shown.splitlines() == ["town: 3 rows", "Nothing was spent. Export: tables"]
     header, *rows = (folder / "tables/town.csv").read_text("utf-8").splitlines()
-    assert header.endswith('"std_dev","ci_lower","ci_upper"')
+    assert header.endswith('"std_dev","ci_lower","ci_upper","quality"')
     assert len(rows) == 3
 
 

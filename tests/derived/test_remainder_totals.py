@@ -86,7 +86,7 @@ def test_a_public_total_is_exact_and_levels_that_repeat_the_one_above_add_nothin
         budget=tt.Budget(rho=0.5), neighboring="change_one", seed=1,
     )  # fmt: skip
     (whole,) = release.total(pa.table({"o": ["x"]})).to_pylist()
-    assert whole == {"count": 40, "std_dev": 0.0, "ci_lower": 40, "ci_upper": 40}
+    assert whole == {"count": 40, "std_dev": 0.0, "ci_lower": 40, "ci_upper": 40, "quality": "exact"}
     parts = release.total(pa.table({"e": [*"abc"], "d": ["x"] * 3}), by="e").to_pylist()
     assert sum(each["count"] for each in parts) == 40
     assert all(each["ci_lower"] <= each["count"] <= each["ci_upper"] for each in parts)

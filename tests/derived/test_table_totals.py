@@ -81,7 +81,7 @@ def test_public_totals_have_no_error():
     totals = pa.table({"state": ["A", "B"], "count": [72_000, 48_000]})
     made = release(public_totals=totals, neighboring="change_one")
     assert made.total(pa.table({"state": ["A"]})).to_pylist() == [
-        {"count": 72_000, "std_dev": 0.0, "ci_lower": 72_000, "ci_upper": 72_000}
+        {"count": 72_000, "std_dev": 0.0, "ci_lower": 72_000, "ci_upper": 72_000, "quality": "exact"}
     ]
     assert made.total(pa.table({"state": ["A"]}), where={"sex": "f"})["std_dev"][0].as_py() > 0
 

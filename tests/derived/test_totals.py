@@ -44,9 +44,11 @@ def test_a_single_node_has_the_error_that_its_table_states(tree, neighboring, tm
         for level in ("state", "county"):
             table = made.table(level, alpha=0.05)
             found = made.total(each_node(made, level), by="area", alpha=0.05)
-            assert found.column_names == ["area", "count", "std_dev", "ci_lower", "ci_upper"]
+            assert found.column_names == ["area", "count", "std_dev", "ci_lower", "ci_upper", "quality"]
             np.testing.assert_allclose(found["std_dev"], table["std_dev"], rtol=1e-9)
-            assert found.drop_columns(["area", "std_dev"]).equals(table.select(["count", "ci_lower", "ci_upper"]))
+            assert found.drop_columns(["area", "std_dev"]).equals(
+                table.select(["count", "ci_lower", "ci_upper", "quality"])
+            )
 
 
 @pytest.mark.parametrize("neighboring", RELATIONS)
@@ -210,7 +212,7 @@ def test_other_mechanisms_have_errors_from_replicates_of_the_sums(tree, mechanis
     assert one == pytest.approx(other)
     assert one > 0
     (whole,) = release.total(tree.leaf_table(), replicates=10).to_pylist()
-    assert whole == {"count": 351, "std_dev": 0.0, "ci_lower": 351, "ci_upper": 351}
+    assert whole == {"count": 351, "std_dev": 0.0, "ci_lower": 351, "ci_upper": 351, "quality": "reliable"}
 
 
 def test_replicates_of_single_nodes_are_those_of_the_tables(tree):
@@ -231,7 +233,7 @@ def test_what_lies_below_a_threshold_has_no_error(tree):
     budget, stable = tt.Budget(epsilon=1, delta=1e-6), tt.counts.StabilityHistogram()
     release = sparse(tree, mechanism=stable, budget=budget)
     found = release.total(pa.table({"state": ["A"]}))
-    assert found.to_pydict() == {"count": [release.table("state")["count"][0].as_py()]}
+    assert found.to_pydict() == {"count": [release.table("state")["count"][0].as_py()], "quality": [None]}
     with pytest.raises(ValueError, match="replicates: 10 of them cannot show what lies below the threshold"):
         release.total(pa.table({"state": ["A"]}), replicates=10)
 
@@ -252,7 +254,7 @@ def test_group_sizes_have_a_row_for_each_area_and_size(mechanism):
     leaves = release.table("county")
     areas = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"], "zone": ["n", "s", "s"]})
     found = release.total(areas, by="zone", replicates=10)
-    assert found.column_names == ["zone", "size", "groups", "std_dev", "ci_lower", "ci_upper"]
+    assert found.column_names == ["zone", "size", "groups", "std_dev", "ci_lower", "ci_upper", "quality"]
     zone = [{"Ax": "n", "Ay": "s", "Bx": "s"}[row["state"] + row["county"]] for row in leaves.to_pylist()]
     summed = leaves.append_column("zone", pa.array(zone)).group_by(["zone", "size"]).aggregate([("groups", "sum")])
     expected = {(row["zone"], row["size"]): row["groups_sum"] for row in summed.to_pylist()}

@@ -50,7 +50,7 @@ def test_a_page_has_the_rows_whose_cells_lie_in_the_places_and_says_how_much_mor
     walk = Walk(tt.Release.load(folder))
     about = {}
     for table in walk.view.tables:
-        rows = walk.release.table(table.level)
+        rows = walk.release.table(table.level).drop_columns("quality")
         about[table.level] = list(zip(rows.to_pylist(), walk.view.places(table, rows), strict=True))
         for row, places in about[table.level]:
             labels = [label for side, place in zip(walk.sides, places, strict=True) for label in side.path(place)]

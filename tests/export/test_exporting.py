@@ -38,7 +38,7 @@ def test_people_by_their_records_are_exported_too(made, tmp_path):
         ({"alpha": 2}, "alpha: 2 must lie strictly between 0 and 1"),
         ({"out": ""}, "out: '' is no name"),
         ({"out": "no/such/folder"}, "out: the folder .* does not exist; make it first"),
-        ({"unreliable_above": 0}, "unreliable_above: 0 must be more than 0"),
+        ({"suppress": "all"}, "suppress: 'all' is not known; choose \"unreliable\""),
         ({"release": "nowhere"}, "folder: .* does not exist"),
     ],
 )
@@ -49,7 +49,9 @@ def test_what_cannot_be_exported_is_refused_by_name(made, tmp_path, monkeypatch,
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("arguments", [{"tables": "town"}, {"unreliable_above": "x"}, {"agency": 3}, {"to": 3}])
+@pytest.mark.parametrize(
+    "arguments", [{"tables": "town"}, {"thresholds": 0.3}, {"suppress": 1}, {"agency": 3}, {"to": 3}]
+)
 def test_arguments_of_the_wrong_kind_are_refused(made, tmp_path, arguments):
     with pytest.raises(TypeError, match=f"{next(iter(arguments))}: "):
         export(**{"release": made["counts"], "to": "csv", "out": tmp_path / "out"} | arguments)

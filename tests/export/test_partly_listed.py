@@ -9,6 +9,8 @@ import pytest
 import tallytree as tt
 from helpers.partly_listed import AREAS, TREE, partly_listed
 from tallytree._export import export
+from tallytree.release.intervals import LevelErrors
+from tallytree.release.quality import with_quality, without_unreliable
 
 SIDES = {"ORIGIN": ("from_state", "from_town"), "DESTINATION": ("to_state", "to_town")}
 
@@ -85,8 +87,9 @@ def test_sdmx_of_other_releases_has_no_such_codes(tmp_path):
 def test_a_number_without_an_error_beside_others_with_one_has_no_status():
     from tallytree._export.sdmx_files import _status
 
-    rows = pa.table({"count": [10, 10, 35], "std_dev": [1.0, 9.0, None]})
-    assert _status(rows, "count", 1 / 3).to_pylist() == ["A", "U", None]
+    rows = with_quality(pa.table({"count": [10, 10, 35], "std_dev": [1.0, 9.0, None]}), LevelErrors())
+    assert _status(rows, "count").to_pylist() == ["A", "U", None]
+    assert _status(without_unreliable(rows), "count").to_pylist() == ["A", "Q", None]
 
 
 @pytest.mark.needs("geopandas", "shapely")

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tallytree._export import export
+from tallytree.release import QualityThresholds
 
 KINDS = ("counts", "flows", "sizes", "tables", "people")
 pytestmark = pytest.mark.needs("pysdmx")
@@ -72,12 +73,12 @@ def xml(label):
 def test_numbers_with_a_large_error_are_flagged(made, tmp_path):
 
     release = made["counts"]
-    export(release, "sdmx", tmp_path / "out", unreliable_above=0.05, agency="ESTAT.X")
+    export(release, "sdmx", tmp_path / "out", thresholds=QualityThresholds(0.02, 0.05), agency="ESTAT.X")
     with (tmp_path / "out/town.csv").open(encoding="utf-8", newline="") as opened:
         rows = [*csv.DictReader(opened)]
     table = release.table("town")
     wide = [
-        std_dev > 0.05 * max(count, 1)
+        std_dev > 0.05 * count
         for count, std_dev in zip(table["count"].to_pylist(), table["std_dev"].to_pylist(), strict=True)
     ]
     assert [row["OBS_STATUS"] for row in rows] == ["U" if each else "A" for each in wide]

@@ -13,6 +13,9 @@ import pytest
 import tallytree as tt
 from tallytree._export import export, xlsx_file
 from tallytree._export.naming import file_stems, sheet_names, unique_names
+from tallytree.hierarchy import decoded
+from tallytree.release.intervals import LevelErrors
+from tallytree.release.quality import with_quality
 
 KINDS = ("counts", "flows", "sizes", "tables", "people")
 
@@ -23,7 +26,9 @@ def tables_of(release):
         ".".join(name) if len(name) > 1 else (name or ("all",))[0]: release.table(*name, unbiased=unbiased)
         for name in release.tables
     }
-    return found | ({} if release.contributions is None else {"contributions": release.contributions})
+    if release.contributions is not None:
+        found["contributions"] = decoded(with_quality(release.contributions, LevelErrors()))
+    return {k: t if "std_dev" in t.column_names else t.drop_columns("quality") for k, t in found.items()}
 
 
 @pytest.mark.needs("xlsxwriter")
@@ -62,7 +67,9 @@ def test_a_table_or_a_label_that_no_sheet_holds_is_refused(made, tmp_path, monke
     export(made["counts"], "xlsx", tmp_path / "few.xlsx", tables=["all"])
     monkeypatch.undo()
     monkeypatch.setattr(xlsx_file, "MAX_TEXT", 5)
-    with pytest.raises(ValueError, match="to: 'xlsx' holds 5 characters in a cell, but a label of 'town' has"):
+    with pytest.raises(
+        ValueError, match=r"to: 'xlsx' holds 5 characters in a cell, but a label of '(town|quality)' has"
+    ):
         export(made["counts"], "xlsx", tmp_path / "out.xlsx", tables=["town"])
     assert [path.name for path in tmp_path.iterdir()] == ["few.xlsx"]
 

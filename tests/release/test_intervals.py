@@ -114,10 +114,10 @@ def test_a_mechanisms_own_standard_deviations_are_published(release):
     budget = tt.Budget(epsilon=1)
     made = tt.release_counts(people, release.tree, budget, neighboring="change_one", mechanism=Knowing(), seed=1)
     table = made.table("town")
-    assert table.column_names == ["town", "count", "std_dev"]
+    assert table.column_names == ["town", "count", "std_dev", "quality"]
     assert table["std_dev"].to_pylist() == [3.0] * 3
     with_ends = made.table("town", alpha=0.05)
-    assert with_ends.column_names == ["town", "count", "std_dev", "ci_lower", "ci_upper"]
+    assert with_ends.column_names == ["town", "count", "std_dev", "ci_lower", "ci_upper", "quality"]
     lower, upper = interval(table["count"].to_numpy(), np.full(3, 3.0), 0.05, LevelErrors())  # 5 or 6 away
     assert with_ends["ci_lower"].to_pylist() == lower.tolist()
     assert with_ends["ci_upper"].to_pylist() == upper.tolist()
@@ -127,7 +127,8 @@ def test_a_mechanisms_own_standard_deviations_are_published(release):
 def test_intervals_of_a_release_that_does_not_know_its_errors_are_refused(release):
     with pytest.raises(ValueError, match=r"^alpha: 0.1 asks for intervals, .* tallytree.replicate_errors"):
         release.table("town", alpha=0.1)
-    assert release.table("town").column_names == ["town", "count"]
+    assert release.table("town").column_names == ["town", "count", "quality"]
+    assert release.table("town")["quality"].null_count == 3
 
 
 @pytest.mark.parametrize("alpha", [0, 1, -0.1, 2, float("nan")])
@@ -166,14 +167,14 @@ def homes():
 
 def test_group_sizes_of_the_default_mechanism_have_tail_counts_with_their_errors(homes, tmp_path):
     table = homes.table("region")
-    assert table.column_names == ["region", "size", "groups", "tail_count", "tail_std_dev"]
+    assert table.column_names == ["region", "size", "groups", "tail_count", "tail_std_dev", "quality"]
     for row in table.to_pylist():
         larger = [o["groups"] for o in table.to_pylist() if o["region"] == row["region"] and o["size"] >= row["size"]]
         assert row["tail_count"] == sum(larger)
     assert all(row["tail_std_dev"] > 0 for row in table.to_pylist() if row["size"] > 0)
     columns = ["region", "town", "size", "groups", "tail_count", "tail_std_dev", "tail_ci_lower", "tail_ci_upper"]
     ends = homes.table("town", alpha=0.05)
-    assert ends.column_names == columns
+    assert ends.column_names == [*columns, "quality"]
     lower, upper = interval(ends["tail_count"].to_numpy(), ends["tail_std_dev"].to_numpy(), 0.05, LevelErrors())
     assert (ends["tail_ci_lower"].to_pylist(), ends["tail_ci_upper"].to_pylist()) == (lower.tolist(), upper.tolist())
     homes.save(tmp_path / "out", csv=True)
@@ -184,7 +185,7 @@ def test_group_sizes_of_the_default_mechanism_have_tail_counts_with_their_errors
 def test_replicates_tell_the_errors_of_numbers_of_groups_beside_those_of_tail_counts(homes):
     table = tt.replicate_errors(homes, replicates=10, seed=1).table("town", alpha=0.2)
     errors = ["tail_ci_lower", "tail_ci_upper", "std_dev", "ci_lower", "ci_upper"]
-    assert table.column_names == ["region", "town", "size", "groups", "tail_count", "tail_std_dev", *errors]
+    assert table.column_names == ["region", "town", "size", "groups", "tail_count", "tail_std_dev", *errors, "quality"]
 
 
 def test_a_level_may_not_have_the_name_of_a_column_of_tail_counts():

@@ -77,7 +77,8 @@ def test_other_readers_see_strings(release, tmp_path):
     for kind in ("tables", "measurements"):
         file = tmp_path / "out" / kind / "o_county.parquet"
         of_level = partial(release.table, unbiased=True) if kind == "tables" else release.measurements
-        wanted = of_level("o_county")
+        made = of_level("o_county")  # the verdict is made when a table is read
+        wanted = made.select([name for name in made.column_names if name != "quality"])
         assert pq.read_table(file).equals(wanted)
         frame = polars.read_parquet(file)
         assert [frame.schema[name] for name in PATHS] == [polars.String] * 4

@@ -117,7 +117,7 @@ def test_tables_longer_than_a_slice_are_written_and_read_whole(release, tmp_path
     loaded = tt.Release.load(release.save(tmp_path / "out", csv=True))
     wanted = release.table("county", unbiased=True)
     assert loaded.table("county", unbiased=True).equals(wanted)
-    assert decoded(loaded._tables["county"].read(5, 16)).equals(wanted.slice(5, 11))
+    assert decoded(loaded._tables["county"].read(5, 16)).equals(wanted.drop_columns("quality").slice(5, 11))
     assert len((tmp_path / "out/tables/all.csv").read_text().splitlines()) == 2
 
 

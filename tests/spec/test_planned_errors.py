@@ -190,11 +190,13 @@ def test_a_target_needs_a_closed_form(folder):
         tt.plan("delta.yaml", target={"state": 5}, changes=changes)
 
 
-def test_without_a_stand_in_group_sizes_have_the_noise_alone_and_it_is_said(folder):
+def test_without_a_stand_in_group_sizes_have_no_numbers_and_it_is_said_how_to_get_them(folder):
     planned = tt.plan("sizes.yaml")
     assert planned.notes[0].startswith("Joint has no closed form")
     assert set(planned.table["mechanism"].to_pylist()) == {"Joint"}
-    assert set(planned.table["basis"].to_pylist()) == {"noise only"}
+    assert "--like PATH" in planned.notes[0]
+    assert set(planned.table["basis"].to_pylist()) == {"not known"}
+    assert planned.table["std_dev"].null_count == planned.table.num_rows
 
 
 def test_a_stand_in_is_simulated(folder):
@@ -202,6 +204,7 @@ def test_a_stand_in_is_simulated(folder):
     assert set(planned.table["basis"].to_pylist()) == {"simulation"}
     assert std_devs(planned)["county"] == pytest.approx(std_devs(tt.plan("counts.yaml"))["county"], rel=0.3)
     assert planned.notes[0].startswith("Simulated on a stand-in, 3 replicates")
+    assert any(each.startswith("Numbers below these will be unreliable") for each in planned.notes)
 
 
 def test_the_private_table_is_no_stand_in(folder, nothing_private):

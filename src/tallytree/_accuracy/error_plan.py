@@ -24,6 +24,7 @@ from tallytree._accuracy.expected_errors import (
     expected_laws,
     has_closed_form,
     shown,
+    unreliable_below,
 )
 from tallytree._accuracy.simulated_errors import simulated_errors
 from tallytree._accuracy.targets import Target, amount_of, checked_target, least_budget, with_amount
@@ -44,9 +45,9 @@ AWAY_FROM_ZERO = (
     "Closed forms are of counts that are large compared to their noise, as are those of their siblings. The errors of "
     "counts near 0 are smaller, and a count among many that are 0 is on average too small."
 )
-NOISE_ONLY = (
-    "{} has no closed form: what is shown is the noise of its measurements before they are fitted, which is more than "
-    "what is left of it in most numbers. Give public stand-in data (like, --like) for the errors of its numbers."
+NO_CLOSED_FORM = (
+    "{} has no closed form, so nothing public but a stand-in tells the errors of its numbers: give public data such as "
+    "last year's release (like=…, --like PATH), on which they are simulated."
 )
 ON_A_STAND_IN = (
     "Simulated on a stand-in, {} replicates: std_dev and half_width are of its cells that are not 0, the expected "
@@ -227,22 +228,26 @@ class PlannedSpec:
                 yield planned, errors
 
     def _about(self, mechanism: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """What the figures are."""
+        """What the figures are, and what follows from them for readers."""
+        own = {**amounts_of(self.budget), "mechanism": mechanism}
+        of_own = [row for row in rows if all(row[name] == value for name, value in own.items())]
+        usable = unreliable_below([(row["level"], row["std_dev"]) for row in of_own])
         bases = {row["basis"] for row in rows}
         if self.like is not None:
             yield ON_A_STAND_IN.format(self.replicates)
-        elif "noise only" in bases or all(row["std_dev"] is None for row in rows):
-            yield NOISE_ONLY.format(mechanism)
+        elif all(row["std_dev"] is None for row in rows if row["mechanism"] == mechanism):
+            yield NO_CLOSED_FORM.format(mechanism)
         if bases & {"closed form", "mean families"}:
             yield AWAY_FROM_ZERO
             if self.statistic in ("counts", "flows"):
-                wanted = {**amounts_of(self.budget), "mechanism": mechanism}
                 yield from _worth_its_noise(
-                    [row for row in rows if all(row[name] == value for name, value in wanted.items())],
+                    of_own,
                     ", or use unlisted: remainder" if self.statistic == "flows" else "",
                 )
         if "mean families" in bases:
             yield "The tree is too large for every node to be computed: families have their level's mean size."
+        if usable:
+            yield usable
 
 
 def _worth_its_noise(rows: Sequence[Mapping[str, Any]], other: str) -> Iterator[str]:

@@ -14,16 +14,16 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from tallytree._measurements import Noise
 from tallytree._run import Planned, PlannedCounts, PlannedSizes, PlannedTables
 from tallytree._solvers.error_law import ErrorLaw
 from tallytree.hierarchy import nodes_per_level
+from tallytree.release.quality import STANDARD
 from tallytree.tables.expected import table_std_devs
 
-Basis: TypeAlias = Literal["closed form", "mean families", "public", "simulation", "noise only", "not known"]
+Basis: TypeAlias = Literal["closed form", "mean families", "public", "simulation", "not known"]
 """Where figures are from: the variance of every node of the public tree; the same of a tree that is too large, with
-families of their mean size; a public number, which has no error; replicates of a stand-in; the noise of the
-measurements before they are fitted; nowhere, since nothing public tells."""
+families of their mean size; a public number, which has no error; replicates of a stand-in; nowhere, since nothing
+public tells."""
 
 CLOSED_FORMS: tuple[Basis, ...] = ("closed form", "mean families")
 NO_ERRORS_OF_AUTO = (
@@ -78,9 +78,8 @@ class LevelLaw:
         if self.law is None:
             return ExpectedError(self.level, self.nodes, None, None, None, self.basis)
         law = self.law
-        # Numbers of cells differ from statistic to statistic, so of noise alone there is no expected maximum.
-        most = None if self.basis == "noise only" else law.expected_maximum
-        return ExpectedError(self.level, self.nodes, law.std_dev, law.half_width(ALPHA), most, self.basis)
+        half_width, most = law.half_width(ALPHA), law.expected_maximum
+        return ExpectedError(self.level, self.nodes, law.std_dev, half_width, most, self.basis)
 
 
 def expected_errors(planned: Planned[Any, Any]) -> list[ExpectedError]:
@@ -106,7 +105,7 @@ def _of_counts(planned: PlannedCounts) -> list[LevelLaw]:
     laplace = any(each.distribution == "discrete_laplace" for each in noise.values())
     variances = planned.mechanism.expected_variances(planned.tree, noise)
     if variances is None:
-        return _of_noise(planned, noise)
+        return _not_known(planned)
     found: list[LevelLaw] = []
     public = variances[0] is not None and not variances[0].nodes.any()
     for (level, nodes), each in zip(nodes_per_level(planned.tree).items(), variances, strict=True):
@@ -138,36 +137,30 @@ def _of_tables(planned: PlannedTables) -> list[LevelLaw]:
 
 @expected_laws.register
 def _of_sizes(planned: PlannedSizes) -> list[LevelLaw]:
-    """The noise of a number of groups of one size, as the difference of two cells where tails are measured."""
-    return _of_noise(planned, {level: each.noise for level, each in planned.plan.levels.items()})
+    """Nothing: the noise of one measurement would tell neither how large an error is nor how it changes with ε."""
+    return _not_known(planned)
 
 
-CELLS_OF_A_NUMBER = {
-    "tail_counts": 2,
-    "chain_tail_counts": 2,
-    "sorted_sizes": 0,
-}
-"""How many measured cells a published number is the sum or difference of, before any fit; 0 where it is neither."""
-
-
-def _of_noise(planned: Planned[Any, Any], noise: dict[str, Noise]) -> list[LevelLaw]:
-    """What follows from the noise of the measurements alone."""
-    found: list[LevelLaw] = []
-    for level, nodes in nodes_per_level(planned.tree).items():
-        cells = CELLS_OF_A_NUMBER.get(planned.statistics.get(level, "sorted_sizes"), 1)
-        if level not in noise or not cells:
-            found.append(LevelLaw(level, nodes, None, "not known"))
-            continue
-        variance = np.array([noise[level].variance])
-        laplace = noise[level].distribution == "discrete_laplace"
-        law = ErrorLaw.of(variance * cells, variance, nodes, laplace=laplace)
-        found.append(LevelLaw(level, nodes, law, "noise only"))
-    return found
+def _not_known(planned: Planned[Any, Any]) -> list[LevelLaw]:
+    return [LevelLaw(level, nodes, None, "not known") for level, nodes in nodes_per_level(planned.tree).items()]
 
 
 def has_closed_form(errors: Sequence[ExpectedError]) -> bool:
     """Whether the figures are those of the published numbers, and not of measurements only."""
     return any(each.basis in (*CLOSED_FORMS, "simulation") for each in errors)
+
+
+def unreliable_below(levels: Sequence[tuple[str, float | None]]) -> str:
+    """From which number on the numbers of each level are usable; empty where no error is known.
+
+    Args:
+        levels: their names, each with the standard deviation of its numbers.
+    """
+    known = [(level, STANDARD.least_usable(std_dev)) for level, std_dev in levels if std_dev]
+    if not known:
+        return ""
+    listed = ", ".join(f"{shown(least)} at {level}" for level, least in known)
+    return f"Numbers below these will be unreliable (std dev above a third of the number): {listed}."
 
 
 def shown(figure: float | None) -> str:

@@ -76,11 +76,11 @@ def total_of(
     hierarchy: Hierarchy | Product | None = None,
     seed: int | None = None,
     progress: bool = False,
-) -> pa.Table:
-    """`Release.total`, which documents the arguments."""
+) -> tuple[pa.Table, LevelErrors]:
+    """The totals and their errors, of which `Release.total` makes verdicts; it documents the arguments."""
     view, level_alpha = ReleaseView(release, hierarchy), checked_alpha(alpha)
     made = totals(view, table, by=by, where=where, replicates=replicates, seed=seed, progress=progress)
-    return made.table(level_alpha)
+    return made.table(level_alpha), made.errors
 
 
 def totals(

@@ -15,10 +15,12 @@ from tallytree._derived.changes import opened, refuse_different, refuse_repeated
 from tallytree._derived.summed_totals import Totals, added
 from tallytree._derived.totals import totals
 from tallytree._validate import integer, safe_text
+from tallytree.hierarchy import decoded
 from tallytree.release import Release
 from tallytree.release.contributions_table import description
 from tallytree.release.counted_unit import is_bounded
 from tallytree.release.intervals import checked_alpha
+from tallytree.release.quality import with_quality
 from tallytree.release.view.release_view import ReleaseView
 
 SHARE = "share_left_out"
@@ -51,7 +53,7 @@ def total_of(
         progress: show the progress of replicates on standard error.
 
     Returns:
-        The column `by`, if it is given; `count`; `std_dev`, `ci_lower` and `ci_upper`, as of `Release.total`. With an
+        The column `by`, if it is given; `count`; `std_dev`, `ci_lower`, `ci_upper` and `quality`, as of `Release.total`. With an
         enforced contribution bound also `share_left_out`: the share of all records that the bounds of all releases left
         out of the area, taken that each left out the same share everywhere; null where a release did not measure it.
 
@@ -75,7 +77,8 @@ def total_of(
         totals(ReleaseView(release), areas, seed=None if fixed is None else fixed + place, **options)
         for place, release in enumerate(several)
     ]
-    made = added(of_each, {} if by is None else {by: of_each[0].columns[by]}).table(level_alpha)
+    together = added(of_each, {} if by is None else {by: of_each[0].columns[by]})
+    made = decoded(with_quality(together.table(level_alpha), together.errors))
     if is_bounded(several[0].statement):
         made = made.append_column(SHARE, _share_left_out(several, of_each))
     return made.replace_schema_metadata(description(several[0].statement) or None)

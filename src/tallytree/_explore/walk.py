@@ -104,7 +104,7 @@ class Walk:
             length: how many rows to give at most.
         """
         if not self.sides:
-            rows = self.release.table(table.level)
+            rows = self.view.whole(table.level)
             return Page(
                 rows.slice(first, length), [()] * min(length, max(rows.num_rows - first, 0)), first, rows.num_rows
             )

@@ -11,16 +11,28 @@ from typing import Any
 
 import pyarrow as pa
 
+from tallytree.hierarchy import QUALITY
 from tallytree.release.counted_unit import bound_sentence, counted_unit
 from tallytree.release.intervals import COVERS
+from tallytree.release.quality import NUMBERS, TELLS_THE_NUMBER
 from tallytree.release.remainders import lists_remainders
+from tallytree.release.view.release_view import path_columns
 
 NO_LICENCE = "The licence of the data is for the publisher to state."
 NOTHING_MISSING = "No cell is missing: every row has a value in every column."
+SUPPRESSED = (
+    "Numbers that are unreliable, or not distinguishable from 0, are left empty; quality says which. Sums, such as the "
+    "numbers of coarser levels, are of all numbers, also of those that are left empty here."
+)
 
 _ERROR = (
     "Every number has noise. std_dev, where a table has it, is the standard deviation of the number's error. ci_lower "
     f"and ci_upper are the ends of an interval for the true number. {COVERS}"
+)
+
+_VERDICT = (
+    "Whether the number can be used, from its standard deviation as a share of the number: exact (it has no error); "
+    "reliable; with_care; unreliable; not_distinguishable_from_0 (the 90 % interval reaches 0)."
 )
 
 
@@ -32,8 +44,9 @@ class Column:
         name: its name.
         kind: `"string"`, `"integer"` or `"number"`.
         role: `"path"` and `"key"` say what a row is about, as does `"path or empty"` in tables with rows that say how
-            much is not listed; `"value"` is the published number; `"error"`, `"error or empty"` and, in SDMX,
-            `"attribute"` are about it; `"geometry"`, or `"shape or empty"`, is that of GeoParquet.
+            much is not listed; `"value"` (or `"value or empty"`) is the published number; `"error"`, `"error or
+            empty"`, `"verdict"`, `"verdict or empty"` and, in SDMX, `"attribute"` are about it; `"geometry"`, or
+            `"shape or empty"`, is that of GeoParquet.
         unit: of a number, in the plural; empty for text.
         description: what it means.
     """
@@ -46,8 +59,8 @@ class Column:
 
     @property
     def may_be_empty(self) -> bool:
-        """Whether a cell may be empty: attributes of SDMX, and what a row that says how much is not listed has not."""
-        return self.role in ("attribute", "path or empty", "shape or empty", "error or empty")
+        """Whether a cell may be empty."""
+        return self.role == "attribute" or self.role.endswith("or empty")
 
     @property
     def least(self) -> int | None:
@@ -55,20 +68,29 @@ class Column:
         return 0 if self.kind != "string" and self.role in ("key", "error", "error or empty") else None
 
 
-def described_columns(schema: pa.Schema, statement: Mapping[str, Any], alpha: float | None) -> tuple[Column, ...]:
+def described_columns(
+    schema: pa.Schema, statement: Mapping[str, Any], alpha: float | None, *, suppressed: bool = False
+) -> tuple[Column, ...]:
     """The columns of a table.
 
     Args:
         schema: of the table.
         statement: of the release.
         alpha: of its intervals, where they were computed for the export.
+        suppressed: whether unreliable numbers are left empty.
     """
     unit = "people" if "people" in schema.names else counted_unit(statement)
     errors = statement.get("errors")
     alpha = (errors or {}).get("alpha") if alpha is None else alpha
     texts = _texts(unit, alpha)
     made = []
+    paths = path_columns(schema.empty_table())
     for field in schema:
+        if field.name == QUALITY and field.name not in paths:
+            empty = lists_remainders(statement)
+            meaning = f"{_VERDICT} Empty: the error is not known." if empty else _VERDICT
+            made.append(Column(QUALITY, "string", "verdict or empty" if empty else "verdict", "", meaning))
+            continue
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
             meaning = f"The label of the row's node at the level {field.name!r} of a public hierarchy."
             empty = lists_remainders(statement)
@@ -79,6 +101,8 @@ def described_columns(schema: pa.Schema, statement: Mapping[str, Any], alpha: fl
         role, of, meaning = texts[field.name]
         if field.name == "probability_zero" and lists_remainders(statement):
             role, meaning = "error or empty", f"{meaning} Empty: the row says how much is not listed."
+        if suppressed and field.name in (*NUMBERS, *TELLS_THE_NUMBER):
+            role, meaning = f"{role.removesuffix(' or empty')} or empty", f"{meaning} Empty: see quality."
         made.append(Column(field.name, kind, role, of, meaning))
     return tuple(made)
 
@@ -126,10 +150,13 @@ def title_of(statement: Mapping[str, Any]) -> str:
     return f"{named[statement['statistic']]}, {protected}"
 
 
-def table_text(name: str, columns: Sequence[str], statement: Mapping[str, Any], *, zeros_listed: bool) -> str:
+def table_text(
+    name: str, columns: Sequence[str], statement: Mapping[str, Any], *, zeros_listed: bool, suppressed: bool = False
+) -> str:
     """What a table with these columns holds."""
+    missing = SUPPRESSED if suppressed else NOTHING_MISSING
     if "people" in columns:
-        return "People by their number of records, with noise. " + NOTHING_MISSING
+        return f"People by their number of records, with noise. {missing}"
     if statement["statistic"] == "group_sizes":
         rows = "One row for each node and each size with groups; a size without a row has 0 groups."
     elif lists_remainders(statement):
@@ -142,7 +169,7 @@ def table_text(name: str, columns: Sequence[str], statement: Mapping[str, Any], 
     else:
         rows = "One row for each cell that is not 0; a cell without a row is published as 0."
     kind = "The table" if statement["statistic"] == "tables" else "The level"
-    return f"{kind} {name!r}. {rows} {NOTHING_MISSING}"
+    return f"{kind} {name!r}. {rows} {missing}"
 
 
 def about(statement: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -15,12 +15,13 @@ from tallytree._export.csv_files import write_csv_files
 from tallytree._export.duckdb_file import write_duckdb_file
 from tallytree._export.geoparquet_files import read_shapes, with_boundaries, write_geoparquet_files
 from tallytree._export.parquet_files import write_parquet_files
-from tallytree._export.sdmx_files import LOW_RELIABILITY, checked_agency, write_sdmx_files
+from tallytree._export.sdmx_files import checked_agency, write_sdmx_files
 from tallytree._export.tables import exported_tables
 from tallytree._export.xlsx_file import refuse_what_no_sheet_holds, write_xlsx_file
-from tallytree._validate import choice, path_text, require_packages, safe_text
+from tallytree._validate import choice, path_text, require_packages
 from tallytree.release import Release
 from tallytree.release.files import building_folder, require_writable
+from tallytree.release.quality import STANDARD, QualityThresholds
 
 FORMATS = ("csv", "xlsx", "parquet", "geoparquet", "duckdb", "sdmx")
 _FILES = ("xlsx", "duckdb")
@@ -53,7 +54,8 @@ def export(
     boundaries: Mapping[str, Boundaries | str | os.PathLike[str]] | None = None,
     boundary_code: str | None = None,
     for_spreadsheets: bool = False,
-    unreliable_above: float = LOW_RELIABILITY,
+    thresholds: QualityThresholds = STANDARD,
+    suppress: str | None = None,
     agency: str = "TALLYTREE",
 ) -> Exported:
     """Write the published tables of a release in another format, each column described. Spends nothing.
@@ -69,8 +71,10 @@ def export(
         boundaries: for `"geoparquet"`, by level: a GeoJSON or GeoParquet file, or `Boundaries`.
         boundary_code: the property of these files that has the labels; by default it is named like the level.
         for_spreadsheets: in CSV, put an apostrophe before labels that a spreadsheet would take for a formula.
-        unreliable_above: for `"sdmx"`: a number with a larger standard deviation, as a share of the number, has the
-            status U, low reliability.
+        thresholds: of the verdicts in the column `quality`, as in `Release.table`.
+        suppress: `"unreliable"` leaves numbers empty that are unreliable or not distinguishable from 0; their verdict
+            stays. Sums (coarser levels) are those that were published, of all numbers. This protects nobody: it
+            spares readers numbers that are mostly noise.
         agency: for `"sdmx"`: the id of the agency that publishes.
 
     Returns:
@@ -86,11 +90,12 @@ def export(
     """
     choice(to, "to", FORMATS)
     require_packages("to", repr(to), _PACKAGES.get(to, ()), "maps" if to == "geoparquet" else "export")
-    share = _checked_share(unreliable_above)
+    if suppress is not None:
+        choice(suppress, "suppress", ("unreliable",))
     checked_agency(agency)
     target = _free_place(out)
     opened = release if isinstance(release, Release) else Release.load(release)
-    chosen = exported_tables(opened, tables, alpha)
+    chosen = exported_tables(opened, tables, alpha, thresholds, suppressed=suppress is not None)
     shapes: dict[str, Boundaries] = {}
     every = chosen
     if to == "geoparquet":
@@ -104,7 +109,7 @@ def export(
         "csv": lambda place: write_csv_files(chosen, place, for_spreadsheets=for_spreadsheets),
         "parquet": lambda place: write_parquet_files(chosen, place),
         "geoparquet": lambda place: write_geoparquet_files(chosen, shapes, place),
-        "sdmx": lambda place: write_sdmx_files(chosen, place, unreliable_above=share, agency=agency),
+        "sdmx": lambda place: write_sdmx_files(chosen, place, agency=agency),
         "xlsx": lambda place: write_xlsx_file(chosen, place),
         "duckdb": lambda place: write_duckdb_file(chosen, place),
     }
@@ -141,11 +146,3 @@ def _free_place(out: str | os.PathLike[str]) -> Path:
 def _refuse_existing(path: Path) -> None:
     if os.path.lexists(path):
         raise FileExistsError(f"out: {str(path)!r} exists; choose another name, or move it away")
-
-
-def _checked_share(share: object) -> float:
-    if isinstance(share, bool) or not isinstance(share, int | float):
-        raise TypeError(f"unreliable_above: {safe_text(share)} must be a number, such as 0.33")
-    if not 0 < share < float("inf"):
-        raise ValueError(f"unreliable_above: {share!r} must be more than 0; 0.33 is a third of the number")
-    return float(share)

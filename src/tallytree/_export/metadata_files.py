@@ -122,7 +122,7 @@ def _csvw_column(name: str, column: Column) -> dict[str, Any]:
     kind = {"string": "string", "integer": "integer", "number": "double"}[column.kind]
     described = {"name": name, "titles": column.name, "datatype": kind, "dc:description": column.description + unit}
     # An empty label is text, and not a missing cell.
-    return described if column.kind == "string" else described | {"required": True}
+    return described if column.kind == "string" or column.may_be_empty else described | {"required": True}
 
 
 def _write_json(content: Mapping[str, Any], path: Path) -> None:

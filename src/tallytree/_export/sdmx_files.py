@@ -1,8 +1,10 @@
 """SDMX-CSV 2.0, with the structures that it follows as SDMX-JSON 2.0.
 
 One dataflow is about the tables of the release, another about people by their number of records, where these were
-counted. A number whose error is large has the observation status U, "low reliability", of SDMX's cross-domain code list
-CL_OBS_STATUS (version 2.2); others have A, "normal value". Where no error is known the status is empty.
+counted. The observation status is of SDMX's cross-domain code list CL_OBS_STATUS (version 2.2), and follows from the
+verdict of the number, which is the attribute QUALITY: U, "low reliability", where it is unreliable or not
+distinguishable from 0; Q, "missing value; suppressed", where such a number is left out; else A, "normal value". Where
+no error is known the status is empty.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -22,12 +23,11 @@ from tallytree._export.metadata_files import write_data_package
 from tallytree._export.sdmx_codes import SideCodes
 from tallytree._export.sdmx_structure import VERSION, Flow, write_structures
 from tallytree._export.tables import ExportedTable
+from tallytree.hierarchy import QUALITY
+from tallytree.release.quality import NEAR_ZERO, UNRELIABLE
 from tallytree.release.remainders import lists_remainders
 
 STRUCTURES = "structure.json"
-LOW_RELIABILITY = 1 / 3
-"""Numbers with a larger standard deviation, as a share of the number, have the status U. Statistics Canada withholds
-estimates above 33.3 % as too unreliable to be published."""
 _AGENCY = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}(\.[A-Za-z][A-Za-z0-9_-]{0,60})*")
 
 
@@ -45,13 +45,12 @@ def checked_agency(agency: object) -> str:
     return agency
 
 
-def write_sdmx_files(tables: Sequence[ExportedTable], folder: Path, *, unreliable_above: float, agency: str) -> None:
+def write_sdmx_files(tables: Sequence[ExportedTable], folder: Path, *, agency: str) -> None:
     """Write an SDMX-CSV file for each table, the structures, and `datapackage.json`.
 
     Args:
         tables: what to write.
         folder: where to, an empty folder.
-        unreliable_above: numbers with a larger standard deviation, as a share of the number, have the status U.
         agency: the id of the agency that publishes.
 
     Raises:
@@ -73,12 +72,14 @@ def write_sdmx_files(tables: Sequence[ExportedTable], folder: Path, *, unreliabl
     for table in tables:
         flow = flows["people" if "people" in table.schema.names else "numbers"]
         path = f"{table.stem}.csv"
-        _write_table(table, flow, folder / path, unreliable_above)
+        _write_table(table, flow, folder / path)
         files[path] = table
         columns[path] = _described(flow)
+    limits = tables[0].thresholds
     note = (
-        f"OBS_STATUS is U (low reliability, SDMX CL_OBS_STATUS 2.2) where the standard deviation of a number is more "
-        f"than {unreliable_above:.3g} of the number (of 0: of 1), and A otherwise; it is empty where no error is known."
+        "OBS_STATUS (SDMX CL_OBS_STATUS 2.2) follows from QUALITY: U (low reliability) where the standard deviation of "
+        f"a number is more than {limits.with_care:.3g} of the number, or its 90 % interval reaches 0; Q (suppressed) "
+        "where such a number is left out; A otherwise; it is empty where no error is known."
     )
     for flow in flows.values():
         flow.text += f"\n\n{note}"
@@ -93,16 +94,16 @@ def _described(flow: Flow) -> list[Column]:
         kind = "string" if dimension.codes else "integer"
         columns.append(Column(dimension.id, kind, "key", "", dimension.description))
     number = "number" if flow.fractions else "integer"
-    columns.append(Column("OBS_VALUE", number, "value", "", flow.value_description))
+    columns.append(Column("OBS_VALUE", number, flow.value_role, "", flow.value_description))
     columns += [Column(each.id, each.kind, "attribute", "", each.description) for each in flow.attributes]
     return columns
 
 
-def _write_table(table: ExportedTable, flow: Flow, path: Path, unreliable_above: float) -> None:
+def _write_table(table: ExportedTable, flow: Flow, path: Path) -> None:
     writer = None
     try:
         for rows in table.coded_slices():
-            made = _observations(rows, flow, unreliable_above)
+            made = _observations(rows, flow)
             if writer is None:
                 writer = pyarrow.csv.CSVWriter(
                     path, made.schema, write_options=pyarrow.csv.WriteOptions(quoting_header="none")
@@ -114,7 +115,7 @@ def _write_table(table: ExportedTable, flow: Flow, path: Path, unreliable_above:
     flush(path)
 
 
-def _observations(rows: pa.Table, flow: Flow, unreliable_above: float) -> pa.Table:
+def _observations(rows: pa.Table, flow: Flow) -> pa.Table:
     count = rows.num_rows
     same = {"STRUCTURE": "dataflow", "STRUCTURE_ID": f"{flow.agency}:{flow.id}({VERSION})", "ACTION": "I"}
     made = {name: pa.repeat(pa.scalar(value, pa.large_string()), count) for name, value in same.items()}
@@ -123,19 +124,25 @@ def _observations(rows: pa.Table, flow: Flow, unreliable_above: float) -> pa.Tab
     made["OBS_VALUE"] = rows.column(flow.value)
     for attribute in flow.attributes:
         if attribute.column is None:
-            made[attribute.id] = _status(rows, flow.value, unreliable_above)
+            made[attribute.id] = _status(rows, flow.value)
         elif attribute.column in rows.column_names:
-            made[attribute.id] = rows.column(attribute.column)
+            column = rows.column(attribute.column)
+            made[attribute.id] = column.cast(pa.large_string()) if attribute.kind == "string" else column
         else:
-            kind = pa.int64() if attribute.kind == "integer" else pa.float64()
+            kind = {"integer": pa.int64(), "number": pa.float64(), "string": pa.large_string()}[attribute.kind]
             made[attribute.id] = pa.nulls(count, kind)
     return pa.table(made)
 
 
-def _status(rows: pa.Table, value: str, unreliable_above: float) -> pa.Array:
-    """`U` or `A` for each row; null where no error is known."""
+def _status(rows: pa.Table, value: str) -> pa.Array:
+    """`U`, `Q` or `A` for each row; null where no error is known."""
     if "std_dev" not in rows.column_names:
         return pa.nulls(rows.num_rows, pa.large_string())
-    numbers, errors = (rows.column(name).to_numpy().astype(np.float64) for name in (value, "std_dev"))
-    wide = pa.array(errors > unreliable_above * np.maximum(np.abs(numbers), 1.0), mask=np.isnan(errors))
-    return pc.if_else(wide, pa.scalar("U", pa.large_string()), pa.scalar("A", pa.large_string()))
+    verdict = rows.column(QUALITY).cast(pa.large_string())
+    poor = pc.is_in(verdict, pa.array([UNRELIABLE, NEAR_ZERO], pa.large_string()))
+    status = pc.if_else(poor, pc.if_else(pc.is_null(rows.column(value)), *_codes("Q", "U")), *_codes("A"))
+    return pc.if_else(pc.is_valid(verdict), status, pa.scalar(None, pa.large_string()))
+
+
+def _codes(*codes: str) -> list[pa.Scalar]:
+    return [pa.scalar(code, pa.large_string()) for code in codes]

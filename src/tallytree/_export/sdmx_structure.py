@@ -66,6 +66,7 @@ class Flow:
         dimensions: in order.
         value: the column of the published number.
         value_description: what the number means.
+        value_role: whether it may be left out; see `Column`.
         fractions: whether the number may have fractions.
         attributes: in order, the status first.
     """
@@ -77,6 +78,7 @@ class Flow:
     dimensions: tuple[Dimension, ...]
     value: str
     value_description: str
+    value_role: str
     fractions: bool
     attributes: list[ObservationAttribute] = field(default_factory=list)
 
@@ -107,6 +109,7 @@ class Flow:
             dimensions=tuple(dimensions),
             value=value.name,
             value_description=value.description,
+            value_role=value.role,
             fractions=value.kind == "number",
             attributes=[ObservationAttribute("OBS_STATUS", None, "string", "Whether the number is reliable.")],
         )
@@ -178,6 +181,7 @@ def _status_codes(agency: str) -> Any:
     items = [
         Code("A", name="Normal value"),
         Code("U", name="Low reliability", description="The error of the number is large beside the number."),
+        Code("Q", name="Missing value; suppressed", description="The number is left out, since its error is large."),
     ]
     return Codelist("CL_OBS_STATUS", name="Observation status", agency=agency, items=items, version=VERSION)
 
@@ -218,7 +222,7 @@ def _component(name: str, flow: Flow, role: Any, kind: Any, codes: str | None) -
 
     return Component(
         name,
-        required=role != Role.ATTRIBUTE,
+        required=role == Role.DIMENSION or (role == Role.MEASURE and flow.value_role == "value"),
         role=role,
         concept=ItemReference("Concept", flow.agency, f"CS_{flow.id}", VERSION, name),
         local_dtype=kind,

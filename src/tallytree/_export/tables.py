@@ -14,9 +14,10 @@ from tallytree._export.naming import file_stems, unique_names
 from tallytree.hierarchy import decoded
 from tallytree.release import Release
 from tallytree.release.contributions_table import FILE as CONTRIBUTIONS
-from tallytree.release.intervals import checked_alpha, stated_errors, with_intervals, without_hidden
+from tallytree.release.intervals import LevelErrors, checked_alpha, stated_errors, with_intervals, without_hidden
 from tallytree.release.level_tables import ROWS_AT_ONCE, LevelTable, PlainTable
 from tallytree.release.manifest import TABLES
+from tallytree.release.quality import STANDARD, QualityThresholds, with_quality, without_unreliable
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.release.view.sides import TreeSide, sides_of
 
@@ -31,6 +32,8 @@ class ExportedTable:
         source: the published table.
         view: of the release.
         alpha: of intervals that are computed; None to keep those that the table has.
+        thresholds: of the verdicts.
+        suppressed: whether numbers that are unreliable, or not distinguishable from 0, are left empty.
     """
 
     name: str
@@ -38,6 +41,8 @@ class ExportedTable:
     source: LevelTable
     view: ReleaseView
     alpha: float | None
+    thresholds: QualityThresholds = STANDARD
+    suppressed: bool = False
 
     @property
     def statement(self) -> Mapping[str, Any]:
@@ -62,12 +67,13 @@ class ExportedTable:
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """Its columns, described."""
-        return described_columns(self.schema, self.statement, self.alpha)
+        return described_columns(self.schema, self.statement, self.alpha, suppressed=self.suppressed)
 
     @property
     def text(self) -> str:
         """What it holds, in sentences."""
-        return table_text(self.name, self.schema.names, self.statement, zeros_listed=self.zeros_listed)
+        known = {"zeros_listed": self.zeros_listed, "suppressed": self.suppressed}
+        return table_text(self.name, self.schema.names, self.statement, **known)
 
     @property
     def zeros_listed(self) -> bool:
@@ -94,19 +100,34 @@ class ExportedTable:
                 yield self._with_errors(rows).replace_schema_metadata(None)
 
     def _with_errors(self, rows: pa.Table) -> pa.Table:
-        if self.alpha is not None and "people" not in rows.column_names:
-            rows = with_intervals(rows, self.alpha, stated_errors(self.statement, self.name))
+        people = "people" in rows.column_names
+        errors = LevelErrors() if people else stated_errors(self.statement, self.name)
+        if self.alpha is not None and not people:
+            rows = with_intervals(rows, self.alpha, errors)
         # Of tables the unbiased estimate is for means over many cells; elsewhere it says nothing to a reader.
-        return rows if self.statement["statistic"] == TABLES else without_hidden(rows)
+        shown = rows if self.statement["statistic"] == TABLES else without_hidden(rows)
+        if "std_dev" not in shown.column_names:
+            return shown
+        judged = with_quality(shown, errors, self.thresholds)
+        return without_unreliable(judged) if self.suppressed else judged
 
 
-def exported_tables(release: Release, names: Sequence[Any] | None, alpha: float | None) -> tuple[ExportedTable, ...]:
+def exported_tables(
+    release: Release,
+    names: Sequence[Any] | None,
+    alpha: float | None,
+    thresholds: QualityThresholds = STANDARD,
+    *,
+    suppressed: bool = False,
+) -> tuple[ExportedTable, ...]:
     """The tables to export, root first.
 
     Args:
         release: the release.
         names: levels; of tables, the levels that each was asked for by, or its name; None for all.
         alpha: of intervals to compute.
+        thresholds: of the verdicts.
+        suppressed: whether unreliable numbers are left empty.
 
     Raises:
         ValueError: an unknown name, or none; `alpha` where errors are not known.
@@ -121,7 +142,7 @@ def exported_tables(release: Release, names: Sequence[Any] | None, alpha: float 
     chosen = _chosen(release, names, list(sources))
     view = ReleaseView(release)
     tables = [
-        ExportedTable(name, stem, sources[name], view, alpha)
+        ExportedTable(name, stem, sources[name], view, alpha, thresholds, suppressed)
         for name, stem in zip(chosen, file_stems(chosen), strict=True)
     ]
     if alpha is not None:

@@ -2,6 +2,15 @@
 
 from tallytree.release.files import refuse_existing, require_writable
 from tallytree.release.level_tables import LevelTable, NodeTable, beside_paths
+from tallytree.release.quality import QualityThresholds
 from tallytree.release.release import Release
 
-__all__ = ["LevelTable", "NodeTable", "Release", "beside_paths", "refuse_existing", "require_writable"]
+__all__ = [
+    "LevelTable",
+    "NodeTable",
+    "QualityThresholds",
+    "Release",
+    "beside_paths",
+    "refuse_existing",
+    "require_writable",
+]

@@ -14,17 +14,20 @@ A number without a standard deviation has no verdict.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tallytree._compute.arrays import FloatArray, NumberArray
 from tallytree._validate import safe_text
-from tallytree.release.intervals import LevelErrors, quantile
+from tallytree.hierarchy import QUALITY
+from tallytree.release.intervals import PROBABILITY_ZERO, UNBIASED, LevelErrors, quantile
 
-QUALITY = "quality"
-"""The column with the verdict."""
+NUMBERS = ("count", "groups", "people")
+"""Columns with what was published; a table has one of them."""
 
 EXACT, RELIABLE, WITH_CARE, UNRELIABLE, NEAR_ZERO = QUALITIES = (
     "exact",
@@ -34,6 +37,9 @@ EXACT, RELIABLE, WITH_CARE, UNRELIABLE, NEAR_ZERO = QUALITIES = (
     "not_distinguishable_from_0",
 )
 """The verdicts, best first."""
+
+TELLS_THE_NUMBER = ("ci_lower", "ci_upper", UNBIASED, PROBABILITY_ZERO)
+"""Columns from which a reader could tell the number beside them."""
 
 ALPHA = 0.1
 """Of the interval that reaches 0, or does not."""
@@ -58,7 +64,7 @@ class QualityThresholds:
             ValueError: not 0 < reliable ≤ with_care < ∞.
             TypeError: no numbers.
         """
-        for name, share in (("reliable", self.reliable), ("with_care", self.with_care)):
+        for name, share in (("with_care", self.with_care), ("reliable", self.reliable)):
             if isinstance(share, bool) or not isinstance(share, int | float | np.floating):
                 raise TypeError(f"{name}: {safe_text(share)} must be a number, such as {getattr(STANDARD, name)}")
             if not 0 < share < float("inf"):
@@ -112,3 +118,60 @@ def quality_column(
     """The column `quality`: the verdict of each number as a dictionary of `QUALITIES`, null where there is none."""
     codes = verdicts(numbers, std_dev, errors, thresholds)
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(QUALITIES))
+
+
+def with_quality(rows: pa.Table, errors: LevelErrors, thresholds: QualityThresholds = STANDARD) -> pa.Table:
+    """Published rows with the column `quality` as the last.
+
+    A level of an early release may have that name. Its tables keep the level's column, and have no verdict.
+
+    Raises:
+        TypeError: `thresholds` are none.
+    """
+    if not isinstance(thresholds, QualityThresholds):
+        raise TypeError(
+            f"thresholds: {safe_text(thresholds)} must be tallytree.release.QualityThresholds, such as "
+            "QualityThresholds(reliable=0.1, with_care=0.25)"
+        )
+    if QUALITY in rows.column_names:
+        return rows
+    number = rows.column(next(name for name in NUMBERS if name in rows.column_names)).to_numpy()
+    known = "std_dev" in rows.column_names
+    std_dev = rows.column("std_dev").to_numpy() if known else np.full(len(number), np.nan)
+    return rows.append_column(QUALITY, quality_column(number, std_dev.astype(np.float64), errors, thresholds))
+
+
+def numbers_by_verdict(
+    slices: Iterable[pa.Table], errors: LevelErrors, thresholds: QualityThresholds = STANDARD
+) -> dict[str, int]:
+    """How many numbers of a table have each verdict, best first; numbers without a verdict are not counted.
+
+    Args:
+        slices: the rows of the table, as they are stored.
+        errors: of the level.
+        thresholds: of the verdicts.
+    """
+    found = np.zeros(len(QUALITIES) + 1, dtype=np.int64)
+    for rows in slices:
+        if "std_dev" in rows.column_names:
+            number = rows.column(next(name for name in NUMBERS if name in rows.column_names)).to_numpy()
+            codes = verdicts(number, rows.column("std_dev").to_numpy(), errors, thresholds)
+            found += np.bincount(codes + 1, minlength=len(found))
+    return dict(zip(QUALITIES, found[1:].tolist(), strict=True))
+
+
+def without_unreliable(rows: pa.Table) -> pa.Table:
+    """Rows with verdicts, in which numbers that are unreliable, or not distinguishable from 0, are null.
+
+    What tells the number beside it is null too: the interval, the unbiased estimate, and how probable a 0 is. The
+    verdict and `std_dev` stay. Numbers without a verdict stay.
+    """
+    verdict = rows.column(QUALITY)
+    if not pa.types.is_dictionary(verdict.type):  # a level of that name
+        return rows
+    poor = pc.is_in(verdict.cast(pa.string()), pa.array([UNRELIABLE, NEAR_ZERO]))
+    for place, field in enumerate(rows.schema):
+        if field.name in (*NUMBERS, *TELLS_THE_NUMBER):
+            kept = pc.if_else(poor, pa.scalar(None, field.type), rows.column(place))
+            rows = rows.set_column(place, field.name, kept)
+    return rows

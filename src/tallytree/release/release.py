@@ -27,7 +27,6 @@ import pyarrow as pa
 
 from tallytree._compute.threads import side_by_side
 from tallytree._compute.whole_files import flush
-from tallytree._markup import html_table
 from tallytree._methods import registered_method
 from tallytree._stages import stage
 from tallytree._validate import path_text, text
@@ -40,7 +39,6 @@ from tallytree.release.contributions_table import (
     stored_contributions,
     write_contributions,
 )
-from tallytree.release.counted_unit import bound_sentence, counted_unit
 from tallytree.release.dense import dense_table
 from tallytree.release.derived_methods import DerivedNumbers
 from tallytree.release.files import (
@@ -72,6 +70,8 @@ from tallytree.release.manifest import (
     table_name,
     table_stem,
 )
+from tallytree.release.notebook_view import release_html
+from tallytree.release.quality import STANDARD, QualityThresholds, with_quality
 from tallytree.release.registry_entry import REGISTRY_FILE, has_entry, registry_entry
 from tallytree.release.stored_tree import StoredTree, described_tree
 
@@ -98,17 +98,8 @@ class Release(DerivedNumbers):
         return f"Release({rows})"
 
     def _repr_html_(self) -> str:
-        """The levels with their rows, what is counted, and the guarantee, for notebooks."""
-        about = {each["level"]: each for each in self.statement["levels"]}
-        rows = [
-            (level, about.get(level, {}).get("nodes"), table.num_rows, bool(about.get(level, {}).get("measured")))
-            for level, table in self._tables.items()
-        ]
-        headings = ("level", "nodes", "published rows", "measured")
-        exact = f"Published exactly: {'; '.join(map(str, self.statement['invariants'])) or 'nothing'}."
-        remark = " ".join(each for each in (bound_sentence(self.statement), self.statement["guarantee"], exact) if each)
-        what = f"Release of {self.statement['statistic']}: {counted_unit(self.statement)}"
-        return html_table(what, headings, rows, remark)
+        """The levels with their rows and verdicts, what is counted, and the guarantee, for notebooks."""
+        return release_html(self.statement, self._tables)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -127,6 +118,7 @@ class Release(DerivedNumbers):
         dictionaries: bool = False,
         dense: bool = False,
         unbiased: bool = False,
+        thresholds: QualityThresholds = STANDARD,
     ) -> pa.Table:
         """The published numbers of a level, or of a table, with their errors where these are known.
 
@@ -141,6 +133,9 @@ class Release(DerivedNumbers):
         `ci_lower` and `ci_upper` (int64): an interval for the true number, which misses it with probability `alpha`. It
         covers the privacy noise only; `docs/explanation/errors.md` says how well.
 
+        Last comes `quality`, a verdict from std_dev ÷ number: `exact`, `reliable`, `with_care`, `unreliable`,
+        `not_distinguishable_from_0`; null where `std_dev` is not known.
+
         Args:
             level: its name; of a table, the levels that it was asked for by, in any order (none for the total).
             alpha: of the intervals; by default they are as they were stored, if they were.
@@ -153,6 +148,7 @@ class Release(DerivedNumbers):
                 its error, so it is what means over many cells are made of. It may be negative, and intervals are
                 around it. Of flows, also `listed_from`: the least estimate with which a cell that is 0 would have a
                 row, which intervals take into account.
+            thresholds: of the verdicts; by default those of Statistics Canada.
 
         Raises:
             ValueError: an unknown level; `dense` for more than 10^8 cells, or for a release without its tree; with
@@ -170,11 +166,11 @@ class Release(DerivedNumbers):
         table = table.unify_dictionaries() if dictionaries else decoded(table)
         if alpha is not None and not dense:
             table = with_intervals(table, alpha, stated_errors(self.statement, name))
-        return table if unbiased else without_hidden(table)
+        shown = table if unbiased else without_hidden(table)
+        judged = with_quality(shown, stated_errors(self.statement, name), thresholds)
+        return judged if dictionaries else decoded(judged)
 
-    def to_pandas(
-        self, *level: str, alpha: float | None = None, dictionaries: bool = False, dense: bool = False
-    ) -> Any:
+    def to_pandas(self, *level: str, **options: Any) -> Any:
         """`table(*level, …)` with the same arguments, as a pandas data frame.
 
         Raises:
@@ -182,11 +178,9 @@ class Release(DerivedNumbers):
         """
         if importlib.util.find_spec("pandas") is None:
             raise ModuleNotFoundError("to_pandas needs pandas: pip install pandas; table(level) is a pyarrow table")
-        return self.table(*level, alpha=alpha, dictionaries=dictionaries, dense=dense).to_pandas()
+        return self.table(*level, **options).to_pandas()
 
-    def to_polars(
-        self, *level: str, alpha: float | None = None, dictionaries: bool = False, dense: bool = False
-    ) -> Any:
+    def to_polars(self, *level: str, **options: Any) -> Any:
         """`table(*level, …)` with the same arguments, as a polars data frame.
 
         Raises:
@@ -196,7 +190,7 @@ class Release(DerivedNumbers):
             raise ModuleNotFoundError("to_polars needs polars: pip install polars; table(level) is a pyarrow table")
         import polars
 
-        return polars.from_arrow(self.table(*level, alpha=alpha, dictionaries=dictionaries, dense=dense))
+        return polars.from_arrow(self.table(*level, **options))
 
     @property
     def plot(self) -> Any:
@@ -231,6 +225,7 @@ class Release(DerivedNumbers):
         hierarchy: Hierarchy | Product | None = None,
         seed: int | None = None,
         progress: bool = False,
+        thresholds: QualityThresholds = STANDARD,
     ) -> pa.Table:
         """The published numbers summed over any areas, with the error of each sum.
 
@@ -258,12 +253,13 @@ class Release(DerivedNumbers):
             hierarchy: the public tree, for a folder that was written without it.
             seed: makes the replicates reproducible, for tests.
             progress: show the progress of replicates on standard error.
+            thresholds: of the verdicts in `quality`, as in `table`.
 
         Returns:
             The column `by`, if it is given; `count` (or `size` and `groups`, a row for each size with groups);
-            `std_dev`, `ci_lower` and `ci_upper`. The error columns are absent with `StabilityHistogram`: nothing
-            published shows what its sums miss. With an enforced contribution bound the metadata of the schema say what
-            is counted, as JSON under `tallytree`.
+            `std_dev`, `ci_lower`, `ci_upper` and `quality`. With `StabilityHistogram` there are no errors, since
+            nothing published shows what its sums miss, and `quality` is null. With an enforced contribution bound the
+            metadata of the schema say what is counted, as JSON under `tallytree`.
 
         Raises:
             ValueError: no rows, missing or unknown columns, unknown nodes, nulls above a label, rows that overlap; an
@@ -272,7 +268,9 @@ class Release(DerivedNumbers):
             TypeError: an argument of the wrong kind.
         """
         options: dict[str, Any] = {"by": by, "where": where, "alpha": alpha, "replicates": replicates}
-        made = registered_method("total")(self, areas, **options, hierarchy=hierarchy, seed=seed, progress=progress)
+        total = registered_method("total")
+        found, errors = total(self, areas, **options, hierarchy=hierarchy, seed=seed, progress=progress)
+        made = decoded(with_quality(found, errors, thresholds))
         return made.replace_schema_metadata(description(self.statement) or None)
 
     def scaled(self, *level: str, spread: float | None = None, like: Any = None, alpha: float = 0.1) -> pa.Table:
@@ -415,8 +413,8 @@ class Release(DerivedNumbers):
 
         def write_one(name: str) -> tuple[str, dict[str, Any]]:
             level, table, write = jobs[name]
-            if write is write_csv and self.statement["statistic"] != TABLES:
-                table = ChangedTable(table, lambda rows, _: without_hidden(rows))
+            if write is write_csv:
+                table = ChangedTable(table, lambda rows, _: self._as_text_file(level, rows))
             write(described(table, self.statement) if kind == "tables" else table, folder / name)
             return name, {"level": level, "rows": table.num_rows, "sha256": sha256(folder / name)}
 
@@ -424,6 +422,11 @@ class Release(DerivedNumbers):
             return dict(map(write_one, jobs))
         written = dict(side_by_side(write_one, sorted(jobs, key=lambda name: -jobs[name][1].num_rows)))
         return {name: written[name] for name in jobs}
+
+    def _as_text_file(self, level: str, rows: pa.Table) -> pa.Table:
+        """Rows as a CSV file has them: with verdicts, and of tables with the unbiased estimate."""
+        shown = rows if self.statement["statistic"] == TABLES else without_hidden(rows)
+        return with_quality(shown, stated_errors(self.statement, level)) if "std_dev" in rows.column_names else shown
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Release:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tallytree._impossible import described_table
-from tallytree.hierarchy import Hierarchy
+from tallytree.hierarchy import QUALITY, Hierarchy
 from tallytree.product import Product
 from tallytree.release.manifest import NOT_ITS_TREE, file_stem
+from tallytree.sources.public_tables import read_public
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class StoredTree:
             return Product(
                 {name: read[side["file"]] for name, side in sides.items()},
                 order=self.description["order"] or None,
-                columns={name: side["columns"] for name, side in sides.items()},
+                columns={name: side["columns"] for name, side in sides.items() if side["columns"] != side["levels"]},
                 impossible=[described_table(each) for each in self.description.get("impossible", [])] or None,
             )
         except (KeyError, OverflowError, TypeError, ValueError):
@@ -56,7 +57,16 @@ class StoredTree:
         raise ValueError(f"folder: {str(self.folder)!r} {NOT_ITS_TREE}; take a fresh copy of the release")
 
     def _hierarchy(self, file: str, levels: list[str]) -> Hierarchy:
-        return Hierarchy.from_table(self.folder / file, levels)
+        if QUALITY not in map(str.casefold, levels):
+            return Hierarchy.from_table(self.folder / file, levels)
+        # An earlier tallytree allowed the name, which now is that of a column beside every number.
+        free = [f"level {place}" for place in range(len(levels))]
+        rows = read_public(self.folder / file, levels, "hierarchy")
+        built = Hierarchy.from_table(rows.rename_columns(free), free)
+        named = dict(zip(free, levels, strict=True))
+        shown = tuple(named.get(level, level) for level in built.levels)
+        integers = tuple(named[level] for level in built.integer_columns)
+        return replace(built, levels=shown, columns=tuple(levels), integer_columns=integers)
 
 
 def described_tree(tree: Hierarchy | Product) -> tuple[dict[str, Any], dict[str, Hierarchy]]:

@@ -39,13 +39,24 @@ def export(
             "--for-spreadsheets", help="In csv, an apostrophe before labels that spreadsheets take for formulas."
         ),
     ] = False,
-    unreliable_above: Annotated[
-        float | None,
+    reliable_below: Annotated[
+        float,
         typer.Option(
-            "--unreliable-above",
-            metavar="SHARE",
-            help="In sdmx, numbers with a larger standard deviation, as a share of the number, have the status U. If "
-            "absent: a third.",
+            "--reliable-below", metavar="SHARE", help="Reliable numbers: std_dev is below this share of the number."
+        ),
+    ] = 0.166,
+    unreliable_above: Annotated[
+        float,
+        typer.Option(
+            "--unreliable-above", metavar="SHARE", help="Unreliable ones: std_dev is above this share of the number."
+        ),
+    ] = 0.333,
+    suppress: Annotated[
+        str | None,
+        typer.Option(
+            "--suppress",
+            metavar="unreliable",
+            help="Leave numbers empty that are unreliable or not distinguishable from 0; their verdict stays.",
         ),
     ] = None,
     agency: Annotated[str, typer.Option("--agency", metavar="ID", help="In sdmx, who publishes.")] = "TALLYTREE",
@@ -58,8 +69,8 @@ def export(
     with errors_in_one_line(debug=context.obj):
         from tallytree._boundaries import boundary_files
         from tallytree._export import export as write
-        from tallytree._export.sdmx_files import LOW_RELIABILITY
         from tallytree.cli.rendering.terminal import open_console, printable, show_line
+        from tallytree.release import QualityThresholds
 
         made = write(
             folder,
@@ -70,12 +81,15 @@ def export(
             boundaries=boundary_files(boundaries or ()),
             boundary_code=boundary_code,
             for_spreadsheets=for_spreadsheets,
-            unreliable_above=LOW_RELIABILITY if unreliable_above is None else unreliable_above,
+            thresholds=QualityThresholds(min(reliable_below, unreliable_above), unreliable_above),
+            suppress=suppress,
             agency=agency,
         )
         console = open_console()
         for name, rows in made.tables.items():
             show_line(console, printable(f"{name}: {rows:,} rows"))
+        if suppress is not None:
+            show_line(console, "Coarser levels and other sums are of all numbers, also of those that are left empty.")
         if made.left_out:
             show_line(console, printable(f"Left out, without boundaries: {', '.join(made.left_out)}"))
         show_line(console, f"Nothing was spent. Export: {out}")

@@ -171,7 +171,7 @@ def show_error_plan(console: Console, plan: ErrorPlan) -> None:
             printable(row["level"]),
             f"{row['nodes']:,}",
             *(shown(row[name]) or "not known" for name in ("std_dev", "half_width")),
-            shown(row["expected_maximum"]) or ("not known" if row["basis"] != "noise only" else ""),
+            shown(row["expected_maximum"]) or "not known",
             row["basis"],
         ]
         for row in plan.levels

@@ -145,9 +145,10 @@ def check(
 
 def _show_expected_errors(console: Console, errors: Sequence[ExpectedError]) -> None:
     """Show the expected standard deviation of every level in one line, where there is a closed form."""
-    from tallytree._accuracy.expected_errors import CLOSED_FORMS, shown
+    from tallytree._accuracy.expected_errors import CLOSED_FORMS, shown, unreliable_below
 
     known = [each for each in errors if each.basis in CLOSED_FORMS]
     if known:
         figures = ", ".join(f"{printable(each.level)} {shown(each.std_dev)}" for each in known)
         show_line(console, f"Expected std dev of counts that are not near 0: {figures} (tallytree plan shows more).")
+        show_line(console, printable(unreliable_below([(each.level, each.std_dev) for each in known])))

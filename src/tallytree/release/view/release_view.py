@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -12,21 +13,19 @@ import pyarrow as pa
 
 from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
 from tallytree._measurements import Noise, Statistic
-from tallytree.hierarchy import RESERVED, Hierarchy, Levels, decoded
+from tallytree.hierarchy import QUALITY, RESERVED, Hierarchy, Levels, decoded
 from tallytree.product import Product
 from tallytree.release.dense import largest_size
 from tallytree.release.intervals import TAIL_COLUMNS, stated_errors, with_intervals
 from tallytree.release.level_tables import ChangedTable, LevelTable, NodeTable, in_slices, read_all
 from tallytree.release.manifest import CONTRIBUTIONS, TABLES
+from tallytree.release.quality import NUMBERS
 from tallytree.release.release import Release
 from tallytree.release.remainders import lists_remainders
 from tallytree.release.view.layouts import layout_of
 from tallytree.release.view.recorded_measurements import nodes_of_paths, path_texts, recorded_noise
 from tallytree.release.view.sides import TreePlace, TreeSide, named_at, sides_of
 from tallytree.tables import TableLayout
-
-NUMBERS = ("count", "groups", "people")
-"""Columns with what was published; a table has one of them."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,11 @@ class PublishedLevel:
 
 
 def path_columns(table: pa.Table) -> list[str]:
-    """The columns of a published table that say what a row is about, without sizes."""
-    return [column for column in table.column_names if column not in RESERVED]
+    """The columns of a published table that say what a row is about, without sizes.
+
+    They come first. One of them may be named `quality`, in a folder that an earlier tallytree wrote.
+    """
+    return list(takewhile(lambda column: column == QUALITY or column not in RESERVED, table.column_names))
 
 
 def number_column(table: pa.Table) -> str:
