@@ -57,6 +57,8 @@ def test_what_is_shown(folder, output):
         "of counts near 0 are smaller, and a count among many that are 0 is on average too small.\n"
         "If no count were near 0, the errors of a level would add up to about 4.88 at state, 17.2 at county. A level "
         "with fewer records than that is mostly noise: publish a coarser one.\n"
+        "Numbers below these will be unreliable (std dev above a third of the number): 9.82 at all, 9.19 at state, "
+        "10.8 at county.\n"
         "StabilityHistogram does not fit this spec: counts.yaml, line 4, budget: Budget(epsilon=1.0) has no delta, but "
         "StabilityHistogram leaves cells without records out, and so shows a lone record with a small probability; "
         "give epsilon and delta, for instance Budget(epsilon=1, delta=1e-8)\n"

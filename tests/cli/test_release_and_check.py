@@ -236,6 +236,7 @@ def test_check_shows_how_every_level_would_be_measured(folder, run):
         "county      6  counts      0.5  L1 2             4  5.64215\n"
         "Noise: discrete laplace.\n"
         "Expected std dev of counts that are not near 0: state 3.76, county 4.41 (tallytree plan shows more).\n"
+        "Numbers below these will be unreliable (std dev above a third of the number): 11.3 at state, 13.2 at county.\n"
         "PUBLISHED EXACTLY, not protected (invariants):\n"
         "  * the hierarchy\n"
         "  * the total number of records\n"
