@@ -85,7 +85,8 @@ def nothing_private(monkeypatch):
     return close
 
 
-NOT_KEPT = ("std_dev", "ci_lower", "ci_upper", "probability_zero")  # of errors, but `replicate_errors` makes its own
+# Of errors, but `replicate_errors` makes its own.
+NOT_KEPT = ("std_dev", "ci_lower", "ci_upper", "probability_zero", "quality")
 
 
 def without_errors(table):
@@ -99,8 +100,8 @@ def test_numbers_and_measurements_stay_and_error_columns_come(release, flows, no
         assert made.levels == first.levels
         for level in first.levels:
             table = made.table(level)
-            assert table.column_names[-4:] == ["count", "std_dev", "ci_lower", "ci_upper"]
-            assert [table.schema.field(name).type for name in table.column_names[-3:]] == [
+            assert table.column_names[-5:] == ["count", "std_dev", "ci_lower", "ci_upper", "quality"]
+            assert [table.schema.field(name).type for name in table.column_names[-4:-1]] == [
                 pa.float64(),
                 pa.int64(),
                 pa.int64(),
@@ -140,7 +141,7 @@ def test_every_mechanism_for_group_sizes_has_replicates(tree, tmp_path, mechanis
         table = made.table(level)
         tails = ["tail_count", "tail_std_dev"] if mechanism.knows_errors else []
         wanted = ["size", "groups", *tails, "std_dev", "ci_lower", "ci_upper"]
-        assert table.column_names[-len(wanted) :] == wanted
+        assert table.column_names[-len(wanted) - 1 :] == [*wanted, "quality"]
         assert without_errors(table).equals(without_errors(first.table(level)))
         assert loaded.table(level).equals(table)
     assert made.table(first.levels[-1])["std_dev"].to_numpy().max() > 0
@@ -435,7 +436,9 @@ def test_sizes_beyond_k_are_refused(tree):
 
 def test_columns_that_are_there_are_replaced(release):
     twice = tt.replicate_errors(tt.replicate_errors(release, 10), 10)
-    assert twice.table("county").column_names == ["state", "county", "count", "std_dev", "ci_lower", "ci_upper"]
+    assert twice.table("county").column_names == [
+        "state", "county", "count", "std_dev", "ci_lower", "ci_upper", "quality",
+    ]  # fmt: skip
     assert isinstance(twice.level_tables["county"], ChangedTable)
 
 

@@ -135,7 +135,7 @@ def test_the_fit_has_errors_without_replicates(tmp_path):
     assert has_fitted_errors(release)
     made = fitted_errors(release, alpha=0.1)
     shown = made.table("state", "sex")
-    assert shown.column_names[-3:] == ["std_dev", "ci_lower", "ci_upper"]
+    assert shown.column_names[-4:] == ["std_dev", "ci_lower", "ci_upper", "quality"]
     assert shown["std_dev"] == release.table("state", "sex")["std_dev"]
     assert fitted_errors(tt.Release.load(release.save(tmp_path / "out")), alpha=0.1).table("state", "sex") == shown
     assert not has_fitted_errors(tt.replicate_errors(release, 10, seed=1))

@@ -48,10 +48,10 @@ def test_columns_are_added_in_place_and_all_else_stays(folder, run):
             assert after[name] == before[name]
     for level, table in tables.items():
         again = made.table(level)
-        numbers = [name for name in table.column_names if name != "std_dev"]
-        assert again.column_names == [*numbers, "std_dev", "ci_lower", "ci_upper"]
+        numbers = [name for name in table.column_names if name not in ("std_dev", "quality")]
+        assert again.column_names == [*numbers, "std_dev", "ci_lower", "ci_upper", "quality"]
         assert again.select(numbers).equals(table.select(numbers))
-        assert after[f"tables/{level}.csv"].splitlines()[0].endswith(b'"std_dev","ci_lower","ci_upper"')
+        assert after[f"tables/{level}.csv"].splitlines()[0].endswith(b'"std_dev","ci_lower","ci_upper","quality"')
     assert sorted(path.name for path in folder.iterdir()) == ["out"]
     shown = re.sub(r"\d+\.?\d*", "#", result.stdout)
     assert re.sub(" +", " ", shown) == (
@@ -204,7 +204,7 @@ def test_csv_is_written_where_it_is_asked_for(folder, run):
     assert run("error", "plain", "--csv", "--out", "copy").exit_code == 0
     for place in ("plain", "copy"):
         heading = (folder / place / "tables/town.csv").read_text().splitlines()[0]
-        assert heading == '"state","town","count","std_dev","ci_lower","ci_upper"'
+        assert heading == '"state","town","count","std_dev","ci_lower","ci_upper","quality"'
     assert run("error", "copy", "--out", "without").exit_code == 0
     assert not list((folder / "without").rglob("*.csv"))
 

@@ -161,7 +161,7 @@ def test_totals_of_a_week_have_the_sum_of_all_variances():
     areas = small.AREAS.append_column("district", pa.array(["p", "p", "q", "q", "q"]))
     made = tt.total_of(week, areas, by="district")
     days = [release.total(areas, by="district") for release in week]
-    assert made.column_names == ["district", "count", "std_dev", "ci_lower", "ci_upper"]
+    assert made.column_names == ["district", "count", "std_dev", "ci_lower", "ci_upper", "quality"]
     assert made["count"].to_pylist() == np.sum([day["count"].to_numpy() for day in days], axis=0).tolist()
     assert made["std_dev"].to_numpy() == pytest.approx(
         np.sqrt(np.sum([day["std_dev"].to_numpy() ** 2 for day in days], axis=0))

@@ -13,7 +13,9 @@ import pyarrow.compute as pc
 
 from tallytree._compute.arrays import IntArray
 from tallytree._explore.found_rows import FoundRows
-from tallytree.release.intervals import LevelErrors, with_intervals, without_hidden
+from tallytree.hierarchy import decoded
+from tallytree.release.intervals import LevelErrors, stated_errors, with_intervals, without_hidden
+from tallytree.release.quality import with_quality
 from tallytree.release.release import Release
 from tallytree.release.remainders import NOT_LISTED
 from tallytree.release.view.release_view import PublishedTable, ReleaseView
@@ -122,9 +124,10 @@ class Walk:
             about, in_part = self.view.places(table, rows), self.found.in_part(table, places)
         else:
             about, in_part = self._places(table, self.found.nodes(table, shown, rows)), 0
-        return Page(
-            without_hidden(self.view.with_intervals(table.level, rows, alpha)), about, first, len(numbers), in_part
-        )
+        shown_rows = without_hidden(self.view.with_intervals(table.level, rows, alpha))
+        if "std_dev" in shown_rows.column_names:
+            shown_rows = decoded(with_quality(shown_rows, stated_errors(self.view.statement, table.level)))
+        return Page(shown_rows, about, first, len(numbers), in_part)
 
     def _counts(self, table: PublishedTable, rows: IntArray) -> IntArray:
         """The counts of rows that follow each other."""
