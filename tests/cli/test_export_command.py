@@ -1,5 +1,7 @@
 """`tallytree export`: the published tables in other formats."""
 
+import duckdb
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -53,6 +55,41 @@ def test_a_map_leaves_out_what_has_no_boundaries_and_says_so(folder, output):
 def test_a_wrong_option_is_one_line(folder, refusal, options, message):
     assert refusal("export", "release", "--to", "csv", "--out", "other", *options) == message
     assert [path.name for path in folder.iterdir()] == ["release"]
+
+
+@pytest.fixture
+def mixed(folder):
+    """A release with a large and a small town."""
+    towns = pa.table({"state": ["A", "A"], "town": ["large", "small"], "n": [10_000, 1]})
+    tree = tt.Hierarchy.from_table(towns, ["state", "town"])
+    tt.release_counts(towns, tree, tt.Budget(epsilon=0.1), neighboring="add_remove", count="n", seed=1).save("mixed")
+    return folder
+
+
+READERS = {
+    "csv": lambda path: pd.read_csv(path / "town.csv"),
+    "parquet": lambda path: pd.read_parquet(path / "town.parquet"),
+    "duckdb": lambda path: duckdb.connect(str(path)).sql("SELECT * FROM town").df(),
+}
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb"])
+def test_unreliable_numbers_are_left_empty_where_that_is_asked_for(mixed, output, kind):
+    out = "careful.duckdb" if kind == "duckdb" else "careful"
+    output("export", "mixed", "--to", kind, "--out", out, "--alpha", "0.1", "--suppress", "unreliable")
+    large, small = READERS[kind](mixed / out).to_dict("records")
+    assert (large["quality"], small["quality"]) == ("reliable", "not_distinguishable_from_0")
+    assert large["count"] > 9_000
+    assert all(pd.isna(small[name]) for name in ("count", "ci_lower", "ci_upper"))
+    assert small["std_dev"] == large["std_dev"] > 0
+
+
+def test_the_limits_of_verdicts_are_options(mixed, output, refusal):
+    strict = ("--reliable-below", "0.0001", "--unreliable-above", "0.0002")
+    output("export", "mixed", "--to", "csv", "--out", "strict", *strict)
+    assert list(READERS["csv"](mixed / "strict")["quality"]) == ["unreliable", "not_distinguishable_from_0"]
+    said = refusal("export", "mixed", "--to", "csv", "--out", "other", "--suppress", "small")
+    assert said.startswith("suppress: 'small'")
 
 
 def test_what_exists_is_left_alone(folder, refusal):

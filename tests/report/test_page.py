@@ -16,7 +16,7 @@ from tallytree.release.view.release_view import ReleaseView
 
 pytestmark = pytest.mark.needs("altair", "vl_convert", "jinja2")
 STATISTICS = ["counts", "tables", "flows", "group_sizes"]
-SECTIONS = ["summary", "contents", "released", "numbers", "guarantee", "invariants", "bound", "checks", "use"]
+SECTIONS = ["summary", "contents", "numbers", "guarantee", "invariants", "bound", "released", "checks", "use"]
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from tallytree._compute.arrays import FloatArray
 from tallytree._report.wording import name
 from tallytree.hierarchy import decoded
+from tallytree.release.intervals import stated_errors
+from tallytree.release.quality import EXACT, RELIABLE, WITH_CARE, numbers_by_verdict
 from tallytree.release.remainders import NOT_LISTED
 from tallytree.release.view.release_view import ReleaseView, path_columns
 
@@ -34,6 +36,8 @@ class PublishedError:
         least, median, most: of their standard deviations; None where they are unknown.
         reach: how far off nine in ten of the numbers are at most, see `reach_of`; None where it is unknown.
         noise: the standard deviation of the noise of a measured number; None where the level was not measured.
+        usable: how many numbers are reliable (exact ones too), to be used with care, and neither; None where no number
+            has a verdict.
     """
 
     level: str
@@ -43,6 +47,7 @@ class PublishedError:
     most: float | None
     reach: float | None
     noise: float | None
+    usable: tuple[int, int, int] | None = None
 
 
 def labels_of(table: pa.Table, columns: Sequence[str] | None = None) -> list[str]:
@@ -123,7 +128,15 @@ def _level_error(view: ReleaseView, level: str, about: Mapping[str, Any]) -> Pub
     if not kept:
         return PublishedError(level, rows, None, None, None, None, noise)
     std_devs = np.concatenate(kept)
-    return PublishedError(level, rows, least, float(np.median(std_devs)), most, reach_of(std_devs), noise)
+    middle = float(np.median(std_devs))
+    return PublishedError(level, rows, least, middle, most, reach_of(std_devs), noise, _usable(view, level))
+
+
+def _usable(view: ReleaseView, level: str) -> tuple[int, int, int] | None:
+    found = numbers_by_verdict(view.slices(level), stated_errors(view.statement, level))
+    good, care = found[EXACT] + found[RELIABLE], found[WITH_CARE]
+    total = sum(found.values())
+    return (good, care, total - good - care) if total else None
 
 
 def reach_of(std_devs: FloatArray) -> float:

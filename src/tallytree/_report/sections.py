@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,9 +12,10 @@ from tallytree._report.checks import Check
 from tallytree._report.numbers import number_pictures, people_picture
 from tallytree._report.pictures import Grid, Picture, errors_picture
 from tallytree._report.reading import PublishedError
-from tallytree._report.wording import about, amount, listed, name, percent, plural, rounded
+from tallytree._report.wording import about, amount, listed, name, percent, plural, rounded, whole
 from tallytree.release import Release
 from tallytree.release.counted_unit import bound_sentence, counted_unit, is_bounded
+from tallytree.release.quality import STANDARD
 from tallytree.release.remainders import unlisted_sentence
 from tallytree.release.view.release_view import ReleaseView
 
@@ -55,11 +57,11 @@ def all_sections(
     """The sections in the order of the page."""
     release = view.release
     return [
-        _released(release),
         _numbers(view, errors, boundaries),
         _guarantee(release.statement),
         _invariants(release.statement),
         _bound(release),
+        _released(release),
         _checks(checks),
         _use(release, folder),
     ]
@@ -152,10 +154,26 @@ def _numbers(
          "nine in ten within"),
         noise,
     )  # fmt: skip
+    usable = _usable(errors)
     return ReportSection(
         "numbers", "The published numbers, and how far off they are", paragraphs=paragraphs,
-        pictures=[*pictures, *([shown] if shown else [])], grids=[grid],
+        pictures=[*pictures, *([shown] if shown else [])], grids=[*([usable] if usable else []), grid],
     )  # fmt: skip
+
+
+def _usable(errors: Sequence[PublishedError]) -> Grid | None:
+    """How many numbers of each level can be used; None where no number has a verdict."""
+    rows = []
+    for each in errors:
+        if each.usable is not None:
+            least = "-" if not each.median else f"about {whole(math.ceil(STANDARD.least_usable(each.median)))}"
+            rows.append((name(each.level), *(f"{number:,}" for number in each.usable), least))
+    headings = ("level or table", "reliable", "with care", "do not use", "usable from")
+    remark = (
+        "By std_dev ÷ number, as statistical offices do: below 16.6 % reliable, to 33.3 % with care. Where most "
+        "numbers of a level are near 0, those to be used with care are off by more: take the reliable ones there."
+    )
+    return Grid("Which numbers can be used", headings, rows, remark) if rows else None
 
 
 def _what_intervals_are(release: Release) -> str:

@@ -5,14 +5,16 @@ It is for somebody who has never heard of differential privacy. So it has no sym
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tallytree._report.reading import PublishedError
-from tallytree._report.wording import about, listed, name, off, percent, plural, what_is_counted
+from tallytree._report.wording import about, listed, name, off, percent, plural, what_is_counted, whole
 from tallytree.release import Release
 from tallytree.release.counted_unit import bound_sentence, counted_noun, counted_unit, is_bounded
 from tallytree.release.drowned import drowned_sentence
+from tallytree.release.quality import STANDARD
 
 
 def summary(release: Release, errors: Sequence[PublishedError]) -> list[tuple[str, str]]:
@@ -20,9 +22,26 @@ def summary(release: Release, errors: Sequence[PublishedError]) -> list[tuple[st
     return [
         ("What was published?", _published(release)),
         ("How far off are the numbers?", " ".join(filter(None, (_how_far_off(release, errors), _drowned(release))))),
+        *([("Which numbers can be used?", usable)] if (usable := _usable(errors)) else []),
         ("What is protected?", _protected(release.statement)),
         ("What is not?", _not_protected(release.statement)),
     ]
+
+
+def _usable(errors: Sequence[PublishedError]) -> str:
+    """The finest levels with verdicts, in a sentence each; empty where there are none."""
+    said = []
+    for each in [each for each in errors if each.usable is not None and sum(each.usable) > 1][-2:]:
+        good, care, poor = each.usable or (0, 0, 0)
+        total = good + care + poor
+        if good == total:
+            said.append(f"All {total:,} numbers at {name(each.level)} are reliable.")
+            continue
+        of = f"Of {total:,} numbers at {name(each.level)}"
+        said.append(f"{of}, {percent(good / total)} are reliable, {percent(care / total)} are to be used with care.")
+        if poor and each.median:
+            said.append(f"Numbers below about {whole(math.ceil(STANDARD.least_usable(each.median)))} say little there.")
+    return " ".join(said)
 
 
 def _drowned(release: Release) -> str:
@@ -72,10 +91,7 @@ def _how_far_off(release: Release, errors: Sequence[PublishedError]) -> str:
             if release.statement["statistic"] == "group_sizes"
             else ""
         )
-        return (
-            f"{begin} Nine in ten numbers are within {typical} {noun} of the truth{bounded}.{sizes} So a number ten "
-            "times as large as its error is known to about a tenth; one that is no larger than its error says little."
-        )
+        return f"{begin} Nine in ten numbers are within {typical} {noun} of the truth{bounded}.{sizes}"
     noisy = [(name(each.level), off(each.noise)) for each in errors if each.noise]
     if not noisy:
         return f"{begin} How far off they are is not stated in this release."
