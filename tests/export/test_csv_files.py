@@ -24,8 +24,7 @@ def published(release, resource):
     unbiased = release.statement["statistic"] == "tables"  # of cells that are listed by it, it is left out
     if name == "contributions":
         return decoded(with_quality(release.contributions, LevelErrors()))
-    found = release.table(name, unbiased=unbiased)
-    return found if "std_dev" in found.column_names else found.drop_columns("quality")
+    return release.table(name, unbiased=unbiased)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -28,7 +28,7 @@ def tables_of(release):
     }
     if release.contributions is not None:
         found["contributions"] = decoded(with_quality(release.contributions, LevelErrors()))
-    return {k: t if "std_dev" in t.column_names else t.drop_columns("quality") for k, t in found.items()}
+    return found
 
 
 @pytest.mark.needs("xlsxwriter")

@@ -75,8 +75,8 @@ def tables(areas, **changes):
 
 
 def numbers(release, level):
-    """A published table without its standard deviations."""
-    return release.table(level).drop_columns(["std_dev"])
+    """A published table without its standard deviations and verdicts."""
+    return release.table(level).drop_columns(["std_dev", "quality"])
 
 
 def without_tails(table):

@@ -127,8 +127,7 @@ def test_a_mechanisms_own_standard_deviations_are_published(release):
 def test_intervals_of_a_release_that_does_not_know_its_errors_are_refused(release):
     with pytest.raises(ValueError, match=r"^alpha: 0.1 asks for intervals, .* tallytree.replicate_errors"):
         release.table("town", alpha=0.1)
-    assert release.table("town").column_names == ["town", "count", "quality"]
-    assert release.table("town")["quality"].null_count == 3
+    assert release.table("town").column_names == ["town", "count"]
 
 
 @pytest.mark.parametrize("alpha", [0, 1, -0.1, 2, float("nan")])
@@ -167,14 +166,14 @@ def homes():
 
 def test_group_sizes_of_the_default_mechanism_have_tail_counts_with_their_errors(homes, tmp_path):
     table = homes.table("region")
-    assert table.column_names == ["region", "size", "groups", "tail_count", "tail_std_dev", "quality"]
+    assert table.column_names == ["region", "size", "groups", "tail_count", "tail_std_dev"]
     for row in table.to_pylist():
         larger = [o["groups"] for o in table.to_pylist() if o["region"] == row["region"] and o["size"] >= row["size"]]
         assert row["tail_count"] == sum(larger)
     assert all(row["tail_std_dev"] > 0 for row in table.to_pylist() if row["size"] > 0)
     columns = ["region", "town", "size", "groups", "tail_count", "tail_std_dev", "tail_ci_lower", "tail_ci_upper"]
     ends = homes.table("town", alpha=0.05)
-    assert ends.column_names == [*columns, "quality"]
+    assert ends.column_names == columns
     lower, upper = interval(ends["tail_count"].to_numpy(), ends["tail_std_dev"].to_numpy(), 0.05, LevelErrors())
     assert (ends["tail_ci_lower"].to_pylist(), ends["tail_ci_upper"].to_pylist()) == (lower.tolist(), upper.tolist())
     homes.save(tmp_path / "out", csv=True)

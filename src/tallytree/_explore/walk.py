@@ -125,8 +125,7 @@ class Walk:
         else:
             about, in_part = self._places(table, self.found.nodes(table, shown, rows)), 0
         shown_rows = without_hidden(self.view.with_intervals(table.level, rows, alpha))
-        if "std_dev" in shown_rows.column_names:
-            shown_rows = decoded(with_quality(shown_rows, stated_errors(self.view.statement, table.level)))
+        shown_rows = decoded(with_quality(shown_rows, stated_errors(self.view.statement, table.level)))
         return Page(shown_rows, about, first, len(numbers), in_part)
 
     def _counts(self, table: PublishedTable, rows: IntArray) -> IntArray:

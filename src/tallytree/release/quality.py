@@ -121,7 +121,7 @@ def quality_column(
 
 
 def with_quality(rows: pa.Table, errors: LevelErrors, thresholds: QualityThresholds = STANDARD) -> pa.Table:
-    """Published rows with the column `quality` as the last.
+    """Published rows with the column `quality` as the last, where they have standard deviations.
 
     A level of an early release may have that name. Its tables keep the level's column, and have no verdict.
 
@@ -133,11 +133,10 @@ def with_quality(rows: pa.Table, errors: LevelErrors, thresholds: QualityThresho
             f"thresholds: {safe_text(thresholds)} must be tallytree.release.QualityThresholds, such as "
             "QualityThresholds(reliable=0.1, with_care=0.25)"
         )
-    if QUALITY in rows.column_names:
+    if QUALITY in rows.column_names or "std_dev" not in rows.column_names:
         return rows
     number = rows.column(next(name for name in NUMBERS if name in rows.column_names)).to_numpy()
-    known = "std_dev" in rows.column_names
-    std_dev = rows.column("std_dev").to_numpy() if known else np.full(len(number), np.nan)
+    std_dev = rows.column("std_dev").to_numpy()
     return rows.append_column(QUALITY, quality_column(number, std_dev.astype(np.float64), errors, thresholds))
 
 

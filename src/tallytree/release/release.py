@@ -134,7 +134,7 @@ class Release(DerivedNumbers):
         covers the privacy noise only; `docs/explanation/errors.md` says how well.
 
         Last comes `quality`, a verdict from std_dev ÷ number: `exact`, `reliable`, `with_care`, `unreliable`,
-        `not_distinguishable_from_0`; null where `std_dev` is not known.
+        `not_distinguishable_from_0`; null where `std_dev` is. Tables without `std_dev` have no verdicts.
 
         Args:
             level: its name; of a table, the levels that it was asked for by, in any order (none for the total).
@@ -257,9 +257,9 @@ class Release(DerivedNumbers):
 
         Returns:
             The column `by`, if it is given; `count` (or `size` and `groups`, a row for each size with groups);
-            `std_dev`, `ci_lower`, `ci_upper` and `quality`. With `StabilityHistogram` there are no errors, since
-            nothing published shows what its sums miss, and `quality` is null. With an enforced contribution bound the
-            metadata of the schema say what is counted, as JSON under `tallytree`.
+            `std_dev`, `ci_lower`, `ci_upper` and `quality`. With `StabilityHistogram` these are absent: nothing
+            published shows what its sums miss. With an enforced contribution bound the metadata of the schema say what
+            is counted, as JSON under `tallytree`.
 
         Raises:
             ValueError: no rows, missing or unknown columns, unknown nodes, nulls above a label, rows that overlap; an
@@ -426,7 +426,7 @@ class Release(DerivedNumbers):
     def _as_text_file(self, level: str, rows: pa.Table) -> pa.Table:
         """Rows as a CSV file has them: with verdicts, and of tables with the unbiased estimate."""
         shown = rows if self.statement["statistic"] == TABLES else without_hidden(rows)
-        return with_quality(shown, stated_errors(self.statement, level)) if "std_dev" in rows.column_names else shown
+        return with_quality(shown, stated_errors(self.statement, level))
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Release:
