@@ -53,7 +53,7 @@ def test_the_default_says_what_it_found_and_shows_errors_of_listed_cells(sparse,
     assert told["unlisted_below"] == 1
     assert 0 < told["in_dropped"] < 1.25 * told["counted_there"]
     columns = release.table(leaf).column_names
-    assert columns[-3:] == ["count", "std_dev", "probability_zero"]
+    assert columns[-4:] == ["count", "std_dev", "probability_zero", "quality"]
     shown = release.table(leaf, alpha=0.1, unbiased=True).to_pandas()
     assert {"unbiased", "listed_from", "ci_lower", "ci_upper"} <= set(shown.columns)
     assert (shown["ci_lower"] <= shown["count"]).all()
