@@ -51,7 +51,7 @@ def test_every_record_has_its_place_in_the_public_trees_and_some_places_are_empt
 
 
 def count(records, table):
-    columns = [name for name in table.column_names if name not in ("count", "std_dev")]
+    columns = [name for name in table.column_names if name not in ("count", "std_dev", "quality")]
     if not columns:
         return pa.table({"count": [records.num_rows]})
     counted = records.group_by(columns).aggregate([([], "count_all")])
