@@ -44,7 +44,7 @@ def test_a_page_has_the_rows_that_lie_in_the_places_and_no_others(walks, kind, k
     monkeypatch.setattr("tallytree._explore.found_rows.MAX_KEPT", 10**7 if keep else 0)
     walk = Walk(walks[kind].release)
     for table in walk.view.tables:
-        published = walk.release.table(table.level, alpha=0.1).drop_columns("quality").to_pylist()
+        published = walk.release.table(table.level, alpha=0.1).to_pylist()
         for places in every_place(walk):
             wanted = [row for row in published if inside(row, walk, table, places)]
             page = walk.page(table, places, order="hierarchy", length=10**6)
@@ -59,7 +59,7 @@ def test_a_page_has_the_rows_that_lie_in_the_places_and_no_others(walks, kind, k
 def test_group_sizes_are_summed_by_place_and_listed_of_one(walks):
     walk = walks["group_sizes"]
     for table in walk.view.tables:
-        published = walk.release.table(table.level).drop_columns("quality").to_pylist()
+        published = walk.release.table(table.level).to_pylist()
         page = walk.page(table, (ALL,), order="hierarchy", length=10**6)
         for row, (place,) in zip(page.rows.to_pylist(), page.places, strict=True):
             own = [each for each in published if inside(each, walk, table, (place,))]
@@ -93,9 +93,7 @@ def test_a_headline_is_the_published_row_about_the_places(walks, kind):
             assert walk.headline(places, 0.1) is None
             continue
         rows = [
-            row
-            for row in walk.release.table(table.level, alpha=0.1).drop_columns("quality").to_pylist()
-            if inside(row, walk, table, places)
+            row for row in walk.release.table(table.level, alpha=0.1).to_pylist() if inside(row, walk, table, places)
         ]
         found = walk.headline(places, 0.1)
         assert (found.to_pylist() if found is not None else []) == rows
