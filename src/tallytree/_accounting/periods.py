@@ -146,7 +146,7 @@ class Window:
     def __post_init__(self) -> None:
         """Check what goes together."""
         named_length(self.length)
-        if self.begins is not None and not isinstance(self.begins, date):
+        if self.begins is not None and type(self.begins) is not date:  # a datetime is one, too
             raise TypeError(f"begins: {type(self.begins).__name__} must be a datetime.date")
         if self.length == "all" and (self.rolling or self.begins):
             raise ValueError("per: 'all' is all time, which neither rolls nor begins; name week, month or year")
