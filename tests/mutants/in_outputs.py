@@ -11,14 +11,14 @@ MUTANTS = [
     fault(
         "a true total in the statement",
         PLANTED,
-        '"plan": self.plan_digest}\n            # Which',
-        '"plan": self.plan_digest, "records": getattr(true, "total", 0)}\n            # Which',
+        '"plan": self.plan_digest}\n            if self.arguments.days',
+        '"plan": self.plan_digest, "records": getattr(true, "total", 0)}\n            if self.arguments.days',
     ),
     fault(
         "a digest of the statistics in the statement",
         "tests/lab/replay/test_replay.py::test_some_pairs_show_nothing",
-        '"plan": self.plan_digest}\n            # Which',
-        '"plan": self.plan_digest, "of": true.digest().hex()}\n            # Which',
+        '"plan": self.plan_digest}\n            if self.arguments.days',
+        '"plan": self.plan_digest, "of": true.digest().hex()}\n            if self.arguments.days',
     ),
     fault(
         "a true total in a line of the log",

@@ -74,7 +74,7 @@ def stated_errors(statement: Mapping[str, Any], level: str) -> LevelErrors:
     errors = statement.get("errors")
     if errors is None or errors["replicates"] is None:
         noise = next((each.get("noise") for each in statement["levels"] if each["level"] == level), None)
-        laplace = noise is not None and noise["distribution"] == "discrete_laplace"
+        laplace = (noise or {}).get("distribution") == "discrete_laplace"
         return LevelErrors(rounding=stated_rounding(statement), laplace=laplace)
     of_level = next(each for each in errors["levels"] if each["level"] == level)
     if of_level["upward_std_dev"] is None:
@@ -84,7 +84,8 @@ def stated_errors(statement: Mapping[str, Any], level: str) -> LevelErrors:
 
 def stated_rounding(statement: Mapping[str, Any]) -> float:
     """The variance that rounding adds to the stated one of a count; a sum of n counts has n times as much, about."""
-    fitted = statement.get("statistic") in ("counts", "flows") and statement["mechanism"]["name"] == "LeastSquares"
+    mechanism = (statement.get("mechanism") or {}).get("name")  # earlier folders may lack it
+    fitted = statement.get("statistic") in ("counts", "flows") and mechanism == "LeastSquares"
     return ROUNDING if fitted else 0.0
 
 

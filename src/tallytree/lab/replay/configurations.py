@@ -371,6 +371,7 @@ def _terms(rng: np.random.Generator, named: bool | None = None) -> dict[str, Any
         options |= {"ledger": NEW_LEDGER, "dataset": "people", "approved_by": "A", "reason": "B", "ticket": "C"}
         if rng.random() < 0.5:
             options |= {"secret": NEW_SECRET, "run": "2024", "on_changed": _one_of(rng, ("error", "charge"))}
+            options["period"] = "2024"
     return options
 
 
