@@ -34,7 +34,19 @@ def test_a_period_is_the_days_that_a_text_names(text, first, last):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "2026-13", "2026-02-30", "2026-W54", "20260304", "yesterday", "2026-03-10/2026-03-04", "0001", "9999"]
+    "text",
+    [
+        "",
+        "2026-13",
+        "2026-02-30",
+        "2026-W54",
+        "20260304",
+        "yesterday",
+        "2026-03-10/2026-03-04",
+        "0001",
+        "9999",
+        "9999-W52",
+    ],
 )
 def test_what_names_no_days_is_refused(text):
     with pytest.raises(ValueError, match=r"^period: "):

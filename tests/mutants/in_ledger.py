@@ -20,8 +20,10 @@ MUTANTS = [
         f"{SUMS}::test_sums_are_exact",
         "of_period[amounts] = loss, times + 1",
         "of_period[amounts] = loss, times or 1",
-        "self.dated.get(period, LossSums()) + LossSums.of(losses.values())\n        self.new.clear()",
-        "LossSums.of(losses.values())",
+        "self.sums += more",
+        "self.sums = more",
+        "LossSums()) + more\n        self.new.clear()",
+        "LossSums()) + more",
     ),
     fault(
         "a release that ends on the first day of a window left out of it",

@@ -67,7 +67,7 @@ class Period:
         """
         try:
             first, last = _days(text)
-        except ValueError:
+        except (ValueError, OverflowError):  # the last week of the calendar has days beyond it
             raise ValueError(
                 f"period: {text[:60]!r} names no days; write a day (2026-03-04), a week (2026-W10), a month (2026-03), "
                 "a year (2026), or the first and the last day (2026-03-04/2026-03-10)"
@@ -170,11 +170,11 @@ class Window:
         """
         length, _, begins = text.partition(" from ")
         if begins:
-            return cls(length, begins=date.fromisoformat(begins))  # type: ignore[arg-type]
+            return cls(named_length(length), begins=date.fromisoformat(begins))
         length, _, rolling = text.partition(", ")
         if rolling not in ("", "rolling"):
             raise ValueError(f"per: {text!r} is no window")
-        return cls(length, rolling=bool(rolling))  # type: ignore[arg-type]
+        return cls(named_length(length), rolling=bool(rolling))
 
     @property
     def words(self) -> str:
@@ -234,11 +234,13 @@ class Window:
 
     def sums(self, dated: Dated, new: Period | None = None) -> list[tuple[Period | None, LossSums]]:
         """The sums of `candidates`; where there is none, what counts in every window, which has no days then."""
-        total = _SumsByDay(dated)
-        found: list[tuple[Period | None, LossSums]] = [
-            (window, total.of(window)) for window in self.candidates(dated, new)
-        ]
-        return found or [(None, dated.get(None, LossSums()))]
+        windows = self.candidates(dated, new)
+        if not windows:
+            return [(None, dated.get(None, LossSums()))]
+        # A ledger of years is not added up for a release of a day: releases beyond all of the windows are in none.
+        reach = Period(windows[0].first, windows[-1].last)
+        near = _SumsByDay({period: sums for period, sums in dated.items() if period is None or period.meets(reach)})
+        return [(window, near.of(window)) for window in windows]
 
 
 class _SumsByDay:

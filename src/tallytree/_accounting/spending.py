@@ -50,7 +50,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 
 from tallytree._accounting.entries import Approval, Entry, LimitEntry, Posting, State
 from tallytree._accounting.losses import Loss, LossSums, admits_more, granted, shown
@@ -86,7 +85,8 @@ class Standing:
             has its own.
         unit: the unit of protection; None, in old ledgers, until the first release or a limit says so.
         limits: what its releases may spend, in all or in each window of time; of each kind of window the last counts.
-        dated: what its releases add up to, by their period.
+        sums: what its releases add up to.
+        dated: the same by their period.
         least_bound: the smallest contribution bound of a release that does not protect all records; None without one.
         most_bounds: the largest contribution bound of its releases, by statistic.
     """
@@ -96,14 +96,10 @@ class Standing:
     max_contributions: int | None
     unit: ProtectedUnit | None
     limits: tuple[LimitEntry, ...] = ()
+    sums: LossSums = field(default_factory=LossSums)
     dated: Dated = field(default_factory=dict)
     least_bound: int | None = None
     most_bounds: Mapping[str, int] = field(default_factory=dict)
-
-    @cached_property
-    def sums(self) -> LossSums:
-        """What its releases add up to."""
-        return added(self.dated.values())
 
     @property
     def limit(self) -> Budget | None:
@@ -282,6 +278,7 @@ class DataSet(Standing):
     """
 
     entries: tuple[Entry, ...] = ()
+    sums: LossSums = field(init=False)
     dated: Dated = field(init=False)
     least_bound: int | None = field(init=False)
     most_bounds: Mapping[str, int] = field(init=False)
@@ -293,6 +290,7 @@ class DataSet(Standing):
             losses.setdefault(entry.period, []).append(entry.loss)
         dated = {period: LossSums.of(_counted(each)) for period, each in losses.items()}
         object.__setattr__(self, "dated", dated)
+        object.__setattr__(self, "sums", added(dated.values()))
         bounds = [entry.max_contributions for entry in self.entries if not entry.protects_all_records]
         object.__setattr__(self, "least_bound", min(bounds, default=None))
         most: dict[str, int] = {}

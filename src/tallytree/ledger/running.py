@@ -67,6 +67,7 @@ class _Account:
 
     terms: dict[str, Any]
     limits: list[LimitEntry] = field(default_factory=list)
+    sums: LossSums = field(default_factory=LossSums)
     dated: dict[Period | None, LossSums] = field(default_factory=dict)
     least_bound: int | None = None
     most_bounds: dict[str, int] = field(default_factory=dict)
@@ -97,12 +98,15 @@ class _Account:
     def standing(self, name: str) -> Standing:
         """Add up what is new."""
         for period, losses in self.new.items():
-            self.dated[period] = self.dated.get(period, LossSums()) + LossSums.of(losses.values())
+            more = LossSums.of(losses.values())
+            self.sums += more
+            self.dated[period] = self.dated.get(period, LossSums()) + more
         self.new.clear()
         return Standing(
             name=name,
             **self.terms,
             limits=tuple(self.limits),
+            sums=self.sums,
             dated=dict(self.dated),
             least_bound=self.least_bound,
             most_bounds=dict(self.most_bounds),
