@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from tallytree._compute.arrays import BoolArray, IntArray, NumberArray
 from tallytree.hierarchy import decoded
-from tallytree.release.view.release_view import PublishedTable, ReleaseView, number_column
+from tallytree.release.quality import number_column
+from tallytree.release.view.release_view import PublishedTable, ReleaseView
 from tallytree.release.view.sides import ALL, TreePlace
 
 MAX_KEPT = 10_000_000

@@ -12,8 +12,9 @@ from tallytree._charts import bars, choropleth, size_distribution
 from tallytree._explore.address import Address
 from tallytree._explore.walk import Page, Walk
 from tallytree.release.counted_unit import counted_unit
+from tallytree.release.quality import number_column
 from tallytree.release.remainders import NOT_LISTED
-from tallytree.release.view.release_view import PublishedTable, number_column
+from tallytree.release.view.release_view import PublishedTable
 from tallytree.release.view.sides import TreePlace
 
 HERE = "http://explorer.invalid/"

@@ -22,8 +22,9 @@ from tallytree._explore.pictures import (
 from tallytree._explore.shown import OpenedRelease
 from tallytree._explore.walk import ORDERS, PAGE, Page, Walk
 from tallytree.release.counted_unit import bound_sentence, counted_unit, is_bounded
+from tallytree.release.quality import number_column
 from tallytree.release.remainders import NOT_LISTED
-from tallytree.release.view.release_view import PublishedTable, number_column
+from tallytree.release.view.release_view import PublishedTable
 from tallytree.release.view.sides import ALL, TreePlace
 
 NEIGHBOURS = 20

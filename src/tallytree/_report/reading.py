@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from tallytree._compute.arrays import FloatArray
 from tallytree._report.wording import name
 from tallytree.hierarchy import decoded
-from tallytree.release.intervals import stated_errors
-from tallytree.release.quality import EXACT, RELIABLE, WITH_CARE, numbers_by_verdict
+from tallytree.release.intervals import TAIL_COLUMNS, stated_errors
+from tallytree.release.quality import usable_numbers
 from tallytree.release.remainders import NOT_LISTED
 from tallytree.release.view.release_view import ReleaseView, path_columns
 
@@ -121,22 +121,29 @@ def _level_error(view: ReleaseView, level: str, about: Mapping[str, Any]) -> Pub
     noise = about["noise"]["std_dev"] if about.get("measured") else None
     least, most, kept = np.inf, -np.inf, []
     step = max(rows // SAMPLED, 1)
-    for found in view.std_devs(level):
+    usable = np.zeros(3, dtype=np.int64)
+    stated = stated_errors(view.statement, level)
+    for part in view.slices(level):
+        usable += usable_numbers([part], stated) or 0
+        found = _std_devs(part)
         if len(found):
             least, most = min(least, float(found.min())), max(most, float(found.max()))
             kept.append(found[::step])
     if not kept:
         return PublishedError(level, rows, None, None, None, None, noise)
     std_devs = np.concatenate(kept)
-    middle = float(np.median(std_devs))
-    return PublishedError(level, rows, least, middle, most, reach_of(std_devs), noise, _usable(view, level))
+    good, care, poor = usable.tolist()
+    verdicts = (good, care, poor) if usable.any() else None
+    return PublishedError(level, rows, least, float(np.median(std_devs)), most, reach_of(std_devs), noise, verdicts)
 
 
-def _usable(view: ReleaseView, level: str) -> tuple[int, int, int] | None:
-    found = numbers_by_verdict(view.slices(level), stated_errors(view.statement, level))
-    good, care = found[EXACT] + found[RELIABLE], found[WITH_CARE]
-    total = sum(found.values())
-    return (good, care, total - good - care) if total else None
+def _std_devs(rows: pa.Table) -> FloatArray:
+    """The standard deviations of rows, where they are known."""
+    column = next((name for name in ("std_dev", TAIL_COLUMNS[1]) if name in rows.column_names), None)
+    if column is None:
+        return np.zeros(0)
+    found: FloatArray = rows.column(column).to_numpy()
+    return found[np.isfinite(found)]
 
 
 def reach_of(std_devs: FloatArray) -> float:

@@ -101,3 +101,24 @@ LedgerOption = Annotated[
 DatasetOption = Annotated[
     str | None, typer.Option("--dataset", metavar="NAME", help="The data set's name in the ledger.")
 ]
+
+SavedFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")]
+AlphaOption = Annotated[
+    float, typer.Option("--alpha", metavar="NUMBER", help="The share of intervals that may miss the true number.")
+]
+ReplicatesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--replicates",
+        metavar="NUMBER",
+        help="The number of replicates of the bootstrap. If absent: none where the errors are known exactly, else "
+        "those of the release's own errors, or 50.",
+    ),
+]
+SeedOption = Annotated[
+    int | None, typer.Option("--seed", metavar="NUMBER", help="Makes the replicates reproducible, for tests.")
+]
+RowsOption = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="The file to make, .csv or .parquet; if absent, the rows are shown."),
+]

@@ -5,6 +5,7 @@ The functions behind them lie above `release/`; see `_methods.py`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
     from tallytree.product import Product
 
 
-class DerivedNumbers:
+class DerivedNumbers(ABC):
     """What a release tells beyond its published numbers; `docs/how-to/derived-numbers.md` has examples."""
 
+    @abstractmethod
     def _name(self, given: tuple[str, ...]) -> str:
         """The level, or the table, that somebody names."""
-        raise NotImplementedError
 
     def share(
         self,

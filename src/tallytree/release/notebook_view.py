@@ -9,7 +9,7 @@ from tallytree._markup import html_table
 from tallytree.release.counted_unit import bound_sentence, counted_unit
 from tallytree.release.intervals import stated_errors
 from tallytree.release.level_tables import LevelTable, in_slices
-from tallytree.release.quality import EXACT, RELIABLE, WITH_CARE, numbers_by_verdict
+from tallytree.release.quality import usable_numbers
 
 MOST_ROWS = 5_000_000
 """Larger tables are not read for it."""
@@ -38,9 +38,4 @@ def _verdicts(statement: Mapping[str, Any], level: str, table: LevelTable) -> tu
     """How many numbers are reliable (exact ones too), to be used with care, and neither; None where it is not known."""
     if table.num_rows > MOST_ROWS:
         return None, None, None
-    found = numbers_by_verdict(in_slices(table), stated_errors(statement, level))
-    total = sum(found.values())
-    if total == 0:
-        return None, None, None
-    good, care = found[EXACT] + found[RELIABLE], found[WITH_CARE]
-    return good, care, total - good - care
+    return usable_numbers(in_slices(table), stated_errors(statement, level)) or (None, None, None)

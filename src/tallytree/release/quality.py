@@ -29,6 +29,12 @@ from tallytree.release.intervals import PROBABILITY_ZERO, UNBIASED, LevelErrors,
 NUMBERS = ("count", "groups", "people")
 """Columns with what was published; a table has one of them."""
 
+
+def number_column(rows: pa.Table) -> str:
+    """The column with what was published."""
+    return next(name for name in NUMBERS if name in rows.column_names)
+
+
 EXACT, RELIABLE, WITH_CARE, UNRELIABLE, NEAR_ZERO = QUALITIES = (
     "exact",
     "reliable",
@@ -74,10 +80,6 @@ class QualityThresholds:
                 f"with_care: {self.with_care!r} is less than reliable, {self.reliable!r}; numbers with the smaller "
                 "relative errors are the reliable ones"
             )
-
-    def least_reliable(self, std_dev: float) -> float:
-        """The number from which on numbers with this standard deviation are reliable."""
-        return std_dev / self.reliable
 
     def least_usable(self, std_dev: float) -> float:
         """The number from which on numbers with this standard deviation are not unreliable."""
@@ -135,7 +137,7 @@ def with_quality(rows: pa.Table, errors: LevelErrors, thresholds: QualityThresho
         )
     if QUALITY in rows.column_names or "std_dev" not in rows.column_names:
         return rows
-    number = rows.column(next(name for name in NUMBERS if name in rows.column_names)).to_numpy()
+    number = rows.column(number_column(rows)).to_numpy()
     std_dev = rows.column("std_dev").to_numpy()
     return rows.append_column(QUALITY, quality_column(number, std_dev.astype(np.float64), errors, thresholds))
 
@@ -153,10 +155,20 @@ def numbers_by_verdict(
     found = np.zeros(len(QUALITIES) + 1, dtype=np.int64)
     for rows in slices:
         if "std_dev" in rows.column_names:
-            number = rows.column(next(name for name in NUMBERS if name in rows.column_names)).to_numpy()
+            number = rows.column(number_column(rows)).to_numpy()
             codes = verdicts(number, rows.column("std_dev").to_numpy(), errors, thresholds)
             found += np.bincount(codes + 1, minlength=len(found))
     return dict(zip(QUALITIES, found[1:].tolist(), strict=True))
+
+
+def usable_numbers(slices: Iterable[pa.Table], errors: LevelErrors) -> tuple[int, int, int] | None:
+    """How many numbers are reliable (exact ones too), to be used with care, and neither.
+
+    None where no number has a verdict.
+    """
+    found = numbers_by_verdict(slices, errors)
+    good, care, total = found[EXACT] + found[RELIABLE], found[WITH_CARE], sum(found.values())
+    return (good, care, total - good - care) if total else None
 
 
 def without_unreliable(rows: pa.Table) -> pa.Table:

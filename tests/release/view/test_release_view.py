@@ -6,7 +6,8 @@ import pytest
 import tallytree as tt
 from helpers.explored import KINDS
 from tallytree.hierarchy import RESERVED
-from tallytree.release.view.release_view import ReleaseView, number_column
+from tallytree.release.quality import number_column
+from tallytree.release.view.release_view import ReleaseView
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,13 @@ import typer
 from tallytree.cli import logs
 from tallytree.cli.commands.total_command import conditions, show_totals
 from tallytree.cli.failures import errors_in_one_line
+from tallytree.cli.shared_options import (
+    AlphaOption,
+    ReplicatesOption,
+    RowsOption,
+    SavedFolder,
+    SeedOption,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,26 +31,6 @@ derive_commands = typer.Typer(
     help="Derive shares, ratios, changes and means, with errors.\n\nReads what was published, and spends nothing.",
 )
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")]
-Alpha = Annotated[
-    float, typer.Option("--alpha", metavar="NUMBER", help="The share of intervals that may miss the true number.")
-]
-Rounds = Annotated[
-    int | None,
-    typer.Option(
-        "--replicates",
-        metavar="NUMBER",
-        help="The number of replicates of the bootstrap, where no exact error is known. If absent: those of the "
-        "release's own errors, or 50.",
-    ),
-]
-Seed = Annotated[
-    int | None, typer.Option("--seed", metavar="NUMBER", help="Makes the replicates reproducible, for tests.")
-]
-Out = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="FILE", help="The file to make, .csv or .parquet; if absent, the rows are shown."),
-]
 Of = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="For tables, the column of the numeric attribute; group sizes need none."),
@@ -61,29 +48,25 @@ By = Annotated[str | None, typer.Option(metavar="COLUMN", help="A column that gi
 @derive_commands.command("share")
 def share(
     context: typer.Context,
-    folder: Folder,
+    folder: SavedFolder,
     level: Annotated[str, typer.Argument(metavar="LEVEL", help="A level, or a table's levels, such as county,sex.")],
     within: Annotated[
         str, typer.Option(metavar="LEVEL", help="The level, or the table, of the wholes. If absent: the total.")
     ] = "",
-    alpha: Alpha = 0.1,
-    replicates: Rounds = None,
-    seed: Seed = None,
-    out: Out = None,
+    alpha: AlphaOption = 0.1,
+    replicates: ReplicatesOption = None,
+    seed: SeedOption = None,
+    out: RowsOption = None,
 ) -> None:
     """Every number of LEVEL as a share of the number that it is a part of."""
-
-    def derived(release: Release) -> pa.Table:
-        options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
-        return release.share(*_names(level), within=tuple(_names(within)), **options)
-
-    _derive(context, [folder], out, lambda releases: derived(releases[0]))
+    options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
+    _of_one(context, folder, out, lambda made: made.share(*_names(level), within=tuple(_names(within)), **options))
 
 
 @derive_commands.command("ratio")
 def ratio(
     context: typer.Context,
-    folder: Folder,
+    folder: SavedFolder,
     numerator: Annotated[
         list[str],
         typer.Option(
@@ -96,10 +79,10 @@ def ratio(
         str | None, typer.Option(metavar="AREAS", help="For tables, a table of areas. If absent: all areas.")
     ] = None,
     by: By = None,
-    alpha: Alpha = 0.1,
-    replicates: Rounds = None,
-    seed: Seed = None,
-    out: Out = None,
+    alpha: AlphaOption = 0.1,
+    replicates: ReplicatesOption = None,
+    seed: SeedOption = None,
+    out: RowsOption = None,
 ) -> None:
     """The ratio of two sums; for tables --by may be a level of the areas."""
 
@@ -108,55 +91,46 @@ def ratio(
         first, second = (
             _sum(given, name, of_tables) for given, name in zip((numerator, denominator), _SUMS, strict=True)
         )
-        options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
-        return release.ratio(first, second, areas=areas, by=by, **options)
+        return release.ratio(first, second, areas=areas, by=by, alpha=alpha, replicates=replicates, seed=seed)
 
-    _derive(context, [folder], out, lambda releases: derived(releases[0]))
+    _of_one(context, folder, out, derived)
 
 
 @derive_commands.command("mean")
 def mean(
     context: typer.Context,
-    folder: Folder,
+    folder: SavedFolder,
     level: Annotated[str, typer.Argument(metavar="LEVEL", help="The level of the areas; all for all together.")],
     of: Of = None,
     value: Values = None,
     where: Where = None,
-    alpha: Alpha = 0.1,
-    replicates: Rounds = None,
-    seed: Seed = None,
-    out: Out = None,
+    alpha: AlphaOption = 0.1,
+    replicates: ReplicatesOption = None,
+    seed: SeedOption = None,
+    out: RowsOption = None,
 ) -> None:
     """The mean size of groups, or the mean of a numeric attribute of tables."""
-
-    def derived(release: Release) -> pa.Table:
-        options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
-        return release.mean(level, attribute=of, values=_values(value), where=conditions(where), **options)
-
-    _derive(context, [folder], out, lambda releases: derived(releases[0]))
+    options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
+    _of_one(context, folder, out, lambda made: made.mean(level, **_of_values(of, value, where), **options))
 
 
 @derive_commands.command("quantile")
 def quantile(
     context: typer.Context,
-    folder: Folder,
+    folder: SavedFolder,
     level: Annotated[str, typer.Argument(metavar="LEVEL", help="The level of the areas; all for all together.")],
     q: Annotated[float, typer.Option("--q", metavar="NUMBER", help="The share below; 0.5 is the median.")] = 0.5,
     of: Of = None,
     value: Values = None,
     where: Where = None,
-    alpha: Alpha = 0.1,
-    replicates: Rounds = None,
-    seed: Seed = None,
-    out: Out = None,
+    alpha: AlphaOption = 0.1,
+    replicates: ReplicatesOption = None,
+    seed: SeedOption = None,
+    out: RowsOption = None,
 ) -> None:
     """A quantile of the sizes of groups, or of a numeric attribute of tables."""
-
-    def derived(release: Release) -> pa.Table:
-        options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
-        return release.quantile(level, q, attribute=of, values=_values(value), where=conditions(where), **options)
-
-    _derive(context, [folder], out, lambda releases: derived(releases[0]))
+    options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
+    _of_one(context, folder, out, lambda made: made.quantile(level, q, **_of_values(of, value, where), **options))
 
 
 @derive_commands.command("change")
@@ -167,8 +141,8 @@ def change(
     level: Annotated[
         str, typer.Argument(metavar="[LEVEL]", help="A level, or a table's levels. If absent: the total.")
     ] = "",
-    alpha: Alpha = 0.1,
-    out: Out = None,
+    alpha: AlphaOption = 0.1,
+    out: RowsOption = None,
 ) -> None:
     """By how much every number changed from one release to another."""
 
@@ -189,10 +163,10 @@ def total_of(
     ] = None,
     by: By = None,
     where: Where = None,
-    alpha: Alpha = 0.1,
-    replicates: Rounds = None,
-    seed: Seed = None,
-    out: Out = None,
+    alpha: AlphaOption = 0.1,
+    replicates: ReplicatesOption = None,
+    seed: SeedOption = None,
+    out: RowsOption = None,
 ) -> None:
     """Totals of several releases together."""
 
@@ -206,6 +180,11 @@ def total_of(
 
 
 _SUMS = ("numerator", "denominator")
+
+
+def _of_one(context: typer.Context, folder: Path, out: Path | None, derived: Callable[[Release], pa.Table]) -> None:
+    """Load one release, derive a table, and show it or write it."""
+    _derive(context, [folder], out, lambda releases: derived(releases[0]))
 
 
 def _derive(
@@ -251,6 +230,11 @@ def _sum(given: Sequence[str], argument: str, of_tables: bool) -> Any:
     if len(given) != 1:
         raise ValueError(f"{argument}: {len(given)} are given; of counts give one table of areas")
     return given[0]
+
+
+def _of_values(of: str | None, value: Sequence[str] | None, where: Sequence[str] | None) -> dict[str, Any]:
+    """What a mean or a quantile is of, as arguments."""
+    return {"attribute": of, "values": _values(value), "where": conditions(where)}
 
 
 def _values(given: Sequence[str] | None) -> dict[str, Any] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +10,7 @@ import typer
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.rendering.terminal import fitted_table, printable
+from tallytree.cli.shared_options import AlphaOption, ReplicatesOption, RowsOption, SavedFolder, SeedOption
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +36,7 @@ def conditions(given: Sequence[str] | None) -> dict[str, list[str]] | None:
 
 def total(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")],
+    folder: SavedFolder,
     areas: Annotated[
         str | None,
         typer.Argument(
@@ -56,27 +56,10 @@ def total(
             help="For tables, a condition on an attribute's column; several labels of one column are alternatives.",
         ),
     ] = None,
-    alpha: Annotated[
-        float, typer.Option("--alpha", metavar="NUMBER", help="The share of intervals that may miss the true number.")
-    ] = 0.1,
-    replicates: Annotated[
-        int | None,
-        typer.Option(
-            "--replicates",
-            metavar="NUMBER",
-            help="The number of replicates of the bootstrap. If absent: none where the errors are known exactly, else "
-            "those of the release's own errors, or 50.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="FILE", help="The file to make, .csv or .parquet; if absent, the totals are shown."
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", metavar="NUMBER", help="Makes the replicates reproducible, for tests.")
-    ] = None,
+    alpha: AlphaOption = 0.1,
+    replicates: ReplicatesOption = None,
+    out: RowsOption = None,
+    seed: SeedOption = None,
 ) -> None:
     """Sum a release over areas, with the error of each sum.
 

@@ -17,7 +17,7 @@ from tallytree._accounting.spending import Approval, DataSet, Entry, LimitEntry,
 from tallytree.budget import Budget
 from tallytree.cli import logs
 from tallytree.cli.logs import in_one_line
-from tallytree.cli.rendering.terminal import fitted_table, printable, show_line
+from tallytree.cli.rendering.terminal import filled_columns, fitted_table, printable, show_line
 from tallytree.ledger import Ledger
 from tallytree.ledger.books import Books
 from tallytree.ledger.chain import START
@@ -134,9 +134,7 @@ def _table(dataset: DataSet) -> tuple[list[str], list[list[str]]]:
     rows = [(limit.position, _limit_row(limit)) for limit in dataset.limits]
     for entry, so_far in zip(dataset.entries, dataset.running_totals(), strict=True):
         rows.append((entry.position, _release_row(entry, so_far)))
-    cells = [row for _, row in sorted(rows)]
-    filled = [i for i in range(len(headings)) if any(row[i] for row in cells)]
-    return [headings[i] for i in filled], [[row[i] for i in filled] for row in cells]
+    return filled_columns(headings, [row for _, row in sorted(rows)])
 
 
 def _release_row(entry: Entry, so_far: Mapping[str, Fraction]) -> list[str]:

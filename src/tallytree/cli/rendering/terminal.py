@@ -52,6 +52,12 @@ def fitted_table(console: Console, headings: Sequence[str], rows: Sequence[Seque
     return table
 
 
+def filled_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows without the columns that are empty everywhere."""
+    kept = [i for i in range(len(headings)) if any(row[i] for row in rows)]
+    return [headings[i] for i in kept], [[row[i] for i in kept] for row in rows]
+
+
 def _column_widths(width: int, headings: Sequence[str], columns: Sequence[Sequence[str]]) -> list[int] | None:
     """The width of every column, none narrower than its cells and words; None where `width` is less than these need.
 

@@ -13,9 +13,10 @@ from tallytree._accounting.losses import LossSums
 from tallytree._accounting.periods import ALL_TIME, Window
 from tallytree._accounting.run_shares import DELTA
 from tallytree._accounting.spending import DataSet, granted, shown
+from tallytree._markup import html_table
 from tallytree.budget import BudgetKind
 from tallytree.cli.rendering.ledgers import limit_words, protected_words
-from tallytree.cli.rendering.terminal import fitted_table, printable, show_line
+from tallytree.cli.rendering.terminal import filled_columns, fitted_table, printable, show_line
 from tallytree.ledger.books import Books
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def show_windows(console: Console, books: Books, window: Window) -> None:
         show_line(console, f"{printable(dataset.name)}: {protected_words(dataset)}; {limit_words(dataset)}", "bold")
         rows = [*window_rows(dataset, window)]
         if rows:
-            console.print(fitted_table(console, *_filled(HEADINGS, rows)))
+            console.print(fitted_table(console, *filled_columns(HEADINGS, rows)))
         for line in remarks(dataset):
             show_line(console, line)
         show_line(console, "")
@@ -112,10 +113,7 @@ def _section(dataset: DataSet) -> str:
 def _html_table(caption: str, rows: Sequence[Sequence[str]]) -> str:
     if not rows:
         return f"<p>{escape(caption)}: nothing was spent.</p>"
-    headings, cells = _filled(HEADINGS, rows)
-    head = "".join(f'<th scope="col">{escape(each)}</th>' for each in headings)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in cells)
-    return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return html_table(caption, *filled_columns(HEADINGS, rows), most=None)
 
 
 def _spent(dataset: DataSet, window: Window) -> list[tuple[str, LossSums]]:
@@ -143,9 +141,3 @@ def _plain(days: str, sums: LossSums) -> dict[str, Any]:
         "exact": {name: str(amount) for name, amount in exact.items()},
         "as_epsilon_delta": None if not epsilon else {"epsilon": epsilon.split()[1], "delta": f"{float(DELTA):g}"},
     }
-
-
-def _filled(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
-    """Without the columns that are empty everywhere."""
-    kept = [i for i in range(len(headings)) if any(row[i] for row in rows)]
-    return [headings[i] for i in kept], [[row[i] for i in kept] for row in rows]

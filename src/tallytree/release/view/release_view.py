@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
+from tallytree._compute.arrays import IntArray, NumberArray
 from tallytree._measurements import Noise, Statistic
 from tallytree.hierarchy import QUALITY, RESERVED, Hierarchy, Levels, decoded
 from tallytree.product import Product
@@ -19,7 +19,6 @@ from tallytree.release.dense import largest_size
 from tallytree.release.intervals import TAIL_COLUMNS, stated_errors, with_intervals
 from tallytree.release.level_tables import ChangedTable, LevelTable, NodeTable, in_slices, read_all
 from tallytree.release.manifest import CONTRIBUTIONS, TABLES
-from tallytree.release.quality import NUMBERS
 from tallytree.release.release import Release
 from tallytree.release.remainders import lists_remainders
 from tallytree.release.view.layouts import layout_of
@@ -73,11 +72,6 @@ def path_columns(table: pa.Table) -> list[str]:
     They come first. One of them may be named `quality`, in a folder that an earlier tallytree wrote.
     """
     return list(takewhile(lambda column: column == QUALITY or column not in RESERVED, table.column_names))
-
-
-def number_column(table: pa.Table) -> str:
-    """The column with what was published."""
-    return next(name for name in NUMBERS if name in table.column_names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,15 +265,6 @@ class ReleaseView:
         if alpha is None or not {"std_dev", TAIL_COLUMNS[1]} & {*rows.column_names}:
             return rows
         return with_intervals(rows, alpha, stated_errors(self.statement, level))
-
-    def std_devs(self, level: str) -> Iterator[FloatArray]:
-        """The standard deviations of a table, slice by slice; nothing where they are unknown."""
-        for rows in self.slices(level):
-            column = next((name for name in ("std_dev", TAIL_COLUMNS[1]) if name in rows.column_names), None)
-            if column is None:
-                return
-            found = rows.column(column).to_numpy()
-            yield found[np.isfinite(found)]
 
     def published(self, depth: int) -> PublishedLevel:
         """A published table as arrays; see `published_level`."""
