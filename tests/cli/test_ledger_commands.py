@@ -326,7 +326,15 @@ def test_limits_of_windows_are_set_listed_and_reported(folder, output, refusal, 
     assert "2026-03-09/2026-03-15" in page
     again = refusal("ledger", "report", "ledger.db", "--out", "page.html", code=ExitCode.EXISTS)
     assert "exists; choose another name" in again
-    assert "period: 'day' is no window" in refusal("ledger", "ledger.db", "--period", "day")
+    assert "has no limit of all time in the ledger" in refusal(
+        "ledger", "plan", "ledger.db", "--dataset", "people", "--runs", "2"
+    )
+    output("limit", "ledger.db", "people", "--epsilon", "9")
+    planned = output("ledger", "plan", "ledger.db", "--dataset", "people", "--runs", "2")
+    assert planned.splitlines()[-1] == (
+        "This is the limit of all time alone. Each run also has to fit into its windows: epsilon 1 in a week."
+    )
+    assert "period: 'day' is not known" in refusal("ledger", "ledger.db", "--period", "day")
     assert "begins: 'soon' is no day" in refusal(
         "limit", "ledger.db", "people", "--epsilon", "1", "--per", "week", "--begins", "soon"
     )

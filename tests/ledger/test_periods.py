@@ -16,6 +16,7 @@ from tallytree._accounting.entries import Approval
 from tallytree._accounting.periods import ROLLING_DAYS, Period, Window
 from tallytree._run.release_keys import make_secret
 from tallytree.ledger import Ledger
+from tallytree.ledger.events import event_text, read_event, release_text
 
 START = date(2026, 3, 2)
 
@@ -126,9 +127,9 @@ def test_the_period_is_stated_and_follows_the_name_of_the_run(tmp_path):
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.set_limit("people", tt.Budget(epsilon=1), neighboring="add_remove", per="week")
     options = {"neighboring": "add_remove", "ledger": ledger, "dataset": "people"}
-    by_name = tt.release_counts(records, areas, tt.Budget(epsilon=Fraction("1/4")), run="day 2026-03-04", **options)
+    by_name = tt.release_counts(records, areas, tt.Budget(epsilon=Fraction("1/4")), run="2026-03-04", **options)
     stated = tt.release_counts(
-        records, areas, tt.Budget(epsilon=Fraction("1/4")), run="2026-03-04", period="2026-W11", **options
+        records, areas, tt.Budget(epsilon=Fraction("1/4")), run="2026-03-05", period="2026-W11", **options
     )
     without = tt.release_counts(records, areas, tt.Budget(epsilon=Fraction("1/4")), **options)
     found = [each.statement["release"].get("period") for each in (by_name, stated, without)]
@@ -147,9 +148,54 @@ def test_the_same_run_with_another_period_is_refused(tmp_path):
     first = tt.release_counts(records, areas, tt.Budget(epsilon=1), period="2026-03-04", **options)
     again = tt.release_counts(records, areas, tt.Budget(epsilon=1), period="2026-03-04", **options)
     assert again.table("county").equals(first.table("county"))
-    with pytest.raises(ValueError, match="another mechanism, contribution bound, loss or period"):
+    with pytest.raises(ValueError, match="its period differs: that one is of 2026-03-04; give another run name"):
         tt.release_counts(records, areas, tt.Budget(epsilon=1), period="2026-03-11", **options)
     assert len(ledger.entries()) == 1
+
+
+def test_another_period_is_charged_where_that_is_asked_for(ledger):
+    ledger.set_limit("people", tt.Budget(epsilon=1), per="week", **TERMS)
+    plan, digest = "a" * 64, lambda release_id: "b" * 64
+    mistaken = dataclasses.replace(of("2026-03-04", pure("1/2"), "run"), plan=plan)
+    corrected = dataclasses.replace(mistaken, period=Period.parse("2026-03-11"))
+    first = ledger.record(mistaken, statistics=digest)
+    ledger.finish(first.number)
+    second = ledger.record(corrected, statistics=digest, on_changed="charge")
+    assert not second.again
+    assert second.release_id != first.release_id
+    assert ledger.spent("people") == {"epsilon": 1}
+
+
+def test_a_run_from_before_there_were_periods_is_repeated_free_of_charge(ledger):
+    ledger.set_limit("people", tt.Budget(epsilon=1), per="week", **TERMS)
+    digest = lambda release_id: "b" * 64  # noqa: E731
+    old = dataclasses.replace(of(None, pure(1), "2026-03-04"), plan="a" * 64)
+    first = ledger.record(old, statistics=digest)
+    again = ledger.record(dataclasses.replace(old, period=Period.parse("2026-03-04")), statistics=digest)
+    assert (again.again, again.release_id) == (True, first.release_id)
+    assert len(ledger.entries()) == 1
+
+
+def test_the_same_windows_in_other_words_are_raised_with_a_reason(ledger):
+    ledger.set_limit("people", tt.Budget(epsilon=1), per="week", begins=date(2026, 1, 7), **TERMS)
+    with pytest.raises(ValueError, match=r"^reason: "):
+        ledger.set_limit("people", tt.Budget(epsilon=2), per="week", begins=date(2026, 1, 14))
+    with pytest.raises(TypeError, match="rolling: str must be True or False"):
+        ledger.set_limit("people", tt.Budget(epsilon=2), per="week", rolling="yes")
+    assert len(ledger.standing("people").limits) == 1
+
+
+@pytest.mark.parametrize("fact", ['"window":"all"', '"window":null', '"window":"week from 20260105"', '"period":null'])
+def test_facts_that_no_ledger_writes_are_refused(fact):
+    kind = "limit" if "window" in fact else "release"
+    facts = {"dataset": "people", "epsilon": "1", "delta": None, "rho": None}
+    if kind == "limit":
+        text = event_text("limit", **facts, approved_by=None, reason=None, ticket=None)
+    else:
+        text = release_text(of(None, pure(1)), 1, "c" * 32, None)
+    read_event(text)
+    with pytest.raises(ValueError, match=r"an event|window|begins"):
+        read_event(text.rstrip()[:-1] + b"," + fact.encode() + b"}")
 
 
 DAYS = 40

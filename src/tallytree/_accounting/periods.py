@@ -13,9 +13,12 @@ safe side: to count a release where it loses nothing admits less.
 
 **Windows.** A calendar window begins each week (on Monday), month or year, or at each of them from a date. A rolling
 window is any 7, 31 or 366 days that follow each other: as many as the longest week, month or year has, so a limit that
-rolls implies the one of the calendar. There are as many of them as days, but only those that end with the first day of
-a period matter: the releases that meet a window of n days s … s + n − 1 become more, as s grows, only where s + n − 1
-reaches the first day of a period. So every sum that occurs is at most that of such a window, or of one that is empty.
+rolls implies the one of the calendar.
+
+**Few windows matter.** Go through the windows in order. A release comes in with the first window that has the first day
+of its period, and goes out later. So between two such windows the sums only fall, and every sum that occurs is at most
+that of the first window that has the first day of some period, or of one that only releases without a period meet. Of
+the windows that meet one period, the first one matters, too.
 """
 
 from __future__ import annotations
@@ -28,9 +31,10 @@ from datetime import MINYEAR, date, timedelta
 from functools import reduce
 from itertools import accumulate
 from operator import itemgetter
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from tallytree._accounting.losses import LossSums
+from tallytree._validate import choice, flag
 
 WindowLength = Literal["week", "month", "year", "all"]
 """How long a window is; `"all"`: all time."""
@@ -40,8 +44,10 @@ ROLLING_DAYS: Mapping[str, int] = {"week": 7, "month": 31, "year": 366}
 
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _WEEK = r"[0-9]{4}-W[0-9]{2}"
-_IN_NAME = re.compile(rf"(?<![0-9])(?:{_DAY}|{_WEEK}|[0-9]{{4}}-[0-9]{{2}}(?!-?[0-9]))(?![0-9])")
-"""What a run's name may have in it."""
+_NAME = re.compile(rf"{_DAY}|{_WEEK}|[0-9]{{4}}-[0-9]{{2}}")
+"""A run's name that is a period."""
+_FIRST_MONDAY = date(2001, 1, 1)
+"""The first day of a year, a month and a week."""
 FIRST_YEAR, LAST_YEAR = MINYEAR + 1, 9998
 """Years in which every window lies within what a calendar has."""
 
@@ -80,13 +86,13 @@ class Period:
 
     @classmethod
     def of_name(cls, run: str) -> Period | None:
-        """The period that the name of a run has in it: one day, ISO week or month; None where it has none, or several.
+        """The period that the name of a run is: a day, an ISO week or a month; None where it is anything else.
 
-        A year alone is no period: numbers of four digits are common in names.
+        A longer name may be about more days than the one that it has in it ("since 2026-03-04"). A year is no period:
+        a name of four digits may be a number.
         """
-        found = _IN_NAME.findall(run)
         try:
-            return cls.parse(found[0]) if len(found) == 1 else None
+            return cls.parse(run) if _NAME.fullmatch(run) else None
         except ValueError:  # 2026-13-45 is no date
             return None
 
@@ -132,11 +138,12 @@ class Window:
     Attributes:
         length: how long each of them is.
         rolling: whether they begin on every day.
-        begins: a day on which one of them begins, where they do not follow the calendar.
+        begins: a day on which one of them begins, where they do not follow the calendar; of the days that make the
+            same windows, the one in 2001.
 
     Raises:
         ValueError: what does not go together.
-        TypeError: not a length, or not a date.
+        TypeError: a value of the wrong kind.
     """
 
     length: WindowLength = "all"
@@ -145,7 +152,8 @@ class Window:
 
     def __post_init__(self) -> None:
         """Check what goes together."""
-        named_length(self.length)
+        choice(self.length, "per", get_args(WindowLength))
+        flag(self.rolling, "rolling")
         if self.begins is not None and type(self.begins) is not date:  # a datetime is one, too
             raise TypeError(f"begins: {type(self.begins).__name__} must be a datetime.date")
         if self.length == "all" and (self.rolling or self.begins):
@@ -154,6 +162,17 @@ class Window:
             raise ValueError(f"begins: {self.begins} has no place beside rolling windows, which begin on every day")
         if self.begins is not None and self.length != "week" and self.begins.day > 28:
             raise ValueError(f"begins: {self.begins} is a day that not every month has; begin by the 28th")
+        if self.begins is not None:
+            object.__setattr__(self, "begins", self._same_windows(self.begins))
+
+    def _same_windows(self, begins: date) -> date | None:
+        """The day in 2001 that makes the same windows; None where they follow the calendar."""
+        if self.length == "week":
+            day = _FIRST_MONDAY + timedelta(begins.weekday())
+        else:
+            day = begins.replace(year=_FIRST_MONDAY.year)
+            day = day.replace(month=1) if self.length == "month" else day
+        return None if day == _FIRST_MONDAY else day
 
     def __str__(self) -> str:
         """As it is stored."""
@@ -170,7 +189,7 @@ class Window:
         """
         length, _, begins = text.partition(" from ")
         if begins:
-            return cls(named_length(length), begins=date.fromisoformat(begins))
+            return cls(named_length(length), begins=named_day(begins, "begins"))
         length, _, rolling = text.partition(", ")
         if rolling not in ("", "rolling"):
             raise ValueError(f"per: {text!r} is no window")
@@ -178,12 +197,19 @@ class Window:
 
     @property
     def words(self) -> str:
-        """As it is said: "any 7 days", "a week", "a month from 2026-01-15", "all time"."""
+        """As it is said: "any 7 days", "a week", "a week from Sunday", "a month from day 15", "all time"."""
         if self.length == "all":
             return "all time"
         if self.rolling:
             return f"any {ROLLING_DAYS[self.length]} days"
-        return f"a {self.length}" + ("" if self.begins is None else f" from {self.begins.isoformat()}")
+        if self.begins is None:
+            return f"a {self.length}"
+        first = {
+            "week": f"{self.begins:%A}",
+            "month": f"day {self.begins.day}",
+            "year": f"{self.begins:%B} {self.begins.day}",
+        }
+        return f"a {self.length} from {first[self.length]}"
 
     def starting(self, day: date) -> Period:
         """The window whose first day this is."""
@@ -196,7 +222,7 @@ class Window:
 
     def of_day(self, day: date) -> Period:
         """The window of the calendar that a day lies in."""
-        begins = self.begins or date(MINYEAR, 1, 1)  # a Monday
+        begins = self.begins or _FIRST_MONDAY
         if self.length == "week":
             return self.starting(day - timedelta((day - begins).days % 7))
         first = day.replace(day=begins.day)
@@ -209,9 +235,20 @@ class Window:
     def met_by(self, period: Period) -> Iterator[Period]:
         """The windows of the calendar that have a day in common with a period, in order."""
         window = self.of_day(period.first)
-        while window.first <= period.last:
-            yield window
+        yield window
+        while window.last < period.last:
             window = self.of_day(window.last + timedelta(1))
+            yield window
+
+    def met(self, dated: Dated) -> list[tuple[Period, LossSums]]:
+        """The sums of the windows that some period meets, in order; of rolling ones, of those that matter."""
+        known = [period for period in dated if period is not None]
+        windows = self.candidates(dated) if self.rolling else {each for period in known for each in self.met_by(period)}
+        return _sums_of(sorted(windows), dated)
+
+    def _first_with(self, day: date) -> Period:
+        """The first window that has a day."""
+        return self.starting(day - timedelta(ROLLING_DAYS[self.length] - 1)) if self.rolling else self.of_day(day)
 
     def candidates(self, dated: Dated, new: Period | None = None) -> list[Period]:
         """Windows among which every sum of losses that occurs has one with at least that sum.
@@ -220,27 +257,30 @@ class Window:
             dated: what releases lost, by period.
             new: only windows that have a day in common with this one matter; None: all of them do.
         """
-        periods = sorted(period for period in dated if period is not None)
-        if not self.rolling:
-            wanted = periods if new is None else [new]
-            return sorted({window for period in wanted for window in self.met_by(period)})
-        before = timedelta(ROLLING_DAYS[self.length] - 1)
-        if new is None:
-            return sorted({self.starting(period.first - before) for period in periods})
-        # A window that ends with the first day of a period, or is the first that meets the new one.
-        earliest = new.first - before
-        starts = {earliest, *(period.first - before for period in periods)}
-        return sorted(self.starting(start) for start in starts if earliest <= start <= new.last)
+        found = {self._first_with(period.first) for period in dated if period is not None}
+        if new is not None:
+            found = {self._first_with(new.first), *(window for window in found if window.meets(new))}
+        return sorted(found)
 
     def sums(self, dated: Dated, new: Period | None = None) -> list[tuple[Period | None, LossSums]]:
         """The sums of `candidates`; where there is none, what counts in every window, which has no days then."""
         windows = self.candidates(dated, new)
-        if not windows:
-            return [(None, dated.get(None, LossSums()))]
-        # A ledger of years is not added up for a release of a day: releases beyond all of the windows are in none.
-        reach = Period(windows[0].first, windows[-1].last)
-        near = _SumsByDay({period: sums for period, sums in dated.items() if period is None or period.meets(reach)})
-        return [(window, near.of(window)) for window in windows]
+        return [*_sums_of(windows, dated)] if windows else [(None, dated.get(None, LossSums()))]
+
+
+def _sums_of(windows: Sequence[Period], dated: Dated) -> list[tuple[Period, LossSums]]:
+    """What the releases that meet each window, and those without a period, add up to.
+
+    Args:
+        windows: of one kind, in order.
+        dated: what releases lost, by period.
+    """
+    if not windows:
+        return []
+    # A ledger of years is not added up for a release of a day: releases beyond all of the windows are in none.
+    reach = Period(windows[0].first, windows[-1].last)
+    near = _SumsByDay({period: sums for period, sums in dated.items() if period is None or period.meets(reach)})
+    return [(window, near.of(window)) for window in windows]
 
 
 class _SumsByDay:
@@ -284,10 +324,8 @@ def named_length(text: str, argument: str = "per") -> WindowLength:
     Raises:
         ValueError: it is none.
     """
-    for length in get_args(WindowLength):
-        if text == length:
-            return length  # type: ignore[no-any-return]
-    raise ValueError(f"{argument}: {text[:60]!r} is no window; write {', '.join(get_args(WindowLength))}")
+    choice(text, argument, get_args(WindowLength))
+    return cast(WindowLength, text)
 
 
 def named_day(text: str | None, argument: str) -> date | None:
@@ -299,6 +337,8 @@ def named_day(text: str | None, argument: str) -> date | None:
     if text is None:
         return None
     try:
+        if re.fullmatch(_DAY, text) is None:  # there are other ways to write one
+            raise ValueError(text)
         return date.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{argument}: {text[:60]!r} is no day; write it as 2026-03-04") from None

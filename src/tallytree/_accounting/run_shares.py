@@ -72,8 +72,8 @@ def run_shares(dataset: Standing, runs: int, delta: Fraction = DELTA) -> RunShar
     left = dataset.remaining
     if dataset.limit is None or left is None:
         raise ValueError(
-            f"dataset: {dataset.name!r} has no limit in the ledger, so there is nothing to divide; set one with "
-            "`tallytree limit`"
+            f"dataset: {dataset.name!r} has no limit{' of all time' if dataset.limits else ''} in the ledger, so there "
+            "is nothing to divide; set one with `tallytree limit`"
         )
     exact = {name: amount / runs for name, amount in left.items()}
     main = "rho" if dataset.limit.kind == "zcdp" else "epsilon"

@@ -120,7 +120,7 @@ class Standing:
 
         A release without a period counts in each.
         """
-        return [(days, sums) for days, sums in window.sums(self.dated) if days is not None]
+        return window.met(self.dated)
 
     @property
     def kind(self) -> BudgetKind:

@@ -52,7 +52,7 @@ class SharedArguments(Terms):
         Doc(
             "the days that the records are about, for a ledger's limits of a week, a month or a year: a day "
             "(`2026-03-04`), a week (`2026-W10`), a month, a year, or the first and the last day "
-            "(`2026-03-04/2026-03-10`). By default the one date in the name of the run, if it has one. A release "
+            "(`2026-03-04/2026-03-10`). By default the name of the run, if that is a day, a week or a month. A release "
             "without a period counts in all windows.",
             hint='give the days that the records are about, such as "2026-03-04" or "2026-W10"',
         ),

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from importlib import metadata
 from typing import Any, get_args
 
-from tallytree._accounting.periods import Period, Window
+from tallytree._accounting.periods import ALL_TIME, Period, Window
 from tallytree._accounting.spending import Approval, Entry, Loss, Posting
 from tallytree._terms import Neighboring, ProtectedUnit, Unit
 from tallytree.budget import Budget
@@ -73,7 +73,7 @@ def _period(value: Any) -> bool:
 
 
 def _window(value: Any) -> bool:
-    return isinstance(value, str) and str(Window.parse(value)) == value
+    return isinstance(value, str) and value != str(ALL_TIME) and str(Window.parse(value)) == value
 
 
 def _one_of(known: tuple[str, ...]) -> Check:
@@ -225,6 +225,8 @@ def read_event(text: bytes) -> Facts:
     if not isinstance(kind, str) or kind not in FACTS:
         raise ValueError("this is no event of a ledger")
     checks = FACTS[kind]
+    if any(facts.get(name, name) is None for name in LATER):
+        raise ValueError(f"an event {kind!r} has a fact that is written only where it is known")
     facts = dict.fromkeys(LATER & checks.keys()) | facts
     if facts.keys() != checks.keys() | {"event"}:
         raise ValueError(f"an event {kind!r} has other facts")

@@ -23,7 +23,7 @@ OnChanged = Literal["error", "charge"]
 KeyedDigest = Callable[[str], str]
 """The keyed digest of a release's statistics, 64 hex digits, for the entry with this release id."""
 
-_SAME = ("statistic", "mechanism", "max_contributions", "unit", "loss", "period")
+_SAME = ("statistic", "mechanism", "max_contributions", "unit", "loss")
 
 
 def made_before(
@@ -68,6 +68,8 @@ def check_run_is_new(earlier: Sequence[Entry], posting: Posting, *, secret: bool
     last = earlier[-1]
     if last.plan is None or last.plan != posting.plan:
         why = "its plan differs: the spec, a public table or the version of the software"
+    elif not _of_period(last, posting):
+        why = f"its period differs: that one is of {last.period}"
     elif last.statistics is None:
         why = "that one was made without a secret, so the same release cannot be made again"
     elif not secret:
@@ -92,9 +94,16 @@ def _repeatable(earlier: Sequence[Entry], posting: Posting, on_changed: OnChange
         if same and any(getattr(entry, name) != getattr(posting, name) for name in _SAME):
             raise ValueError(
                 f"plan: entry {entry.number} of the data set {posting.dataset!r} has the digest of this plan, and "
-                "another mechanism, contribution bound, loss or period; give another run name"
+                "another mechanism, contribution bound or loss; give another run name"
             )
     last = earlier[-1] if earlier else None
     if last is None or last.plan is None or last.plan != posting.plan or last.statistics is None:
         return None
+    if not _of_period(last, posting):
+        return None
     return None if on_changed == "charge" and last.state == "finished" else last
+
+
+def _of_period(entry: Entry, posting: Posting) -> bool:
+    """Whether an entry counts in all windows that a release is to count in; one without a period counts in each."""
+    return entry.period is None or entry.period == posting.period

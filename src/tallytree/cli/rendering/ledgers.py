@@ -243,6 +243,9 @@ def show_run_shares(console: Console, dataset: Standing, shares: RunShares) -> N
     for each in shares.asking:
         verdict = "fits" if each.fits else "does not fit"
         show_line(console, f"  {shown(each.amounts, down=True)}: {verdict}{f' ({each.note})' if each.note else ''}")
+    if dataset.window_limits:
+        limits = "; ".join(_amount(window, limit) for window, limit in dataset.window_limits.items())
+        show_line(console, f"This is the limit of all time alone. Each run also has to fit into its windows: {limits}.")
 
 
 def run_shares_json(dataset: Standing, shares: RunShares) -> str:
@@ -252,6 +255,7 @@ def run_shares_json(dataset: Standing, shares: RunShares) -> str:
         "runs": shares.runs,
         "remaining": _exact(dataset.remaining or {}),
         "per_run": _exact(shares.exact),
+        "window_limits": {str(window): _exact(granted(each)) for window, each in dataset.window_limits.items()},
         "asking": [{"amounts": _exact(each.amounts), "fits": each.fits, "note": each.note} for each in shares.asking],
     }
     return json.dumps(plain, indent=2, ensure_ascii=False)
