@@ -1,6 +1,7 @@
 """Audits of counts above a threshold: faults that must be caught, beside the right version, which must pass."""
 
 import math
+import re
 from decimal import Context, localcontext
 from fractions import Fraction
 
@@ -117,4 +118,9 @@ def test_the_table_of_audits_shows_delta(monkeypatch):
     result = CliRunner().invoke(app, ["audit", "--mechanism", "StabilityHistogram", "--runs", "500"])
     assert result.exit_code == 0, result.output
     row = " ".join(result.stdout.splitlines()[2].split())
-    assert row == "counts StabilityHistogram() add_remove 1 ε 1, δ 1e-06 ε 0 δ 6.08e-07 passed"
+    # An audit without a seed draws other noise each time, and so its lower bound on epsilon differs; delta is computed.
+    shown = re.fullmatch(
+        r"counts StabilityHistogram\(\) add_remove 1 ε 1, δ 1e-06 ε (\d+(?:\.\d+)?) δ 6\.08e-07 passed", row
+    )
+    assert shown, row
+    assert float(shown[1]) <= 1

@@ -65,7 +65,7 @@ def test_many_pairs_show_nothing_and_reach_the_stated_sensitivities(monkeypatch)
         return contradictions(statement, *runs)
 
     monkeypatch.setattr(replaying, "contradictions", noting)
-    found = replay(PAIRS, seed=8)
+    found = replay(PAIRS, seed=4)
     assert found.faults == ()
     assert found.least >= (PAIRS >= 200)
     # So a smaller sensitivity would be found.
