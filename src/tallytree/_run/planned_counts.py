@@ -61,7 +61,7 @@ class PlannedCounts(PlannedRecords[TrueCounts | CountsInFiles, CountsMechanism])
     @property
     def keys(self) -> tuple[LeafKey, ...]:
         """The records' columns for each hierarchy of the tree."""
-        return leaf_keys(self.tree)
+        return leaf_keys(self.tree, self.arguments.leaf)
 
     def check_records(self) -> None:
         """See `Planned.check_records`."""
@@ -74,6 +74,7 @@ class PlannedCounts(PlannedRecords[TrueCounts | CountsInFiles, CountsMechanism])
             "statistic": self.statistic,
             "tree": repr(self.tree),
             "columns": [list(key.columns) for key in self.keys],
+            **self.leaf_spec,
             "count": self.arguments.count,
             "person": self.arguments.person,
             "distinct": self.arguments.distinct,

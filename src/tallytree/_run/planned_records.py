@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -44,6 +44,12 @@ class PlannedRecords(Planned[T, M]):
     def cells_per_node(self) -> int:
         """How many cells are measured at a node."""
         return 1
+
+    @property
+    def leaf_spec(self) -> dict[str, Any]:
+        """What the published spec says of the column with the leaf's code; nothing where records have the path."""
+        leaf = self.arguments.leaf
+        return {} if leaf is None else {"leaf": dict(leaf) if isinstance(leaf, Mapping) else leaf}
 
     @property
     def beside(self) -> Sequence[Statistic]:

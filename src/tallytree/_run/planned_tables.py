@@ -86,7 +86,7 @@ class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
     @property
     def keys(self) -> tuple[LeafKey, ...]:
         """The records' columns for each hierarchy."""
-        return leaf_keys(self.layout.product)
+        return leaf_keys(self.layout.product, self.arguments.leaf)
 
     @property
     def exact_level(self) -> int | None:
@@ -107,6 +107,7 @@ class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
             "statistic": "tables",
             "tree": repr(self.layout.product),
             "columns": [list(key.columns) for key in self.keys],
+            **self.leaf_spec,
             "tables": [list(table.levels) for table in self.layout.tables[: self.layout.asked]],
             "count": given.count,
             "person": given.person,
