@@ -156,9 +156,10 @@ def test_a_label_with_a_sign_is_escaped_alone(tmp_path):
     made = tt.release_counts(records, ages, tt.Budget(epsilon=1), neighboring="add_remove", seed=1)
     export(made, "sdmx", tmp_path / "out")
     with (tmp_path / "out/age.csv").open(encoding="utf-8") as file:
-        codes = [row["AGE"] for row in csv.DictReader(file)]
+        codes = [row["AREA"] for row in csv.DictReader(file)]
     assert codes == ["0-4", "90-94", "95$2B", "$5FT", "$4C1_0", "L1_5"]
-    names = {code.id: code.name for code in structure(tmp_path / "out").get_codelists()[0].items}
+    lists = structure(tmp_path / "out").get_codelists()
+    names = {code.id: code.name for each in lists for code in each.items}
     assert names["95$2B"] == "95+"
 
 
@@ -202,10 +203,10 @@ def test_two_years_are_one_data_flow(tmp_path):
             data=str(tmp_path / year / "age.csv"), structure=str(tmp_path / "2025" / "structure.json")
         )
         assert found.data["TIME_PERIOD"].tolist() == [year, year]
-        keys += zip(found.data["AGE"], found.data["TIME_PERIOD"], strict=True)
+        keys += zip(found.data["AREA"], found.data["TIME_PERIOD"], strict=True)
     assert len(set(keys)) == 4
     (definition,) = structure(tmp_path / "2026").get_data_structure_definitions()
-    assert [each.id for each in definition.components.dimensions] == ["AGE", "TIME_PERIOD"]
+    assert [each.id for each in definition.components.dimensions] == ["AREA", "TIME_PERIOD"]
     first, second = ((tmp_path / year / "structure.json").read_text("utf-8") for year in ("2025", "2026"))
     without_texts = [{**json.loads(text)["data"], "dataflows": None} for text in (first, second)]
     assert without_texts[0] == without_texts[1]

@@ -112,7 +112,7 @@ def amount_of(budget: Budget) -> Fraction:
 
 def _level(key: object, laws: Mapping[str, LevelLaw]) -> str:
     """The name of a level or, joined by commas, of a table."""
-    parts = [key] if isinstance(key, str) else list(key) if isinstance(key, tuple | list) else [None]
+    parts: list[Any] = [key] if isinstance(key, str) else list(key) if isinstance(key, tuple | list) else [None]
     if not all(isinstance(part, str) for part in parts):
         raise TypeError(f"target: {safe_text(key)} must be the name of a level, or several names for a table")
     name = stored_level(",".join(parts) or TOTAL, laws)

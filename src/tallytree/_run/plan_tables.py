@@ -174,7 +174,9 @@ def _chosen(
     names = [layout.name_of(table) for table in noisy]
     if not auto:
         shown = dict(zip(names, shown_tables(names), strict=True))
-        weights = {shown.get(name, name): each for name, each in split.items()} if isinstance(split, Mapping) else split
+        weights: Any = split
+        if isinstance(split, Mapping):
+            weights = {shown.get(name, name): each for name, each in split.items()}
         return layout, dict(zip(names, shares(weights, [*shown.values()]).values(), strict=True))
     found = shares_for(
         layout,

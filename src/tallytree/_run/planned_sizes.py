@@ -131,7 +131,7 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
     def check_records(self) -> None:
         """See `Planned.check_records`; the table of public groups is read."""
         given = self.arguments
-        self.engine.check(given.records, self._request())
+        self.engine.check(given.records, self.request)
         if given.group is not None and given.public_groups is not None:
             self._groups_listed()
 
@@ -261,6 +261,11 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
         """What the engine finds in the records."""
         bound = contribution_bound(self.arguments, asked)
         return self.engine.tabulate(self.arguments.records, self._request(bound))
+
+    @property
+    def request(self) -> CountGroups | GroupRows:
+        """See `PlannedRecords.request`."""
+        return self._request()
 
     def _request(self, bound: ContributionBound | None = None) -> CountGroups | GroupRows:
         """What the engine counts; without a bound, what it checks."""

@@ -15,9 +15,9 @@ import pyarrow as pa
 from tallytree._compute.memory import described_bytes
 from tallytree._contributions import Contributions
 from tallytree._measurements import Measurement
-from tallytree._private import Measurer, NoiseSource, TrueTables
+from tallytree._private import CountRecords, Measurer, NoiseSource, TrueTables
 from tallytree._run.arguments import TablesArguments
-from tallytree._run.counted_records import check_schema, counted_records
+from tallytree._run.counted_records import counted_records, request_for
 from tallytree._run.measured_contributions import PublishedContributions, true_contributions
 from tallytree._run.person_bound import contributions_spec, with_contributions
 from tallytree._run.planned import PLANNED_SOFTWARE, Reconciled
@@ -97,7 +97,13 @@ class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
 
     def check_records(self) -> None:
         """See `Planned.check_records`."""
-        check_schema(self.engine, self.arguments, self.arguments.records, self.keys, "records")
+        self.engine.check(self.arguments.records, self.request)
+
+    @property
+    def request(self) -> CountRecords:
+        """See `PlannedRecords.request`."""
+        whose = {"person": self.arguments.person, "impossible": self.layout.product.impossible}
+        return request_for(self.arguments, self.keys, "records", **whose)
 
     @cached_property
     def spec(self) -> dict[str, Any]:
