@@ -21,9 +21,9 @@ from tallytree._accuracy.expected_errors import (
     ExpectedError,
     LevelLaw,
     expected_errors,
-    expected_laws,
     has_closed_form,
     shown,
+    shown_laws,
     unreliable_below,
 )
 from tallytree._accuracy.simulated_errors import simulated_errors
@@ -293,4 +293,4 @@ def _rows(planned: Planned[Any, Any], errors: Sequence[ExpectedError]) -> list[d
 
 
 def _by_level(planned: Planned[Any, Any]) -> dict[str, LevelLaw]:
-    return {each.level: each for each in expected_laws(planned)}
+    return {each.level: each for each in shown_laws(planned)}

@@ -8,7 +8,7 @@ table is opened, and nothing is drawn. To give another statistic its closed form
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any, Literal, TypeAlias
 
@@ -19,6 +19,7 @@ from tallytree._solvers.error_law import ErrorLaw
 from tallytree.hierarchy import nodes_per_level
 from tallytree.release.quality import STANDARD
 from tallytree.tables.expected import table_std_devs
+from tallytree.tables.layout import shown_tables
 
 Basis: TypeAlias = Literal["closed form", "mean families", "public", "simulation", "not known"]
 """Where figures are from: the variance of every node of the public tree; the same of a tree that is too large, with
@@ -84,7 +85,18 @@ class LevelLaw:
 
 def expected_errors(planned: Planned[Any, Any]) -> list[ExpectedError]:
     """The expected errors of a planned release, root first; see `expected_laws`."""
-    return [each.figures() for each in expected_laws(planned)]
+    return [each.figures() for each in shown_laws(planned)]
+
+
+def shown_laws(planned: Planned[Any, Any]) -> list[LevelLaw]:
+    """The same as `expected_laws`; the total of tables has the name by which people are shown it."""
+    return [replace(law, level=name) for law, name in zip(expected_laws(planned), shown_levels(planned), strict=True)]
+
+
+def shown_levels(planned: Planned[Any, Any]) -> Sequence[str]:
+    """The names of the levels, or of the tables, as people are shown them, root first."""
+    levels = planned.tree.levels
+    return shown_tables(levels) if isinstance(planned, PlannedTables) else levels
 
 
 @singledispatch

@@ -15,7 +15,7 @@ import numpy as np
 
 from tallytree._accounting import Plan, StabilityPlan
 from tallytree._accuracy.bootstrap import CountReplicates, SizeReplicates, StatedPlan, fresh_sources
-from tallytree._accuracy.expected_errors import ALPHA, ExpectedError
+from tallytree._accuracy.expected_errors import ALPHA, ExpectedError, shown_levels
 from tallytree._accuracy.squared_errors import looked_up
 from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
 from tallytree._progress import step_progress
@@ -80,7 +80,9 @@ def simulated_errors(
     )
     return [
         ExpectedError(level, nodes, float(std_dev), float(width), float(most), "simulation")
-        for (level, nodes), (std_dev, width, most) in zip(nodes_per_level(planned.tree).items(), figures, strict=True)
+        for level, nodes, (std_dev, width, most) in zip(
+            shown_levels(planned), nodes_per_level(planned.tree).values(), figures, strict=True
+        )
     ]
 
 

@@ -10,6 +10,7 @@ from tallytree._accuracy.expected_errors import CLOSED_FORMS, LevelLaw
 from tallytree._validate import safe_text
 from tallytree.budget import Budget, exact
 from tallytree.errors import BudgetExceeded
+from tallytree.hierarchy import TOTAL, stored_level
 from tallytree.tables.layout import levels_of
 
 Target: TypeAlias = Mapping[Any, Any]
@@ -111,12 +112,12 @@ def amount_of(budget: Budget) -> Fraction:
 
 def _level(key: object, laws: Mapping[str, LevelLaw]) -> str:
     """The name of a level or, joined by commas, of a table."""
-    parts = [key] if isinstance(key, str) else list(key) if isinstance(key, tuple | list) else []
-    if not parts or not all(isinstance(part, str) for part in parts):
+    parts: list[Any] = [key] if isinstance(key, str) else list(key) if isinstance(key, tuple | list) else [None]
+    if not all(isinstance(part, str) for part in parts):
         raise TypeError(f"target: {safe_text(key)} must be the name of a level, or several names for a table")
-    name = ",".join(parts)
+    name = stored_level(",".join(parts) or TOTAL, laws)
     if name not in laws:
-        parts = sorted(part.strip() for part in name.split(","))
+        parts = sorted(part.strip() for part in name.split(",") if part.strip())
         name = next((each for each in laws if sorted(levels_of(each)) == parts), name)
     if name not in laws:
         raise ValueError(f"target: {name[:80]!r} is not a level of this release; its levels are {', '.join(laws)}")

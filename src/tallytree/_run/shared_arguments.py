@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Annotated, get_args
+from typing import Annotated, Any, TypeAlias, get_args
 
 from tallytree._accounting.periods import Period
 from tallytree._terms import Doc, Terms
@@ -12,11 +12,23 @@ from tallytree._validate import choice, flag, memory_text, text
 from tallytree.engines import Engine
 from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
 
+LeafColumns: TypeAlias = Annotated[Any, "leaf columns"]
+"""A column, or columns by attribute; see `tallytree.product.leaf_keys`."""
+
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class SharedArguments(Terms):
     """The options that every kind of release has, besides those that say what is protected."""
 
+    leaf: Annotated[
+        LeafColumns,
+        Doc(
+            "the one column of the records that has the code of a leaf, in place of the columns of all levels. The "
+            "hierarchy gives the path, so its leaves must have codes of their own. Of flows and products a mapping "
+            'from attributes to columns, such as `{"origin": "home", "destination": "work"}`.',
+            hint="the column of the records with the code of a leaf, or such columns by attribute",
+        ),
+    ] = None
     engine: Annotated[
         Engine | None,
         Doc(

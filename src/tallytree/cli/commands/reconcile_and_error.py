@@ -11,7 +11,13 @@ import typer
 from tallytree.cli import logs
 from tallytree.cli.commands.report_command import report_beside
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.rendering.statements import published_rows, show_bound, show_levels, show_terms
+from tallytree.cli.rendering.statements import (
+    published_rows,
+    show_bound,
+    show_levels,
+    show_terms,
+    shown_names,
+)
 from tallytree.cli.rendering.terminal import fitted_table, open_console, printable, show_line
 from tallytree.cli.shared_options import CsvOption, OutFolder, ReportOption, SetOption, SpecFile
 
@@ -164,7 +170,7 @@ def _estimate_all_records(
                 for suffix in ("parquet", *(("csv",) if csv else ())):
                     write_table_file(table, building / f"{table_stem(level, release.statement['statistic'])}.{suffix}")
     console = open_console()
-    show_all_records(console, made)
+    show_all_records(console, made, release.statement["statistic"])
     written = "" if out is None else f" Estimates: {out}"
     show_line(console, f"Nothing was spent, and {folder} is as it was.{written}")
 
@@ -177,7 +183,8 @@ def show_errors_of_levels(console: Console, release: Release) -> None:
     percent = f"{100 * (1 - errors['alpha']):g} %"
     headings = ["level", "rows", "median std dev", f"median width ({percent})", "absent cells: at most"]
     rows = []
-    for stated in errors["levels"]:
+    names = shown_names(release.statement["statistic"], [stated["level"] for stated in errors["levels"]])
+    for name, stated in zip(names, errors["levels"], strict=True):
         table = release.table(stated["level"])
         known, listed = "ci_upper" in table.column_names, table.num_rows > 0
         std_dev = np.median(table["std_dev"].to_numpy()) if known and listed else 0.0
@@ -185,7 +192,7 @@ def show_errors_of_levels(console: Console, release: Release) -> None:
         hidden = stated["unlisted_ci_upper"]
         rows.append(
             [
-                printable(stated["level"]),
+                printable(name),
                 f"{table.num_rows:,}",
                 f"{std_dev:.4g}" if known else "not known",
                 f"{width:,.0f}" if known else "not known",
@@ -197,7 +204,7 @@ def show_errors_of_levels(console: Console, release: Release) -> None:
     console.print(fitted_table(console, headings, rows))
 
 
-def show_all_records(console: Console, made: Mapping[str, pa.Table]) -> None:
+def show_all_records(console: Console, made: Mapping[str, pa.Table], statistic: str) -> None:
     """Show estimates of all records by level: rows, the spread that was used, the largest estimate, and widths."""
     import numpy as np
 
@@ -205,7 +212,7 @@ def show_all_records(console: Console, made: Mapping[str, pa.Table]) -> None:
     from tallytree.release.contributions_table import percent
 
     rows = []
-    for level, table in made.items():
+    for level, table in zip(shown_names(statistic, [*made]), made.values(), strict=True):
         estimate, lower, upper = (table.column(name).to_numpy() for name in ("estimate", "ci_lower", "ci_upper"))
         largest = int(np.argmax(estimate)) if len(estimate) else None
         shown = "" if largest is None else f"{estimate[largest]:,} ({lower[largest]:,} to {upper[largest]:,})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,11 @@ NEIGHBORS = 3
 def show_levels(console: Console, statement: Mapping[str, Any], published: Mapping[str, int] | None = None) -> None:
     """Show how every level is measured, and how many rows were published where `published` has them."""
     headings = ["level", "nodes", "measured", "share", "sensitivity", "scale", "std dev"]
-    rows = [[printable(level["level"]), f"{level['nodes']:,}", *_measurement(level)] for level in statement["levels"]]
+    names = shown_names(statement["statistic"], [level["level"] for level in statement["levels"]])
+    rows = [
+        [printable(name), f"{level['nodes']:,}", *_measurement(level)]
+        for name, level in zip(names, statement["levels"], strict=True)
+    ]
     if published is not None:
         headings.insert(1, "rows")
         for row, level in zip(rows, statement["levels"], strict=True):
@@ -47,6 +51,13 @@ def show_levels(console: Console, statement: Mapping[str, Any], published: Mappi
     show_bound(console, statement)
     if "chosen" in statement.get("contributions", {}):
         show_choices(console, statement["contributions"]["chosen"], statement["max_contributions"], word="Chosen")
+
+
+def shown_names(statistic: str, names: Sequence[str]) -> Sequence[str]:
+    """The names of the levels of a statistic, or of the tables, as people are shown them."""
+    from tallytree.tables.layout import shown_tables
+
+    return shown_tables(names) if statistic == "tables" else names
 
 
 def show_choices(console: Console, recommended: Mapping[str, Any], bound: int, *, word: str = "Recommended") -> None:
