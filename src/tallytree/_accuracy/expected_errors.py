@@ -48,6 +48,8 @@ class ExpectedError:
         half_width: what an error exceeds in one of ten cases.
         expected_maximum: the expectation of the largest error of the level.
         basis: where the figures are from.
+        unreliable: the share of the level's published numbers that will be unreliable, or not distinguishable from 0;
+            None where no public data tell it.
     """
 
     level: str
@@ -56,6 +58,12 @@ class ExpectedError:
     half_width: float | None
     expected_maximum: float | None
     basis: Basis
+    unreliable: float | None = None
+
+    @property
+    def least_usable(self) -> float | None:
+        """From which number on a number of the level is not unreliable; None where its error is not known."""
+        return None if self.std_dev is None else STANDARD.least_usable(self.std_dev)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,17 +170,12 @@ def has_closed_form(errors: Sequence[ExpectedError]) -> bool:
     return any(each.basis in (*CLOSED_FORMS, "simulation") for each in errors)
 
 
-def unreliable_below(levels: Sequence[tuple[str, float | None]]) -> str:
-    """From which number on the numbers of each level are usable; empty where no error is known.
-
-    Args:
-        levels: their names, each with the standard deviation of its numbers.
-    """
-    known = [(level, STANDARD.least_usable(std_dev)) for level, std_dev in levels if std_dev]
+def unreliable_below(errors: Sequence[ExpectedError]) -> str:
+    """From which number on the numbers of each level are usable; empty where no error is known."""
+    known = [f"{shown(each.least_usable)} at {each.level}" for each in errors if each.least_usable]
     if not known:
         return ""
-    listed = ", ".join(f"{shown(least)} at {level}" for level, least in known)
-    return f"Numbers below these will be unreliable (std dev above a third of the number): {listed}."
+    return f"Numbers below these will be unreliable (std dev above a third of the number): {', '.join(known)}."
 
 
 def shown(figure: float | None) -> str:

@@ -181,7 +181,7 @@ def _chosen(
     found = shares_for(
         layout,
         names,
-        wishes=_wishes(arguments, layout),
+        wishes=wishes_of(arguments, layout),
         std_devs={name: _std_dev_alone(arguments, layout, name) for name in names},
         gaussian=arguments.budget.kind != "pure",
         exact_level=None if exact_above is None else layout.area_level_at(exact_above),
@@ -213,7 +213,7 @@ def _layout(
     return TableLayout(product, [*published, *others], len(published), totals_depth or 0)
 
 
-def _wishes(arguments: TablesArguments, layout: TableLayout) -> dict[str, float]:
+def wishes_of(arguments: TablesArguments, layout: TableLayout) -> dict[str, float]:
     """The wanted standard deviation of every published table."""
     published = layout.levels[: layout.asked]
     if arguments.precision is None:

@@ -151,4 +151,4 @@ def _show_expected_errors(console: Console, errors: Sequence[ExpectedError]) -> 
     if known:
         figures = ", ".join(f"{printable(each.level)} {shown(each.std_dev)}" for each in known)
         show_line(console, f"Expected std dev of counts that are not near 0: {figures} (tallytree plan shows more).")
-        show_line(console, printable(unreliable_below([(each.level, each.std_dev) for each in known])))
+        show_line(console, printable(unreliable_below(known)))
