@@ -1,9 +1,9 @@
-"""Consoles, lines that are not wrapped, and tables that fit the width of the terminal."""
+"""Consoles, sentences that are broken at spaces, and tables that fit the width of the terminal."""
 
 from __future__ import annotations
 
 import os
-import textwrap
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 NUL = "\0"
+"""Stands for a space at which no line is broken."""
+
+HANGING = "  "
+"""Before the lines of a sentence that follow its first one."""
+
+_COMMAND = re.compile("`[^`]+`")
 
 
 def open_console(*, stderr: bool = False) -> Console:
@@ -30,8 +36,39 @@ def open_console(*, stderr: bool = False) -> Console:
 
 
 def show_line(console: Console, text: str, style: str = "") -> None:
-    """Show a line without wrapping, so that paths and sentences stay in one piece."""
-    console.print(text, style=style or None, soft_wrap=True)
+    """Show a sentence: at a terminal broken at spaces, elsewhere as one line, which a program can look for."""
+    lines = wrapped(text, console.width) if console.file.isatty() else [text]
+    for line in lines:
+        console.print(line, style=style or None, soft_wrap=True)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The lines of a text, broken at spaces alone, and not inside a command in backticks, which is to be copied.
+
+    A word that is longer than a line, such as a path, stays whole; a command that is longer is broken.
+    """
+    first = " " * (len(text) - len(text.lstrip(" ")))
+    indent = first + HANGING
+
+    def in_one_piece(command: re.Match[str]) -> str:
+        fits = len(indent) + len(command[0]) <= width
+        return command[0].replace(" ", NUL) if fits else command[0]
+
+    return _broken(_COMMAND.sub(in_one_piece, text.lstrip(" ")), width, first, indent)
+
+
+def _broken(text: str, width: int, first: str, indent: str) -> list[str]:
+    """The lines of a text, broken at its spaces; a NUL becomes a space. Letters may be two cells wide."""
+    from rich.cells import cell_len
+
+    words = [word.replace(NUL, " ") for word in text.split(" ")]
+    lines = [first + words[0]]
+    for word in words[1:]:
+        if cell_len(lines[-1]) + 1 + cell_len(word) > width:
+            lines.append(indent + word)
+        else:
+            lines[-1] += f" {word}"
+    return lines
 
 
 def fitted_table(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> RenderableType:
@@ -88,10 +125,8 @@ def _paragraphs(width: int, headings: Sequence[str], rows: Sequence[Sequence[str
     paragraphs = []
     for name, *cells in rows:
         facts = [f"{heading} {cell}" for heading, cell in zip(headings[1:], cells, strict=True) if cell]
-        # A NUL stands for a space at which no line is broken: within a fact.
         unbroken = f"{name}: {', '.join(fact.replace(' ', NUL) for fact in facts)}"
-        lines = textwrap.wrap(unbroken, width, subsequent_indent="    ", break_on_hyphens=False)
-        paragraphs += [line.replace(NUL, " ") for line in lines]
+        paragraphs += _broken(unbroken, width, "", "    ")
     return Text("\n".join(paragraphs))
 
 
