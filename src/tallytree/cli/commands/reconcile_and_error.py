@@ -11,7 +11,14 @@ import typer
 from tallytree.cli import logs
 from tallytree.cli.commands.report_command import report_beside
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.rendering.statements import published_rows, show_bound, show_levels, show_terms
+from tallytree.cli.rendering.statements import (
+    published_rows,
+    show_bound,
+    show_measurements,
+    show_noise,
+    show_published,
+    show_terms,
+)
 from tallytree.cli.rendering.terminal import fitted_table, open_console, printable, show_line
 from tallytree.cli.shared_options import CsvOption, OutFolder, ReportOption, SetOption, SpecFile
 
@@ -45,8 +52,10 @@ def reconcile(
         if not made.statement["private"]:
             logs.loud_warning("NOT PRIVATE. The noise was drawn from a seed.")
         console = open_console()
-        show_levels(console, made.statement, published_rows(out))
+        show_published(console, made.statement, published_rows(out))
+        show_noise(console, made.statement)
         show_terms(console, made.statement, "Nothing was spent. The measurements had spent")
+        show_measurements(console, made.statement)
         show_line(console, f"Release: {out}")
 
 
