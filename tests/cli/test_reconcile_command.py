@@ -65,7 +65,7 @@ def test_tables_are_made_again_without_records_and_nothing_is_spent(folder, run)
         "at most 22.41 % at 5 %.\n"
         "Measurements:\n"
         "level measured share sensitivity scale std dev\n"
-        "──────────────────────────────────────────────────────\n"
+        "────────────────────────────────────────────────────────\n"
         "all tail_counts 0.3333 L1 1 2 2.79918\n"
         "state tail_counts 0.3333 L1 1 2 2.79918\n"
         "county tail_counts 0.3333 L1 1 2 2.79918\n"
