@@ -20,9 +20,9 @@ HEADINGS = ["level", "true commuters", "published commuters", "greatest error (c
 ROWS = [["destination_municipality", "50,000", "49,999", "1,234.5"], ["all", "1", "2", ""]]
 
 
-def shown(width, headings=HEADINGS, rows=ROWS):
+def shown(width, headings=HEADINGS, rows=ROWS, prose=()):
     console = Console(file=io.StringIO(), width=width)
-    console.print(fitted_table(console, headings, rows))
+    console.print(fitted_table(console, headings, rows, prose))
     return console.file.getvalue()
 
 
@@ -50,6 +50,17 @@ def test_a_narrow_terminal_has_a_paragraph_for_each_row_broken_between_facts():
     )
 
 
+@pytest.mark.parametrize("width", range(40, 130, 3))
+def test_prose_is_broken_at_spaces_in_its_column_and_numbers_are_not(width):
+    prose = "errors of all levels together, in words that are long"
+    lines = shown(width, ["name", "shows", "minutes"], [["kuo", prose, "40"]], prose=("shows",)).splitlines()
+    assert max(map(len, lines)) <= width
+    rows = lines[2:]
+    assert rows[0].split()[0] == "kuo"
+    assert rows[0].split()[-1] == "40"
+    assert " ".join(" ".join(rows).split()).replace("40 ", "").removesuffix(" 40") == f"kuo {prose}"
+
+
 SENTENCE = "Guarantee: epsilon = 1 for adding or removing one person; `tallytree plan SPEC --like PUBLIC` tells more."
 
 
@@ -73,6 +84,7 @@ def test_a_word_that_is_longer_than_a_line_stays_whole():
 
 def test_lines_of_a_list_go_on_below_its_text():
     assert wrapped("  * the number of groups", 16) == ["  * the number", "    of groups"]
+    assert wrapped("[ ] url_slug: a name", 16) == ["[ ] url_slug: a", "    name"]
 
 
 def test_wide_letters_take_two_places():

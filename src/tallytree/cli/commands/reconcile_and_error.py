@@ -19,7 +19,7 @@ from tallytree.cli.rendering.statements import (
     show_published,
     show_terms,
 )
-from tallytree.cli.rendering.terminal import fitted_table, open_console, printable, show_line
+from tallytree.cli.rendering.terminal import filled_columns, fitted_table, open_console, printable, show_line
 from tallytree.cli.shared_options import CsvOption, OutFolder, ReportOption, SetOption, SpecFile
 
 if TYPE_CHECKING:
@@ -201,9 +201,7 @@ def show_errors_of_levels(console: Console, release: Release) -> None:
                 "" if hidden is None else f"{hidden:,}",
             ]
         )
-    if not any(row[-1] for row in rows):  # tables that list every cell
-        headings, rows = headings[:-1], [row[:-1] for row in rows]
-    console.print(fitted_table(console, headings, rows))
+    console.print(fitted_table(console, *filled_columns(headings, rows)))
 
 
 def show_all_records(console: Console, made: Mapping[str, pa.Table]) -> None:

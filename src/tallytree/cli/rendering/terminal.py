@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 NUL = "\0"
 """Stands for a space at which no line is broken."""
 
-HANGING = "  "
-"""Before the lines of a sentence that follow its first one."""
+HANGING = 2
+"""How much the lines of a sentence are indented that follow its first one, where this has no mark of a list."""
 
 _COMMAND = re.compile("`[^`]+`")
+_BEGIN = re.compile(r" *(?:\* |\[.\] )?")
+"""What is before the text of a line: blanks, and the mark of a list or of a checklist."""
 
 
 def open_console(*, stderr: bool = False) -> Console:
@@ -47,14 +49,15 @@ def wrapped(text: str, width: int) -> list[str]:
 
     A word that is longer than a line, such as a path, stays whole; a command that is longer is broken.
     """
-    first = " " * (len(text) - len(text.lstrip(" ")))
-    indent = first + HANGING
+    found = _BEGIN.match(text)
+    first = found[0] if found else ""
+    indent = " " * (len(first) if first.strip() else len(first) + HANGING)
 
     def in_one_piece(command: re.Match[str]) -> str:
         fits = len(indent) + len(command[0]) <= width
         return command[0].replace(" ", NUL) if fits else command[0]
 
-    return _broken(_COMMAND.sub(in_one_piece, text.lstrip(" ")), width, first, indent)
+    return _broken(_COMMAND.sub(in_one_piece, text[len(first) :]), width, first, indent)
 
 
 def _broken(text: str, width: int, first: str, indent: str) -> list[str]:
@@ -71,19 +74,29 @@ def _broken(text: str, width: int, first: str, indent: str) -> list[str]:
     return lines
 
 
-def fitted_table(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> RenderableType:
-    """A table with numbers aligned right; where the console is too narrow for it, one paragraph per row instead."""
+def fitted_table(
+    console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]], prose: Collection[str] = ()
+) -> RenderableType:
+    """A table with numbers aligned right; where the console is too narrow for it, one paragraph per row instead.
+
+    Args:
+        console: the terminal.
+        headings: of the columns.
+        rows: their cells.
+        prose: headings of columns whose cells may be broken at spaces.
+    """
     from rich import box
     from rich.table import Table
 
     columns = list(zip(*rows, strict=True))
-    widths = _column_widths(console.width, headings, columns)
+    widths = _column_widths(console.width, headings, columns, prose)
     if widths is None:
         return _paragraphs(console.width, headings, rows)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for heading, column, width in zip(headings, columns, widths, strict=True):
         numeric = any(cell[:1].isdigit() for cell in column)
-        table.add_column(heading, justify="right" if numeric else "left", width=width, vertical="bottom")
+        side: Literal["left", "right"] = "right" if numeric else "left"
+        table.add_column(heading, justify=side, width=width, vertical="top" if prose else "bottom")
     for row in rows:
         table.add_row(*row)
     return table
@@ -95,21 +108,29 @@ def filled_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> tu
     return [headings[i] for i in kept], [[row[i] for i in kept] for row in rows]
 
 
-def _column_widths(width: int, headings: Sequence[str], columns: Sequence[Sequence[str]]) -> list[int] | None:
+def _column_widths(
+    width: int, headings: Sequence[str], columns: Sequence[Sequence[str]], prose: Collection[str]
+) -> list[int] | None:
     """The width of every column, none narrower than its cells and words; None where `width` is less than these need.
 
-    rich cuts cells where it has to shrink columns, so the widths are fixed here. What is left of `width` goes to
-    headings that then fit on one line, from left to right.
+    rich cuts cells where it has to shrink columns, so the widths are fixed here. What is left of `width` goes to prose,
+    where this is most cramped, and then to headings that then fit on one line, from left to right.
     """
     from rich.cells import cell_len
 
-    needed = [
-        max(cell_len(text) for text in (*heading.split(), *cells))
-        for heading, cells in zip(headings, columns, strict=True)
-    ]
+    needed, wanted = [], []
+    for heading, cells in zip(headings, columns, strict=True):
+        texts = [*heading.split(), *cells]
+        wanted.append(max(map(cell_len, texts)))
+        words = [word for text in texts for word in text.split()]
+        needed.append(max(map(cell_len, words)) if heading in prose else wanted[-1])
     left = width - sum(needed) - 2 * (len(needed) - 1)
     if left < 0:
         return None
+    for _ in range(min(left, sum(wanted) - sum(needed))):
+        cramped = max(range(len(needed)), key=lambda i: wanted[i] / needed[i] if wanted[i] > needed[i] else 0)
+        needed[cramped] += 1
+        left -= 1
     for i, heading in enumerate(headings):
         more = max(cell_len(heading) - needed[i], 0)
         if more <= left:
