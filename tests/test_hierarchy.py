@@ -118,7 +118,7 @@ def test_rows_with_the_same_path_are_one_leaf():
         (
             pa.table({"a": ["x"]}),
             ["a", "b"],
-            r"column 'b' is missing; the table has 1 column$",
+            r"column 'b' is missing; the table has the column 'a'$",
         ),
         (pa.table({"a": ["x", None]}), ["a"], "column 'a' has null keys"),
         (pa.table({"a": ["x"], "A": ["y"]}), ["a", "A"], "the names 1 and 2 of the list are the same"),

@@ -112,7 +112,7 @@ MISTAKES = {
     "a column that is not there": (
         "[state, county]",
         "[state, town]",
-        ", line 4, hierarchy.path: column 'town' is missing; the table has 2 columns",
+        ", line 4, hierarchy.path: column 'town' is missing; the table has the columns 'state', 'county'",
     ),
     "a level named twice": (
         "[state, county]",

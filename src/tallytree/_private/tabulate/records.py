@@ -207,7 +207,7 @@ def _layout(
     source: Source, paths: tuple[str, ...], schema: pa.Schema, wanted: Sequence[Wanted], argument: str
 ) -> ColumnLayout:
     where = table_in_messages(argument, paths)
-    require_columns(schema.names, [column.name for column in wanted], where)
+    require_columns(schema.names, [column.name for column in wanted], where, public=argument in PUBLIC_TABLES)
     positions = tuple(schema.names.index(column.name) for column in wanted)
     types = tuple(_value_type(schema.field(position).type) for position in positions)
     text = (isinstance(source, Files) and source.format == "csv") or (

@@ -14,11 +14,13 @@ from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.rendering.statements import (
     published_rows,
     show_bound,
-    show_levels,
+    show_measurements,
+    show_noise,
+    show_published,
     show_terms,
     shown_names,
 )
-from tallytree.cli.rendering.terminal import fitted_table, open_console, printable, show_line
+from tallytree.cli.rendering.terminal import filled_columns, fitted_table, open_console, printable, show_line
 from tallytree.cli.shared_options import CsvOption, OutFolder, ReportOption, SetOption, SpecFile
 
 if TYPE_CHECKING:
@@ -51,8 +53,10 @@ def reconcile(
         if not made.statement["private"]:
             logs.loud_warning("NOT PRIVATE. The noise was drawn from a seed.")
         console = open_console()
-        show_levels(console, made.statement, published_rows(out))
+        show_published(console, made.statement, published_rows(out))
+        show_noise(console, made.statement)
         show_terms(console, made.statement, "Nothing was spent. The measurements had spent")
+        show_measurements(console, made.statement)
         show_line(console, f"Release: {out}")
 
 
@@ -199,9 +203,7 @@ def show_errors_of_levels(console: Console, release: Release) -> None:
                 "" if hidden is None else f"{hidden:,}",
             ]
         )
-    if not any(row[-1] for row in rows):  # tables that list every cell
-        headings, rows = headings[:-1], [row[:-1] for row in rows]
-    console.print(fitted_table(console, headings, rows))
+    console.print(fitted_table(console, *filled_columns(headings, rows)))
 
 
 def show_all_records(console: Console, made: Mapping[str, pa.Table], statistic: str) -> None:

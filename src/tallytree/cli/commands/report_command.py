@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tallytree._stages import stage
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.shared_options import BoundariesOption, BoundaryCodeOption
@@ -69,7 +70,8 @@ def report_beside(folder: Path, *, wanted: bool) -> None:
         from tallytree._report import FILE, write_report
         from tallytree.release import Release
 
-        write_report(Release.load(folder), folder / FILE, title=folder.absolute().name)
+        with stage("report"):
+            write_report(Release.load(folder), folder / FILE, title=folder.absolute().name)
     except Exception as error:  # noqa: BLE001  (an error here would look like a release that was not made, and be retried)
         logs.warning(f"The report could not be written ({_reason(error)}). {_WHOLE}")
     except KeyboardInterrupt:
