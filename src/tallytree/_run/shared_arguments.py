@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, get_args
 
 from tallytree._accounting.periods import Period
+from tallytree._run.revised import Revised
 from tallytree._terms import Doc, Terms
-from tallytree._validate import choice, flag, memory_text, text
+from tallytree._validate import choice, flag, memory_text, path_text, text
 from tallytree.engines import Engine
 from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
 
@@ -55,6 +57,15 @@ class SharedArguments(Terms):
             "(`2026-03-04/2026-03-10`). By default the name of the run, if that is a day, a week or a month. A release "
             "without a period counts in all windows.",
             hint='give the days that the records are about, such as "2026-03-04" or "2026-W10"',
+        ),
+    ] = None
+    revises: Annotated[
+        str | os.PathLike[str] | None,
+        Doc(
+            "the folder of an earlier release that this one takes the place of, since records were late or wrong. "
+            "This is a new release, with noise of its own, and is charged as one; its statement names the earlier one. "
+            "Both are of the same statistic, levels and public tree.",
+            hint="give the folder of the earlier release that this one takes the place of",
         ),
     ] = None
     secret: Annotated[
@@ -111,6 +122,8 @@ class SharedArguments(Terms):
         if self.run is not None:
             object.__setattr__(self, "run", checked_run(self.run))
         flag(self.progress, "progress")
+        if self.revises is not None:
+            path_text(self.revises, "revises", "the folder of an earlier release")
         if self.period is not None:
             object.__setattr__(
                 self, "period", str(Period.parse(text(self.period, "period", "days such as 2026-03-04")))
@@ -122,6 +135,15 @@ class SharedArguments(Terms):
         if self.period is not None:
             return Period.parse(self.period)
         return None if self.run is None else Period.of_name(self.run)
+
+    @cached_property
+    def revised(self) -> Revised | None:
+        """The release that this one takes the place of; None without one. It is read once.
+
+        Raises:
+            ValueError: the folder holds no release that can be revised.
+        """
+        return None if self.revises is None else Revised.load(self.revises)
 
     @property
     def key_from_secret(self) -> bool:
