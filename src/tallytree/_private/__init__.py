@@ -7,7 +7,17 @@ contracts in `pyproject.toml` check both.
 
 from tallytree._private.band_work import BandInputs, BandPlace, BandWork, HasBandPlace, OneByOne, PlanBelow, as_it_is
 from tallytree._private.core_dumps import core_dumps_disabled
-from tallytree._private.engines import ENGINES, CountGroups, CountRecords, Engine, GroupRows, Local, Remembering, Spark
+from tallytree._private.engines import (
+    ENGINES,
+    CountGroups,
+    CountRecords,
+    Engine,
+    GroupRows,
+    InPeriod,
+    Local,
+    Remembering,
+    Spark,
+)
 from tallytree._private.engines.spark import names_no_file
 from tallytree._private.measurer import Measurer, MeasuringPlan, TrueStatistics
 from tallytree._private.noise import discrete, discrete_gaussian, discrete_laplace, entropy
@@ -35,6 +45,7 @@ __all__ = [
     "Engine",
     "GroupRows",
     "HasBandPlace",
+    "InPeriod",
     "KeyedNoise",
     "LeafCounts",
     "LeafGroups",

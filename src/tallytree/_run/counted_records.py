@@ -79,4 +79,4 @@ def listed_counts(engine: Engine, table: Any, keys: Sequence[LeafKey], count: st
 
 
 def _request(given: RecordOptions, keys: Sequence[LeafKey], argument: str, **whose: Any) -> CountRecords:
-    return CountRecords(tuple(keys), given.count, given.on_unknown, argument, **whose)
+    return CountRecords(tuple(keys), given.count, given.on_unknown, argument, period=given.in_period, **whose)

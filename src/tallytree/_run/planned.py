@@ -41,7 +41,7 @@ from tallytree.product import Product
 from tallytree.release import LevelTable, Release
 from tallytree.release.measured_table import measurement_tables
 from tallytree.release.risk_statement import risk_statement
-from tallytree.release.statement import versions
+from tallytree.release.statement import ASSUMED, CHECKED, versions
 
 M = TypeVar("M")
 
@@ -210,6 +210,7 @@ class Planned(ABC, Generic[T, M]):
             statement["release"] = {"id": paid.release_id, "run": self.arguments.run, "plan": self.plan_digest}
             if self.arguments.days is not None:
                 statement["release"]["period"] = str(self.arguments.days)
+                statement["release"]["period_is"] = ASSUMED if self.arguments.period_column is None else CHECKED
             if self.arguments.revised is not None:
                 statement["release"]["revises"] = self.arguments.revised.stated
             # Which engine tabulated is told, and is no part of the plan: every engine finds the same statistics.
