@@ -154,6 +154,18 @@ def test_a_revision_is_repeated_free_of_charge_and_skipped(folder, output, run, 
     assert Ledger("ledger.db").spent("people") == {"epsilon": 1.5}
 
 
+def test_a_run_is_skipped_where_its_last_revision_was_made_from_the_same_files(folder, output, refusal):
+    output(*MADE)
+    for name, earlier, times in (("r2", "day", 110), ("r3", "r2", 120)):
+        write_people(folder / "people.parquet", times)
+        refusal(*MADE, code=ExitCode.CHANGED)
+        output("release", "counts.yaml", "--out", name, *DAY, "--revises", earlier)
+    said = output(*MADE)
+    assert said.endswith("finished. Nothing was done or spent. Entry 3 of the ledger revises it.\n")
+    touch(folder / "people.parquet")
+    refusal(*MADE, code=ExitCode.CHANGED)
+
+
 def test_the_run_that_was_revised_is_not_made_again(folder, output, refusal):
     output(*MADE)
     output(*REVISED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,11 +23,13 @@ class Finished:
 
     Attributes:
         release: the release in the folder.
-        inputs: whether the files that it was made from are the same now.
+        inputs: whether the files that it, or its last revision, was made from are the same now.
+        revised_by: the number of the entry of its last revision; None without one.
     """
 
     release: Release
     inputs: InputsSince
+    revised_by: int | None
 
 
 def finished_run(
@@ -45,7 +47,7 @@ def finished_run(
     """The release of the run in the folder, if `if_exists` is `"skip"` and the folder exists; else None.
 
     Every file is compared with its checksum, the release with its entry in the ledger, and the files of the private
-    table with those that the entry was made from.
+    table with those that the release was made from; where it was revised, with those of its last revision.
 
     Args:
         output: the folder.
@@ -82,7 +84,8 @@ def finished_run(
             f"folder: {name} holds another release than {statistic} of the run {run!r} of this data set; choose "
             "another folder"
         )
-    entry = _entry_of(ledger, release)
+    entries = ledger.entries() if ledger.path.exists() else ()
+    entry = _entry_of(release, entries)
     if entry is None:
         raise ValueError(
             f"folder: the ledger {ledger.path.name!r} does not have the release in {name} as a release of the run "
@@ -92,7 +95,8 @@ def finished_run(
     if entry.revises != wanted:
         which = "none" if entry.revises is None else "another one"
         raise ValueError(f"folder: {name} holds a release that revises {which}; choose another folder")
-    since = inputs_since(entry, inputs_digest(secret, dataset, run, table, "records"))
+    last = _last_revision(entry, entries)
+    since = inputs_since(last, inputs_digest(secret, dataset, last.run, table, "records"))
     if since == "changed":
         raise InputMayHaveChanged(
             f"run: the input may have changed since the release of {run!r} in {name}: its files were replaced. Nothing "
@@ -104,21 +108,30 @@ def finished_run(
             f"run: the release of {run!r} in the folder has another plan (the spec, a public table or the version of "
             "the software); it stays, and this spec is not released"
         )
-    return Finished(release, since)
+    return Finished(release, since, None if last is entry else last.number)
 
 
-def _entry_of(ledger: Ledger, release: Release) -> Entry | None:
-    """The entry of a saved release, as this run under this plan; None where the ledger does not have it.
+def _last_revision(entry: Entry, entries: Sequence[Entry]) -> Entry:
+    """The last finished release that takes the place of one, or of one that does; the release itself without any.
 
-    Raises:
-        ValueError, OSError: the ledger cannot be read.
+    Args:
+        entry: of the release.
+        entries: those of the ledger, in order.
     """
+    line, last = {entry.release_id}, entry
+    for each in entries:
+        if each.revises in line and each.state == "finished" and each.number > entry.number:
+            line.add(each.release_id)
+            last = each
+    return last
+
+
+def _entry_of(release: Release, entries: Sequence[Entry]) -> Entry | None:
+    """The entry of a saved release, as this run under this plan; None where there is none."""
     made, about = _made(release), release.statement.get("ledger") or {}
-    if not ledger.path.exists():
-        return None
     wanted = (made.get("id"), about.get("dataset"), made.get("run"), made.get("plan"))
-    entries = () if made.get("id") is None else ledger.entries()
-    return next((each for each in entries if (each.release_id, each.dataset, each.run, each.plan) == wanted), None)
+    found = (each for each in entries if (each.release_id, each.dataset, each.run, each.plan) == wanted)
+    return None if made.get("id") is None else next(found, None)
 
 
 def _made(release: Release) -> Mapping[str, Any]:

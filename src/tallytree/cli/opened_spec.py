@@ -48,7 +48,8 @@ def is_finished(loaded: Spec, output: Output, *, statistic: str | None = None) -
     if found is None:
         return False
     known = "" if found.inputs == "same" else " Whether its input has changed since is not known."
-    line = f"{output.folder} holds the run {loaded.run!r}, finished. Nothing was done or spent.{known}"
+    revised = "" if found.revised_by is None else f" Entry {found.revised_by} of the ledger revises it."
+    line = f"{output.folder} holds the run {loaded.run!r}, finished. Nothing was done or spent.{revised}{known}"
     show_line(open_console(), line)
     return True
 
