@@ -196,15 +196,22 @@ class Terms(NoiseTerms):
         return False
 
     @property
+    def checked_period(self) -> tuple[str, str] | None:
+        """The column that says when a record was, and the days of those that are kept; None where all are."""
+        return None
+
+    @property
     def total_is_public(self) -> bool:
         """Whether no neighboring change can alter the number of records counted.
 
         Replacing one person leaves it as it is only where everyone has exactly one record, all of which count: with up
-        to m records, or with records dropped for lying outside the hierarchy or over a bound, a replacement can change
-        it. So it is private wherever people are named, also for m = 1: a person may have no record that counts.
+        to m records, or with records dropped for lying outside the hierarchy or the period or over a bound, a
+        replacement can change it. So it is private wherever people are named, also for m = 1: a person may have no
+        record that counts.
         """
         one_each = self.max_contributions == 1 and self.person_column is None
-        return self.relation == "change_one" and one_each and self.on_unknown == "error"
+        all_count = self.on_unknown == "error" and self.checked_period is None
+        return self.relation == "change_one" and one_each and all_count
 
 
 def neighboring_relation(name: str) -> Neighboring:

@@ -75,4 +75,4 @@ def listed_counts(engine: Engine, table: Any, keys: Sequence[LeafKey], count: st
 
 def request_for(given: RecordOptions, keys: Sequence[LeafKey], argument: str, **whose: Any) -> CountRecords:
     """What an engine is asked to count; `whose` are further fields of the request."""
-    return CountRecords(tuple(keys), given.count, given.on_unknown, argument, **whose)
+    return CountRecords(tuple(keys), given.count, given.on_unknown, argument, period=given.in_period, **whose)

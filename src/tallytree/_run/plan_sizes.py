@@ -130,6 +130,11 @@ def _check_kind_of_rows(arguments: SizesArguments) -> None:
             "group: name either the column group, for one row per entity, or both size and groups, for "
             f"(leaf, size, groups) rows; got group={group!r}, size={size!r}, groups={groups!r}"
         )
+    if group is None and arguments.period_column is not None:
+        raise ValueError(
+            f"period_column: {arguments.period_column!r} says when a record was, and (leaf, size, groups) rows are not "
+            "records; leave it out, or give entity rows (group)"
+        )
 
 
 def _public_numbers(arguments: SizesArguments) -> Invariants:

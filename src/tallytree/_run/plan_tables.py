@@ -260,8 +260,9 @@ def _check_totals(arguments: TablesArguments) -> None:
             'public_totals: with neighboring="add_remove" the presence of a person is protected, and every total tells '
             'it; leave the totals out, or protect what a person has with neighboring="change_one"'
         )
-    if arguments.person is not None or arguments.on_unknown == "drop":
-        which = "person" if arguments.person is not None else 'on_unknown="drop"'
+    checked = arguments.checked_period is not None
+    if arguments.person is not None or arguments.on_unknown == "drop" or checked:
+        which = "period_column" if checked else "person" if arguments.person is not None else 'on_unknown="drop"'
         raise ValueError(
             f"public_totals: they are of all records, and {which} leaves records out, so that the tables would be "
             "fitted to totals that are not theirs; leave public_totals out, or count every record"

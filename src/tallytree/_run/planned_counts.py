@@ -84,6 +84,7 @@ class PlannedCounts(PlannedRecords[TrueCounts | CountsInFiles, CountsMechanism])
             "person": self.arguments.person,
             "distinct": self.arguments.distinct,
             **contributions_spec(self.arguments),
+            **self.arguments.period_spec,
         }
 
     @cached_property

@@ -156,6 +156,7 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
             ),
             **({} if given.person is None else {"person": given.person}),
             **contributions_spec(given),
+            **given.period_spec,
         }
 
     @cached_property
@@ -281,6 +282,7 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
             max_quantity=given.max_quantity,
             person=given.person,
             bound=bound,
+            period=given.in_period,
             **sizes,
         )
 

@@ -119,6 +119,7 @@ class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
             "person": given.person,
             "distinct": given.distinct,
             **contributions_spec(given),
+            **given.period_spec,
         }
 
     @cached_property

@@ -164,6 +164,7 @@ def posting(
         plan=plan_digest,
         approval=Approval(approved_by=arguments.approved_by, reason=arguments.reason, ticket=arguments.ticket),
         period=arguments.days,
+        revises=None if arguments.revised is None else arguments.revised.release_id,
     )
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, TypeAlias, get_args
 
 from tallytree._accounting.periods import Period
+from tallytree._private import InPeriod
+from tallytree._run.revised import Revised
 from tallytree._terms import Doc, Terms
-from tallytree._validate import choice, flag, memory_text, text
+from tallytree._validate import choice, column, flag, memory_text, path_text, text
 from tallytree.engines import Engine
 from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
 
@@ -69,6 +72,24 @@ class SharedArguments(Terms):
             hint='give the days that the records are about, such as "2026-03-04" or "2026-W10"',
         ),
     ] = None
+    period_column: Annotated[
+        str | None,
+        Doc(
+            "the column that says when a record was: dates, timestamps, or days, months (`2026-03`) or weeks "
+            "(`2026-W10`) as text. Records that do not lie in the period, or have no date, are left out; how many is "
+            "not shown (the total is private then). Without it, that all lie in the period is assumed.",
+            hint="the column that says when a record was; records outside the period are left out",
+        ),
+    ] = None
+    revises: Annotated[
+        str | os.PathLike[str] | None,
+        Doc(
+            "the folder of an earlier release that this one takes the place of, since records were late or wrong. "
+            "This is a new release, with noise of its own, and is charged as one; its statement names the earlier one. "
+            "Both are of the same statistic, levels and public tree.",
+            hint="give the folder of the earlier release that this one takes the place of",
+        ),
+    ] = None
     secret: Annotated[
         str | os.PathLike[str] | None,
         Doc(
@@ -123,6 +144,9 @@ class SharedArguments(Terms):
         if self.run is not None:
             object.__setattr__(self, "run", checked_run(self.run))
         flag(self.progress, "progress")
+        column(self.period_column, "period_column")
+        if self.revises is not None:
+            path_text(self.revises, "revises", "the folder of an earlier release")
         if self.period is not None:
             object.__setattr__(
                 self, "period", str(Period.parse(text(self.period, "period", "days such as 2026-03-04")))
@@ -134,6 +158,43 @@ class SharedArguments(Terms):
         if self.period is not None:
             return Period.parse(self.period)
         return None if self.run is None else Period.of_name(self.run)
+
+    @property
+    def checked_period(self) -> tuple[str, str] | None:
+        """See `Terms.checked_period`.
+
+        Raises:
+            ValueError: no period is known.
+        """
+        if self.period_column is None:
+            return None
+        if self.days is None:
+            raise ValueError(
+                f"period_column: {self.period_column!r} is compared with the period, and none is known; give period, "
+                "or a run that is a day, a week or a month"
+            )
+        return self.period_column, str(self.days)
+
+    @property
+    def in_period(self) -> InPeriod | None:
+        """The same, as an engine is asked for it."""
+        checked = self.checked_period
+        return None if checked is None else InPeriod(checked[0], Period.parse(checked[1]))
+
+    @property
+    def period_spec(self) -> dict[str, Any]:
+        """What the published spec says of it; nothing where no record is left out for its date."""
+        checked = self.checked_period
+        return {} if checked is None else {"period_column": checked[0], "period": checked[1]}
+
+    @cached_property
+    def revised(self) -> Revised | None:
+        """The release that this one takes the place of; None without one. It is read once.
+
+        Raises:
+            ValueError: the folder holds no release that can be revised.
+        """
+        return None if self.revises is None else Revised.load(self.revises)
 
     @property
     def key_from_secret(self) -> bool:

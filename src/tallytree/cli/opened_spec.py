@@ -44,9 +44,13 @@ def opened_spec(context: typer.Context, path: Path, changes: Sequence[str] | Non
 
 def is_finished(loaded: Spec, output: Output, *, statistic: str | None = None) -> bool:
     """Whether the folder holds the finished run, which is to be skipped; then it says so."""
-    if loaded.finished(output, statistic=statistic) is None:
+    found = loaded.finished(output, statistic=statistic)
+    if found is None:
         return False
-    show_line(open_console(), f"{output.folder} holds the run {loaded.run!r}, finished. Nothing was done or spent.")
+    known = "" if found.inputs == "same" else " Whether its input has changed since is not known."
+    revised = "" if found.revised_by is None else f" Entry {found.revised_by} of the ledger revises it."
+    line = f"{output.folder} holds the run {loaded.run!r}, finished. Nothing was done or spent.{revised}{known}"
+    show_line(open_console(), line)
     return True
 
 

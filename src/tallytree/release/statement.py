@@ -87,6 +87,7 @@ def privacy_statement(
         **beside,
         "notes": [
             *notes,
+            *([] if terms.checked_period is None else [_IN_PERIOD.format(*terms.checked_period)]),
             *(
                 (
                     _SOURCES["secret" if terms.key_from_secret else terms.noise],
@@ -101,6 +102,15 @@ def privacy_statement(
     }
     return {**statement, "counted": counted_unit(statement)}
 
+
+CHECKED = "checked: records outside the period are left out"
+ASSUMED = "assumed: that no record lies outside the period is what the publisher says"
+"""What is said of the period of a release, and of its records."""
+
+_IN_PERIOD = (
+    "Only records whose column {0!r} lies in the period {1} are counted. The others, and those without a date, are "
+    "left out; how many these are is private and not published."
+)
 
 _NOT_PRIVATE = (
     "NOT PRIVATE: the noise was drawn from a seed, so whoever knows or guesses the seed can remove it (epsilon is "

@@ -5,7 +5,7 @@ from typing import Any
 from tallytree._private.engines.engine import Engine
 from tallytree._private.engines.local import Local
 from tallytree._private.engines.remembering import Remembering
-from tallytree._private.engines.requests import CountGroups, CountRecords, FindDefects, GroupRows
+from tallytree._private.engines.requests import CountGroups, CountRecords, FindDefects, GroupRows, InPeriod
 from tallytree._private.engines.spark import Spark
 
 ENGINES: dict[str, type[Any]] = {engine.name: engine for engine in (Local, Spark)}
@@ -18,6 +18,7 @@ __all__ = [
     "Engine",
     "FindDefects",
     "GroupRows",
+    "InPeriod",
     "Local",
     "Remembering",
     "Spark",

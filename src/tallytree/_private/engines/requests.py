@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from tallytree._accounting.periods import Period
 from tallytree._impossible import Impossible
 from tallytree._private.tabulate.contribution_bound import ContributionBound
 from tallytree._private.tabulate.defects import Defects, find_defects
@@ -20,6 +21,14 @@ from tallytree._validate import safe_text
 from tallytree.product import LeafKey
 
 Found_co = TypeVar("Found_co", LeafCounts, LeafGroups, Defects, covariant=True)
+
+
+@dataclass(frozen=True)
+class InPeriod:
+    """The column that says when a record was, and the days whose records are counted; the others are left out."""
+
+    column: str
+    days: Period
 
 
 class Request(Protocol[Found_co]):
@@ -66,6 +75,7 @@ class _Request:
     on_unknown: OnUnknown
     person: str | None
     bound: ContributionBound | None
+    period: InPeriod | None = None
 
     @property
     def drop_unknown(self) -> bool:
@@ -82,6 +92,11 @@ class _Request:
         person = self.person if self.bound is None else self.bound.person
         return [] if person is None else [Wanted(person, "person", "person")]
 
+    @property
+    def _when(self) -> list[Wanted]:
+        period = self.period
+        return [] if period is None else [Wanted(period.column, "period", "period_column", period.days)]
+
 
 @dataclass(frozen=True)
 class CountRecords(_Request):
@@ -95,6 +110,7 @@ class CountRecords(_Request):
         person: the column with the person's id, for a check without a bound.
         bound: the most records of one person that count, and whose they are; None: all count.
         impossible: combinations of leaves that no record can have: a record that has one is outside the hierarchy.
+        period: the days whose records are counted; None: all are.
 
     Raises:
         ValueError: `on_unknown` is another word. When it is counted: a missing column; a null key; a null id of a
@@ -112,6 +128,7 @@ class CountRecords(_Request):
     person: str | None = None
     bound: ContributionBound | None = None
     impossible: tuple[Impossible, ...] = ()
+    period: InPeriod | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "keys", tuple(self.keys))
@@ -120,7 +137,7 @@ class CountRecords(_Request):
     @property
     def others(self) -> list[Wanted]:
         """The columns of the person and of the count."""
-        return [*self._people, *_numbers(count=self.count)]
+        return [*self._people, *_numbers(count=self.count), *self._when]
 
     def statistics(self, db: Session, records: Records) -> LeafCounts:
         """Count the records."""
@@ -148,6 +165,7 @@ class CountGroups(_Request):
         argument: the table's name in messages.
         person: the column with the person's id, for a check without a bound.
         bound: the most memberships of one person that count, and whose they are; None: all count.
+        period: the days whose members are counted; None: all are.
 
     Raises:
         ValueError: as for `CountRecords`; sizes that are no range; when it is counted, a null id, or a group with
@@ -166,6 +184,7 @@ class CountGroups(_Request):
     argument: str = "records"
     person: str | None = None
     bound: ContributionBound | None = None
+    period: InPeriod | None = None
 
     def __post_init__(self) -> None:
         _require_drop_or_error(self.on_unknown)
@@ -180,7 +199,7 @@ class CountGroups(_Request):
     @property
     def others(self) -> list[Wanted]:
         """The columns of the group, the person and the quantity."""
-        return [Wanted(self.group, "group", "group"), *self._people, *_numbers(quantity=self.quantity)]
+        return [Wanted(self.group, "group", "group"), *self._people, *_numbers(quantity=self.quantity), *self._when]
 
     def statistics(self, db: Session, records: Records) -> LeafGroups:
         """Count the groups."""

@@ -310,13 +310,14 @@ def _refuse_faults(db: Session, records: Records, keys: Sequence[LeafKey], drop_
         ValueError: there are some; of a private record the message names at most the column that is at fault.
     """
     outside = [f"coalesce(bool_or(leaf{i} IS NULL), false)" for i in range(len(keys))]
+    counted = [column for column in records.wanted if column.use != "period"]  # by that one, rows are left out
     first_fault, *found = db.run(f"SELECT min(fault), {_listed(outside)} FROM {grouped} WHERE fault > 0")[0]
-    if first_fault is not None and first_fault <= len(records.wanted):
-        column = records.wanted[first_fault - 1]
+    if first_fault is not None and first_fault <= len(counted):
+        column = counted[first_fault - 1]
         raise ValueError(f"{records.argument}: column {column.name!r} {named(column)}{_FAULTS[column.use]}")
     if drop_unknown:
         return
-    if first_fault == len(records.wanted) + 2:
+    if first_fault == len(counted) + 2:
         raise ValueError(
             f"{records.argument}: a record has a combination of attributes that is listed as impossible; correct the "
             "record or the list, or leave such records out with on_unknown='drop'"
