@@ -23,6 +23,8 @@ _OF_GROUPS = (
     (re.compile(r"\bmemberships of groups\b|\bgroups of memberships\b"), "groups"),
 )
 """Memberships of groups are clumsy once groups have a name that readers know."""
+_ITSELF = re.compile(r"\bone person, who has one record\b")
+"""Where a record is a person, as in a census."""
 _AN = re.compile(r"(?!eu|one|uni|us[aeiou]|ut[aeiou])[aeiou]|hour|heir|honest", re.I)
 """How a word begins that has "an" before it, not "a"."""
 
@@ -41,6 +43,8 @@ def worded(sentence: str, words: Mapping[str, str]) -> str:
     """
     if not words:
         return sentence
+    if words.get("record") == words.get("person"):
+        sentence = _ITSELF.sub("one person", sentence)
     if "group" in words:
         for pattern, plain in _OF_GROUPS:
             sentence = pattern.sub(plain, sentence)
