@@ -117,10 +117,10 @@ def test_the_entry_of_a_registry_has_what_was_said(areas, tmp_path):
         ({"status": "draft"}, ValueError, "status: 'draft' is not known; choose"),
         ({"words": "trip"}, TypeError, "words: str must be a mapping from units to words"),
         ({"words": {"trip": "ride"}}, ValueError, "words: 'trip' is no unit; name record, person, group"),
-        ({"words": {"record": 3}}, TypeError, "words.record: int must be text"),
-        ({"words": {"record": "a/b/c"}}, ValueError, "words.record: 'a/b/c' must be a word, or two with a slash"),
-        ({"words": {"person": "<b>"}}, ValueError, "words.person: '<b>' must be a word"),
-        ({"words": {"person": "x" * 41}}, ValueError, "words.person: .* has 41 characters; 40 is the most"),
+        ({"words": {"record": 3}}, TypeError, r"words\[record\]: int must be text"),
+        ({"words": {"record": "a/b/c"}}, ValueError, r"words\[record\]: 'a/b/c' must be a word, or two with a slash"),
+        ({"words": {"person": "<b>"}}, ValueError, r"words\[person\]: '<b>' must be a word"),
+        ({"words": {"person": "x" * 41}}, ValueError, r"words\[person\]: .* has 41 characters; 40 is the most"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(areas, option, error, says):

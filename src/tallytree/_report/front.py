@@ -215,7 +215,7 @@ def verdict(errors: Sequence[PublishedError], noun: str, *, tables: bool = False
         noun: what is counted.
         tables: whether they are tables.
     """
-    known = [each for each in errors if each.usable is not None and sum(each.usable)]
+    known = [each for each in errors if each.usable is not None and any(each.usable)]
     if not known:
         return "How far off each number is was not computed. The command “tallytree error” does that."
     poor = {each.level: _poor(each) for each in known}

@@ -57,11 +57,11 @@ def checked_words(value: object) -> dict[str, str]:
     for unit, given in value.items():
         if unit not in UNIT_KEYS:
             raise ValueError(f"words: {text(unit, 'words')[:40]!r} is no unit; name {', '.join(UNIT_KEYS)}")
-        word = checked_line(given, f"words.{unit}", MOST_OF_A_WORD)
+        word = checked_line(given, f"words[{unit}]", MOST_OF_A_WORD)
         parts = [part.strip() for part in word.split("/")]
         if len(parts) > 2 or not all(re.fullmatch(r"[^\W\d_]([^\W\d_]|[ '’-])*", part) for part in parts):
             raise ValueError(
-                f"words.{unit}: {word!r} must be a word, or two with a slash between them, for one and for several, "
+                f"words[{unit}]: {word!r} must be a word, or two with a slash between them, for one and for several, "
                 "such as child/children"
             )
         found[unit] = "/".join(parts)

@@ -233,8 +233,7 @@ class Spec(Section):
         folder, so a release does not tell where its publisher keeps them.
 
         Args:
-            folder: where to; whether it can be made is checked before anything is drawn. An `Output` says also what
-                happens where it exists, or cannot be written in the end.
+            folder: where to; checked before anything is drawn. An `Output` says what happens if it exists, or fails.
             csv: write every published table as CSV too; an `Output` says so itself.
             progress: show a progress bar on standard error.
 
