@@ -10,13 +10,12 @@ from tallytree._charts import require_charts
 from tallytree._methods import method_of_release
 from tallytree._report.pictures import (
     Picture,
-    cumulative_picture,
     errors_picture,
     flows_picture,
-    sizes_picture,
     tree_picture,
 )
 from tallytree._report.reading import has_groups, root_labels
+from tallytree._report.size_pictures import cumulative_picture, sizes_picture
 from tallytree.release import Release
 from tallytree.release.view.release_view import ReleaseView
 

@@ -216,3 +216,13 @@ def _numbers(value: object) -> dict[str, Fraction]:
 
 Numbers = Annotated[dict[str, Fraction], PlainValidator(_numbers)]
 Split = Annotated[str | dict[str, Fraction], PlainValidator(_split)]
+
+
+def _words(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{shown(value)} must be a mapping from units to words, such as {{record: trip}}")
+    return _TEXTS.validate_python(value)  # a finding in it is found at its key
+
+
+_TEXTS = TypeAdapter(dict[str, Text])
+Words = Annotated[dict[str, str], PlainValidator(_words)]

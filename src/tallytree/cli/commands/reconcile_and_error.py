@@ -49,7 +49,7 @@ def reconcile(
         from tallytree.spec import load_spec
 
         made = load_spec(spec, changes=changes or ()).reconcile(Release.load(earlier), out, csv=csv)
-        report_beside(out, wanted=report)
+        report_beside(out, wanted=report, earlier=earlier)
         if not made.statement["private"]:
             logs.loud_warning("NOT PRIVATE. The noise was drawn from a seed.")
         console = open_console()
@@ -145,7 +145,7 @@ def show_errors(
             replace_release(made, folder, csv=csv)
         else:
             made.save(out, csv=csv)
-        report_beside(folder if out is None else out, wanted=report)
+        report_beside(folder if out is None else out, wanted=report, earlier=None if out is None else folder)
         console = open_console()
         show_errors_of_levels(console, made)
         show_bound(console, made.statement)

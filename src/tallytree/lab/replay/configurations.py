@@ -384,6 +384,7 @@ def _terms(rng: np.random.Generator, named: bool | None = None) -> dict[str, Any
         if rng.random() < 0.5:
             options |= {"secret": NEW_SECRET, "run": "2024", "on_changed": _one_of(rng, ("error", "charge"))}
             options["period"] = "2024"
+            options |= {"title": "A", "publisher": "B", "contact": "C", "status": "final", "words": {"record": "D"}}
     if rng.random() < 0.2:
         options |= {"period": "2024", "period_column": "day"}
     return options
