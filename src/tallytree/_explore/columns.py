@@ -63,6 +63,7 @@ def facts(view: ReleaseView, title: str) -> Part:
             {
                 "name": side.name,
                 "columns": list(side.columns),
+                "levels": list(side.hierarchy.columns),
                 "sizes": [side.size(named) for named in range(1, len(side.columns) + 1)],
                 "root": side.root.named,
                 "alike": _first_alike(view.sides, side),

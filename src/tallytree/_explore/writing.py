@@ -87,6 +87,7 @@ def _page(about: Part, parts: dict[str, Part] | None, style: str, script: str, *
     filled = {
         "POLICY": html.escape(policy),
         "TITLE": html.escape(about["title"]),
+        "ICON": base64.b64encode(resources.files(__package__).joinpath("icon.svg").read_bytes()).decode(),
         "STYLE": style,
         "DATA": _json({"about": about, "parts": parts}),
         "SCRIPT": script,

@@ -2,8 +2,11 @@
 // columns of its side name it, and its number among the nodes that so many columns name. [0, 0] is all of the side.
 
 const given = JSON.parse(document.getElementById("data").textContent);
-const about = given.about, sides = about.sides, tables = about.tables;
-const kept = new Map(Object.entries(given.parts || {})), awaited = new Map();
+const about = given.about,
+  sides = about.sides,
+  tables = about.tables;
+const kept = new Map(Object.entries(given.parts || {})),
+  awaited = new Map();
 
 // Data files of the folder form call this: `fetch` does not read files beside a page that was opened from a disk.
 window.tallytree_part = (name, part) => kept.set(name, part);
@@ -11,16 +14,19 @@ window.tallytree_part = (name, part) => kept.set(name, part);
 function load(name) {
   if (kept.has(name)) return null;
   if (!awaited.has(name)) {
-    awaited.set(name, new Promise((done, failed) => {
-      const script = document.createElement("script");
-      script.src = `data/${encodeURIComponent(name)}.js`;
-      script.onload = () => done();
-      script.onerror = () => {
-        awaited.delete(name);
-        failed(new Error(`The file data/${name}.js could not be loaded. It belongs beside this page.`));
-      };
-      document.head.append(script);
-    }));
+    awaited.set(
+      name,
+      new Promise((done, failed) => {
+        const script = document.createElement("script");
+        script.src = `data/${encodeURIComponent(name)}.js`;
+        script.onload = () => done();
+        script.onerror = () => {
+          awaited.delete(name);
+          failed(new Error(`The file data/${name}.js could not be loaded. It belongs beside this page.`));
+        };
+        document.head.append(script);
+      }),
+    );
   }
   return awaited.get(name);
 }
@@ -45,7 +51,8 @@ function above(side, [named, node], wanted) {
 
 // The first place among ascending numbers that is not below a number.
 function lowerBound(numbers, wanted) {
-  let low = 0, high = numbers.length;
+  let low = 0,
+    high = numbers.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (numbers[middle] < wanted) low = middle + 1;
@@ -56,7 +63,8 @@ function lowerBound(numbers, wanted) {
 
 // The nodes, of the level that `wanted` columns go down to, that lie in a place: they follow each other.
 function below(side, [named, node], wanted) {
-  let first = node, stop = node + 1;
+  let first = node,
+    stop = node + 1;
   for (let here = named; here < wanted; here++) {
     if (here === 0) [first, stop] = [0, size(side, 1)];
     else [first, stop] = [first, stop].map((each) => lowerBound(labels(side, here + 1).parent, each));
@@ -84,8 +92,8 @@ function placeAt(side, path) {
 }
 
 // A root that has a column, such as country, is named or not: it is the same place.
-const sameNamed = (one, other) => one.every(
-  (a, side) => a === other[side] || (Math.max(a, other[side]) === 1 && size(side, 1) === 1));
+const sameNamed = (one, other) =>
+  one.every((a, side) => a === other[side] || (Math.max(a, other[side]) === 1 && size(side, 1) === 1));
 const namedOf = (places) => places.map(([named]) => named);
 
 function tableOf(named) {
@@ -93,18 +101,24 @@ function tableOf(named) {
   return exact || tables.find((table) => sameNamed(table.named, named)) || null;
 }
 
-const cells = (table, places) => table.named.reduce((product, named, side) => {
-  const [first, stop] = named >= places[side][0] ? below(side, places[side], named) : [0, 1];
-  return product * (stop - first);
-}, 1);
+const cells = (table, places) =>
+  table.named.reduce((product, named, side) => {
+    const [first, stop] = named >= places[side][0] ? below(side, places[side], named) : [0, 1];
+    return product * (stop - first);
+  }, 1);
 
-// The table that is listed of a place: the smallest of those that are finer; of tables one by two attributes, if any.
+// The table that is listed of a place: the smallest of those that are finer; of tables, and of all flows, one by two sides, if any.
 function tableBelow(places) {
   const named = namedOf(places);
-  const finer = tables.filter((table) => !table.totals && !sameNamed(table.named, named) &&
-    table.named.every((each, side) => each >= named[side] || sameAs(side, each, named[side])));
+  const finer = tables.filter(
+    (table) =>
+      !table.totals &&
+      !sameNamed(table.named, named) &&
+      table.named.every((each, side) => each >= named[side] || sameAs(side, each, named[side])),
+  );
   if (!finer.length) return null;
-  if (about.statistic !== "tables") return finer[0];
+  const start = about.statistic === "flows" && sameNamed(named, namedOf(all()));
+  if (about.statistic !== "tables" && !start) return finer[0];
   const varies = (table) => table.named.filter((each, side) => each > named[side]).length;
   const pairs = finer.filter((table) => varies(table) > 1);
   return (pairs.length ? pairs : finer).reduce((a, b) => (cells(b, places) < cells(a, places) ? b : a));
@@ -139,7 +153,8 @@ function rowsBy(named, places) {
   }
   const finer = tableToSum(named);
   if (!finer) return { table: null, named, part: { node: named.map(() => []), number: [] }, rows: [], more: 0 };
-  const part = kept.get(partOf(finer)), found = inside(finer, part, places);
+  const part = kept.get(partOf(finer)),
+    found = inside(finer, part, places);
   const summed = sumsBy(named, finer, part, found.rows);
   return { table: null, named, part: summed, rows: summed.number.map((_, i) => i), more: found.more };
 }
@@ -154,9 +169,11 @@ function inside(table, part, places) {
     return { rows, more };
   }
   for (let row = 0; row < part.number.length; row++) {
-    let within = true, touches = true;
+    let within = true,
+      touches = true;
     for (let side = 0; side < ranges.length; side++) {
-      const first = part.node[side][row], stop = part.stop ? part.stop[side][row] : first + 1;
+      const first = part.node[side][row],
+        stop = part.stop ? part.stop[side][row] : first + 1;
       within = within && first >= ranges[side][0] && stop <= ranges[side][1];
       touches = touches && first < ranges[side][1] && stop > ranges[side][0];
     }
@@ -180,22 +197,26 @@ function sumsBy(named, finer, part, rows) {
   }
   const listed = [...sums.values()];
   return {
-    node: named.map((_, side) => listed.map((each) => each.nodes[side])), number: listed.map((each) => each.number),
+    node: named.map((_, side) => listed.map((each) => each.nodes[side])),
+    number: listed.map((each) => each.number),
   };
 }
 
 // Group sizes by place: how many groups and members, and where the rows of each place begin.
 function groupsOf(table) {
-  const rows = kept.get(partOf(table)), count = size(0, table.named[0]);
+  const rows = kept.get(partOf(table)),
+    count = size(0, table.named[0]);
   if (rows.places) return rows.places;
-  const blank = () => new Array(count).fill(0), empty = () => new Array(count).fill(null);
-  const places = { number: blank(), members: blank(), first: empty(), rows: blank() };
+  const blank = () => new Array(count).fill(0),
+    empty = () => new Array(count).fill(null);
+  const places = { number: blank(), members: blank(), first: empty(), rows: blank(), open: new Set() };
   const exact = about.public_groups === "leaf" || (about.public_groups === "total" && count === 1);
   rows.number.forEach((groups, row) => {
     const node = rows.node[0][row];
     if (places.first[node] === null) places.first[node] = row;
     places.number[node] += groups;
     places.members[node] += groups * rows.size[row];
+    if (groups && rows.size[row] === about.last_size) places.open.add(node);
     places.rows[node] += 1;
   });
   if (exact) {

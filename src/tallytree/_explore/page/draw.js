@@ -2,7 +2,10 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const WORDS = {
-  exact: "exact", reliable: "reliable", with_care: "use with care", unreliable: "unreliable",
+  exact: "exact",
+  reliable: "reliable",
+  with_care: "use with care",
+  unreliable: "unreliable",
   not_distinguishable_from_0: "not distinguishable from 0",
 };
 
@@ -20,6 +23,11 @@ const svg = (tag, attributes, ...children) => filled(document.createElementNS(SV
 const label = (text) => el("bdi", null, text);
 const link = (text, hash, attributes) => el("a", { href: hash, ...attributes }, label(text));
 
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
+// The name of a level; of flows without the side, which stands beside it.
+const levelName = (side, named) => (about.statistic === "flows" ? sides[side].levels : sides[side].columns)[named - 1];
+
 function amount(number) {
   if (number === null || number === undefined) return "";
   return number.toLocaleString("en-US", { maximumFractionDigits: Math.abs(number) < 1000 ? 2 : 0 });
@@ -27,18 +35,29 @@ function amount(number) {
 
 // What is said of a row's number: its verdict, how far it may be off, and its interval.
 function said(found, row) {
-  const number = found.part.number[row], lower = value(found, "lower", row), upper = value(found, "upper", row);
+  const number = found.part.number[row],
+    lower = value(found, "lower", row),
+    upper = value(found, "upper", row);
   const code = value(found, "quality", row);
-  const quality = code === null ? null : about.qualities[code], deviation = value(found, "std_dev", row);
+  const quality = code === null ? null : about.qualities[code],
+    deviation = value(found, "std_dev", row);
   if (lower === null || upper === null) {
-    const words = deviation === null ? "Its error is not known." : `The standard deviation of its noise is ${deviation.toPrecision(2)}.`;
+    const words =
+      deviation === null
+        ? "Its error is not known."
+        : `The standard deviation of its noise is ${deviation.toPrecision(2)}.`;
     return { number, quality, reach: null, words };
   }
   if (quality === "exact") return { number, quality, reach: 0, words: "Exact: published without noise." };
-  const verdict = quality ? `${WORDS[quality][0].toUpperCase()}${WORDS[quality].slice(1)}: ` : "";
+  const verdict = quality ? `${capital(WORDS[quality])}: t` : "T";
+  const where = lower === upper ? amount(lower) : `between ${amount(lower)} and ${amount(upper)}`;
   return {
-    number, quality, lower, upper, reach: Math.max(upper - number, number - lower),
-    words: `${verdict}the true number is probably between ${amount(lower)} and ${amount(upper)} (${about.sure} sure).`,
+    number,
+    quality,
+    lower,
+    upper,
+    reach: Math.max(upper - number, number - lower),
+    words: `${verdict}he true number is probably ${where} (${about.sure} sure).`,
   };
 }
 
@@ -46,38 +65,64 @@ function dot(quality) {
   return quality ? el("span", { class: `dot ${quality}`, "aria-hidden": "true" }) : null;
 }
 
+// How far off a number may be; an interval that is not about as long on both sides is written out.
+function offText({ number, quality, reach, lower, upper }) {
+  if (quality === "exact") return " exact";
+  if (reach === null) return "";
+  const shorter = Math.min(upper - number, number - lower);
+  return reach > 1.5 * shorter + 1 ? ` (${amount(lower)} to ${amount(upper)})` : ` ± ${amount(reach)}`;
+}
+
 // "2,640 ± 17" with the dot of its verdict; its interval is shown when it is pointed at or has the focus.
 function numberOf(found, row, attributes) {
-  const { number, quality, reach, words } = said(found, row);
-  const off = quality === "exact" ? " exact" : reach === null ? "" : ` ± ${amount(reach)}`;
-  return el("span", { class: "number", tabindex: "0", "data-tip": words, ...attributes },
-    dot(quality), amount(number), off ? el("span", { class: "off" }, off) : null,
-    el("span", { class: "unseen" }, ` ${words}`));
+  const { number, quality, words } = said(found, row),
+    off = offText(said(found, row));
+  return el(
+    "span",
+    { class: "number", tabindex: "0", "data-tip": words, ...attributes },
+    dot(quality),
+    amount(number),
+    off ? el("span", { class: "off" }, off) : null,
+    el("span", { class: "unseen" }, ` ${words}`),
+  );
 }
 
 function legend() {
+  if (![...kept.values()].some((part) => part.quality)) return null;
   const known = about.qualities.map((each) => el("li", null, dot(each), WORDS[each]));
-  return el("div", { class: "legend" },
+  return el(
+    "div",
+    { class: "legend" },
     el("ul", { "aria-label": "Verdicts" }, known),
-    el("p", null, `± is how far the true number may be off, ${about.sure} sure. Intervals cover the noise that protects `
-      + "people; errors in the records are not covered."));
+    el(
+      "p",
+      null,
+      `± is how far the true number may be off, ${about.sure} sure. Intervals cover the noise that protects ` +
+        "people; errors in the records are not covered.",
+    ),
+  );
 }
 
 // A bar with its interval, on a scale from 0 to `most`.
 function bar(found, row, most) {
-  const { number, reach, lower, upper } = said(found, row), at = (each) => (100 * Math.max(each, 0)) / (most || 1);
-  return svg("svg", { class: "bar", viewBox: "0 0 100 12", preserveAspectRatio: "none", "aria-hidden": "true" },
+  const { number, reach, lower, upper } = said(found, row),
+    at = (each) => (100 * Math.max(each, 0)) / (most || 1);
+  return svg(
+    "svg",
+    { class: "bar", viewBox: "0 0 100 12", preserveAspectRatio: "none", "aria-hidden": "true" },
     svg("rect", { x: 0, y: 1, width: at(number), height: 10 }),
-    reach ? svg("path", { d: `M${at(lower)},6H${at(upper)}M${at(lower)},3V9M${at(upper)},3V9` }) : null);
+    reach ? svg("path", { d: `M${at(lower)},6H${at(upper)}M${at(lower)},3V9M${at(upper)},3V9` }) : null,
+  );
 }
 
-const most = (found, rows) => rows.reduce(
-  (so, row) => Math.max(so, found.part.number[row], value(found, "upper", row) ?? 0), 0);
+const most = (found, rows) =>
+  rows.reduce((so, row) => Math.max(so, found.part.number[row], value(found, "upper", row) ?? 0), 0);
 
 function nameOf(places) {
   const names = places.map((place, side) => pathOf(side, place).join(" / "));
+  if (!names.some(Boolean)) return `All ${about.noun}`;
   if (about.statistic === "flows") return names.map((name) => name || "everywhere").join(" → ");
-  return names.filter(Boolean).join(", ") || "All";
+  return names.filter(Boolean).join(", ");
 }
 
 // What a row is about, without what it has in common with the places that are shown.
