@@ -73,9 +73,6 @@ def seconds(work: Callable[[], object]) -> float:
 def views(page: Page, address: str) -> dict[str, float]:
     """Seconds of views, in the order in which a reader asks for them."""
 
-    def shown(title: str) -> None:
-        page.wait_for_function("title => document.querySelector('h1')?.textContent.startsWith(title)", arg=title)
-
     def first() -> None:
         page.goto(address)
         page.wait_for_selector("#rows")
@@ -83,7 +80,8 @@ def views(page: Page, address: str) -> dict[str, float]:
     def down() -> None:
         before = page.inner_text("h1")
         page.locator("#rows tbody tr:not(.group) th a").first.click()
-        page.wait_for_function("before => document.querySelector('h1').textContent !== before", arg=before)
+        changed = "before => (document.querySelector('h1')?.textContent ?? before) !== before"
+        page.wait_for_function(changed, arg=before)
 
     def search() -> None:
         page.fill("#search", "block 99")
@@ -92,7 +90,6 @@ def views(page: Page, address: str) -> dict[str, float]:
     def finest() -> None:
         ends = address.count("flows") + 1
         page.evaluate(f"location.hash = '#at={','.join(['0.0'] * ends)}&by={','.join(['3'] * ends)}'")
-        shown("All ")
         page.wait_for_selector("#rows th:has-text('block')")
 
     found = {"first view": seconds(first)}

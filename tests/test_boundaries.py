@@ -51,13 +51,13 @@ def test_geoparquet_in_another_projection_becomes_longitude_and_latitude(areas, 
 def test_areas_without_a_shape_are_allowed_where_they_are_listed_and_the_level_above_has_the_others(areas, tmp_path):
     features = [({"county": "10"}, square(0, 50)), ({"county": "02"}, None), ({"county": "01"}, square(2, 50))]
     file = written(tmp_path, features)
-    found = boundaries_of([f"county={file}"], {name: areas for name in areas.columns}, all_areas=False)
+    found = boundaries_of([f"county={file}"], dict.fromkeys(areas.columns, areas), all_areas=False)
     assert list(found["county"].frame["node"]) == [0, 2]
     assert list(found["county"].frame["label"]) == ["01", "10"]
     assert list(found["state"].frame["label"]) == ["A", "B"]
     assert [round(shape.centroid.x, 1) for shape in found["state"].frame.geometry] == [2.5, 0.5]
     written(tmp_path, features[:1])
-    found = boundaries_of([f"county={file}"], {name: areas for name in areas.columns}, all_areas=False)
+    found = boundaries_of([f"county={file}"], dict.fromkeys(areas.columns, areas), all_areas=False)
     assert list(found["state"].frame["node"]) == [1]
     assert list(found["state"].frame["label"]) == ["B"]
     with pytest.raises(ValueError, match="'04' of the boundaries is no area"):

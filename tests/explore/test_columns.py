@@ -64,9 +64,8 @@ def test_every_row_has_the_labels_the_numbers_the_interval_and_the_verdict_of_th
         paths = [name for side, named in zip(view.sides, of.named, strict=True) for name in side.columns[:named]]
         for row, expected in enumerate(rows.to_pylist()):
             assert labels_in(about, parts, {**table, "part": part}, row) == [expected[name] for name in paths]
-        allowed = {*NUMBERS.values(), "quality", "node", "stop", "named"} | (
-            {"std_dev"} if kind == "contributions" else set()
-        )
+        allowed = {*NUMBERS.values(), "quality", "node", "stop", "named"}
+        allowed |= {"std_dev"} if kind == "contributions" else set()
         assert {*part} <= allowed
 
 

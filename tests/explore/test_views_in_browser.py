@@ -57,7 +57,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def addresses(folders, tmp_path_factory):
-    """Of pages on the disk; those of counts, flows and tables have maps. "parts" is that of tables in several files."""
+    """Of pages on the disk; those of counts, flows and tables have maps. "… in parts" are in several files."""
     place = tmp_path_factory.mktemp("pages")
     (folders["counts"] / "report.html").write_text("<!doctype html><title>the report</title>")
     shapes = {
@@ -68,7 +68,8 @@ def addresses(folders, tmp_path_factory):
     found = {name: page_of(folder, place / name, *shapes.get(name, ())).as_uri() for name, folder in folders.items()}
     with pytest.MonkeyPatch.context() as smaller:
         smaller.setattr(writing, "ONE_FILE", 5)
-        found["parts"] = page_of(folders["tables"], place / "parts").as_uri()
+        for name in (*KINDS, "partly"):
+            found[f"{name} in parts"] = page_of(folders[name], place / f"{name}-parts").as_uri()
     return found
 
 
@@ -219,7 +220,7 @@ def test_tables_are_filtered_and_sums_of_what_was_not_published_say_so(visit, ad
 def test_flows_are_by_origin_and_destination_grouped_by_parent_with_in_and_out(visit, addresses, folders):
     page = visit(addresses["flows"]).page
     assert page.locator("form.choose label").all_inner_texts()[0].startswith("Origins by")
-    assert [each.split("\n")[0] for each in page.locator("#rows thead th").all_inner_texts()][0] == "region → region"
+    assert page.locator("#rows thead th").first.inner_text() == "region → region"
     page.select_option("[name=by-1]", "2")
     page.wait_for_selector("#rows tr.group")
     page.select_option("[name=by-0]", "2")
@@ -249,8 +250,8 @@ def test_sizes_are_on_an_axis_of_numbers_and_change_with_what_is_asked(visit, ad
     page.click("#sizes a:text-is('groups of each size')")
     page.wait_for_selector("#sizes svg rect.mark")
     places = page.evaluate(
-        "Array.from(document.querySelectorAll('#sizes rect.mark')).map(each => [each.querySelector('title').textContent, "
-        "each.x.baseVal.value + each.width.baseVal.value / 2])"
+        "Array.from(document.querySelectorAll('#sizes rect.mark')).map(each => "
+        "[each.querySelector('title').textContent, each.x.baseVal.value + each.width.baseVal.value / 2])"
     )
     rows = tt.Release.load(folders["group_sizes"]).table("all").to_pylist()
     assert [text for text, _ in places] == [f"{row['size']}: {row['groups']}" for row in rows]
@@ -361,7 +362,7 @@ def test_an_address_that_makes_no_sense_shows_the_start(visit, addresses, hash_)
 
 
 def test_parts_are_loaded_when_they_are_shown(visit, addresses, folders):
-    seen = visit(addresses["parts"])
+    seen = visit(addresses["tables in parts"])
     seen.page.wait_for_selector("#rows")
     loaded = {each.rpartition("/")[2] for each in seen.requests}
     assert "table-0.js" in loaded
@@ -371,6 +372,17 @@ def test_parts_are_loaded_when_they_are_shown(visit, addresses, folders):
     seen.page.wait_for_function("document.querySelectorAll('#rows tbody tr').length === 2")
     assert "table-1.js" in {each.rpartition("/")[2] for each in seen.requests}
     assert published(folders["tables"], "region", region="S") in seen.page.inner_text("#rows")
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "partly"])
+def test_a_page_in_parts_shows_what_the_one_file_shows(visit, addresses, kind):
+    places = {"contributions": [""], "counts": ["", "#at=1.1"], "group_sizes": ["", "#at=1.1"]}
+    for place in places.get(kind, ["", "#at=1.1,0.0", "#at=1.1,1.0", "#at=2.1,1.0"]):
+        one, parts = (visit(addresses[name] + place).page for name in (kind, f"{kind} in parts"))
+        parts.wait_for_selector(".columns, .single")
+        assert parts.inner_text("h1") == one.inner_text("h1")
+        rows = [page.locator("#rows tr").all_inner_texts() for page in (one, parts)]
+        assert rows[0] == rows[1]
 
 
 def test_a_part_that_is_missing_is_named(browser, folders, tmp_path, monkeypatch):

@@ -102,8 +102,8 @@ def test_a_folder_that_exists_or_has_no_place_is_refused_and_nothing_is_left(fol
         write_static(folder, tmp_path, [], None)
     with pytest.raises(ValueError, match=r"static: the folder '.*none' does not exist; make it first"):
         write_static(folder, tmp_path / "none" / "out", [], None)
+    (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=r"is not a complete release"):
-        (tmp_path / "empty").mkdir()
         write_static(tmp_path / "empty", tmp_path / "out", [], None)
     assert [each.name for each in tmp_path.iterdir()] == ["empty"]
 

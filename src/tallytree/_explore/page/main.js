@@ -57,7 +57,6 @@ function neededFor(view, { by }) {
     partsFor(mapBy(view, by, side), view.places).forEach((each) => needed.add(each));
   }
   if (about.statistic === "flows") {
-    everyLabel().forEach((each) => needed.add(each));
     const root = all().map(([each]) => each),
       deep = Math.max(...named);
     const group = by.map((each, side) => Math.max(each - 1, sides[side].root));
@@ -216,7 +215,7 @@ async function show(moved) {
     try {
       await loadAll(sides.flatMap((_, side) => labelParts(side, state.places[side][0])));
       // What is listed of a place depends on how many nodes lie in it, which labels of finer levels say.
-      if (about.statistic === "tables") await loadAll(everyLabel());
+      if (sides.length > 1) await loadAll(everyLabel());
       const layout = layoutOf(state);
       await loadAll(sides.length ? neededFor(state, layout) : ["table-0"]);
       if (mine !== turn) return;
