@@ -48,6 +48,22 @@ def test_geoparquet_in_another_projection_becomes_longitude_and_latitude(areas, 
     assert again.geometry.geom_equals_exact(plain.geometry, 1e-6).all()
 
 
+def test_areas_without_a_shape_are_allowed_where_they_are_listed_and_the_level_above_has_the_others(areas, tmp_path):
+    features = [({"county": "10"}, square(0, 50)), ({"county": "02"}, None), ({"county": "01"}, square(2, 50))]
+    file = written(tmp_path, features)
+    found = boundaries_of([f"county={file}"], dict.fromkeys(areas.columns, areas), all_areas=False)
+    assert list(found["county"].frame["node"]) == [0, 2]
+    assert list(found["county"].frame["label"]) == ["01", "10"]
+    assert list(found["state"].frame["label"]) == ["A", "B"]
+    assert [round(shape.centroid.x, 1) for shape in found["state"].frame.geometry] == [2.5, 0.5]
+    written(tmp_path, features[:1])
+    found = boundaries_of([f"county={file}"], dict.fromkeys(areas.columns, areas), all_areas=False)
+    assert list(found["state"].frame["node"]) == [1]
+    assert list(found["state"].frame["label"]) == ["B"]
+    with pytest.raises(ValueError, match="'04' of the boundaries is no area"):
+        read_boundaries(written(tmp_path, [({"county": "04"}, square(0, 0))]), areas, "county", all_areas=False)
+
+
 def test_whole_numbers_match_integer_labels(tmp_path):
     tree = tt.Hierarchy.from_values("zone", [7, 8])
     found = read_boundaries(written(tmp_path, [({"zone": 8}, square(1, 0)), ({"zone": 7}, square(0, 0))]), tree, "zone")
