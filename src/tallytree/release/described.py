@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from tallytree._validate import safe_text, text
 from tallytree.release.counted_unit import ONCE_IN_A_CELL, ONCE_IN_A_LEAF, counted_unit
-from tallytree.release.words import UNIT_KEYS, worded
+from tallytree.release.words import UNIT_KEYS, UNIT_OF, worded
 
 Status = Literal["provisional", "revised", "final"]
 """How final the numbers are, as the publisher says."""
@@ -46,7 +46,7 @@ def checked_words(value: object) -> dict[str, str]:
 
     Raises:
         TypeError: no mapping of texts.
-        ValueError: an unknown unit; a word that is empty, too long, or has more than one slash or other characters than
+        ValueError: an unknown unit; a word of another unit; a word that is empty, too long, or has more than one slash or other characters than
             letters, spaces, hyphens and apostrophes.
     """
     if not isinstance(value, Mapping):
@@ -65,7 +65,25 @@ def checked_words(value: object) -> dict[str, str]:
                 "such as child/children"
             )
         found[unit] = "/".join(parts)
+    _require_units_apart(found)
     return found
+
+
+def _require_units_apart(words: Mapping[str, str]) -> None:
+    """Refuse a word that another unit has: a guarantee in such words would say that another unit is protected.
+
+    Raises:
+        ValueError: naming both units.
+    """
+    for unit, given in words.items():
+        others = {name: other for name, other in UNIT_OF.items() if other != unit}
+        others |= {part: other for other, word in words.items() if other != unit for part in word.casefold().split("/")}
+        for part in given.casefold().split("/"):
+            if part in others:
+                raise ValueError(
+                    f"words[{unit}]: {part!r} is what a {others[part]} is called, and sentences would confuse the two; "
+                    f"give the {unit} a word of its own, or leave it out"
+                )
 
 
 def described_statement(statement: Mapping[str, Any], description: Mapping[str, Any]) -> dict[str, Any]:

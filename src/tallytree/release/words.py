@@ -13,10 +13,12 @@ from typing import Any
 UNIT_KEYS = ("record", "person", "group")
 """Units that a publisher may call by words of its own."""
 
-_UNIT_OF = {"record": "record", "trip": "record", "person": "person", "group": "group"}
+_SINGULARS = {"record": "record", "trip": "record", "person": "person", "group": "group"}
 _PLURALS = {"records": "record", "trips": "record", "people": "person", "persons": "person", "groups": "group"}
+UNIT_OF = _SINGULARS | _PLURALS
+"""The unit that a word of ours stands for."""
 _QUOTED = r"""(?<!\w)'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
-_UNITS = re.compile(rf"{_QUOTED}|\b(?:(an?) )?({'|'.join((*_PLURALS, *_UNIT_OF))})\b", re.I)
+_UNITS = re.compile(rf"{_QUOTED}|\b(?:(an?) )?({'|'.join((*_PLURALS, *_SINGULARS))})\b", re.I)
 _OF_GROUPS = (
     (re.compile(r"\bhas one membership of a group\b"), "belongs to one group"),
     (re.compile(r"\bhas at most (\S+) memberships of groups\b"), r"belongs to at most \1 groups"),
@@ -51,7 +53,7 @@ def worded(sentence: str, words: Mapping[str, str]) -> str:
 
     def replaced(found: re.Match[str]) -> str:
         article, name = found[1], found[2]
-        unit = "" if name is None else _PLURALS.get(name.lower()) or _UNIT_OF[name.lower()]
+        unit = "" if name is None else UNIT_OF[name.lower()]
         if unit not in words:
             return found[0]
         one, _, several = words[unit].partition("/")
