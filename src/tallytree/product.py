@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tallytree._compute.arrays import IntArray, concatenate_ranges
 from tallytree._impossible import read_impossible
@@ -373,15 +374,19 @@ class LeafKey:
             a single value (and is not the only one) it may be left out here, or be missing in the records.
         code: the one column of records that have the leaf's own label in place of its path; None where they have the
             path.
+        other: the label of the leaf in which records outside the hierarchy count, also those with null codes; None
+            where they do not count.
 
     Raises:
-        ValueError: another number of columns; with a code, two leaves that have the same label.
+        ValueError: another number of columns; with a code, two leaves that have the same label; no leaf, or several,
+            with the label `other`.
         TypeError: not a hierarchy, or columns that are not strings.
     """
 
     hierarchy: Hierarchy
     columns: tuple[str, ...]
     code: str | None = None
+    other: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.hierarchy, Hierarchy):
@@ -398,6 +403,24 @@ class LeafKey:
             )
         if self.code is not None:
             _require_unique_codes(self.hierarchy)
+        if self.other is not None:
+            found = len(self._others)
+            if found != 1:
+                level = self.hierarchy.columns[-1]
+                raise ValueError(
+                    f"on_unknown: {'no leaf has' if not found else f'{found} leaves have'} the label {self.other!r} at "
+                    f"{level!r}; it needs one leaf of the public table, for records outside the hierarchy"
+                )
+
+    @property
+    def _others(self) -> IntArray:
+        """The leaves with the label of those outside the hierarchy."""
+        return np.flatnonzero(pc.equal(self.hierarchy.labels[-1], self.other).to_numpy(zero_copy_only=False))
+
+    @property
+    def other_leaf(self) -> int | None:
+        """The number of the leaf in which records outside the hierarchy count; None where they do not count."""
+        return None if self.other is None else int(self._others[0])
 
     @property
     def _top_is_optional(self) -> bool:
@@ -415,29 +438,50 @@ class LeafKey:
         return list(self.hierarchy.leaf_table().columns[-len(present) :])
 
 
-def leaf_keys(tree: Hierarchy | Product, leaf: Any = None) -> tuple[LeafKey, ...]:
+def leaf_keys(tree: Hierarchy | Product, leaf: Any = None, on_unknown: Any = None) -> tuple[LeafKey, ...]:
     """The records' columns for each hierarchy of a tree.
 
     Args:
         tree: the hierarchies.
         leaf: the column with the leaf's own label, in place of the path's columns; or, of a product, such columns by
             attribute. A name alone is that of the attribute whose last column has it.
+        on_unknown: a mapping from leaf levels to the label of the leaf for records outside; anything else has no part.
 
     Raises:
-        ValueError: an unknown attribute, or one that a name does not tell; a column for two attributes; two leaves that
-            have the same label.
+        ValueError: a level that is none of leaves, or without such a leaf; an unknown attribute, or one that a name
+            does not tell; a column for two attributes; two leaves that have the same label.
         TypeError: neither a name nor, of a product, a mapping of names.
     """
     if isinstance(tree, Hierarchy):
         if leaf is not None:
             text(leaf, "leaf", "the column with the codes of leaves")
-        return (LeafKey(tree, tree.columns, leaf),)
+        return (LeafKey(tree, tree.columns, leaf, _others(on_unknown, [tree.columns[-1]]).get(tree.columns[-1])),)
     codes = _codes(tree, leaf)
     columns = [codes.get(side.name, side.columns[-1]) for side in tree.attributes]
     if len(set(columns)) < len(columns):
         twice = next(column for column in columns if columns.count(column) > 1)
         raise ValueError(f"leaf: {twice!r} would be the column of two attributes; each has a column of its own")
-    return tuple(LeafKey(side.hierarchy, side.columns, codes.get(side.name)) for side in tree.attributes)
+    others = _others(on_unknown, [side.columns[-1] for side in tree.attributes])
+    return tuple(
+        LeafKey(side.hierarchy, side.columns, codes.get(side.name), others.get(side.columns[-1]))
+        for side in tree.attributes
+    )
+
+
+def _others(on_unknown: Any, levels: Sequence[str]) -> Mapping[str, str]:
+    """The label of the leaf for records outside a hierarchy, by its leaf level.
+
+    Raises:
+        ValueError: an unknown level, or none.
+    """
+    if not isinstance(on_unknown, Mapping):
+        return {}
+    if not on_unknown:
+        raise ValueError('on_unknown: the mapping is empty; name a leaf level and a leaf, such as {"county": "other"}')
+    for level in on_unknown:
+        if level not in levels:
+            raise ValueError(f"on_unknown: {level!r} is not a level of leaves, which are {', '.join(levels)}")
+    return on_unknown
 
 
 def _codes(tree: Product, leaf: Any) -> dict[str, str]:

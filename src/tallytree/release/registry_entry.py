@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from tallytree.release.statement import unknown_records
+
 REGISTRY_FILE = "deployment.yaml"
 TO_BE_FILLED = "TO BE FILLED BY THE PUBLISHER"
 """How the text of a field begins, or goes on, that the publisher is to write."""
@@ -192,7 +194,7 @@ def _implementation(statement: Mapping[str, Any]) -> dict[str, Any]:
     noises = {each["noise"]["distribution"] for each in statement["levels"] if each["measured"]}
     named = " and ".join(sorted(name.replace("_", " ") for name in noises)) or "integer"
     software = ", ".join(f"{_plain(name)} {_plain(version)}" for name, version in statement["software"].items())
-    unknown = "were dropped" if statement["on_unknown"] == "drop" else "made the run fail"
+    unknown = _plain(unknown_records(statement))
     return {
         "preprocessing_and_hyperparameter_tuning": f"Records outside the hierarchy {unknown}. "
         + _left("how the data were prepared, and how the privacy parameters and other options were chosen"),

@@ -75,7 +75,7 @@ def privacy_statement(
         "max_contributions": terms.bound,
         "max_contributions_enforced": terms.person_column is not None,
         "invariants": list(invariants),
-        "on_unknown": terms.on_unknown,
+        "on_unknown": dict(terms.on_unknown) if isinstance(terms.on_unknown, Mapping) else terms.on_unknown,
         "budget": _amounts(_granted(plan.budget)),
         "spent": _amounts(plan.spent) if private else {"epsilon": "infinity"},
         "accounting": plan.accounting or "exact",
@@ -100,6 +100,15 @@ def privacy_statement(
         "software": _software(terms, plan, tabulated_by),
     }
     return {**statement, "counted": counted_unit(statement)}
+
+
+def unknown_records(statement: Mapping[str, Any]) -> str:
+    """What was done with records outside the hierarchy, after "records outside the hierarchy"."""
+    found = statement["on_unknown"]
+    if isinstance(found, Mapping):
+        leaves = ", ".join(f"{label!r} at {level!r}" for level, label in found.items())
+        return f"were counted in the leaf {leaves}; others made the run fail"
+    return "were dropped" if found == "drop" else "made the run fail"
 
 
 _NOT_PRIVATE = (

@@ -47,7 +47,7 @@ from tallytree.sources.same_tables import refuse_private
 from tallytree.spec.built_engine import built_engine
 from tallytree.spec.document import Document, KeyPath
 from tallytree.spec.error_lines import naming_lines
-from tallytree.spec.scalars import Flag, Integer, LeafColumns, Numbers, RecordsOfAPerson, Split, TableNames, Text, Texts
+from tallytree.spec.scalars import Flag, Integer, Numbers, RecordsOfAPerson, Split, TableNames, Text, TextOrTexts, Texts
 from tallytree.spec.sections import (
     BudgetSpec,
     ContributionsOption,
@@ -81,7 +81,8 @@ READ_AS: tuple[tuple[Any, Any], ...] = (
     ("by table", Split),
     ("number by table", Numbers),
     ("contribution bound", RecordsOfAPerson),
-    ("leaf columns", LeafColumns),
+    ("leaf columns", TextOrTexts),
+    ("unknown records", TextOrTexts),
     (Product, TreeSpec),
     (Hierarchy, HierarchySpec),
     (Budget, BudgetSpec),

@@ -287,6 +287,7 @@ def _entity_rows(rng: np.random.Generator) -> Pair:
     places, quantity = paths_of(tree), int(rng.integers(1, 4))
     first, second = neighboring_members(rng, places, _change(options), quantity)
     options |= _sizes(rng) | {"hierarchy": tree, "group": "group", "min_group_size": int(rng.integers(0, 2))}
+    _with_codes(rng, options)
     if rng.random() < 0.5:
         options |= {"quantity": "amount", "max_quantity": quantity}
     if rng.random() < 0.4:
@@ -329,6 +330,10 @@ def _of_records(
     def more(one: bool) -> Row:
         return {"n": int(rng.integers(1, 4)) if counted and not (one and "person" not in options) else 1}
 
+    sides = _with_codes(rng, options)
+    strict = options["on_unknown"] == "error" and not getattr(options.get("hierarchy"), "impossible", ())
+    if strict and sides and all(name in columns for name in sides) and rng.random() < 0.3:
+        options["on_unknown"], outside = {name: places[0][name] for name in sides}, elsewhere
     first, second = neighboring_people(rng, places, _change(options), outside, more)
     if "person" in options and function is not release_contributions:
         options["distinct"] = bool(rng.random() < 0.6)
@@ -342,6 +347,24 @@ def _of_records(
         large = [{**place, "id": -1, "n": most} for place in places for _ in range(3 if drawn < 0.2 else 1)]
         first, second = [*first, *large], [*second, *large]
     return Pair(function, as_table(first, schema), as_table(second, schema), options, kind=kind)
+
+
+def _with_codes(rng: np.random.Generator, options: dict[str, Any]) -> list[str]:
+    """In half of the cases, `leaf` for the hierarchies whose leaves have labels of their own.
+
+    Returns the leaf columns of all hierarchies, if all have such labels.
+    """
+    tree = options.get("hierarchy")
+    if isinstance(tree, Hierarchy):
+        sides = {"": (tree, tree.columns[-1])}
+    elif isinstance(tree, Product):
+        sides = {side.name: (side.hierarchy, side.columns[-1]) for side in tree.attributes}
+    else:
+        sides = {side: (options[f"{side}s"], options[side][-1]) for side in ("origin", "destination")}
+    own = {name: last for name, (each, last) in sides.items() if len(each.labels[-1].unique()) == each.n_leaves}
+    if own and rng.random() < 0.5:
+        options["leaf"] = own.get("", own)
+    return [*own.values()] if len(own) == len(sides) else []
 
 
 def _terms(rng: np.random.Generator, named: bool | None = None) -> dict[str, Any]:
