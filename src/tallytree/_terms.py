@@ -29,7 +29,7 @@ ALIASES: dict[str, Neighboring] = {
 Accounting = Literal["pld", "zcdp", "paper"]
 """How a budget with δ is accounted for."""
 OnUnknown = Literal["error", "drop"]
-UnknownRecords: TypeAlias = Annotated[OnUnknown | Mapping[str, str], "unknown records"]
+UnknownRecords: TypeAlias = Annotated[OnUnknown | Mapping[str, str], "text or texts"]
 """What becomes of a record outside the hierarchy: `OnUnknown`, or by leaf level the label of the leaf it counts in."""
 NoiseName = Literal["keyed", "opendp"]
 AUTO: Literal["auto"] = "auto"

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tallytree._compute.arrays import IntArray, concatenate_ranges
 from tallytree._impossible import read_impossible
+from tallytree._leaf_codes import codes_by_side, other_leaf, others_by_level, require_unique_codes
 from tallytree._markup import html_table
 from tallytree._validate import safe_text, text
 from tallytree.hierarchy import ROOT, Hierarchy, check_level_names, decoded, describe_levels
@@ -402,25 +402,14 @@ class LeafKey:
                 f"{', '.join(self.hierarchy.columns)}; name one column for each, top level first"
             )
         if self.code is not None:
-            _require_unique_codes(self.hierarchy)
+            require_unique_codes(self.hierarchy)
         if self.other is not None:
-            found = len(self._others)
-            if found != 1:
-                level = self.hierarchy.columns[-1]
-                raise ValueError(
-                    f"on_unknown: {'no leaf has' if not found else f'{found} leaves have'} the label {self.other!r} at "
-                    f"{level!r}; it needs one leaf of the public table, for records outside the hierarchy"
-                )
-
-    @property
-    def _others(self) -> IntArray:
-        """The leaves with the label of those outside the hierarchy."""
-        return np.flatnonzero(pc.equal(self.hierarchy.labels[-1], self.other).to_numpy(zero_copy_only=False))
+            other_leaf(self.hierarchy, self.other)
 
     @property
     def other_leaf(self) -> int | None:
         """The number of the leaf in which records outside the hierarchy count; None where they do not count."""
-        return None if self.other is None else int(self._others[0])
+        return None if self.other is None else other_leaf(self.hierarchy, self.other)
 
     @property
     def _top_is_optional(self) -> bool:
@@ -455,69 +444,11 @@ def leaf_keys(tree: Hierarchy | Product, leaf: Any = None, on_unknown: Any = Non
     if isinstance(tree, Hierarchy):
         if leaf is not None:
             text(leaf, "leaf", "the column with the codes of leaves")
-        return (LeafKey(tree, tree.columns, leaf, _others(on_unknown, [tree.columns[-1]]).get(tree.columns[-1])),)
-    codes = _codes(tree, leaf)
-    columns = [codes.get(side.name, side.columns[-1]) for side in tree.attributes]
-    if len(set(columns)) < len(columns):
-        twice = next(column for column in columns if columns.count(column) > 1)
-        raise ValueError(f"leaf: {twice!r} would be the column of two attributes; each has a column of its own")
-    others = _others(on_unknown, [side.columns[-1] for side in tree.attributes])
+        last = tree.columns[-1]
+        return (LeafKey(tree, tree.columns, leaf, others_by_level(on_unknown, [last]).get(last)),)
+    leaves = {side.name: side.columns[-1] for side in tree.attributes}
+    codes, others = codes_by_side(leaf, leaves), others_by_level(on_unknown, [*leaves.values()])
     return tuple(
-        LeafKey(side.hierarchy, side.columns, codes.get(side.name), others.get(side.columns[-1]))
+        LeafKey(side.hierarchy, side.columns, codes.get(side.name), others.get(leaves[side.name]))
         for side in tree.attributes
-    )
-
-
-def _others(on_unknown: Any, levels: Sequence[str]) -> Mapping[str, str]:
-    """The label of the leaf for records outside a hierarchy, by its leaf level.
-
-    Raises:
-        ValueError: an unknown level, or none.
-    """
-    if not isinstance(on_unknown, Mapping):
-        return {}
-    if not on_unknown:
-        raise ValueError('on_unknown: the mapping is empty; name a leaf level and a leaf, such as {"county": "other"}')
-    for level in on_unknown:
-        if level not in levels:
-            raise ValueError(f"on_unknown: {level!r} is not a level of leaves, which are {', '.join(levels)}")
-    return on_unknown
-
-
-def _codes(tree: Product, leaf: Any) -> dict[str, str]:
-    """The column with the leaf's own label, by attribute."""
-    if leaf is None:
-        return {}
-    names = [side.name for side in tree.attributes]
-    if isinstance(leaf, Mapping):
-        for name, column in leaf.items():
-            if text(name, "leaf", "the name of an attribute") not in names:
-                raise ValueError(f"leaf: {name!r} is not an attribute; the attributes are {', '.join(names)}")
-            text(column, "leaf", "the column with the codes of leaves")
-        return dict(leaf)
-    text(leaf, "leaf", "the column with the codes of leaves, or a mapping of such columns by attribute")
-    found = [side.name for side in tree.attributes if side.columns[-1] == leaf]
-    if not found:
-        raise ValueError(
-            f"leaf: {leaf!r} is the last column of no attribute; give a mapping, such as {{{names[0]!r}: {leaf!r}}}"
-        )
-    return {found[0]: leaf}
-
-
-def _require_unique_codes(hierarchy: Hierarchy) -> None:
-    """Refuse codes that two leaves have: a record's code would not tell which one is meant. All of this is public.
-
-    Raises:
-        ValueError: naming both paths.
-    """
-    codes = hierarchy.labels[-1].dictionary_encode()
-    if len(codes.dictionary) == len(codes):
-        return
-    places = codes.indices.to_numpy()
-    twice = int(np.flatnonzero(np.bincount(places) > 1)[0])
-    both = hierarchy.leaf_table().take(np.flatnonzero(places == twice)[:2]).to_pylist()
-    paths = " and ".join(", ".join(f"{name}={label!r}" for name, label in path.items()) for path in both)
-    raise ValueError(
-        f"leaf: the code {codes.dictionary[twice].as_py()!r} is that of two leaves, {paths}; make the codes of the "
-        "public table unique, or leave leaf out and give the records the columns of all levels"
     )

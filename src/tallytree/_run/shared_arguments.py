@@ -12,7 +12,7 @@ from tallytree._validate import choice, flag, memory_text, text
 from tallytree.engines import Engine
 from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
 
-LeafColumns: TypeAlias = Annotated[Any, "leaf columns"]
+LeafColumns: TypeAlias = Annotated[Any, "text or texts"]
 """A column, or columns by attribute; see `tallytree.product.leaf_keys`."""
 
 
