@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tallytree._compute.arrays import IntArray, concatenate_ranges
 from tallytree._impossible import read_impossible
+from tallytree._leaf_codes import codes_by_side, other_leaf, others_by_level, require_unique_codes
 from tallytree._markup import html_table
 from tallytree._validate import safe_text, text
 from tallytree.hierarchy import ROOT, Hierarchy, check_level_names, decoded, describe_levels
@@ -373,15 +374,19 @@ class LeafKey:
             a single value (and is not the only one) it may be left out here, or be missing in the records.
         code: the one column of records that have the leaf's own label in place of its path; None where they have the
             path.
+        other: the label of the leaf in which records outside the hierarchy count, also those with null codes; None
+            where they do not count.
 
     Raises:
-        ValueError: another number of columns; with a code, two leaves that have the same label.
+        ValueError: another number of columns; with a code, two leaves that have the same label; no leaf, or several,
+            with the label `other`.
         TypeError: not a hierarchy, or columns that are not strings.
     """
 
     hierarchy: Hierarchy
     columns: tuple[str, ...]
     code: str | None = None
+    other: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.hierarchy, Hierarchy):
@@ -397,7 +402,14 @@ class LeafKey:
                 f"{', '.join(self.hierarchy.columns)}; name one column for each, top level first"
             )
         if self.code is not None:
-            _require_unique_codes(self.hierarchy)
+            require_unique_codes(self.hierarchy)
+        if self.other is not None:
+            other_leaf(self.hierarchy, self.other)
+
+    @property
+    def other_leaf(self) -> int | None:
+        """The number of the leaf in which records outside the hierarchy count; None where they do not count."""
+        return None if self.other is None else other_leaf(self.hierarchy, self.other)
 
     @property
     def _top_is_optional(self) -> bool:
@@ -415,65 +427,28 @@ class LeafKey:
         return list(self.hierarchy.leaf_table().columns[-len(present) :])
 
 
-def leaf_keys(tree: Hierarchy | Product, leaf: Any = None) -> tuple[LeafKey, ...]:
+def leaf_keys(tree: Hierarchy | Product, leaf: Any = None, on_unknown: Any = None) -> tuple[LeafKey, ...]:
     """The records' columns for each hierarchy of a tree.
 
     Args:
         tree: the hierarchies.
         leaf: the column with the leaf's own label, in place of the path's columns; or, of a product, such columns by
             attribute. A name alone is that of the attribute whose last column has it.
+        on_unknown: a mapping from leaf levels to the label of the leaf for records outside; anything else has no part.
 
     Raises:
-        ValueError: an unknown attribute, or one that a name does not tell; a column for two attributes; two leaves that
-            have the same label.
+        ValueError: a level that is none of leaves, or without such a leaf; an unknown attribute, or one that a name
+            does not tell; a column for two attributes; two leaves that have the same label.
         TypeError: neither a name nor, of a product, a mapping of names.
     """
     if isinstance(tree, Hierarchy):
         if leaf is not None:
             text(leaf, "leaf", "the column with the codes of leaves")
-        return (LeafKey(tree, tree.columns, leaf),)
-    codes = _codes(tree, leaf)
-    columns = [codes.get(side.name, side.columns[-1]) for side in tree.attributes]
-    if len(set(columns)) < len(columns):
-        twice = next(column for column in columns if columns.count(column) > 1)
-        raise ValueError(f"leaf: {twice!r} would be the column of two attributes; each has a column of its own")
-    return tuple(LeafKey(side.hierarchy, side.columns, codes.get(side.name)) for side in tree.attributes)
-
-
-def _codes(tree: Product, leaf: Any) -> dict[str, str]:
-    """The column with the leaf's own label, by attribute."""
-    if leaf is None:
-        return {}
-    names = [side.name for side in tree.attributes]
-    if isinstance(leaf, Mapping):
-        for name, column in leaf.items():
-            if text(name, "leaf", "the name of an attribute") not in names:
-                raise ValueError(f"leaf: {name!r} is not an attribute; the attributes are {', '.join(names)}")
-            text(column, "leaf", "the column with the codes of leaves")
-        return dict(leaf)
-    text(leaf, "leaf", "the column with the codes of leaves, or a mapping of such columns by attribute")
-    found = [side.name for side in tree.attributes if side.columns[-1] == leaf]
-    if not found:
-        raise ValueError(
-            f"leaf: {leaf!r} is the last column of no attribute; give a mapping, such as {{{names[0]!r}: {leaf!r}}}"
-        )
-    return {found[0]: leaf}
-
-
-def _require_unique_codes(hierarchy: Hierarchy) -> None:
-    """Refuse codes that two leaves have: a record's code would not tell which one is meant. All of this is public.
-
-    Raises:
-        ValueError: naming both paths.
-    """
-    codes = hierarchy.labels[-1].dictionary_encode()
-    if len(codes.dictionary) == len(codes):
-        return
-    places = codes.indices.to_numpy()
-    twice = int(np.flatnonzero(np.bincount(places) > 1)[0])
-    both = hierarchy.leaf_table().take(np.flatnonzero(places == twice)[:2]).to_pylist()
-    paths = " and ".join(", ".join(f"{name}={label!r}" for name, label in path.items()) for path in both)
-    raise ValueError(
-        f"leaf: the code {codes.dictionary[twice].as_py()!r} is that of two leaves, {paths}; make the codes of the "
-        "public table unique, or leave leaf out and give the records the columns of all levels"
+        last = tree.columns[-1]
+        return (LeafKey(tree, tree.columns, leaf, others_by_level(on_unknown, [last]).get(last)),)
+    leaves = {side.name: side.columns[-1] for side in tree.attributes}
+    codes, others = codes_by_side(leaf, leaves), others_by_level(on_unknown, [*leaves.values()])
+    return tuple(
+        LeafKey(side.hierarchy, side.columns, codes.get(side.name), others.get(leaves[side.name]))
+        for side in tree.attributes
     )

@@ -81,7 +81,7 @@ def test_every_defect_is_counted_by_column_with_its_values(folder):
     text = (folder / "out.txt").read_text()
     assert text.startswith("PRIVATE. DO NOT PUBLISH")
     assert "is outside the guarantee" in text
-    assert "38 rows\n18 rows are outside the hierarchy; they are left out (on_unknown: drop)" in text
+    assert "38 rows\n18 rows are outside the hierarchy, or impossible; by on_unknown, they are left out" in text
 
 
 def test_what_is_left_out_is_what_a_release_leaves_out(folder):

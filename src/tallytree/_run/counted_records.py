@@ -9,8 +9,9 @@ from tallytree._contributions import Contributions
 from tallytree._impossible import Impossible
 from tallytree._mechanism import Mechanism
 from tallytree._private import CountRecords, LeafCounts
-from tallytree._run.arguments import RecordOptions
+from tallytree._run.arguments import PersonOptions, RecordOptions
 from tallytree._run.person_bound import contribution_bound
+from tallytree._terms import OnUnknown
 from tallytree.engines import Engine
 from tallytree.product import LeafKey
 
@@ -75,4 +76,9 @@ def listed_counts(engine: Engine, table: Any, keys: Sequence[LeafKey], count: st
 
 def request_for(given: RecordOptions, keys: Sequence[LeafKey], argument: str, **whose: Any) -> CountRecords:
     """What an engine is asked to count; `whose` are further fields of the request."""
-    return CountRecords(tuple(keys), given.count, given.on_unknown, argument, period=given.in_period, **whose)
+    return CountRecords(tuple(keys), given.count, dropped_or_refused(given), argument, period=given.in_period, **whose)
+
+
+def dropped_or_refused(given: PersonOptions) -> OnUnknown:
+    """What becomes of a record that is outside all hierarchies' leaves, those for unknown codes too."""
+    return "drop" if given.on_unknown == "drop" else "error"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +48,11 @@ def lint(planned: Planned[Any, Any], file: str | os.PathLike[str]) -> None:
     engine = release.engine
     if not isinstance(engine, Local):
         raise ValueError(f"engine: {engine.name!r} does not look for defects; give records that this machine can read")
-    terms = planned.arguments
-    most = release.arguments.bound
-    found = engine.tabulate(release.arguments.records, FindDefects(release.request, most))  # type: ignore[attr-defined]
-    dropped = "are left out (on_unknown: drop)" if terms.on_unknown == "drop" else "make the release fail"
+    terms = release.arguments
+    most = terms.bound
+    found = engine.tabulate(terms.records, FindDefects(release.request, most))  # type: ignore[attr-defined]
     try:
-        write_whole(target, "\n".join([NOTICE, *_lines(found, dropped), ""]), mode=0o600, replace=False)
+        write_whole(target, "\n".join([NOTICE, *_lines(found, terms.on_unknown), ""]), mode=0o600, replace=False)
     except FileExistsError:
         raise FileExistsError(_exists(target)) from None
 
@@ -86,10 +85,15 @@ def _exists(target: Path) -> str:
     return f"private_out: {str(target)!r} exists; it is not overwritten, so choose another file"
 
 
-def _lines(found: Defects, dropped: str) -> Iterator[str]:
+def _lines(found: Defects, on_unknown: Any) -> Iterator[str]:
     """The defects as lines of text; values as Python writes them, so that spaces and control characters show."""
     yield f"{found.rows:,} rows"
-    yield f"{found.outside:,} rows are outside the hierarchy; they {dropped}. Null codes always make it fail."
+    dropped = "make the release fail"
+    if on_unknown != "error":
+        dropped = "are left out" if on_unknown == "drop" else "count in another leaf"
+    yield f"{found.outside:,} rows are outside the hierarchy, or impossible; by on_unknown, they {dropped}."
+    if not isinstance(on_unknown, Mapping):
+        yield "Rows with null codes make it fail in any case."
     if not found.found:
         yield "No defects were found."
     for defect in found.found:

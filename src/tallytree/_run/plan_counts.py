@@ -58,7 +58,7 @@ def plan_counts(
         )
     mechanism = _with_unlisted(CountsMechanism.chosen(arguments.mechanism, _default(arguments)), arguments)
     asked = mechanism.statistics(tree, total_is_public=arguments.total_is_public)
-    check_person(arguments, leaf_keys(tree, arguments.leaf))
+    check_person(arguments, leaf_keys(tree, arguments.leaf, arguments.on_unknown))
     check_memory(mechanism, tree, arguments.memory, arguments.noise)
     plan = _plan(mechanism, asked, arguments)
     if mechanism.caution is not None:

@@ -48,7 +48,7 @@ def plan_tables(arguments: TablesArguments) -> PlannedTables:
     product = _checked(arguments.hierarchy)
     published = tables_of(product, arguments.tables, "tables")
     mechanism = TablesMechanism.chosen(arguments.mechanism, LeastSquares())
-    check_person(arguments, leaf_keys(product, arguments.leaf))
+    check_person(arguments, leaf_keys(product, arguments.leaf, arguments.on_unknown))
     engine = chosen_engine(arguments.engine, arguments.memory)
     if arguments.public_totals is not None:
         _check_totals(arguments)

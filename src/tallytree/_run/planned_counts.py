@@ -61,7 +61,7 @@ class PlannedCounts(PlannedRecords[TrueCounts | CountsInFiles, CountsMechanism])
     @property
     def keys(self) -> tuple[LeafKey, ...]:
         """The records' columns for each hierarchy of the tree."""
-        return leaf_keys(self.tree, self.arguments.leaf)
+        return leaf_keys(self.tree, self.arguments.leaf, self.arguments.on_unknown)
 
     def check_records(self) -> None:
         """See `Planned.check_records`."""

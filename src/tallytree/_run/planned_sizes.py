@@ -28,7 +28,7 @@ from tallytree._private import (
     digest_with,
 )
 from tallytree._run.arguments import SizesArguments
-from tallytree._run.counted_records import listed_counts, refuse_more_than
+from tallytree._run.counted_records import dropped_or_refused, listed_counts, refuse_more_than
 from tallytree._run.measured_contributions import PublishedContributions, true_contributions
 from tallytree._run.measured_maximum import within_measured_maximum
 from tallytree._run.person_bound import (
@@ -126,7 +126,7 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
     @property
     def key(self) -> LeafKey:
         """The records' path columns and their hierarchy."""
-        return leaf_keys(self.tree, self.arguments.leaf)[0]
+        return leaf_keys(self.tree, self.arguments.leaf, self.arguments.on_unknown)[0]
 
     def check_records(self) -> None:
         """See `Planned.check_records`; the table of public groups is read."""
@@ -272,7 +272,7 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
         """What the engine counts; without a bound, what it checks."""
         given = self.arguments
         smallest = self.smallest if self.invariants == "groups" else 0
-        sizes: dict[str, Any] = {"smallest": smallest, "largest": self.largest, "on_unknown": given.on_unknown}
+        sizes: dict[str, Any] = {"smallest": smallest, "largest": self.largest, "on_unknown": dropped_or_refused(given)}
         if given.group is None:
             return GroupRows(self.key, size=str(given.size), groups=str(given.groups), **sizes)
         return CountGroups(
@@ -306,7 +306,7 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
         """The public number of groups of every leaf, int64 (n_leaves,)."""
         if self.listed is not None:
             return self.listed.copy()
-        return groups_per_leaf(self.arguments.public_groups, self.key, self.engine)
+        return groups_per_leaf(self.arguments.public_groups, leaf_keys(self.tree, self.arguments.leaf)[0], self.engine)
 
     def _with_empty_groups(
         self, leaves: IntArray, sizes: IntArray, groups: IntArray

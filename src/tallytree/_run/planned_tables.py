@@ -86,7 +86,7 @@ class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
     @property
     def keys(self) -> tuple[LeafKey, ...]:
         """The records' columns for each hierarchy."""
-        return leaf_keys(self.layout.product, self.arguments.leaf)
+        return leaf_keys(self.layout.product, self.arguments.leaf, self.arguments.on_unknown)
 
     @property
     def exact_level(self) -> int | None:

@@ -17,7 +17,7 @@ from tallytree.engines import Engine
 from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
 from tallytree.release.described import Status, checked_line, checked_words
 
-LeafColumns: TypeAlias = Annotated[Any, "leaf columns"]
+LeafColumns: TypeAlias = Annotated[Any, "text or texts"]
 """A column, or columns by attribute; see `tallytree.product.leaf_keys`."""
 
 

@@ -46,8 +46,8 @@ def checked_words(value: object) -> dict[str, str]:
 
     Raises:
         TypeError: no mapping of texts.
-        ValueError: an unknown unit; a word of another unit; a word that is empty, too long, or has more than one slash or other characters than
-            letters, spaces, hyphens and apostrophes.
+        ValueError: an unknown unit; a word of another unit; one that is empty, too long, or has more than one slash or
+            other characters than letters, spaces, hyphens and apostrophes.
     """
     if not isinstance(value, Mapping):
         raise TypeError(

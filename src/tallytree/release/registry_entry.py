@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from tallytree.release.described import description_of
+from tallytree.release.statement import unknown_records
 from tallytree.release.words import worded, words_of
 
 REGISTRY_FILE = "deployment.yaml"
@@ -202,7 +203,7 @@ def _implementation(statement: Mapping[str, Any]) -> dict[str, Any]:
     noises = {each["noise"]["distribution"] for each in statement["levels"] if each["measured"]}
     named = " and ".join(sorted(name.replace("_", " ") for name in noises)) or "integer"
     software = ", ".join(f"{_plain(name)} {_plain(version)}" for name, version in statement["software"].items())
-    unknown = "were dropped" if statement["on_unknown"] == "drop" else "made the run fail"
+    unknown = _plain(unknown_records(statement))
     return {
         "preprocessing_and_hyperparameter_tuning": f"Records outside the hierarchy {unknown}. "
         + _left("how the data were prepared, and how the privacy parameters and other options were chosen"),

@@ -141,10 +141,10 @@ def _records_of_a_person(value: object) -> int | Literal["auto"]:
     return integer_as_written(value)
 
 
-def _leaf_columns(value: object) -> str | dict[str, str]:
-    """A column, or columns by attribute."""
+def _text_or_texts(value: object) -> str | dict[str, str]:
+    """A text, or texts by name."""
     if isinstance(value, dict) and value:
-        return {name: read_text(column) for name, column in value.items()}
+        return {name: read_text(each) for name, each in value.items()}
     return read_text(value)
 
 
@@ -181,7 +181,7 @@ Text = Annotated[str, PlainValidator(read_text)]
 Texts = Annotated[tuple[Text, ...], BeforeValidator(read_list)]
 Flag = Annotated[bool, PlainValidator(read_flag)]
 Integer = Annotated[int, PlainValidator(integer_as_written)]
-LeafColumns = Annotated[Any, PlainValidator(_leaf_columns)]
+TextOrTexts = Annotated[Any, PlainValidator(_text_or_texts)]
 RecordsOfAPerson = Annotated[int | Literal["auto"], PlainValidator(_records_of_a_person)]
 Positive = Annotated[Fraction, PlainValidator(_positive)]
 Probability = Annotated[Fraction, PlainValidator(_probability)]

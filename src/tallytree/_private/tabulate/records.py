@@ -183,7 +183,8 @@ def located_records(
     for layout in layouts:
         for key, columns, types in key_types(keys, present, layout):
             where = table_in_messages(argument, layout.paths)
-            require_types_that_meet(columns, types, key.hierarchy, where, drop_unknown=drop_unknown)
+            unnoticed = drop_unknown or key.other is not None
+            require_types_that_meet(columns, types, key.hierarchy, where, drop_unknown=unnoticed)
     return Records(source, present, wanted, layouts, argument)
 
 
