@@ -7,6 +7,7 @@ secret, seed) have no part in it.
 from __future__ import annotations
 
 import math
+import secrets
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -157,7 +158,12 @@ class PlannedSpec:
     def error_plan(
         self, target: Target | None, epsilons: Sequence[Amount] | None, mechanisms: Sequence[str] | None
     ) -> ErrorPlan:
-        """The plan; see `tallytree.plan` for the arguments."""
+        """The plan; see `tallytree.plan` for the arguments.
+
+        All simulations of a plan draw from one seed, so that budgets and mechanisms differ by more than chance.
+        """
+        if self.like is not None and self.seed is None:
+            return replace(self, seed=secrets.randbits(63)).error_plan(target, epsilons, mechanisms)
         own = self.planned(self.budget)
         if target is None:
             return self.compared(own, epsilons, mechanisms)
