@@ -14,7 +14,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from tallytree.cli.rendering.terminal import fitted_table, show_line, wrapped
+from tallytree.cli.rendering.terminal import fitted_table, show_command, show_line, wrapped
 
 HEADINGS = ["level", "true commuters", "published commuters", "greatest error (commuters)"]
 ROWS = [["destination_municipality", "50,000", "49,999", "1,234.5"], ["all", "1", "2", ""]]
@@ -102,6 +102,12 @@ class Terminal(io.StringIO):
 def test_only_at_a_terminal_a_sentence_is_broken(file, lines):
     show_line(Console(file=file, width=50), SENTENCE)
     assert len(re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue()).splitlines()) == lines
+
+
+def test_a_command_by_itself_is_in_one_piece_at_a_terminal_too():
+    file = Terminal()
+    show_command(Console(file=file, width=30), f"  {SENTENCE}")
+    assert re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue()).splitlines() == [f"  {SENTENCE}"]
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -39,10 +39,10 @@ def reconcile(
     csv: CsvOption = False,
     report: ReportOption = True,
 ) -> None:
-    """Make the tables of the release in DIR again; spends nothing.
+    """Make the tables of a release again; spends nothing.
 
-    Its noisy measurements are reconciled by the mechanism in SPEC.yaml, over the hierarchy in SPEC.yaml. Other keys of
-    the spec are not used, and records are not opened.
+    The noisy measurements in DIR are reconciled by the mechanism in SPEC.yaml, over the hierarchy in SPEC.yaml. Other
+    keys of the spec are not used, and records are not opened.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.release import Release

@@ -112,7 +112,7 @@ def check(
     dataset: DatasetOption = None,
     changes: SetOption = None,
 ) -> None:
-    """Show what SPEC.yaml would measure; spends nothing.
+    """Show what SPEC.yaml would publish; spends nothing.
 
     The spec and its public tables are checked. No private row is read.
     """

@@ -21,7 +21,7 @@ from rich.console import Console
 from tallytree.cli.demo.error_table import commute_errors, household_errors
 from tallytree.cli.demo.folder import MARKER, marker_text, replaceable, swap
 from tallytree.cli.demo.specs import SPECS
-from tallytree.cli.rendering.terminal import show_line
+from tallytree.cli.rendering.terminal import show_command, show_line
 from tallytree.lab.datasets.commutes import commutes
 from tallytree.lab.datasets.households import households
 from tallytree.release import Release, require_writable
@@ -124,9 +124,12 @@ def _show_what_next(console: Console, folder: Path, *, reported: bool) -> None:
         *([f"Reports:   {release / REPORT}  {folder / 'commutes-release' / REPORT}"] if reported else []),
         "",
         "Try next:",
-        f"  tallytree check {shlex.quote(str(spec))}",
-        f"  tallytree release {shlex.quote(str(spec))} --out my-release --csv",
-        f"  python -c {shlex.quote(code)}",
     )
     for line in lines:
         show_line(console, line)
+    for command in (
+        f"tallytree check {shlex.quote(str(spec))}",
+        f"tallytree release {shlex.quote(str(spec))} --out my-release --csv",
+        f"python -c {shlex.quote(code)}",
+    ):
+        show_command(console, f"  {command}")

@@ -41,7 +41,12 @@ def show_line(console: Console, text: str, style: str = "") -> None:
     """Show a sentence: at a terminal broken at spaces, elsewhere as one line, which a program can look for."""
     lines = wrapped(text, console.width) if console.file.isatty() else [text]
     for line in lines:
-        console.print(line, style=style or None, soft_wrap=True)
+        show_command(console, line, style)
+
+
+def show_command(console: Console, text: str, style: str = "") -> None:
+    """Show a command, which is to be copied, in one piece."""
+    console.print(text, style=style or None, soft_wrap=True)
 
 
 def wrapped(text: str, width: int) -> list[str]:
