@@ -114,8 +114,9 @@ def test_the_ledger_has_a_keyed_digest_of_the_input_and_the_release_nothing(fold
 def test_a_revision_names_the_release_that_it_revises_and_is_charged(folder, output):
     output(*MADE)
     write_people(folder / "people.parquet", 110)
-    output(*REVISED)
+    said = output(*REVISED)
     earlier, later = (Release.load(each).statement["release"] for each in ("day", "revised"))
+    assert f"Takes the place of the release {earlier['id'][:8]} in day." in said
     assert later["revises"] == {"id": earlier["id"], "folder": "day"}
     assert (later["run"], later["period"]) == (earlier["run"], earlier["period"]) == ("2026-03-04", "2026-03-04")
     assert "revises" not in earlier

@@ -82,6 +82,16 @@ def test_dates_and_timestamps_of_every_type_are_kept_by_their_day(any_engine, ki
     assert sorted(found.parts[0].tolist()) == expected
 
 
+@pytest.mark.parametrize("kind", [*TYPES, pa.timestamp("us", "UTC"), pa.timestamp("ns", "UTC")], ids=str)
+def test_a_time_at_the_ends_of_its_type_is_outside_and_no_error(kind):
+    whole, a_day = (pa.int32(), 1) if kind == pa.date32() else (pa.int64(), None)
+    if a_day is None:
+        a_day = 86_400 * 10 ** {"s": 0, "ms": 3, "us": 6, "ns": 9}[getattr(kind, "unit", "ms")]
+    most = 2 ** (whole.bit_width - 1) - 1
+    numbers = [most, (date(2026, 3, 4) - date(1970, 1, 1)).days * a_day, -most, -most - 1, most - 1, 0]
+    assert kept(Local(), pa.array(numbers, whole).view(kind), "2026-03-04") == [1]
+
+
 def as_csv(table: pa.Table, folder: Path) -> Any:
     table.to_pandas().to_csv(folder / "records.csv", index=False)
     return folder / "records.csv"

@@ -42,7 +42,9 @@ def _in_period(value: str, kind: pa.DataType, days: Period) -> str:
     The period is public, and consists of digits and hyphens, so it may stand in a statement.
     """
     if not (is_text_type(kind) or pa.types.is_null(kind)):
-        day = f"utc_day({value})" if pa.types.is_timestamp(kind) and kind.tz is not None else f"CAST({value} AS DATE)"
+        day = (
+            f"utc_day({value})" if pa.types.is_timestamp(kind) and kind.tz is not None else f"TRY_CAST({value} AS DATE)"
+        )
         return _between(day, days)
     text = f"CAST({value} AS VARCHAR)"
     # The day of a text is its first ten characters, whatever time and time zone follow.
