@@ -169,3 +169,11 @@ def test_a_pyramid_is_drawn_of_age_by_sex_and_small_ones_by_area(areas):
     small = pictures[1].draw(600).to_dict()
     assert {row["area"] for row in small["data"]["values"]} == {"A", "B"}
     assert pictures[1].grid.rows[0][0] == "A"
+    assert release.plot.pyramid().to_dict()["data"] == release.plot.pyramid("sex", "age").to_dict()["data"]
+    assert "facet" in release.plot.pyramid("state", "age", "sex").to_dict()
+    with pytest.raises(
+        ValueError, match=r"^plot\.pyramid: it shows a table by two attributes.*; \(state, sex\) is none"
+    ):
+        release.plot.pyramid("state", "sex")
+    with pytest.raises(ValueError, match=r"this release has none$"):
+        releases.counts(areas).plot.pyramid()

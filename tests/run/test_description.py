@@ -10,7 +10,7 @@ import tallytree as tt
 from helpers import releases
 from tallytree.ledger import Ledger
 from tallytree.release.counted_unit import counted_unit
-from tallytree.release.words import worded
+from tallytree.release.words import worded, words_of_a_person
 
 AREAS = tt.Hierarchy.from_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}), ["state", "county"])
 PEOPLE = pa.table({"state": ["A", "A", "B"] * 9, "county": ["x", "y", "x"] * 9, "person": [i % 5 for i in range(27)]})
@@ -75,6 +75,14 @@ def test_words_have_their_articles_and_plurals(sentence, said):
 def test_an_article_fits_its_word(word, said):
     assert worded("a record", {"record": word}) == said
     assert worded("a record", {}) == "a record"
+
+
+def test_where_a_record_is_a_person_nobody_has_one():
+    words = {"person": "resident", "record": "resident"}
+    assert worded("one person, who has one record", words) == "one resident"
+    assert worded("what one person's records can change", words) == "what one resident's details can change"
+    assert words_of_a_person({"description": {"words": words}}) == {"person": "resident"}
+    assert words_of_a_person({"description": {"words": {"record": "trip"}}}) == {"record": "trip"}
 
 
 def test_without_a_word_the_name_stays():

@@ -28,7 +28,7 @@ def hundred_dots(
     """
     import altair as alt
 
-    names = ["found by a blind guess too", "found because of this release, at most", "not found"]
+    names = ["found by a blind guess too", "found with this release, at most", "not found"]
     rows = NARROW_ROWS if width < NARROW_FROM else WIDE_ROWS
     listed = [
         {"column": place // rows, "row": place % rows, "kind": names[(place >= by_guess) + (place >= by_attack)]}

@@ -20,7 +20,7 @@ from tallytree._report.pictures import (
     tree_picture,
     unit_of,
 )
-from tallytree._report.pyramids import pyramid_picture, pyramid_sides
+from tallytree._report.pyramids import column_groups, pyramid_picture, pyramid_sides
 from tallytree._report.reading import has_groups, is_small, labels_of, root_labels, small_table
 from tallytree._report.size_pictures import cumulative_picture, sizes_picture
 from tallytree._report.wording import name
@@ -144,7 +144,7 @@ def _tables(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Pic
         if len(found) >= MOST_TABLES or not is_small(view, level) or view.rows(level) < 2:
             continue
         table = small_table(view, level)
-        groups = _column_groups(view, path_columns(table))
+        groups = column_groups(view, path_columns(table))
         sides = pyramid_sides(view, groups)
         if sides is not None:
             found.append(pyramid_picture(view, table, groups, sides))
@@ -166,18 +166,10 @@ def _most_telling_first(view: ReleaseView) -> list[PublishedTable]:
     """The tables, those that are drawn as a pyramid or on a map first; small ones by area before the others."""
 
     def order(table: PublishedTable) -> tuple[int, int]:
-        groups = _column_groups(view, view.paths(table.level))
+        groups = column_groups(view, view.paths(table.level))
         return (0 if pyramid_sides(view, groups) is not None else 1, len(groups))
 
     return sorted(view.tables, key=order)
-
-
-def _column_groups(view: ReleaseView, columns: list[str]) -> list[list[str]]:
-    """The path columns of a table by attribute."""
-    if not isinstance(view.tree, Product):
-        return [[column] for column in columns]
-    sides = ([column for column in side.columns if column in columns] for side in view.sides)
-    return [side for side in sides if side]
 
 
 def _map(view: ReleaseView, level: str, shapes: Boundaries) -> Picture:

@@ -9,7 +9,9 @@ import pyarrow as pa
 
 from tallytree import _charts as charts
 from tallytree._report.pictures import MOST_ROWS, Grid, Picture, short_labels, side_order, unit_of
+from tallytree._report.reading import is_small, small_table
 from tallytree._report.wording import name, whole
+from tallytree.product import Product
 from tallytree.release.view.release_view import ReleaseView
 
 LEAST_STEPS, MOST_STEPS = 4, 40
@@ -90,3 +92,29 @@ def _grid(
         ],
         f"{len(kept):,} of {len(rows):,} rows; the files have all." if len(kept) < len(rows) else "",
     )  # fmt: skip
+
+
+def column_groups(view: ReleaseView, columns: list[str]) -> list[list[str]]:
+    """The path columns of a table by attribute."""
+    if not isinstance(view.tree, Product):
+        return [[column] for column in columns]
+    sides = ([column for column in side.columns if column in columns] for side in view.sides)
+    return [side for side in sides if side]
+
+
+def first_pyramid(view: ReleaseView, levels: Sequence[str] = ()) -> Picture | None:
+    """The pyramid of the table with these levels, in any order; without any, of the smallest that is one. Else None.
+
+    Args:
+        view: of a release of tables.
+        levels: of a table.
+    """
+    named = {each["level"]: each.get("table", ()) for each in view.statement["levels"]}
+    for published in sorted(view.tables, key=lambda each: len(view.paths(each.level))):
+        if (levels and sorted(named[published.level]) != sorted(levels)) or not is_small(view, published.level):
+            continue
+        groups = column_groups(view, view.paths(published.level))
+        sides = pyramid_sides(view, groups)
+        if sides is not None:
+            return pyramid_picture(view, small_table(view, published.level), groups, sides)
+    return None

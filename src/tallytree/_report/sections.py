@@ -22,7 +22,7 @@ from tallytree.release.quality import STANDARD
 from tallytree.release.remainders import unlisted_sentence
 from tallytree.release.statement import unknown_records
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.release.words import worded, words_of
+from tallytree.release.words import worded, words_of, words_of_a_person
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,7 @@ def _numbers(
     ]  # fmt: skip
     grid = Grid(
         f"Error of the numbers of each level{of_tails}",
-        ("level or table", "rows", "noise of a measurement (std_dev)", "error of a number (std_dev, middle)",
-         "nine in ten within"),
+        ("level or table", "rows", "noise (std_dev)", "error (std_dev, middle)", "nine in ten within"),
         noise,
     )  # fmt: skip
     usable = _usable(errors, of_tails)
@@ -318,7 +317,7 @@ def _bound(release: Release) -> ReportSection:
         f"The guarantee assumes that nobody has more than {records}. This was not enforced: nothing was cut, and a "
         "person with more records is protected less."
     )
-    words = worded(words, words_of(statement))
+    words = worded(words, words_of_a_person(statement))
     more = [name_long(found["summary"])] if found.get("summary") else []
     return ReportSection("bound", title, paragraphs=[words, *more], pictures=pictures)
 

@@ -194,7 +194,7 @@ class Release(DerivedNumbers):
 
     @property
     def plot(self) -> Any:
-        """Charts of the release, by Altair: `tree()`, `errors()`, `sizes(node)` and `flows(level)`."""
+        """Charts of the release, by Altair: `tree()`, `errors()`, `sizes(node)`, `flows(level)`, `pyramid(*table)`."""
         return registered_method("plot")(self)
 
     def measurements(self, *level: str) -> pa.Table:

@@ -36,6 +36,14 @@ def words_of(statement: Mapping[str, Any]) -> Mapping[str, str]:
     return (statement.get("description") or {}).get("words") or {}
 
 
+def words_of_a_person(statement: Mapping[str, Any]) -> Mapping[str, str]:
+    """The words for sentences on how many records a person has: a record stays one where both have the same word."""
+    words = words_of(statement)
+    if words.get("record") != words.get("person"):
+        return words
+    return {unit: word for unit, word in words.items() if unit != "record"}
+
+
 def worded(sentence: str, words: Mapping[str, str]) -> str:
     """A sentence of this package with the publisher's words for units; what is quoted in it stays.
 
@@ -47,6 +55,7 @@ def worded(sentence: str, words: Mapping[str, str]) -> str:
         return sentence
     if words.get("record") == words.get("person"):
         sentence = _ITSELF.sub("one person", sentence)
+        sentence = sentence.replace("person's records", "person's details")
     if "group" in words:
         for pattern, plain in _OF_GROUPS:
             sentence = pattern.sub(plain, sentence)
