@@ -369,7 +369,7 @@ def test_parts_are_loaded_when_they_are_shown(visit, addresses, folders):
     assert "table-1.js" not in loaded
     seen.page.select_option("[name=by-1]", "0")
     seen.page.select_option("[name=by-0]", "1")
-    seen.page.wait_for_function("document.querySelectorAll('#rows tbody tr').length === 2")
+    seen.page.wait_for_selector("#rows thead th:text-is('region')")
     assert "table-1.js" in {each.rpartition("/")[2] for each in seen.requests}
     assert published(folders["tables"], "region", region="S") in seen.page.inner_text("#rows")
 

@@ -48,8 +48,9 @@ def test_the_parts_of_a_folder_are_those_of_the_one_file(folder, in_parts, tmp_p
     assert none is None
     for name, part in parts.items():
         text = (in_parts / "data" / f"{name}.js").read_text(encoding="utf-8")
-        given, _, rest = text.removeprefix("tallytree_part(").partition(",")
-        assert (json.loads(given), json.loads(rest.removesuffix(")"))) == (name, part)
+        given, _, rest = text.removeprefix("tallytree_part(").partition(",JSON.parse('")
+        written = rest.removesuffix("'))").replace("\\'", "'").replace("\\\\", "\\")
+        assert (json.loads(given), json.loads(written)) == (name, part)
 
 
 def test_nothing_is_loaded_from_elsewhere_and_the_page_is_small(page, in_parts):
