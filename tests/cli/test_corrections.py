@@ -177,7 +177,7 @@ def test_the_run_that_was_revised_is_not_made_again(folder, output, refusal):
 def test_a_run_of_another_name_may_revise(folder, output):
     output(*MADE)
     output("release", "counts.yaml", "--out", "revised", "--run", "2026-03-04 r2", "--revises", "day", "--secret",
-           "secret", "--set", "period=2026-03-04")  # fmt: skip
+           "secret", "--set", "period='2026-03-04'")  # fmt: skip
     assert [each.revises is None for each in Ledger("ledger.db").entries()] == [True, False]
 
 
@@ -196,7 +196,7 @@ def test_a_run_of_another_name_may_revise(folder, output):
             "revises: the ledger 'b.db' does not have the release",
         ),
         (
-            ("--out", "new", "--revises", "day", "--set", "period=2026-03-05"),
+            ("--out", "new", "--revises", "day", "--set", "period='2026-03-05'"),
             "revises: the release in 'day' has the period 2026-03-04.*, and this one 2026-03-05",
         ),
         (("--out", "new", "--revises", "day", "--set", "hierarchy.path=more.parquet"), "revises: .* another public hi"),
