@@ -38,7 +38,7 @@ def codes_by_side(leaf: Any, sides: Mapping[str, str]) -> dict[str, str]:
         if text(name, "leaf", "the name of an attribute") not in sides:
             raise ValueError(f"leaf: {name!r} is not an attribute; the attributes are {', '.join(sides)}")
         text(column, "leaf", "the column with the codes of leaves")
-    columns = [*(sides | found).values()]
+    columns = [*{**sides, **found}.values()]
     if len(set(columns)) < len(columns):
         twice = next(column for column in columns if columns.count(column) > 1)
         raise ValueError(f"leaf: {twice!r} would be the column of two attributes; each has a column of its own")
