@@ -29,6 +29,8 @@ ALIASES: dict[str, Neighboring] = {
 Accounting = Literal["pld", "zcdp", "paper"]
 """How a budget with δ is accounted for."""
 OnUnknown = Literal["error", "drop"]
+UnknownRecords: TypeAlias = Annotated[OnUnknown | Mapping[str, str], "text or texts"]
+"""What becomes of a record outside the hierarchy: `OnUnknown`, or by leaf level the label of the leaf it counts in."""
 NoiseName = Literal["keyed", "opendp"]
 AUTO: Literal["auto"] = "auto"
 """The contribution bound that is chosen when the release is made; see `_run.planned_auto_bound`."""
@@ -156,10 +158,12 @@ class Terms(NoiseTerms):
     """What a release protects, and how its run behaves."""
 
     on_unknown: Annotated[
-        OnUnknown,
+        UnknownRecords,
         Doc(
-            'a record outside the hierarchy is an `"error"`, or is left out (`"drop"`; the total is private then).',
-            hint="error, or drop records outside the hierarchy",
+            'a record outside the hierarchy is an `"error"`, or is left out (`"drop"`; the total is private then). Or '
+            'a mapping such as `{"county": "other"}`: of hierarchies with these leaf levels, unknown and null codes '
+            "count in the leaf that the public table has for them.",
+            hint="error, drop, or a leaf for unknown codes by leaf level: {county: other}",
         ),
     ] = "error"
     seed: Annotated[
@@ -174,7 +178,12 @@ class Terms(NoiseTerms):
     def __post_init__(self) -> None:
         """Check the options; see `NoiseTerms`."""
         super().__post_init__()
-        choice(self.on_unknown, "on_unknown", get_args(OnUnknown))
+        if isinstance(self.on_unknown, Mapping):
+            for level, label in self.on_unknown.items():
+                text(level, "on_unknown", "the name of a leaf level")
+                text(label, "on_unknown", "the label of a leaf")
+        else:
+            choice(self.on_unknown, "on_unknown", get_args(OnUnknown))
         if self.seed is not None:
             if self.noise == "opendp":
                 raise ValueError('seed: OpenDP draws from the operating system and takes no seed; use noise="keyed"')
@@ -210,7 +219,7 @@ class Terms(NoiseTerms):
         record that counts.
         """
         one_each = self.max_contributions == 1 and self.person_column is None
-        all_count = self.on_unknown == "error" and self.checked_period is None
+        all_count = self.on_unknown != "drop" and self.checked_period is None
         return self.relation == "change_one" and one_each and all_count
 
 

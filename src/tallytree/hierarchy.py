@@ -21,7 +21,10 @@ from tallytree.sources.public_tables import read_public
 from tallytree.sources.text_columns import is_integer_column, text_column
 
 ROOT = "all"
-"""The name of a root that was added above the supplied levels."""
+"""The stored name of a root that was added above the supplied levels: in statements, and of files."""
+
+TOTAL = "total"
+"""The name by which people ask for what a root, or a table without levels, has, and are shown it."""
 
 MAX_LEVELS = 100
 """Levels of a hierarchy. Each is a table of its own in a release."""
@@ -103,16 +106,17 @@ class Hierarchy:
 
     @classmethod
     def from_table(cls, table: Any, levels: Sequence[str]) -> Hierarchy:
-        """Build the tree from a table with one row per leaf.
+        """Build the tree from a public table of its leaves, or of what lies below them.
 
         Args:
-            table: a path or glob (Parquet, CSV), a pandas, polars or pyarrow table, or a DuckDB relation; one row per
-                leaf, with the columns named in `levels`, holding text or integers.
+            table: a path or glob (Parquet, CSV), a pandas, polars or pyarrow table, or a DuckDB relation; with the
+                columns named in `levels`, holding text or integers. Rows with the same path are one leaf: a table of
+                counties is one of states too, by the levels down to the state.
             levels: the columns, top level first. Where the first has more than one value, a root `"all"` is added.
 
         Raises:
-            ValueError: no rows, a missing column, a null key, a leaf listed twice, a level named twice or like a
-                column of the published tables.
+            ValueError: no rows, a missing column, a null key, a level named twice or like a column of the published
+                tables.
             TypeError: a key column holds neither text nor integers, or `table` is not a table.
 
         Example:
@@ -133,7 +137,6 @@ class Hierarchy:
             labels_here, parent_here, node_of_row = _number_level(column, node_of_row)
             labels.append(labels_here)
             parents.append(parent_here)
-        _refuse_repeated_leaves(texts, names, node_of_row, len(parents[-1]))
         root_added = len(parents[0]) > 1
         if root_added:
             if any(name.casefold() == ROOT for name in names):
@@ -175,6 +178,12 @@ class Hierarchy:
         strange = next((value for value in values if isinstance(value, bool) or not isinstance(value, str | int)), None)
         if strange is not None or len({isinstance(value, str) for value in values}) > 1:
             raise TypeError("values: they must be all texts or all integers")
+        if len(set(values)) < len(values):
+            first: dict[str | int, int] = {}
+            twice = next(place for place, value in enumerate(values, 1) if first.setdefault(value, place) != place)
+            raise ValueError(  # not shown: in a column that is given in place of values, one is soon repeated
+                f"values: the values {first[values[twice - 1]]} and {twice} of the list are the same; list each once"
+            )
         listed = pa.array(values, pa.string() if values and isinstance(values[0], str) else pa.int64())
         return cls.from_table(pa.table({text(level, "level", "the name of a level"): listed}), [level])
 
@@ -258,6 +267,11 @@ class Hierarchy:
         return self.path_table(depth, np.arange(self.size(depth), dtype=np.int64))
 
 
+def stored_level(given: str, known: Iterable[str]) -> str:
+    """The stored name of a level that somebody names: `"total"` is the added root, unless a level has that name."""
+    return ROOT if given == TOTAL and TOTAL not in known else given
+
+
 def decoded(table: pa.Table) -> pa.Table:
     """A table with plain strings in place of dictionaries of strings."""
     for place, field in enumerate(table.schema):
@@ -325,14 +339,3 @@ def _number_level(text: pa.Array, parent_of_row: IntArray) -> tuple[pa.Array, In
     number[order] = np.arange(len(order))
     rows = first_row[order]
     return text.take(pa.array(rows)), parent_of_row[rows], number[inverse].astype(np.int64)
-
-
-def _refuse_repeated_leaves(
-    texts: list[pa.Array], names: tuple[str, ...], leaf_of_row: IntArray, n_leaves: int
-) -> None:
-    if n_leaves == len(leaf_of_row):
-        return
-    repeated = int(np.flatnonzero(np.bincount(leaf_of_row, minlength=n_leaves) > 1)[0])
-    row = int(np.flatnonzero(leaf_of_row == repeated)[0])
-    path = ", ".join(f"{name}={text[row].as_py()!r}" for name, text in zip(names, texts, strict=True))
-    raise ValueError(f"hierarchy: the leaf {path} is listed twice; list every leaf once")

@@ -112,18 +112,13 @@ MISTAKES = {
     "a column that is not there": (
         "[state, county]",
         "[state, town]",
-        ", line 4, hierarchy.path: column 'town' is missing; the table has 2 columns",
+        ", line 4, hierarchy.path: column 'town' is missing; the table has the columns 'state', 'county'",
     ),
     "a level named twice": (
         "[state, county]",
         "[state, state]",
         ", line 5, hierarchy.levels: the names 1 and 2 of the list are the same "
         "(capitals do not count); give each level its own name",
-    ),
-    "a leaf listed twice": (
-        "[state, county]",
-        "[state]",
-        ", line 4, hierarchy.path: the leaf state='A' is listed twice; list every leaf once",
     ),
     "a weight that is no number": ("2e-1", "much", ", line 10, budget_split.county: 'much' must be a number"),
     "a weight of 0": ("2e-1", "0", ", line 10, budget_split.county: 0 must be greater than 0"),

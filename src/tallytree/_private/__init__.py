@@ -12,6 +12,7 @@ from tallytree._private.engines import (
     CountGroups,
     CountRecords,
     Engine,
+    FindDefects,
     GroupRows,
     InPeriod,
     Local,
@@ -25,6 +26,7 @@ from tallytree._private.noise.noise_source import KeyedNoise, NoiseSource, OpenD
 from tallytree._private.noise.secret import new_secret, read_secret
 from tallytree._private.tabulate.contribution_bound import KEY_BYTES, ContributionBound
 from tallytree._private.tabulate.counts_in_files import CountsInFiles, ancestor_runs, ancestors
+from tallytree._private.tabulate.defects import Defects
 from tallytree._private.tabulate.leaf_statistics import LeafCounts, LeafGroups
 from tallytree._private.tabulate.sizes_in_files import SizesInFiles
 from tallytree._private.tabulate.true_contributions import TrueContributions, digest_with
@@ -42,7 +44,9 @@ __all__ = [
     "CountGroups",
     "CountRecords",
     "CountsInFiles",
+    "Defects",
     "Engine",
+    "FindDefects",
     "GroupRows",
     "HasBandPlace",
     "InPeriod",

@@ -39,6 +39,7 @@ from tallytree.hierarchy import Hierarchy, Levels, nodes_per_level
 from tallytree.ledger import Account, KeyedDigest
 from tallytree.product import Product
 from tallytree.release import LevelTable, Release
+from tallytree.release.described import described_statement
 from tallytree.release.measured_table import measurement_tables
 from tallytree.release.risk_statement import risk_statement
 from tallytree.release.statement import ASSUMED, CHECKED, versions
@@ -218,6 +219,8 @@ class Planned(ABC, Generic[T, M]):
             statement |= risk if shown is self else shown.risk()
             if not self.arguments.keep_measurements:
                 statement["measurements_kept"] = False
+            # Last, so that neither the plan nor the noise depends on how the publisher describes the release.
+            statement = described_statement(statement, self.arguments.description)
             spec = copy.deepcopy({**self.spec, **self.table_names})
             release = shown.as_release(statement, spec, made)
             if self.account is not None:

@@ -23,7 +23,7 @@ from tallytree._terms import UNITS, NoiseTerms, Unit
 from tallytree._validate import safe_text
 from tallytree.budget import Budget, BudgetSplit, shares
 from tallytree.engines import Engine, Local
-from tallytree.hierarchy import Levels, nodes_per_level
+from tallytree.hierarchy import Levels, nodes_per_level, stored_level
 from tallytree.ledger import Account, Ledger
 
 AutoSplit = Callable[[Mapping[str, float], bool], BudgetSplit]
@@ -63,6 +63,8 @@ def noise_plan(
         for statistic, share in (beside or {}).items()
     )
     split = terms.budget_split
+    if isinstance(split, Mapping):
+        split = {stored_level(level, statistics): weight for level, weight in split.items()}
     if split == "auto" and isinstance(budget, Budget):
         std_devs = {level: std_dev_alone(budget, bound) for level, (_, bound) in bounds.items()}
         split = auto_split(std_devs, budget.kind != "pure")

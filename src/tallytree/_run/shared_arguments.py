@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, TypeAlias, get_args
 
 from tallytree._accounting.periods import Period
 from tallytree._private import InPeriod
@@ -14,12 +15,25 @@ from tallytree._terms import Doc, Terms
 from tallytree._validate import choice, column, flag, memory_text, path_text, text
 from tallytree.engines import Engine
 from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
+from tallytree.release.described import Status, checked_line, checked_words
+
+LeafColumns: TypeAlias = Annotated[Any, "text or texts"]
+"""A column, or columns by attribute; see `tallytree.product.leaf_keys`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class SharedArguments(Terms):
     """The options that every kind of release has, besides those that say what is protected."""
 
+    leaf: Annotated[
+        LeafColumns,
+        Doc(
+            "the one column of the records that has the code of a leaf, in place of the columns of all levels. The "
+            "hierarchy gives the path, so its leaves must have codes of their own. Of flows and products a mapping "
+            'from attributes to columns, such as `{"origin": "home", "destination": "work"}`.',
+            hint="the column of the records with the code of a leaf, or such columns by attribute",
+        ),
+    ] = None
     engine: Annotated[
         Engine | None,
         Doc(
@@ -114,6 +128,33 @@ class SharedArguments(Terms):
             hint="false to leave the noisy measurements out of the release",
         ),
     ] = True
+    title: Annotated[
+        str | None,
+        Doc("what the release is called, for its readers.", hint='name the release, such as "Commutes 2026"'),
+    ] = None
+    publisher: Annotated[
+        str | None, Doc("who publishes the release, for its readers.", hint="name the office that publishes it")
+    ] = None
+    contact: Annotated[
+        str | None,
+        Doc("whom readers can ask: an address, a telephone number.", hint="give an address that readers can write to"),
+    ] = None
+    status: Annotated[
+        Status | None,
+        Doc(
+            'how final the numbers are, for readers: `"provisional"`, `"revised"` or `"final"`.',
+            hint="provisional, revised or final",
+        ),
+    ] = None
+    words: Annotated[
+        Mapping[str, str] | None,
+        "words",
+        Doc(
+            'what `"record"`, `"person"` and `"group"` are called in the report and the statement, such as '
+            '`{"record": "trip", "person": "child/children"}`; with a slash before a plural that is not regular.',
+            hint="name units: words: {record: trip, person: commuter, group: household}",
+        ),
+    ] = None
     progress: Annotated[bool, Doc("show a progress bar on standard error.")] = False
 
     def __post_init__(self) -> None:
@@ -135,6 +176,13 @@ class SharedArguments(Terms):
         column(self.period_column, "period_column")
         if self.revises is not None:
             path_text(self.revises, "revises", "the folder of an earlier release")
+        for name in ("title", "publisher", "contact"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, checked_line(getattr(self, name), name))
+        if self.status is not None:
+            choice(self.status, "status", get_args(Status))
+        if self.words is not None:
+            object.__setattr__(self, "words", checked_words(self.words))
         if self.period is not None:
             object.__setattr__(
                 self, "period", str(Period.parse(text(self.period, "period", "days such as 2026-03-04")))
@@ -183,6 +231,12 @@ class SharedArguments(Terms):
             ValueError: the folder holds no release that can be revised.
         """
         return None if self.revises is None else Revised.load(self.revises)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What the publisher says of the release, as far as it does. It changes nothing of it."""
+        names = ("title", "publisher", "contact", "status", "words")
+        return {name: getattr(self, name) for name in names if getattr(self, name)}
 
     @property
     def key_from_secret(self) -> bool:

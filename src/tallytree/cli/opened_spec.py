@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tallytree.cli import logs
-from tallytree.cli.rendering.statements import show_terms, warn_of_seed
+from tallytree.cli.rendering.statements import show_measurements, show_terms, warn_of_seed
 from tallytree.cli.rendering.terminal import open_console, printable, show_line
 from tallytree.cli.streams import discard_output, flush_output
 
@@ -55,11 +55,12 @@ def is_finished(loaded: Spec, output: Output, *, statistic: str | None = None) -
 
 
 def show_end(console: Console, loaded: Spec, released: Release, out: Path) -> None:
-    """Show what was protected and spent, what is left in the ledger, and where the release is."""
+    """Show what was protected and spent, how it was measured, what the ledger has left, and where the release is."""
     show_terms(console, released.statement)
     revises = released.statement["release"].get("revises")
     if revises is not None:
         show_line(console, f"Takes the place of the release {revises['id'][:8]} in {printable(revises['folder'])}.")
+    show_measurements(console, released.statement)
     if loaded.ledger_path is not None:
         from tallytree.cli.rendering.ledgers import show_account
 

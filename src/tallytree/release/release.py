@@ -30,7 +30,7 @@ from tallytree._compute.whole_files import flush
 from tallytree._methods import registered_method
 from tallytree._stages import stage
 from tallytree._validate import path_text, text
-from tallytree.hierarchy import Hierarchy, decoded
+from tallytree.hierarchy import TOTAL, Hierarchy, decoded, stored_level
 from tallytree.product import Product
 from tallytree.release.contents import check_files
 from tallytree.release.contributions_table import (
@@ -194,7 +194,7 @@ class Release(DerivedNumbers):
 
     @property
     def plot(self) -> Any:
-        """Charts of the release, by Altair: `tree()`, `errors()`, `sizes(node)` and `flows(level)`."""
+        """Charts of the release, by Altair: `tree()`, `errors()`, `sizes(node)`, `flows(level)`, `pyramid(*table)`."""
         return registered_method("plot")(self)
 
     def measurements(self, *level: str) -> pa.Table:
@@ -336,14 +336,16 @@ class Release(DerivedNumbers):
             ValueError: there is none.
             TypeError: not a name.
         """
-        names = [text(each, "level", "the name of a level") for each in given]
-        if len(names) == 1 and names[0] in self._tables:
-            return names[0]
+        names = [part for each in given if (part := text(each, "level", "the name of a level"))]
+        if len(names) == 1 and (name := stored_level(names[0], self._tables)) in self._tables:
+            return name
+        if names == [TOTAL]:
+            names = []
         if self.statement["statistic"] == TABLES:
             found = [each["level"] for each in self.statement["levels"] if sorted(each["table"]) == sorted(names)]
             if found:
                 return str(found[0])
-            known = "; ".join(f"({', '.join(each)})" for each in self.tables)
+            known = "; ".join(f"({', '.join(each) or TOTAL})" for each in self.tables)
             raise ValueError(
                 f"level: ({', '.join(names)}) is not one of the release's tables, which are {known}; a coarser one is "
                 "the sum of the rows of a finer one"

@@ -47,7 +47,18 @@ from tallytree.sources.same_tables import refuse_private
 from tallytree.spec.built_engine import built_engine
 from tallytree.spec.document import Document, KeyPath
 from tallytree.spec.error_lines import naming_lines
-from tallytree.spec.scalars import Flag, Integer, Numbers, RecordsOfAPerson, Split, TableNames, Text, Texts
+from tallytree.spec.scalars import (
+    Flag,
+    Integer,
+    Numbers,
+    RecordsOfAPerson,
+    Split,
+    TableNames,
+    Text,
+    TextOrTexts,
+    Texts,
+    Words,
+)
 from tallytree.spec.sections import (
     BudgetSpec,
     ContributionsOption,
@@ -81,12 +92,12 @@ READ_AS: tuple[tuple[Any, Any], ...] = (
     ("by table", Split),
     ("number by table", Numbers),
     ("contribution bound", RecordsOfAPerson),
+    ("words", Words),
+    ("text or texts", TextOrTexts),
     (Product, TreeSpec),
     (Hierarchy, HierarchySpec),
     (Budget, BudgetSpec),
-    (CountsMechanism, MechanismSpec),
-    (SizesMechanism, MechanismSpec),
-    (TablesMechanism, MechanismSpec),
+    *((mechanism, MechanismSpec) for mechanism in (CountsMechanism, SizesMechanism, TablesMechanism)),
     (Engine, EngineOption),
     (Ledger, Text),
     (PrivateMaximum, LargestSize),
@@ -232,8 +243,7 @@ class Spec(Section):
         folder, so a release does not tell where its publisher keeps them.
 
         Args:
-            folder: where to; whether it can be made is checked before anything is drawn. An `Output` says also what
-                happens where it exists, or cannot be written in the end.
+            folder: where to; checked before anything is drawn. An `Output` says what happens if it exists, or fails.
             csv: write every published table as CSV too; an `Output` says so itself.
             progress: show a progress bar on standard error.
 

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 from tallytree._accounting.periods import Period
 from tallytree._impossible import Impossible
 from tallytree._private.tabulate.contribution_bound import ContributionBound
+from tallytree._private.tabulate.defects import Defects, find_defects
 from tallytree._private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
 from tallytree._private.tabulate.records import Records, Wanted
 from tallytree._private.tabulate.session import Session
@@ -19,7 +20,7 @@ from tallytree._terms import OnUnknown
 from tallytree._validate import safe_text
 from tallytree.product import LeafKey
 
-Found_co = TypeVar("Found_co", LeafCounts, LeafGroups, covariant=True)
+Found_co = TypeVar("Found_co", LeafCounts, LeafGroups, Defects, covariant=True)
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class InPeriod:
 
 
 class Request(Protocol[Found_co]):
-    """What is counted; implemented by `CountRecords`, `CountGroups` and `GroupRows`."""
+    """What is counted; implemented by `CountRecords`, `CountGroups`, `GroupRows` and `FindDefects`."""
 
     @property
     def argument(self) -> str:
@@ -259,6 +260,54 @@ class GroupRows(_Request):
         from tallytree._private.tabulate import statements
 
         return statements.group_rows(db, records, self.key, self.smallest, self.largest, self.drop_unknown)
+
+
+@dataclass(frozen=True)
+class FindDefects(_Request):
+    """What is wrong with the records that another request would count; only `Local` finds it.
+
+    Attributes:
+        counted: the other request.
+        most: the most records of a person.
+
+    Raises:
+        TypeError, MemoryError, OSError: as for the other request.
+        ValueError: when it is counted, a missing column, or a file that cannot be read.
+    """
+
+    counted: CountRecords | CountGroups | GroupRows
+    most: int
+
+    on_unknown = "error"  # so that a column is not refused for its type: its labels are what is looked at
+    person = None
+    bound = None
+
+    @property
+    def argument(self) -> str:
+        """That of the other request."""
+        return self.counted.argument
+
+    @property
+    def keys(self) -> Sequence[LeafKey]:
+        """Those of the other request."""
+        return self.counted.keys
+
+    @property
+    def others(self) -> Sequence[Wanted]:
+        """Those of the other request."""
+        return self.counted.others
+
+    def statistics(self, db: Session, records: Records) -> Defects:
+        """Look for defects."""
+        named = self.counted.person is not None
+        return find_defects(
+            db,
+            records,
+            self.keys,
+            impossible=self.counted.impossible if isinstance(self.counted, CountRecords) else (),
+            most=self.most if named else None,
+            in_one_leaf=isinstance(self.counted, CountGroups),
+        )
 
 
 def _numbers(**columns: str | None) -> list[Wanted]:

@@ -183,7 +183,8 @@ def located_records(
     for layout in layouts:
         for key, columns, types in key_types(keys, present, layout):
             where = table_in_messages(argument, layout.paths)
-            require_types_that_meet(columns, types, key.hierarchy, where, drop_unknown=drop_unknown)
+            unnoticed = drop_unknown or key.other is not None
+            require_types_that_meet(columns, types, key.hierarchy, where, drop_unknown=unnoticed)
     return Records(source, present, wanted, layouts, argument)
 
 
@@ -212,7 +213,7 @@ def _layout(
     source: Source, paths: tuple[str, ...], schema: pa.Schema, wanted: Sequence[Wanted], argument: str
 ) -> ColumnLayout:
     where = table_in_messages(argument, paths)
-    require_columns(schema.names, [column.name for column in wanted], where)
+    require_columns(schema.names, [column.name for column in wanted], where, public=argument in PUBLIC_TABLES)
     positions = tuple(schema.names.index(column.name) for column in wanted)
     types = tuple(_value_type(schema.field(position).type) for position in positions)
     text = (isinstance(source, Files) and source.format == "csv") or (

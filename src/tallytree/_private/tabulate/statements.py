@@ -242,6 +242,7 @@ def _placed(
     size = statistic.size and f"{statistic.size} AS size"
     named_faults = [f"{fault} AS fault{i}" for i, fault in enumerate(faults)]
     columns = _listed([*path, *ids, size, f"{amount} AS amount", *named_faults])
+    nulls: list[str] = []
     joins, leaves, first = [], [], 0
     for i, (key, present) in enumerate(zip(keys, records.keys, strict=True)):
         of_path = range(first, first + len(present))
@@ -249,7 +250,9 @@ def _placed(
         table, are_integers = leaf_table(key.hierarchy, key.leaf_columns(present), types)
         db.register(f"leaves{i}", table)
         joins.append(f"LEFT JOIN leaves{i} ON {same_path(i, of_path, are_integers)}")
-        leaves.append(f"leaves{i}.leaf")
+        other = key.other_leaf
+        leaves.append(f"leaves{i}.leaf" if other is None else f"coalesce(leaves{i}.leaf, {other})")
+        nulls += [f"k{k} IS NULL" if other is None else "FALSE" for k in of_path]
         first = of_path.stop
     refused = []
     for i, each in enumerate(impossible):
@@ -260,7 +263,7 @@ def _placed(
     if refused:
         leaves[0] = f"CASE WHEN {' OR '.join(refused)} THEN NULL ELSE {leaves[0]} END"
     numbers = [f"fault{i}" for i in range(len(faults))]
-    first_fault = _first_fault([*(f"{name} IS NULL" for name in [*path, *ids]), *numbers], leaves, refused)
+    first_fault = _first_fault([*nulls, *(f"{name} IS NULL" for name in ids), *numbers], leaves, refused)
     kept = [*(f"{leaf} AS leaf{i}" for i, leaf in enumerate(leaves)), *ids, "size" if size else "", "amount"]
     return (
         f"SELECT {_listed(kept)}, {first_fault} AS fault, {_stray(path, leaves, drop_unknown)} AS stray "

@@ -70,10 +70,11 @@ def contributions(
     changes: SetOption = None,
     csv: CsvOption = False,
 ) -> None:
-    """Count people by their records; recommends max_contributions.
+    """Count people by their records; recommends a bound.
 
-    For the release that SPEC.yaml describes, which is not made; a release of its own, which spends budget. The privacy
-    unit is a person with all of their records. SPEC.yaml must name the people (person).
+    The bound is max_contributions of the release that SPEC.yaml describes. That one is not made. The numbers of people
+    are a release of their own, which spends budget. The privacy unit is a person with all of their records. SPEC.yaml
+    must name the people (person).
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree._run.output import Output

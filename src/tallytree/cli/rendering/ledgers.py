@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _SHORT = 8
 """How many digits of an id or a digest are shown."""
 
+_BROKEN = ("recorded (UTC)", "spent", "in all", "run", "period")
+"""Columns whose cells may be broken at spaces."""
+
 _UNITS = {
     "record": ("record", "records"),
     "trip": ("trip", "trips"),
@@ -43,7 +46,7 @@ def show_books(console: Console, books: Books) -> None:
     for dataset in books.datasets.values():
         show_line(console, f"{printable(dataset.name)}: {protected_words(dataset)}; {limit_words(dataset)}", "bold")
         if dataset.entries or dataset.limits:
-            console.print(fitted_table(console, *_table(dataset)))
+            console.print(fitted_table(console, *_table(dataset), prose=_BROKEN))
         for line in _approvals(dataset):
             show_line(console, line)
         show_line(console, f"{_standing(dataset)}.")
@@ -116,9 +119,12 @@ def _standing(dataset: Standing) -> str:
 
 
 def _fullest(dataset: Standing) -> str:
-    """Of every limit of a window of time, the window in which most was spent; nothing before the first release."""
+    """Of every limit of a window of time, the window in which most was spent; before the first release the limit."""
     found = []
-    for window, limit in dataset.window_limits.items() if dataset.sums.number else ():
+    for window, limit in dataset.window_limits.items():
+        if not dataset.sums.number:
+            found.append(f"; at most {_amount(window, limit)}")
+            continue
         name = next(iter(granted(limit)))
         days, most = max(window.sums(dataset.dated), key=lambda each: each[1].stated(limit.kind)[name])
         where = "in any window" if days is None else f"in {days}"

@@ -293,6 +293,7 @@ def _entity_rows(rng: np.random.Generator) -> Pair:
     places, quantity = paths_of(tree), int(rng.integers(1, 4))
     first, second = neighboring_members(rng, places, _change(options), quantity, lambda: _when(rng, options))
     options |= _sizes(rng) | {"hierarchy": tree, "group": "group", "min_group_size": int(rng.integers(0, 2))}
+    _with_codes(rng, options)
     if rng.random() < 0.5:
         options |= {"quantity": "amount", "max_quantity": quantity}
     if rng.random() < 0.4:
@@ -337,6 +338,10 @@ def _of_records(
         number = int(rng.integers(1, 4)) if counted and not (one and "person" not in options) else 1
         return {"n": number, **_when(rng, options, elsewhere)}
 
+    sides = _with_codes(rng, options)
+    strict = options["on_unknown"] == "error" and not getattr(options.get("hierarchy"), "impossible", ())
+    if strict and sides and all(name in columns for name in sides) and rng.random() < 0.3:
+        options["on_unknown"], outside = {name: places[0][name] for name in sides}, elsewhere
     first, second = neighboring_people(rng, places, _change(options), outside, more)
     if "person" in options and function is not release_contributions:
         options["distinct"] = bool(rng.random() < 0.6)
@@ -354,6 +359,24 @@ def _of_records(
         large = [{**place, "id": -1, "n": most, "day": INSIDE[0]} for place in places for _ in more_of]
         first, second = [*first, *large], [*second, *large]
     return Pair(function, as_table(first, schema), as_table(second, schema), options, kind=kind)
+
+
+def _with_codes(rng: np.random.Generator, options: dict[str, Any]) -> list[str]:
+    """In half of the cases, `leaf` for the hierarchies whose leaves have labels of their own.
+
+    Returns the leaf columns of all hierarchies, if all have such labels.
+    """
+    tree = options.get("hierarchy")
+    if isinstance(tree, Hierarchy):
+        sides = {"": (tree, tree.columns[-1])}
+    elif isinstance(tree, Product):
+        sides = {side.name: (side.hierarchy, side.columns[-1]) for side in tree.attributes}
+    else:
+        sides = {side: (options[f"{side}s"], options[side][-1]) for side in ("origin", "destination")}
+    own = {name: last for name, (each, last) in sides.items() if len(each.labels[-1].unique()) == each.n_leaves}
+    if own and rng.random() < 0.5:
+        options["leaf"] = own.get("", own)
+    return [*own.values()] if len(own) == len(sides) else []
 
 
 def _terms(rng: np.random.Generator, named: bool | None = None) -> dict[str, Any]:
@@ -384,6 +407,7 @@ def _terms(rng: np.random.Generator, named: bool | None = None) -> dict[str, Any
         if rng.random() < 0.5:
             options |= {"secret": NEW_SECRET, "run": "2024", "on_changed": _one_of(rng, ("error", "charge"))}
             options["period"] = "2024"
+            options |= {"title": "A", "publisher": "B", "contact": "C", "status": "final", "words": {"record": "D"}}
     if rng.random() < 0.2:
         options |= {"period": "2024", "period_column": "day"}
     return options
