@@ -53,7 +53,8 @@ def is_finished(loaded: Spec, output: Output, *, statistic: str | None = None) -
 def show_end(console: Console, loaded: Spec, released: Release, out: Path) -> None:
     """Show what was protected and spent, how it was measured, what the ledger has left, and where the release is."""
     show_terms(console, released.statement)
-    show_measurements(console, released.statement)
+    if released.statement["statistic"] != "contributions":  # its one measurement is its table
+        show_measurements(console, released.statement)
     if loaded.ledger_path is not None:
         from tallytree.cli.rendering.ledgers import show_account
 
