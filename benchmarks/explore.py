@@ -1,9 +1,9 @@
-"""How long the explorer takes to read views of a release with 10^6 leaves, beside reading the finest level as a whole.
+"""How long the explorer takes to write the page of a release with 10^6 leaves, and a browser to show it.
 
     python benchmarks/explore.py [--leaves 1000000]
 
-Prints Markdown: seconds of each view, without its pictures, over the seconds in which pyarrow reads the finest level's
-Parquet file; and the most memory that the process used.
+Prints Markdown: the size of the page and of its largest file, the seconds in which it was written, and those of views
+in Chromium, without a server; and the most memory that the process used.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+from playwright.sync_api import Page, sync_playwright
 
 import tallytree as tt
-from tallytree._explore.address import first_address
-from tallytree._explore.shown import open_release
-from tallytree._explore.walk import Walk
+from tallytree._explore.opening import write_static
 
 BUDGET = tt.Budget(epsilon=1, delta=1e-8)
 LEVELS = ["region", "town", "block"]
@@ -72,21 +70,32 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def views(folder: Path) -> dict[str, float]:
+def views(page: Page, address: str) -> dict[str, float]:
     """Seconds of views, in the order in which a reader asks for them."""
-    walk: list[Walk] = []
-    found = {"open": seconds(lambda: walk.append(open_release(folder, [], None).walk))}
-    here = first_address(walk[0])
-    found["first view"] = seconds(lambda: walk[0].page(here.table, here.places))
+
+    def first() -> None:
+        page.goto(address)
+        page.wait_for_selector("#rows")
+
+    def down() -> None:
+        before = page.inner_text("h1")
+        page.locator("#rows tbody tr:not(.group) th a").first.click()
+        changed = "before => (document.querySelector('h1')?.textContent ?? before) !== before"
+        page.wait_for_function(changed, arg=before)
+
+    def search() -> None:
+        page.fill("#search", "block 99")
+        page.wait_for_selector("#found a")
+
+    def finest() -> None:
+        ends = address.count("flows") + 1
+        page.evaluate(f"location.hash = '#at={','.join(['0.0'] * ends)}&by={','.join(['3'] * ends)}'")
+        page.wait_for_selector("#rows th:has-text('block')")
+
+    found = {"first view": seconds(first)}
     for step in range(1, len(LEVELS) + 1):
-        rows = walk[0].page(here.table, here.places).places
-        here = here.into(walk[0], rows[0])
-        found[f"zoom {step}"] = seconds(lambda: walk[0].page(here.table, here.places))  # noqa: B023 (called at once)
-    finest, start = walk[0].view.tables[-1], first_address(walk[0]).places
-    found["all leaves, largest first"] = seconds(lambda: walk[0].page(finest, start))
-    found["the next page of them"] = seconds(lambda: walk[0].page(finest, start, first=100))
-    found["search"] = seconds(lambda: walk[0].search("block 99"))
-    return found
+        found[f"zoom {step}"] = seconds(down)
+    return found | {"search": seconds(search), "all of the finest level, largest first": seconds(finest)}
 
 
 def main() -> None:
@@ -94,16 +103,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--leaves", type=int, default=1_000_000)
     leaves = parser.parse_args().leaves
-    for kind, make in (("counts", counts), ("flows", flows)):
-        with tempfile.TemporaryDirectory() as place:
-            folder = make(leaves).save(Path(place) / kind)
-            finest = max((folder / "tables").rglob("*.parquet"), key=lambda path: path.stat().st_size)
-            whole = seconds(lambda: pq.read_table(finest))  # noqa: B023 (called at once)
-            rows = pq.read_metadata(finest).num_rows
-            print(f"\n{kind}: the finest level has {rows:,} rows, read in {whole:.2f} s\n\n| view | seconds | ratio |")
-            print("| --- | ---: | ---: |")
-            for name, took in views(folder).items():
-                print(f"| {name} | {took:.3f} | {took / whole:.2f} |")
+    with sync_playwright() as started, tempfile.TemporaryDirectory() as place:
+        browser = started.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        for kind, make in (("counts", counts), ("flows", flows)):
+            release, out = make(leaves), Path(place) / f"{kind}-page"
+            folder = release.save(Path(place) / kind)
+            took = seconds(lambda: write_static(folder, out, [], None))  # noqa: B023 (called at once)
+            sizes = [each.stat().st_size / 1e6 for each in out.rglob("*") if each.is_file()]
+            rows = sum(table.num_rows for table in release.level_tables.values())
+            print(f"\n{kind}: {rows:,} rows; the page has {sum(sizes):.1f} MB, its largest file {max(sizes):.1f} MB.")
+            print(f"It was written in {took:.1f} s.\n\n| view | seconds |\n| --- | ---: |")
+            page = browser.new_page()
+            for name, each in views(page, (out / "index.html").as_uri()).items():
+                print(f"| {name} | {each:.2f} |")
+            page.close()
+        browser.close()
     unit = 2**20 if sys.platform == "darwin" else 2**10
     print(f"\nMost memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit:,.0f} MiB, releases included")
 

@@ -38,7 +38,6 @@ EXTRA_OF = {
     "fsspec": "cloud",
     "moto": "dev",
     "pip_audit": "dev",
-    "nicegui": "explore",
     "adbc_driver_postgresql": "postgres",
     "xlsxwriter": "export",
     "pysdmx": "export",

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree._boundaries import boundaries_of, read_boundaries
+from tallytree._boundaries import boundaries_of, keep_boundaries, kept_boundaries, read_boundaries
 
 pytestmark = pytest.mark.needs("geopandas")
 
@@ -46,6 +46,22 @@ def test_geoparquet_in_another_projection_becomes_longitude_and_latitude(areas, 
     again = read_boundaries(tmp_path / "areas.parquet", areas, "county", code="code").frame
     assert again.crs == "EPSG:4326"
     assert again.geometry.geom_equals_exact(plain.geometry, 1e-6).all()
+
+
+def test_areas_without_a_shape_are_allowed_where_they_are_listed_and_the_level_above_has_the_others(areas, tmp_path):
+    features = [({"county": "10"}, square(0, 50)), ({"county": "02"}, None), ({"county": "01"}, square(2, 50))]
+    file = written(tmp_path, features)
+    found = boundaries_of([f"county={file}"], dict.fromkeys(areas.columns, areas), all_areas=False)
+    assert list(found["county"].frame["node"]) == [0, 2]
+    assert list(found["county"].frame["label"]) == ["01", "10"]
+    assert list(found["state"].frame["label"]) == ["A", "B"]
+    assert [round(shape.centroid.x, 1) for shape in found["state"].frame.geometry] == [2.5, 0.5]
+    written(tmp_path, features[:1])
+    found = boundaries_of([f"county={file}"], dict.fromkeys(areas.columns, areas), all_areas=False)
+    assert list(found["state"].frame["node"]) == [1]
+    assert list(found["state"].frame["label"]) == ["B"]
+    with pytest.raises(ValueError, match="'04' of the boundaries is no area"):
+        read_boundaries(written(tmp_path, [({"county": "04"}, square(0, 0))]), areas, "county", all_areas=False)
 
 
 def test_whole_numbers_match_integer_labels(tmp_path):
@@ -191,3 +207,28 @@ def test_shapes_that_are_no_areas_are_refused_and_those_that_cross_themselves_me
     found = read_boundaries(written(tmp_path, [*shapes[:-1], ({"county": "02"}, crossed)]), areas, "county")
     assert found.frame.geometry.is_valid.all()
     assert found.simplified(10).features()
+
+
+def test_boundaries_are_kept_with_those_above_them(areas, shapes, tmp_path):
+    trees = {"state": areas, "county": areas}
+    found = boundaries_of([f"county={written(tmp_path, shapes)}"], trees)
+    keep_boundaries(tmp_path, found)
+    again = kept_boundaries(tmp_path, trees)
+    assert {*again} == {"state", "county"}
+    for level, each in again.items():
+        assert each.frame["label"].tolist() == found[level].frame["label"].tolist()
+        assert each.frame.geometry.geom_equals_exact(found[level].frame.geometry, 1e-9).all()
+
+
+def test_boundaries_of_other_areas_are_left_out(areas, shapes, tmp_path):
+    keep_boundaries(tmp_path, boundaries_of([f"county={written(tmp_path, shapes)}"], {"state": areas, "county": areas}))
+    other = tt.Hierarchy.from_table(pa.table({"state": ["A", "B"], "county": ["01", "03"]}), levels=["state", "county"])
+    assert {*kept_boundaries(tmp_path, {"state": other, "county": other})} == {"state"}
+    assert kept_boundaries(tmp_path / "none", {"county": areas}) == {}
+
+
+def test_kept_boundaries_that_are_damaged_are_named(areas, tmp_path):
+    (tmp_path / "boundaries").mkdir()
+    (tmp_path / "boundaries" / "county.parquet").write_bytes(b"no parquet")
+    with pytest.raises(ValueError, match=r"boundaries: 'county\.parquet' cannot be read as GeoParquet"):
+        kept_boundaries(tmp_path, {"county": areas})

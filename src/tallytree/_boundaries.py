@@ -1,11 +1,13 @@
 """Boundaries: the shapes of a level's nodes, for maps and for exports that programs for maps read.
 
 They are public, come from a file of the publisher, and meet the hierarchy by a code. A map must not leave an area out
-without a word, so every node of the level needs exactly one shape, and every shape a node.
+without a word. So every node of the level needs exactly one shape, and every shape a node, but for pages that list the
+nodes without one, such as "abroad".
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,24 +18,28 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree._compute.arrays import IntArray
+from tallytree._compute.whole_files import write_whole
 from tallytree._validate import path_text, require_packages, text
 from tallytree.hierarchy import Hierarchy
+from tallytree.release.manifest import file_stem
 from tallytree.release.view.sides import nodes_by_labels
 
 SUFFIXES = (".geojson", ".json", ".parquet", ".geoparquet")
 COORDINATES = "EPSG:4326"
 """Longitude and latitude in degrees, as GeoJSON has them."""
+KEPT = "boundaries"
+"""The folder within that of a release in which boundaries are kept."""
 SHOWN = 5
 """How many codes a message names."""
 
 
 @dataclass(frozen=True)
 class Boundaries:
-    """The shapes of all nodes of a level.
+    """The shapes of all nodes of a level, or of those that have one.
 
     Attributes:
         level: the level's name.
-        frame: a geopandas GeoDataFrame in longitude and latitude; one row per node, in node order, with the columns
+        frame: a geopandas GeoDataFrame in longitude and latitude; one row per shape, in node order, with the columns
             `node` (int64, its number within the level), `label` (its own label) and `geometry`.
     """
 
@@ -67,8 +73,8 @@ class Boundaries:
         depth = hierarchy.levels.index(self.level)
         if depth == 0 or hierarchy.levels[depth - 1] not in hierarchy.columns:
             return None
-        parents = self.frame.assign(node=hierarchy.parent[depth]).dissolve(by="node").reset_index()
-        labels = hierarchy.labels[depth - 1].to_pylist()
+        parents = self.frame.assign(node=hierarchy.parent[depth][self.frame["node"]]).dissolve(by="node").reset_index()
+        labels = hierarchy.labels[depth - 1].take(pa.array(parents["node"])).to_pylist()
         return Boundaries(hierarchy.levels[depth - 1], parents.assign(label=labels)[["node", "label", "geometry"]])
 
     def features(self) -> list[dict[str, Any]]:
@@ -77,7 +83,9 @@ class Boundaries:
         return list(json.loads(rounded.to_json())["features"])
 
 
-def read_boundaries(path: str | Path, hierarchy: Hierarchy, level: str, *, code: str | None = None) -> Boundaries:
+def read_boundaries(
+    path: str | Path, hierarchy: Hierarchy, level: str, *, code: str | None = None, all_areas: bool = True
+) -> Boundaries:
     """Read the shapes of a level's nodes from a file.
 
     Args:
@@ -86,6 +94,7 @@ def read_boundaries(path: str | Path, hierarchy: Hierarchy, level: str, *, code:
         level: the level whose nodes the shapes are.
         code: the property (the column) that has the nodes' labels; by default it is named like the level. Where labels
             repeat within the level, the file must have a column for every level of the path.
+        all_areas: whether every node must have a shape.
 
     Raises:
         ValueError: an unknown level; a file that is missing, or of another kind, or has no such column; codes that
@@ -108,11 +117,14 @@ def read_boundaries(path: str | Path, hierarchy: Hierarchy, level: str, *, code:
         if len(columns) > 1
         else _by_label(hierarchy.labels[depth], codes[0])
     )
-    _refuse_mismatch(nodes, codes[-1].to_pylist(), hierarchy.labels[depth], columns[-1])
+    _refuse_mismatch(nodes, codes[-1].to_pylist(), hierarchy.labels[depth], columns[-1], all_areas=all_areas)
     order = np.argsort(nodes)
-    shapes = frame.geometry.iloc[order].reset_index(drop=True)
-    absent = np.flatnonzero((shapes.isna() | shapes.is_empty).to_numpy())
-    if len(absent):
+    shapes, nodes = frame.geometry.iloc[order].reset_index(drop=True), nodes[order]
+    missing = (shapes.isna() | shapes.is_empty).to_numpy()
+    if missing.any() and not all_areas:
+        shapes, nodes = shapes[~missing].reset_index(drop=True), nodes[~missing]
+    elif missing.any():
+        absent = nodes[missing]
         raise ValueError(
             f"boundaries: {place.name!r} has no shape for {_named(hierarchy.labels[depth], absent)}; "
             "give every area one"
@@ -120,7 +132,7 @@ def read_boundaries(path: str | Path, hierarchy: Hierarchy, level: str, *, code:
     import geopandas
 
     made = geopandas.GeoDataFrame(
-        {"node": np.arange(len(nodes)), "label": hierarchy.labels[depth].to_pylist()}, geometry=shapes
+        {"node": nodes, "label": hierarchy.labels[depth].take(pa.array(nodes)).to_pylist()}, geometry=shapes
     )
     return Boundaries(name, made)
 
@@ -143,7 +155,7 @@ def boundary_files(given: Sequence[str]) -> dict[str, str]:
 
 
 def boundaries_of(
-    given: Sequence[str], hierarchies: Mapping[str, Hierarchy], *, code: str | None = None
+    given: Sequence[str], hierarchies: Mapping[str, Hierarchy], *, code: str | None = None, all_areas: bool = True
 ) -> dict[str, Boundaries]:
     """What `--boundaries LEVEL=FILE` names, by level, and the levels above, whose shapes follow.
 
@@ -151,6 +163,7 @@ def boundaries_of(
         given: texts LEVEL=FILE.
         hierarchies: by the name of a level, the public tree that has it.
         code: the property with the labels, of all files.
+        all_areas: whether every node must have a shape.
 
     Raises:
         ValueError: not of that form, a level twice, or as `read_boundaries`.
@@ -162,12 +175,52 @@ def boundaries_of(
                 f"boundaries: {name!r} is not one of the release's levels {', '.join(hierarchies)}; give LEVEL=FILE "
                 "with one of them"
             )
-        found[name] = read_boundaries(path, hierarchies[name], name, code=code)
+        found[name] = read_boundaries(path, hierarchies[name], name, code=code, all_areas=all_areas)
     for below in list(found.values()):
         tree, above = hierarchies[below.level], below.above(hierarchies[below.level])
         while above is not None and above.level not in found:
             found[above.level] = above
             above = above.above(tree)
+    return found
+
+
+def keep_boundaries(folder: str | Path, boundaries: Mapping[str, Boundaries]) -> None:
+    """Write boundaries into the folder of a release, from where `kept_boundaries` reads them for its next report.
+
+    They are public, and beside the release: release.json does not name them, so that it stays as it is.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    place = Path(folder) / KEPT
+    if boundaries:
+        place.mkdir(exist_ok=True)
+    for level, each in boundaries.items():
+        write_whole(place / f"{file_stem(level)}.parquet", each.frame.to_parquet)
+
+
+def kept_boundaries(folder: str | Path, hierarchies: Mapping[str, Hierarchy]) -> dict[str, Boundaries]:
+    """The boundaries in the folder of a release, by level; none where geopandas is not installed.
+
+    Those whose areas are not those of the tree are left out: an earlier release may have been in the folder.
+
+    Args:
+        folder: of the release.
+        hierarchies: by the name of a level, the public tree that has it.
+
+    Raises:
+        ValueError: a file cannot be read.
+    """
+    found: dict[str, Boundaries] = {}
+    if importlib.util.find_spec("geopandas") is None:
+        return found
+    for level, hierarchy in hierarchies.items():
+        file = Path(folder) / KEPT / f"{file_stem(level)}.parquet"
+        if level in hierarchy.columns and file.is_file():
+            frame = _read(file)
+            labels = hierarchy.labels[hierarchy.levels.index(level)].to_pylist()
+            if "label" in frame.columns and frame["label"].tolist() == labels:
+                found[level] = Boundaries(level, frame)
     return found
 
 
@@ -269,14 +322,14 @@ def _by_label(labels: pa.Array, codes: pa.ChunkedArray) -> IntArray:
     return np.asarray(places.to_numpy(), dtype=np.int64)
 
 
-def _refuse_mismatch(nodes: IntArray, codes: list[str], labels: pa.Array, column: str) -> None:
-    """Refuse codes that are no label or come twice, and labels without a code; each is named."""
+def _refuse_mismatch(nodes: IntArray, codes: list[str], labels: pa.Array, column: str, *, all_areas: bool) -> None:
+    """Refuse codes that are no label or come twice, and, of `all_areas`, labels without a code; each is named."""
     unknown = np.flatnonzero(nodes < 0)
     missing = np.setdiff1d(np.arange(len(labels)), nodes)
     faults = []
     if len(unknown):
         faults.append(f"{_named(codes, unknown)} of the boundaries {'is' if len(unknown) == 1 else 'are'} no area")
-    if len(missing):
+    if len(missing) and all_areas:
         faults.append(f"{_named(labels, missing)} {'has' if len(missing) == 1 else 'have'} no boundary")
     if not faults:
         numbers, times = np.unique(nodes, return_counts=True)

@@ -1,22 +1,33 @@
-"""`tallytree explore`: what it says where it cannot start."""
+"""`tallytree explore`: what it writes, and what it says where it cannot start."""
 
-import importlib.util
 import json
 import shutil
 import socket
 
 import pytest
 
-from helpers.explored import counts
-from tallytree._explore import PACKAGES
+from helpers.explored import counts, data_of
 from tallytree.cli.failures import ExitCode
-
-pytestmark = pytest.mark.needs("nicegui", "vl_convert")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return counts().save(tmp_path_factory.mktemp("explored") / "counts")
+
+
+def test_static_writes_the_page_and_ends(folder, tmp_path, output):
+    before = {each: each.stat().st_mtime_ns for each in folder.rglob("*")}
+    said = output("explore", folder, "--static", tmp_path / "out")
+    assert said == f"Nothing was spent. Page: {tmp_path / 'out' / 'index.html'}\n"
+    assert data_of(tmp_path / "out" / "index.html")[0]["title"] == "counts"
+    assert {each: each.stat().st_mtime_ns for each in folder.rglob("*")} == before
+
+
+def test_a_static_page_takes_no_port_and_no_folder_that_exists(folder, tmp_path, refusal):
+    message = refusal("explore", folder, "--static", tmp_path / "out", "--port", 9000, code=ExitCode.INPUT)
+    assert message == "port: 9000 has no use with --static, which serves nothing; leave it out"
+    message = refusal("explore", folder, "--static", tmp_path, code=ExitCode.EXISTS)
+    assert message == f"static: '{tmp_path}' exists; choose another name, or move it away"
 
 
 def test_a_port_in_use_is_named(folder, refusal):
@@ -28,37 +39,46 @@ def test_a_port_in_use_is_named(folder, refusal):
     assert message == f"port: {port} is in use, or not allowed; give another with --port, or leave it out"
 
 
-def test_without_its_extra_it_is_refused_in_one_sentence(folder, refusal, monkeypatch):
-    find_spec = importlib.util.find_spec
-    for module, package in PACKAGES.items():
-        with monkeypatch.context() as absent:
-            absent.setattr(
-                importlib.util, "find_spec", lambda name, *rest, m=module: None if name == m else find_spec(name)
-            )
-            message = refusal("explore", folder, code=ExitCode.SYSTEM)
-        assert (
-            message
-            == f'explore: the explorer needs {package}, which is not installed: pip install "tallytree[explore]"'
-        )
-
-
-def test_what_is_no_release_is_refused(folder, tmp_path, refusal):
-    assert "does not exist" in refusal("explore", tmp_path / "none", code=ExitCode.INPUT)
+@pytest.mark.parametrize("options", [[], ["--static", "page"]])
+def test_what_is_no_release_is_refused(folder, tmp_path, refusal, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    assert "does not exist" in refusal("explore", tmp_path / "none", *options, code=ExitCode.INPUT)
     shutil.copytree(folder, tmp_path / "half", ignore=shutil.ignore_patterns("release.json"))
-    assert "not a complete release" in refusal("explore", tmp_path / "half", code=ExitCode.INPUT)
+    assert "not a complete release" in refusal("explore", tmp_path / "half", *options, code=ExitCode.INPUT)
     shutil.copytree(folder, tmp_path / "tampered")
     with (tmp_path / "tampered" / "tables" / "town.parquet").open("r+b") as file:
         file.seek(8)
         file.write(b"XX")
-    assert "town.parquet" in refusal("explore", tmp_path / "tampered", code=ExitCode.INPUT)
+    assert "town.parquet" in refusal("explore", tmp_path / "tampered", *options, code=ExitCode.INPUT)
+    assert not (tmp_path / "page").exists()
+
+
+def test_a_folder_without_its_hierarchies_is_refused(folder, tmp_path, refusal, monkeypatch):
+    monkeypatch.setattr("tallytree.release.view.release_view.ReleaseView.sides", ())
+    message = refusal("explore", folder, "--static", tmp_path / "out", code=ExitCode.INPUT)
+    assert message.startswith(f"folder: '{folder}' was written by an earlier tallytree without its hierarchies")
+
+
+def boundaries(place, *labels):
+    """A file of shapes, a triangle for each label."""
+    shape = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
+    features = [{"type": "Feature", "properties": {"region": label}, "geometry": shape} for label in labels]
+    place.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    return f"region={place}"
 
 
 def test_boundaries_that_do_not_match_are_named(folder, tmp_path, refusal):
     pytest.importorskip("geopandas")
-    shape = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
-    (tmp_path / "x.geojson").write_text(
-        json.dumps({"type": "FeatureCollection", "features": [
-            {"type": "Feature", "properties": {"region": "West"}, "geometry": shape}]})
-    )  # fmt: skip
-    message = refusal("explore", folder, "--boundaries", f"region={tmp_path / 'x.geojson'}", code=ExitCode.INPUT)
-    assert "'West' of the boundaries is no area; 'N', 'S' have no boundary" in message
+    shapes = boundaries(tmp_path / "x.geojson", "West")
+    message = refusal("explore", folder, "--boundaries", shapes, code=ExitCode.INPUT)
+    assert "'West' of the boundaries is no area" in message
+    assert "no boundary" not in message
+
+
+def test_areas_may_have_no_shape(folder, tmp_path, output):
+    pytest.importorskip("geopandas")
+    output("explore", folder, "--static", tmp_path / "out", "--boundaries", boundaries(tmp_path / "x.geojson", "S"))
+    about, parts = data_of(tmp_path / "out" / "index.html")
+    assert about["maps"] == ["region"]
+    assert parts["map-region"]["node"] == [1]
+    assert parts["map-region"]["path"][0].startswith("M0.0,")

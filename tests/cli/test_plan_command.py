@@ -73,6 +73,9 @@ def test_json_has_the_same(folder, output):
     assert found["mechanism"] == "LeastSquares"
     assert {row["epsilon"] for row in found["errors"]} == {1.0, 2.0}
     assert found["errors"][0]["basis"] == "closed form"
+    first = found["errors"][0]
+    assert first["least_usable"] == pytest.approx(first["std_dev"] / 0.333)
+    assert (first["unreliable"], found["advice"], found["precision"]) == (None, None, None)
     assert len(found["risk"]["by_budget"]) == 4
     assert found["risk"]["rates"][0]["false_positive_rate"] == 0.01
     assert found["notes"]
@@ -95,6 +98,23 @@ def test_a_stand_in_is_simulated(folder, output):
     assert shown == output("plan", "counts.yaml", *arguments)
     assert "  simulation\n" in shown
     assert "Simulated on a stand-in, 3 replicates" in shown
+    assert "will be unreliable;" not in shown
+
+
+def test_the_advice_is_shown_and_is_in_the_json(folder, output):
+    rows = pq.read_table("last.parquet").drop_columns(["count"])
+    pq.write_table(rows.append_column("count", pa.array([900] * 3 + [6] * 3)), "few.parquet")
+    arguments = ("--like", "few.parquet", "--replicates", "10", "--seed", "1", "--mechanism", "TopDown")
+    found = json.loads(output("plan", "counts.yaml", *arguments, "--json"))
+    assert found["advice"]["level"] == "county"
+    assert found["advice"]["instead"] == "state"
+    assert found["advice"]["unreliable"] == pytest.approx(0.5, abs=0.1)
+    assert 1 < found["advice"]["epsilon"] <= 4
+    own = [row for row in found["errors"] if (row["epsilon"], row["mechanism"]) == (1.0, "LeastSquares")]
+    assert [row["unreliable"] for row in own][:2] == [0.0, pytest.approx(0.1, abs=0.1)]
+    shown = output("plan", "counts.yaml", *arguments)
+    assert found["advice"]["sentence"] in " ".join(shown.split())
+    assert "expected maximum  unreliable  basis" in shown
 
 
 @pytest.mark.slow

@@ -123,7 +123,8 @@ MISTAKES = {
     "a leaf listed twice": (
         "[state, county]",
         "[state]",
-        ", line 4, hierarchy.path: the leaf state='A' is listed twice; list every leaf once",
+        ", line 4, hierarchy.path: the leaf state='A' is listed twice; list every leaf once, or, if this is a public "
+        "table of smaller areas, set finer to true",
     ),
     "a weight that is no number": ("2e-1", "much", ", line 10, budget_split.county: 'much' must be a number"),
     "a weight of 0": ("2e-1", "0", ", line 10, budget_split.county: 0 must be greater than 0"),

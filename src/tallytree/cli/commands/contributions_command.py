@@ -22,6 +22,7 @@ from tallytree.cli.shared_options import (
     OnChangedOption,
     ReasonOption,
     ReleaseFolder,
+    RevisesOption,
     RunOption,
     SecretOption,
     SetOption,
@@ -58,6 +59,7 @@ def contributions(
     run: RunOption = None,
     secret: SecretOption = None,
     on_changed: OnChangedOption = None,
+    revises: RevisesOption = None,
     if_exists: IfExistsOption = "error",
     fallback_out: FallbackOption = None,
     ledger: LedgerOption = None,
@@ -79,7 +81,7 @@ def contributions(
 
         options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
         approval = {"approved_by": approved_by, "reason": reason, "ticket": ticket}
-        loaded = opened_spec(context, spec, changes, **options, **approval)
+        loaded = opened_spec(context, spec, changes, **options, **approval, revises=revises)
         output = Output(out, if_exists, fallback_out, csv, on_repeated=say_repeated)
         if is_finished(loaded, output, statistic="contributions"):
             return

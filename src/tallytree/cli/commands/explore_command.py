@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -15,6 +17,10 @@ from tallytree.cli.shared_options import BoundariesOption, BoundaryCodeOption
 def explore(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")],
+    static: Annotated[
+        Path | None,
+        typer.Option("--static", metavar="OUT", help="Write the page as this folder, for any web server, and end."),
+    ] = None,
     port: Annotated[
         int | None,
         typer.Option("--port", metavar="NUMBER", min=1, max=65535, help="If absent: the first free one from 8080 on."),
@@ -25,21 +31,29 @@ def explore(
 ) -> None:
     """Walk a release in the browser; spends nothing.
 
-    Down the tree, on a map, by name, with intervals, and the total of any selection with its own. Only this machine
-    can reach it, and only with the token of the printed address. It has the pages of this release and nothing else.
-    Ctrl-C ends it.
+    Down the tree, by name, in tables, between places and on maps; every number with its error. The page is made from
+    the published files, needs no network, and is served on this machine alone until Ctrl-C. Only the printed address
+    opens it. With --static it is written instead.
     """
     with errors_in_one_line(debug=context.obj):
-        from tallytree._explore import require_explorer
-
-        require_explorer()
-        from tallytree._explore.server import Explorer, address_at, free_port, serve
-        from tallytree._explore.shown import open_release
+        from tallytree._explore.opening import fill_folder, write_static
+        from tallytree._explore.serving import address_of, opened_browser, opened_server, serve
         from tallytree.cli.rendering.terminal import open_console, show_line
 
         shapes = list(boundaries or ())
-        explorer = Explorer(open_release(folder, shapes, boundary_code), shapes, boundary_code)
-        chosen, token = free_port(port), secrets.token_urlsafe()
-        show_line(open_console(), f"Exploring {folder} at {address_at(chosen, token)} (Ctrl-C ends it).")
-        serve(explorer, chosen, token, show=show)
+        if static is not None:
+            if port is not None:
+                raise ValueError(f"port: {port} has no use with --static, which serves nothing; leave it out")
+            write_static(folder, static, shapes, boundary_code)
+            show_line(open_console(), f"Nothing was spent. Page: {static / 'index.html'}")
+            return
+        token = secrets.token_urlsafe()
+        with TemporaryDirectory(prefix="tallytree-explore-") as made:
+            server = opened_server(Path(made), port, token)
+            with server:
+                fill_folder(Path(made), folder, shapes, boundary_code)
+                address = address_of(server, token)
+                show_line(open_console(), f"Exploring {folder} at {address} (Ctrl-C ends it).")
+                with opened_browser(address) if show else nullcontext():
+                    serve(server)
         show_line(open_console(), "Ended.")

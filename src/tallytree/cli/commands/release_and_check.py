@@ -37,6 +37,7 @@ from tallytree.cli.shared_options import (
     ReasonOption,
     ReleaseFolder,
     ReportOption,
+    RevisesOption,
     RunOption,
     SecretOption,
     SetOption,
@@ -57,6 +58,7 @@ def release(
     run: RunOption = None,
     secret: SecretOption = None,
     on_changed: OnChangedOption = None,
+    revises: RevisesOption = None,
     if_exists: IfExistsOption = "error",
     fallback_out: FallbackOption = None,
     ledger: LedgerOption = None,
@@ -82,7 +84,7 @@ def release(
 
             options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
             approval = {"approved_by": approved_by, "reason": reason, "ticket": ticket}
-            loaded = opened_spec(context, spec, changes, **options, **approval, memory=memory)
+            loaded = opened_spec(context, spec, changes, **options, **approval, memory=memory, revises=revises)
             output = Output(out, if_exists, fallback_out, csv, on_repeated=say_repeated)
             if is_finished(loaded, output):
                 return
@@ -105,6 +107,7 @@ def check(
     run: RunOption = None,
     secret: SecretOption = None,
     on_changed: OnChangedOption = None,
+    revises: RevisesOption = None,
     ledger: LedgerOption = None,
     dataset: DatasetOption = None,
     changes: SetOption = None,
@@ -118,7 +121,7 @@ def check(
         from tallytree._accuracy.expected_errors import expected_errors
         from tallytree._terms import AUTO
 
-        loaded = opened_spec(context, spec, changes, **options)
+        loaded = opened_spec(context, spec, changes, **options, revises=revises)
         planned = loaded.check()
         statement = planned.statement
         console = open_console()
@@ -164,7 +167,7 @@ def _show_numbers(
             console,
             f"How accurate they will be depends on the data: `{plan} --like PUBLIC` simulates it on public data.",
         )
-    measured = [(each.level, each.std_dev) for each in known if each.basis in CLOSED_FORMS]
+    measured = [each for each in known if each.basis in CLOSED_FORMS]
     if measured:
         show_line(
             console,

@@ -86,13 +86,14 @@ def _release(folder: Path, name: str, progress: bool) -> Release:
 
 def _write_report(folder: Path, name: str, release: Release, boundaries: dict[str, str]) -> None:
     """The report of one of the releases, with maps where boundaries are given."""
-    from tallytree._boundaries import boundaries_of
+    from tallytree._boundaries import boundaries_of, keep_boundaries
     from tallytree._report import FILE, hierarchies_by_level, write_report
 
     place = folder / f"{name}-release"
     given = [f"{level}={folder / file}" for level, file in boundaries.items() if find_spec("geopandas") is not None]
     shapes = boundaries_of(given, hierarchies_by_level(release.tree))
     write_report(Release.load(place), place / FILE, title=f"{name}-release", boundaries=shapes)
+    keep_boundaries(place, shapes)
 
 
 def _write_data(folder: Path) -> tuple[pa.Table, pa.Table]:

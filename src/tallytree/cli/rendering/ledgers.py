@@ -136,7 +136,7 @@ def _fullest(dataset: Standing) -> str:
 def _table(dataset: DataSet) -> tuple[list[str], list[list[str]]]:
     """The headings, and a row for every release and limit in order; columns that are empty everywhere are left out."""
     headings = ["entry", "recorded (UTC)", "statistic", "mechanism", "m", "spent", "in all", "state"]
-    headings += ["run", "period", "release", "plan"]
+    headings += ["run", "period", "release", "revises", "plan"]
     rows = [(limit.position, _limit_row(limit)) for limit in dataset.limits]
     for entry, so_far in zip(dataset.entries, dataset.running_totals(), strict=True):
         rows.append((entry.position, _release_row(entry, so_far)))
@@ -156,13 +156,14 @@ def _release_row(entry: Entry, so_far: Mapping[str, Fraction]) -> list[str]:
         printable(entry.run or ""),
         "" if entry.period is None else str(entry.period),
         (entry.release_id or "")[:_SHORT],
+        (entry.revises or "")[:_SHORT],
         (entry.plan or "")[:_SHORT],
     ]
 
 
 def _limit_row(limit: LimitEntry) -> list[str]:
     amount = f"at most {_amount(limit.window, limit.limit)}"
-    return ["limit", _when(limit.set_at), "", "", "", "", amount, "raised" if limit.raised else "set", "", "", "", ""]
+    return ["limit", _when(limit.set_at), "", "", "", "", amount, "raised" if limit.raised else "set", *[""] * 5]
 
 
 def _when(time: str) -> str:
@@ -220,8 +221,10 @@ def _plain_entry(entry: Entry) -> dict[str, Any]:
         "release_id": entry.release_id,
         "run": entry.run,
         "period": None if entry.period is None else str(entry.period),
+        "revises": entry.revises,
         "plan": entry.plan,
         "statistics": entry.statistics,
+        "inputs": entry.inputs,
         "statistic": entry.statistic,
         "mechanism": entry.mechanism,
         "max_contributions": entry.max_contributions,

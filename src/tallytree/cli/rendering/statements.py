@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,21 +33,22 @@ def show_published(
         console: the terminal.
         statement: of the release, or of its plan.
         rows: of the published tables, by level, where the release is made.
-        accuracy: of the numbers of a level in words, by level, where it is known.
+        accuracy: of the numbers of a level in words, by the level as people are shown it, where it is known.
     """
     from tallytree.release.counted_unit import counted_unit
 
     unit, of_sizes = counted_unit(statement), statement["statistic"] == "group_sizes"
     counted = f"of every node, the number of {unit} of each size" if of_sizes else f"numbers of {unit}"
     show_line(console, f"{'To be published' if rows is None else 'Published'}: {counted}", "bold")
-    headings, columns = ["level"], [[printable(level["level"]) for level in statement["levels"]]]
+    names = shown_names(statement["statistic"], [level["level"] for level in statement["levels"]])
+    headings, columns = ["level"], [[printable(name) for name in names]]
     for heading, by_level in (("rows", rows), ("nodes" if of_sizes else "numbers", _nodes(statement))):
         if by_level is not None:
             headings.append(heading)
             columns.append([f"{by_level[level['level']]:,}" for level in statement["levels"]])
     if accuracy:
         headings.append("accuracy")
-        columns.append([accuracy.get(level["level"], "") for level in statement["levels"]])
+        columns.append([accuracy.get(name, "") for name in names])
     console.print(fitted_table(console, headings, [*zip(*columns, strict=True)]))
     show_bound(console, statement)
 
@@ -62,11 +63,12 @@ def show_noise(console: Console, statement: Mapping[str, Any]) -> None:
         show_line(console, "Noise: it depends on the bound m.")
         return
     levels: dict[str, dict[str, list[str]]] = {}
-    for level in statement["levels"]:
+    names = shown_names(statement["statistic"], [level["level"] for level in statement["levels"]])
+    for shown, level in zip(names, statement["levels"], strict=True):
         if "noise" in level:
             kind, name = level["noise"]["distribution"].split("_")
             of_kind = levels.setdefault(f"{kind} {name.capitalize()}", {})
-            of_kind.setdefault(f"{level['noise']['std_dev']:.3g}", []).append(printable(level["level"]))
+            of_kind.setdefault(f"{level['noise']['std_dev']:.3g}", []).append(printable(shown))
     told = []
     for kind, by_size in levels.items():
         alike = len(by_size) == 1 and len(levels) == 1
@@ -79,7 +81,8 @@ def show_measurements(console: Console, statement: Mapping[str, Any]) -> None:
     """Show how every level is measured: the statistic, the share of the budget, sensitivity, scale, and std dev."""
     show_line(console, "Measurements:")
     headings = ["level", "measured", "share", "sensitivity", "scale", "std dev"]
-    rows = [[printable(level["level"]), *_measurement(level)] for level in statement["levels"]]
+    names = shown_names(statement["statistic"], [level["level"] for level in statement["levels"]])
+    rows = [[printable(name), *_measurement(level)] for name, level in zip(names, statement["levels"], strict=True)]
     console.print(fitted_table(console, *filled_columns(headings, rows)))
     for level in statement["levels"]:
         if "threshold" in level:
@@ -93,6 +96,13 @@ def show_measurements(console: Console, statement: Mapping[str, Any]) -> None:
         show_line(console, _people_by_records(statement["contributions"]))
     if "chosen" in statement.get("contributions", {}):
         show_choices(console, statement["contributions"]["chosen"], statement["max_contributions"], word="Chosen")
+
+
+def shown_names(statistic: str, names: Sequence[str]) -> Sequence[str]:
+    """The names of the levels of a statistic, or of the tables, as people are shown them."""
+    from tallytree.tables.layout import shown_tables
+
+    return shown_tables(names) if statistic == "tables" else names
 
 
 def show_choices(console: Console, recommended: Mapping[str, Any], bound: int, *, word: str = "Recommended") -> None:

@@ -1,0 +1,191 @@
+"""A release as columns that a page in the browser reads: its trees, its tables, and what both mean.
+
+The columns are plain lists, which `json` writes. A column has an entry for each row of its table. Numbers, intervals
+and verdicts are those of `Release.table(level, alpha=ALPHA)`. Nothing private is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tallytree._derived.totals import errors_are_exact, lists_by_measurement
+from tallytree.hierarchy import QUALITY
+from tallytree.release.counted_unit import bound_sentence, counted_noun, counted_unit
+from tallytree.release.intervals import stated_errors
+from tallytree.release.manifest import CONTRIBUTIONS
+from tallytree.release.quality import ALPHA, QUALITIES, number_column, with_quality
+from tallytree.release.remainders import unlisted_sentence
+from tallytree.release.view.release_view import PublishedTable, ReleaseView
+from tallytree.release.view.sides import TreeSide
+
+MOST_TOTALS = 2_000
+"""Places of a level of flows whose totals are computed."""
+
+_SHORT = {
+    "ci_lower": "lower",
+    "ci_upper": "upper",
+    "tail_count": "tail",
+    "tail_ci_lower": "tail_lower",
+    "tail_ci_upper": "tail_upper",
+    "size": "size",
+    "records_from": "from",
+    "records_to": "to",
+}
+"""Columns of published tables, and their names in the page."""
+
+Part = dict[str, Any]
+"""Columns by name."""
+
+
+def facts(view: ReleaseView, title: str) -> Part:
+    """What the page says about the release: all but the labels of its trees and the rows of its tables."""
+    statement = view.statement
+    return {
+        "title": title,
+        "statistic": view.statistic,
+        "unit": counted_unit(statement),
+        "noun": counted_noun(statement),
+        "bound": bound_sentence(statement),
+        "unlisted": _unlisted(view),
+        "partly": view.partly_listed,
+        "private": bool(statement["private"]),
+        "sure": f"{100 - 100 * ALPHA:g} %",
+        "qualities": list(QUALITIES),
+        "last_size": view.largest_size if view.statistic == "group_sizes" else None,
+        "public_groups": _public_groups(view),
+        "statement": dict(statement),
+        "sides": [
+            {
+                "name": side.name,
+                "columns": list(side.columns),
+                "levels": list(side.hierarchy.columns),
+                "sizes": [side.size(named) for named in range(1, len(side.columns) + 1)],
+                "root": side.root.named,
+                "alike": _first_alike(view.sides, side),
+            }
+            for side in view.sides
+        ],
+        "tables": [{"title": table.title, "named": list(table.named)} for table in view.tables],
+    }
+
+
+def _first_alike(sides: tuple[TreeSide, ...], side: TreeSide) -> int:
+    """The first side whose tree has the same labels in the same places, so that shapes of one are shapes of both."""
+    same = (i for i, each in enumerate(sides) if each.hierarchy is side.hierarchy or _same_labels(each, side))
+    return next(same)
+
+
+def _same_labels(one: TreeSide, other: TreeSide) -> bool:
+    pairs = zip(one.hierarchy.labels, other.hierarchy.labels, strict=False)
+    above = zip(one.hierarchy.parent, other.hierarchy.parent, strict=False)
+    return (
+        len(one.hierarchy.levels) == len(other.hierarchy.levels)
+        and len(one.columns) == len(other.columns)
+        and all(a.equals(b) for a, b in pairs)
+        and all(np.array_equal(a, b) for a, b in above)
+    )
+
+
+def _public_groups(view: ReleaseView) -> str | None:
+    """Whether the number of groups of every place was published exactly, that of all of them, or none."""
+    invariants = [str(each) for each in view.statement.get("invariants", ())]
+    if any(each.startswith("the number of groups in every leaf") for each in invariants):
+        return "leaf"
+    return "total" if any(each.startswith("the total number of ") for each in invariants) else None
+
+
+def _unlisted(view: ReleaseView) -> str:
+    """What a cell without a row is."""
+    if view.lists_all or view.statistic in ("group_sizes", CONTRIBUTIONS):
+        return ""
+    return unlisted_sentence(view.statement) or (
+        "Cells without a row are published as 0. The true number of such a cell may be another."
+    )
+
+
+def labels_of(side: TreeSide, named: int) -> Part:
+    """The labels of a level of a tree, and the number of the parent of each node in the level above."""
+    depth = side.depth(named)
+    return {
+        "label": side.hierarchy.labels[depth].to_pylist(),
+        "parent": side.hierarchy.parent[depth].tolist() if named > 1 else None,
+    }
+
+
+def rows_of(view: ReleaseView, table: PublishedTable) -> Part:
+    """The rows of a published table.
+
+    `number` is what was published. `lower`, `upper` and `quality` are absent where no error is known. Where rows do not
+    list every node in its order, `node` has, for each side, the node of each row. Where rows say how much is not
+    listed, such a row is about several nodes: `node` has the first, `stop` the one after the last, and `named` how many
+    columns the row names.
+    """
+    parts = list(_slices(view, table))
+    return {name: _joined([part[name] for part in parts]) for name in parts[0]}
+
+
+def _joined(parts: list[list[Any]]) -> list[Any]:
+    """Columns one after the other; of those of several sides, side by side."""
+    if parts[0] and isinstance(parts[0][0], list):
+        return [[value for part in parts for value in part[side]] for side in range(len(parts[0]))]
+    return [value for part in parts for value in part]
+
+
+def _slices(view: ReleaseView, table: PublishedTable) -> Iterator[Part]:
+    errors = stated_errors(view.statement, table.level)
+    for rows in view.slices(table.level):
+        found: Part = {}
+        if view.sides and not view.lists_all:
+            spans = view.spans(table, rows)
+            found["node"] = [span.first.tolist() for span in spans]
+            if view.partly_listed:
+                found["stop"] = [span.stop.tolist() for span in spans]
+                found["named"] = [span.named.tolist() for span in spans]
+        alpha = None if view.statistic == CONTRIBUTIONS else ALPHA
+        yield found | _numbers(with_quality(view.with_intervals(table.level, rows, alpha), errors))
+
+
+def _numbers(rows: pa.Table) -> Part:
+    """The columns of numbers of published rows."""
+    found: Part = {"number": rows.column(number_column(rows)).to_pylist()}
+    for name in rows.column_names:
+        if name in _SHORT and not pa.types.is_dictionary(rows.schema.field(name).type):
+            found[_SHORT[name]] = rows.column(name).to_pylist()
+    if "lower" not in found and "std_dev" in rows.column_names:
+        found["std_dev"] = rows.column("std_dev").to_pylist()
+    if QUALITY in rows.column_names and "std_dev" in rows.column_names:
+        verdict = rows.column(QUALITY).cast(pa.string())
+        found["quality"] = pc.index_in(verdict, pa.array(QUALITIES)).to_pylist()
+    return found
+
+
+def totals_of_flows(view: ReleaseView) -> Iterator[tuple[list[int], Part]]:
+    """Totals of all places of a level of flows, to and from everywhere: how many columns each side names, and rows.
+
+    They are those of `Release.total`. A level is left out where a table has them already, where it has more than
+    `MOST_TOTALS` places, and where errors would need replicates.
+    """
+    if view.statistic != "flows" or not (
+        view.partly_listed or lists_by_measurement(view) or errors_are_exact(view.release)
+    ):
+        return
+    published = {table.named for table in view.tables}
+    for position, side in enumerate(view.sides):
+        for named in range(1, len(side.columns) + 1):
+            names = [named if each == position else 0 for each in range(len(view.sides))]
+            if tuple(names) in published or not 1 < side.size(named) <= MOST_TOTALS:
+                continue
+            nodes = np.arange(side.size(named))
+            areas = side.paths(nodes, named).append_column(_NODE, pa.array(nodes.astype(str)))
+            rows = view.release.total(areas, by=_NODE, alpha=ALPHA)
+            of_side = rows.column(_NODE).cast(pa.int64()).to_pylist()
+            everywhere = [0] * rows.num_rows
+            yield names, {"node": [of_side if each else everywhere for each in names]} | _numbers(rows)
+
+
+_NODE = "number of the node"
