@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import real_sets
 
 import tallytree as tt
@@ -28,21 +29,34 @@ Planner = Callable[[float, int | None], Any]
 DELTA = 1e-8
 
 
-def counts(name: str, mechanism: Any, epsilon: float, seed: int | None) -> Any:
+@cache
+def counted(name: str) -> tuple[pd.DataFrame, tt.Hierarchy]:
+    """Records by leaf, and their tree."""
     records, levels = real_sets.COUNTS[name]()
-    grouped = records.groupby(levels, as_index=False)
-    records = grouped["count"].sum() if "count" in records else grouped.size().rename(columns={"size": "count"})
-    tree = tt.Hierarchy.from_table(records[levels], levels=levels)
+    return _summed(records, levels), tt.Hierarchy.from_table(records[levels].drop_duplicates(), levels=levels)
+
+
+@cache
+def tabled(name: str) -> tuple[pd.DataFrame, real_sets.Tables]:
+    """Records by cell, and their tables."""
+    data = real_sets.TABLES[name]()
+    return _summed(data.records, [column for column in data.records if column != "count"]), data
+
+
+def _summed(records: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    grouped = records.groupby(columns, as_index=False, observed=True)
+    return grouped["count"].sum() if "count" in records else grouped.size().rename(columns={"size": "count"})
+
+
+def counts(name: str, mechanism: Any, epsilon: float, seed: int | None) -> Any:
+    records, tree = counted(name)
     budget = tt.Budget(epsilon=epsilon, delta=DELTA)
     options: dict[str, Any] = {"neighboring": "add_remove", "mechanism": mechanism, "seed": seed}
     return plan_counts(CountsArguments(records, tree, budget, count="count", **options))
 
 
 def tables(name: str, design: str, epsilon: float, seed: int | None) -> Any:
-    data = real_sets.TABLES[name]()
-    columns = [column for column in data.records if column != "count"]
-    grouped = data.records.groupby(columns, as_index=False, observed=True)
-    records = grouped["count"].sum() if "count" in data.records else grouped.size().rename(columns={"size": "count"})
+    records, data = tabled(name)
     budget = tt.Budget(epsilon=epsilon, delta=DELTA)
     options: dict[str, Any] = {"neighboring": "add_remove", "tables": data.designs[design], "seed": seed}
     return plan_tables(TablesArguments(records, data.product, budget, count="count", **options))

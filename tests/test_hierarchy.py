@@ -97,9 +97,13 @@ def test_any_text_is_a_label_and_numbering_is_consistent(rows):
     assert (np.diff(families) > 0).all()
 
 
-def test_rows_with_the_same_path_are_one_leaf():
+def test_rows_with_the_same_path_are_one_leaf_where_that_is_asked_for():
     towns = pa.table({"region": ["N", "S", "N", "N"], "province": ["a", "c", "b", "a"], "town": ["1", "2", "3", "4"]})
-    coarse = tt.Hierarchy.from_table(towns, ["region", "province"])
+    with pytest.raises(
+        ValueError, match=r"^hierarchy: the leaf region='N', province='a' is listed twice; .* set finer"
+    ):
+        tt.Hierarchy.from_table(towns, ["region", "province"])
+    coarse = tt.Hierarchy.from_table(towns, ["region", "province"], finer=True)
     assert coarse.leaf_table().to_pylist() == [
         {"region": "N", "province": "a"},
         {"region": "N", "province": "b"},

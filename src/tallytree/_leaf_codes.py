@@ -33,11 +33,12 @@ def codes_by_side(leaf: Any, sides: Mapping[str, str]) -> dict[str, str]:
         if not found:
             example = f"{{{next(iter(sides))!r}: {leaf!r}}}"
             raise ValueError(f"leaf: {leaf!r} is the last column of no attribute; give a mapping, such as {example}")
+    _refuse_strangers(found, [*sides], "leaf", "an attribute")
     for name, column in found.items():
         if text(name, "leaf", "the name of an attribute") not in sides:
             raise ValueError(f"leaf: {name!r} is not an attribute; the attributes are {', '.join(sides)}")
         text(column, "leaf", "the column with the codes of leaves")
-    columns = [*(sides | found).values()]
+    columns = [*{**sides, **found}.values()]
     if len(set(columns)) < len(columns):
         twice = next(column for column in columns if columns.count(column) > 1)
         raise ValueError(f"leaf: {twice!r} would be the column of two attributes; each has a column of its own")
@@ -54,10 +55,21 @@ def others_by_level(on_unknown: Any, levels: Sequence[str]) -> Mapping[str, str]
         return {}
     if not on_unknown:
         raise ValueError('on_unknown: the mapping is empty; name a leaf level and a leaf, such as {"county": "other"}')
+    _refuse_strangers(on_unknown, levels, "on_unknown", "a level of leaves")
     for level in on_unknown:
         if level not in levels:
             raise ValueError(f"on_unknown: {level!r} is not a level of leaves, which are {', '.join(levels)}")
     return on_unknown
+
+
+def _refuse_strangers(given: Mapping[Any, Any], known: Sequence[str], argument: str, what: str) -> None:
+    """Refuse several names of which none is known: these may be values of a private column, so none is shown.
+
+    Raises:
+        ValueError: it is so.
+    """
+    if len(given) > 1 and not any(name in known for name in given if isinstance(name, str)):
+        raise ValueError(f"{argument}: none of its {len(given)} names is {what}; they are {', '.join(known)}")
 
 
 def other_leaf(hierarchy: Hierarchy, label: str) -> int:

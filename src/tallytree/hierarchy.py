@@ -105,18 +105,20 @@ class Hierarchy:
     integer_columns: tuple[str, ...] = ()
 
     @classmethod
-    def from_table(cls, table: Any, levels: Sequence[str]) -> Hierarchy:
+    def from_table(cls, table: Any, levels: Sequence[str], *, finer: bool = False) -> Hierarchy:
         """Build the tree from a public table of its leaves, or of what lies below them.
 
         Args:
             table: a path or glob (Parquet, CSV), a pandas, polars or pyarrow table, or a DuckDB relation; with the
-                columns named in `levels`, holding text or integers. Rows with the same path are one leaf: a table of
-                counties is one of states too, by the levels down to the state.
+                columns named in `levels`, holding text or integers, and one row for each leaf.
             levels: the columns, top level first. Where the first has more than one value, a root `"all"` is added.
+            finer: the table is one of smaller areas, so that rows with the same path are one leaf: a table of counties
+                is one of states too, by the levels down to the state. To be asked for, since a table of records in the
+                place of the public one would otherwise pass for it.
 
         Raises:
-            ValueError: no rows, a missing column, a null key, a level named twice or like a column of the published
-                tables.
+            ValueError: no rows, a missing column, a null key, a leaf listed twice and not `finer`, a level named twice
+                or like a column of the published tables.
             TypeError: a key column holds neither text nor integers, or `table` is not a table.
 
         Example:
@@ -137,6 +139,8 @@ class Hierarchy:
             labels_here, parent_here, node_of_row = _number_level(column, node_of_row)
             labels.append(labels_here)
             parents.append(parent_here)
+        if not finer:
+            _refuse_repeated_leaves(texts, names, node_of_row, len(parents[-1]))
         root_added = len(parents[0]) > 1
         if root_added:
             if any(name.casefold() == ROOT for name in names):
@@ -267,9 +271,15 @@ class Hierarchy:
         return self.path_table(depth, np.arange(self.size(depth), dtype=np.int64))
 
 
-def stored_level(given: str, known: Iterable[str]) -> str:
-    """The stored name of a level that somebody names: `"total"` is the added root, unless a level has that name."""
-    return ROOT if given == TOTAL and TOTAL not in known else given
+def stored_level(given: str, known: Iterable[str], root: str = ROOT) -> str:
+    """The stored name of a level that somebody names: `"total"` is the root.
+
+    Args:
+        given: the name.
+        known: the names of the levels, or tables; of a release of before, one may be `"total"`, and then it is meant.
+        root: the name of the root.
+    """
+    return root if given == TOTAL and TOTAL not in known else given
 
 
 def decoded(table: pa.Table) -> pa.Table:
@@ -320,6 +330,8 @@ def check_level_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
                 f"{argument}: the names {first[name.casefold()]} and {place} of the list are the same (capitals do not "
                 "count); give each level its own name"
             )
+        if name.casefold() == TOTAL:
+            raise ValueError(f"{argument}: {name!r} is what all areas together are called; rename the level")
         if name.casefold() in RESERVED:
             raise ValueError(f"{argument}: {name!r} is a column of the published tables; rename the level")
     return tuple(names)
@@ -339,3 +351,17 @@ def _number_level(text: pa.Array, parent_of_row: IntArray) -> tuple[pa.Array, In
     number[order] = np.arange(len(order))
     rows = first_row[order]
     return text.take(pa.array(rows)), parent_of_row[rows], number[inverse].astype(np.int64)
+
+
+def _refuse_repeated_leaves(
+    texts: list[pa.Array], names: tuple[str, ...], leaf_of_row: IntArray, n_leaves: int
+) -> None:
+    if n_leaves == len(leaf_of_row):
+        return
+    repeated = int(np.flatnonzero(np.bincount(leaf_of_row, minlength=n_leaves) > 1)[0])
+    row = int(np.flatnonzero(leaf_of_row == repeated)[0])
+    path = ", ".join(f"{name}={text[row].as_py()!r}" for name, text in zip(names, texts, strict=True))
+    raise ValueError(
+        f"hierarchy: the leaf {path} is listed twice; list every leaf once, or, if this is a public table of smaller "
+        "areas, set finer to true"
+    )

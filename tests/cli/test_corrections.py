@@ -177,7 +177,7 @@ def test_the_run_that_was_revised_is_not_made_again(folder, output, refusal):
 def test_a_run_of_another_name_may_revise(folder, output):
     output(*MADE)
     output("release", "counts.yaml", "--out", "revised", "--run", "2026-03-04 r2", "--revises", "day", "--secret",
-           "secret", "--set", "period=2026-W10")  # fmt: skip
+           "secret", "--set", "period='2026-03-04'")  # fmt: skip
     assert [each.revises is None for each in Ledger("ledger.db").entries()] == [True, False]
 
 
@@ -191,6 +191,14 @@ def test_a_run_of_another_name_may_revise(folder, output):
         ),
         (("--out", "day", *SKIP, "--revises", "day"), "folder: 'day' holds a release that revises none"),
         (("--out", "new", "--revises", "day", "--dataset", "others"), "revises: the release in 'day' is counted for"),
+        (
+            ("--out", "new", "--revises", "day", "--ledger", "b.db"),
+            "revises: the ledger 'b.db' does not have the release",
+        ),
+        (
+            ("--out", "new", "--revises", "day", "--set", "period='2026-03-05'"),
+            "revises: the release in 'day' has the period 2026-03-04.*, and this one 2026-03-05",
+        ),
         (("--out", "new", "--revises", "day", "--set", "hierarchy.path=more.parquet"), "revises: .* another public hi"),
         (("--out", "new", "--revises", "day", "--set", "hierarchy.path=deep.parquet"), "revises: .* another public hi"),
     ],
@@ -200,6 +208,7 @@ def test_what_cannot_be_revised_is_refused_before_records_are_read(folder, outpu
     pq.write_table(pa.table({"state": ["A", "A", "C"], "county": ["x", "y", "x"]}), folder / "more.parquet")
     pq.write_table(pa.table({"state": ["A", "B"], "county": ["x", "y"]}), folder / "deep.parquet")
     monkeypatch.setattr("tallytree.engines.Local.tabulate", lambda *_: pytest.fail("records were read"))
+    output("limit", "b.db", "people", "--epsilon", "2", "--neighboring", "add_remove")
     assert re.search(says, refusal("release", "counts.yaml", *DAY, *options))
     assert len(Ledger("ledger.db").entries()) == 1
 

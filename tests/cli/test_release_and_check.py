@@ -237,7 +237,7 @@ def test_check_shows_how_every_level_would_be_measured(folder, run):
         "county        6  about ± 7\n"
         "Nine of ten numbers that are not near 0 will be off by less than the accuracy; `tallytree plan counts.yaml` "
         "shows more.\n"
-        "Numbers below these will be unreliable (std dev above a third of the number): 11.3 at state, 13.2 at county.\n"
+        "Numbers below these will be unreliable (std dev above a third of the number): 11.3 at state, 13.3 at county.\n"
         "Noise: discrete Laplace, std dev 5.64 at every measured level.\n"
         "PUBLISHED EXACTLY, not protected (invariants):\n"
         "  * the hierarchy\n"

@@ -84,6 +84,18 @@ def test_labels_are_escaped_and_isolated_wherever_they_are_shown(pages, name):
     assert "y" * 200 not in text
 
 
+def test_what_the_publisher_says_is_shown_first_and_escaped(counts_release):
+    script = "<script>alert(2)</script>"
+    said = {"title": f"Title {script}", "publisher": f"Office {script}", "contact": f"desk {script}", "status": "final"}
+    text = report_page(replace(counts_release, statement={**counts_release.statement, "description": said}))
+    assert "<script" not in text
+    shown = Reader(text).text.partition("Skip to the content")[2]
+    places = [shown.index(f"{word} {script}") for word in ("Office", "Title", "desk")]
+    assert places == sorted(places)
+    assert max(places) < shown.index("Who is protected?") < shown.index("On this page")
+    assert shown.index("Release id") > shown.index("Appendix: what was released, from what, and how")
+
+
 def test_the_summary_says_in_plain_words_what_how_far_off_and_what_is_protected(pages):
     text = Reader(pages["group_sizes"].read_text(encoding="utf-8")).text
     short = text[text.rindex("In plain words") : text.index("Epsilon (ε) bounds")]

@@ -181,3 +181,12 @@ def test_a_spec_has_the_key(tmp_path):
     pq.write_table(TOWNS.rename_columns(["region", "province", "work"]), tmp_path / "work.parquet")
     (tmp_path / "spec.yaml").write_text("\n".join(lines).replace("parquet: towns", "parquet: work"))
     load_spec(tmp_path / "spec.yaml").check()
+
+
+@pytest.mark.parametrize("argument", ["leaf", "on_unknown"])
+@pytest.mark.parametrize("value", [dict.fromkeys(["SECRET-1", "SECRET-2"], "x"), ["SECRET-1"], {"area": ["SECRET-1"]}])
+def test_private_values_in_place_of_names_are_not_shown(argument, value):
+    product = tt.Product({"area": towns(), "sex": tt.Hierarchy.from_values("sex", ["f", "m"])})
+    with pytest.raises((ValueError, TypeError), match=f"^{argument}: ") as said:
+        tt.release_tables(RECORDS, product, **{**EXACT, "tables": ["total"], argument: value})
+    assert "SECRET" not in str(said.value)

@@ -120,6 +120,12 @@ MISTAKES = {
         ", line 5, hierarchy.levels: the names 1 and 2 of the list are the same "
         "(capitals do not count); give each level its own name",
     ),
+    "a leaf listed twice": (
+        "[state, county]",
+        "[state]",
+        ", line 4, hierarchy.path: the leaf state='A' is listed twice; list every leaf once, or, if this is a public "
+        "table of smaller areas, set finer to true",
+    ),
     "a weight that is no number": ("2e-1", "much", ", line 10, budget_split.county: 'much' must be a number"),
     "a weight of 0": ("2e-1", "0", ", line 10, budget_split.county: 0 must be greater than 0"),
     "a level without a weight": (

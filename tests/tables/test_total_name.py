@@ -50,14 +50,24 @@ def test_files_and_statements_keep_the_stored_name(release, tmp_path):
     assert [each["level"] for each in release.statement["levels"]] == ["county.sex", "all"]
 
 
-def test_where_a_level_has_that_name_it_is_the_level():
-    totals = tt.Product({"kind": tt.Hierarchy.from_values("total", ["a", "b"])})
-    made = tt.release_tables(
-        pa.table({"total": ["a", "b", "a"]}), totals, tt.Budget(epsilon=1), neighboring="add_remove", seed=1,
-        tables=["total", ()],
-    )  # fmt: skip
-    assert made.table("total").num_rows == 2
-    assert made.table().num_rows == 1
+def test_no_level_has_that_name():
+    with pytest.raises(ValueError, match=r"^levels: 'Total' is what all areas together are called; rename the level"):
+        tt.Hierarchy.from_values("Total", ["a", "b"])
+
+
+def test_group_sizes_and_counts_have_it_too():
+    people = pa.table({"county": ["x", "x", "y"], "home": ["1", "1", "2"]})
+    one, several = (tt.Hierarchy.from_table(pa.table({"county": codes}), ["county"]) for codes in (["x"], ["x", "y"]))
+    for areas, root in ((one, "county"), (several, "all")):
+        terms = {"group": "home", "neighboring": "add_remove", "max_group_size": 3, "on_unknown": "drop", "seed": 1}
+        made = tt.release_group_sizes(people, areas, tt.Budget(epsilon=9), **terms)
+        assert made.mean(seed=1).equals(made.mean(root, seed=1))
+        assert made.table("total").equals(made.table(root))
+    with pytest.raises(ValueError, match="budget_split: it has two weights for the total"):
+        tt.release_counts(
+            people, several, tt.Budget(epsilon=1), neighboring="add_remove",
+            budget_split={"total": 1, "all": 3, "county": 1},
+        )  # fmt: skip
 
 
 def test_messages_have_the_one_name(release):

@@ -27,6 +27,7 @@ from tallytree._accuracy.expected_errors import (
     has_closed_form,
     shown,
     shown_laws,
+    shown_levels,
     unreliable_below,
 )
 from tallytree._accuracy.simulated_errors import simulated_errors
@@ -49,7 +50,7 @@ from tallytree.errors import BudgetExceeded
 from tallytree.release.counted_unit import bound_sentence
 from tallytree.release.risk_statement import risk_statement
 from tallytree.tables.choosing import follows
-from tallytree.tables.layout import levels_of
+from tallytree.tables.layout import levels_of, shown_tables
 
 LADDER = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
 """The budgets beside that of the spec, as parts of it."""
@@ -181,7 +182,8 @@ class PlannedSpec:
         Raises:
             ValueError: a target of a table that is measured only to help others.
         """
-        wishes = wishes_of(own.arguments, own.layout)
+        named = wishes_of(own.arguments, own.layout)
+        wishes = dict(zip(shown_tables([*named]), named.values(), strict=True))
         for name in wanted:
             if name not in wishes:
                 raise ValueError(
@@ -253,7 +255,8 @@ class PlannedSpec:
             known = {each: _share(errors, level) for each, errors in by_amount.items()}
             return least_amount(lambda each: self._share_at(each, level), known, amount, FACTOR[name])
 
-        published = own.tree.levels[: own.tree.asked] if isinstance(own, PlannedTables) else own.tree.levels
+        names = shown_levels(own)
+        published = names[: own.tree.asked] if isinstance(own, PlannedTables) else names
         errors = [each for each in by_amount[amount] if each.level in published]
         return advised(errors, partial(_coarser, own), name, amount_for)
 
@@ -382,13 +385,13 @@ def _share(errors: Sequence[ExpectedError], level: str) -> float | None:
 
 def _coarser(own: Planned[Any, Any], level: str) -> Collection[str]:
     """The levels, or tables, whose numbers are sums of those of a level."""
-    place = own.tree.levels.index(level)
+    names = shown_levels(own)
+    place = names.index(level)
     if not isinstance(own, PlannedTables):
-        return own.tree.levels[:place]
+        return names[:place]
     layout = own.layout
-    finer = layout.tables[place]
-    found = (each for each in layout.tables if each != finer and follows(layout.product, each, finer))
-    return [each.name for each in found]
+    finer, tables = layout.tables[place], zip(names, layout.tables, strict=True)
+    return [name for name, each in tables if each != finer and follows(layout.product, each, finer)]
 
 
 def _by_level(planned: Planned[Any, Any]) -> dict[str, LevelLaw]:

@@ -134,7 +134,10 @@ def _of_counts(planned: PlannedCounts) -> list[LevelLaw]:
             continue
         # Below a public total the errors of a level add up to 0, so that one of them is not free to be the largest.
         free = max(nodes - public, 1)
-        law = ErrorLaw.of(each.nodes, each.single, free, laplace=laplace)
+        # Noise that is mostly 0 leaves nothing to round; a root that is measured and not fitted is an integer.
+        rounding = planned.mechanism.rounding if found or planned.mechanism.corrects_upward else 0.0
+        variances_of_level = each.nodes + np.minimum(rounding, each.nodes)
+        law = ErrorLaw.of(variances_of_level, each.single, free, laplace=laplace)
         basis: Basis = "closed form" if each.exact else "mean families"
         found.append(LevelLaw(level, nodes, law, basis if each.nodes.any() else "public"))
     return found

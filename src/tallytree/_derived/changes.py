@@ -165,7 +165,7 @@ def _level(view: ReleaseView, names: Sequence[str]) -> str:
         place = view.layout.place(table_of(view.layout.product, names, "table"))
         found = None if place is None else view.levels[place]
     else:
-        named = stored_level(names[0], view.levels) if len(names) == 1 else None
+        named = stored_level(names[0], view.levels, view.levels[0]) if len(names) == 1 else None
         found = named if named in view.levels else None
     if found is None:
         known = "; ".join(", ".join(each) or TOTAL for each in view.release.tables)

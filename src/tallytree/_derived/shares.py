@@ -178,7 +178,7 @@ def _of_counts(view: ReleaseView, level: str, within: Sequence[str], rounds: int
         )
     tree = view.known_tree
     depth = view.levels.index(level)
-    within = [stored_level(name, view.levels) for name in within]
+    within = [stored_level(name, view.levels, view.levels[0]) for name in within]
     if len(within) > 1 or (within and within[0] not in view.levels):
         raise ValueError(f"within: {within!r} must be one of the levels {', '.join(view.levels)}")
     above = view.levels.index(within[0]) if within else 0

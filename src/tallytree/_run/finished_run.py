@@ -13,7 +13,7 @@ from tallytree._run.planning import warn_caller
 from tallytree._run.private_inputs import InputsSince, inputs_digest, inputs_since
 from tallytree._run.revised import Revised
 from tallytree.errors import InputMayHaveChanged
-from tallytree.ledger import Ledger, checked_name, checked_run
+from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
 from tallytree.release import Release
 
 
@@ -43,6 +43,7 @@ def finished_run(
     plan: Callable[[], str] | None = None,
     secret: str | os.PathLike[str] | None = None,
     revises: str | os.PathLike[str] | None = None,
+    on_changed: OnChanged | None = None,
 ) -> Finished | None:
     """The release of the run in the folder, if `if_exists` is `"skip"` and the folder exists; else None.
 
@@ -59,6 +60,7 @@ def finished_run(
         plan: finds the digest of the plan of what was to be released; a warning says where it is another one.
         secret: the file with the publisher's secret.
         revises: the folder of the release that this one takes the place of.
+        on_changed: what becomes of a run that has changed; None: `"error"`.
 
     Raises:
         InputMayHaveChanged: the files of the private table were replaced since.
@@ -99,9 +101,9 @@ def finished_run(
     since = inputs_since(last, inputs_digest(secret, dataset, last.run, table, "records"))
     if since == "changed":
         raise InputMayHaveChanged(
-            f"run: the input may have changed since the release of {run!r} in {name}: its files were replaced. Nothing "
-            "was done or spent. If records were corrected, release them with --revises and another --out; if they are "
-            "the same, repeat the run with --if-exists replace, free of charge"
+            f"run: the input may have changed since the release of {run!r} in {name}: the sizes or times of its files, "
+            "or the secret, are others. Nothing was done or spent. If records were corrected, release them with "
+            f"--revises and another --out, which is charged; {_if_not(last is entry and on_changed in (None, 'error'))}"
         )
     if plan is not None and entry.plan != plan():
         warn_caller(
@@ -109,6 +111,16 @@ def finished_run(
             "the software); it stays, and this spec is not released"
         )
     return Finished(release, since, None if last is entry else last.number)
+
+
+def _if_not(repeatable: bool) -> str:
+    """What to do where no record was corrected; only the last entry of a run can be repeated."""
+    if not repeatable:
+        return "if not, leave the release as it is"
+    return (
+        "if not, repeat the run with --if-exists replace: free of charge where plan, records and secret are the same, "
+        "and refused otherwise"
+    )
 
 
 def _last_revision(entry: Entry, entries: Sequence[Entry]) -> Entry:

@@ -64,7 +64,10 @@ def noise_plan(
     )
     split = terms.budget_split
     if isinstance(split, Mapping):
-        split = {stored_level(level, statistics): weight for level, weight in split.items()}
+        named = [stored_level(level, statistics, tree.levels[0]) for level in split]
+        if len(set(named)) < len(named):
+            raise ValueError("budget_split: it has two weights for the total; give one")
+        split = dict(zip(named, split.values(), strict=True))
     if split == "auto" and isinstance(budget, Budget):
         std_devs = {level: std_dev_alone(budget, bound) for level, (_, bound) in bounds.items()}
         split = auto_split(std_devs, budget.kind != "pure")

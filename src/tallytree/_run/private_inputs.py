@@ -18,7 +18,7 @@ from tallytree.ledger import KeyedDigest
 from tallytree.sources.stamps import stamps_of
 
 InputsSince = Literal["same", "changed", "not known"]
-"""What is known of the inputs of a finished run: they are the same files, or not; or nothing is known."""
+"""What is known of the inputs of a finished run: their files have the same sizes and times, or not; or nothing is."""
 
 
 def inputs_digest(

@@ -14,8 +14,8 @@ def refuse_other_shape(planned: Planned[Any, Any]) -> None:
     """Refuse to revise a release of other numbers, or one that is counted elsewhere.
 
     Raises:
-        ValueError: another statistic, other levels or another public tree; a release that is not private, or the other
-            way round; a release of another data set.
+        ValueError: another statistic, period or public tree; other levels; a release that is not private, or the other
+            way round; a release of another data set, or one that the ledger does not have.
     """
     revised = planned.arguments.revised
     if revised is None:
@@ -24,6 +24,7 @@ def refuse_other_shape(planned: Planned[Any, Any]) -> None:
     for what, before, now in (
         ("statistic", earlier["statistic"], planned.statement["statistic"]),
         ("levels", ", ".join(_levels(earlier)), ", ".join(_levels(planned.statement))),
+        ("period", _period(earlier.get("release", {}).get("period")), _period(planned.arguments.days)),
     ):
         if before != now:
             raise ValueError(
@@ -46,6 +47,18 @@ def refuse_other_shape(planned: Planned[Any, Any]) -> None:
             f"revises: the release in {name} is counted for the data set {dataset!r}, so its revision is, too; give "
             "that dataset and its ledger"
         )
+    account = planned.account
+    if dataset is not None and account is not None:
+        known = (entry.release_id for entry in account.ledger.entries(dataset))
+        if revised.release_id not in known:
+            raise ValueError(
+                f"revises: the ledger {account.ledger.path.name!r} does not have the release in {name}, so the two "
+                "would not be added up; give the ledger that it was recorded in"
+            )
+
+
+def _period(given: object) -> str:
+    return "of no dates" if given is None else str(given)
 
 
 def _levels(statement: Any) -> list[str]:

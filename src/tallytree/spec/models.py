@@ -321,7 +321,7 @@ class Spec(Section):
         """
         with naming_lines(self._document, elsewhere=("folder", "if_exists", "fallback")):
             table, plan = self.table(self.private_tables[0]), None if statistic else lambda: self.plan().plan_digest
-            given = {key: self._value(key) for key in ("run", "dataset", "secret", "revises")}
+            given = {key: self._value(key) for key in ("run", "dataset", "secret", "revises", "on_changed")}
             of = statistic or self.statistic
             found = finished_run(output, of, ledger=self._opened_ledger, table=table, plan=plan, **given)
             if found is None:
@@ -380,7 +380,7 @@ class Spec(Section):
             table = relative_to(wanted.path, self._path)
             for key in self.private_tables:
                 refuse_private(table, "hierarchy", self.table(key), key)
-            return Hierarchy.from_table(table, levels=wanted.levels)
+            return Hierarchy.from_table(table, levels=wanted.levels, finer=wanted.finer)
 
     def _build_product(self, wanted: ProductSpec, at: KeyPath) -> Product:
         """The product whose mapping is at a key."""

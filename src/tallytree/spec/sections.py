@@ -12,7 +12,7 @@ from tallytree._contributions import DEFAULT_AT_MOST as PEOPLE_UP_TO
 from tallytree._contributions import DEFAULT_SHARE as SHARE_OF_PEOPLE
 from tallytree.sizes.private_maximum import DEFAULT_AT_MOST, DEFAULT_SHARE
 from tallytree.sources.kinds import KINDS
-from tallytree.spec.scalars import NUMBER, Integer, Option, Positive, Probability, Text, Texts, integer_as_written
+from tallytree.spec.scalars import NUMBER, Flag, Integer, Option, Positive, Probability, Text, Texts, integer_as_written
 from tallytree.spec.table_values import Table
 from tallytree.spec.wording import closest
 
@@ -28,6 +28,7 @@ class HierarchySpec(Section):
 
     path: Table = Field(description="give the path or glob of the table of leaves (Parquet, CSV)")
     levels: Texts = Field(description="list its columns, top level first: levels: [state, county]")
+    finer: Flag = Field(False, description="true if the table is one of smaller areas, so that its paths repeat")
 
     @model_validator(mode="before")
     @classmethod

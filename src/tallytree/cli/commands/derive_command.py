@@ -103,7 +103,7 @@ def ratio(
 def mean(
     context: typer.Context,
     folder: SavedFolder,
-    level: Annotated[str, typer.Argument(metavar="LEVEL", help="The level of the areas; all for all together.")],
+    level: Annotated[str, typer.Argument(metavar="LEVEL", help="The level of the areas; total for all together.")],
     of: Of = None,
     value: Values = None,
     where: Where = None,
@@ -121,7 +121,7 @@ def mean(
 def quantile(
     context: typer.Context,
     folder: SavedFolder,
-    level: Annotated[str, typer.Argument(metavar="LEVEL", help="The level of the areas; all for all together.")],
+    level: Annotated[str, typer.Argument(metavar="LEVEL", help="The level of the areas; total for all together.")],
     q: Annotated[float, typer.Option("--q", metavar="NUMBER", help="The share below; 0.5 is the median.")] = 0.5,
     of: Of = None,
     value: Values = None,
