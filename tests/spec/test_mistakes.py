@@ -49,7 +49,7 @@ MISTAKES = {
     "an unknown key": (
         "path: areas.parquet",
         "path: areas.parquet\n  zzz: 1",
-        ", line 5, hierarchy.zzz: unknown key; the keys here are path, levels",
+        ", line 5, hierarchy.zzz: unknown key; the keys here are path, levels, finer",
     ),
     "a key of the budget at the top": (
         "neighboring: change_one",
