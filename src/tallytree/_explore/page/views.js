@@ -247,7 +247,7 @@ function list(state, found) {
       el(
         "table",
         { id: "rows" },
-        el("caption", null, caption(found, shown.length)),
+        el("caption", null, el("span", null, caption(found, shown.length))),
         el(
           "thead",
           null,
@@ -370,7 +370,12 @@ function pivot(state, found, cols) {
         el(
           "caption",
           null,
-          `${caption(found, found.rows.length)}${left ? ` ${amount(left)} further columns are not shown; choose a list.` : ""}`,
+          el(
+            "span",
+            null,
+            caption(found, found.rows.length),
+            left ? ` ${amount(left)} further columns are not shown; choose a list.` : null,
+          ),
         ),
         el(
           "thead",
@@ -436,7 +441,7 @@ function cell(state, found, row) {
   const content = [
     dot(quality),
     amount(number),
-    off ? el("span", { class: "off" }, off) : null,
+    off ? el("span", { class: off.includes("(") ? "off long" : "off" }, off) : null,
     el("span", { class: "unseen" }, ` ${words}`),
   ];
   return listed
