@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SOURCES := pyproject.toml README.md $(shell find src -name '*.py' -o -name 'py.typed')
 
+# Compiled modules are kept, whatever the environment says: without them, each process that starts compiles 2,000 anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The lock files hold versions and hashes for these Pythons; for any other, pip resolves what pyproject.toml allows.
 LOCKED := $(filter 3.11 3.12,$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree._boundaries import boundaries_of, read_boundaries
+from tallytree._boundaries import boundaries_of, keep_boundaries, kept_boundaries, read_boundaries
 
 pytestmark = pytest.mark.needs("geopandas")
 
@@ -207,3 +207,28 @@ def test_shapes_that_are_no_areas_are_refused_and_those_that_cross_themselves_me
     found = read_boundaries(written(tmp_path, [*shapes[:-1], ({"county": "02"}, crossed)]), areas, "county")
     assert found.frame.geometry.is_valid.all()
     assert found.simplified(10).features()
+
+
+def test_boundaries_are_kept_with_those_above_them(areas, shapes, tmp_path):
+    trees = {"state": areas, "county": areas}
+    found = boundaries_of([f"county={written(tmp_path, shapes)}"], trees)
+    keep_boundaries(tmp_path, found)
+    again = kept_boundaries(tmp_path, trees)
+    assert {*again} == {"state", "county"}
+    for level, each in again.items():
+        assert each.frame["label"].tolist() == found[level].frame["label"].tolist()
+        assert each.frame.geometry.geom_equals_exact(found[level].frame.geometry, 1e-9).all()
+
+
+def test_boundaries_of_other_areas_are_left_out(areas, shapes, tmp_path):
+    keep_boundaries(tmp_path, boundaries_of([f"county={written(tmp_path, shapes)}"], {"state": areas, "county": areas}))
+    other = tt.Hierarchy.from_table(pa.table({"state": ["A", "B"], "county": ["01", "03"]}), levels=["state", "county"])
+    assert {*kept_boundaries(tmp_path, {"state": other, "county": other})} == {"state"}
+    assert kept_boundaries(tmp_path / "none", {"county": areas}) == {}
+
+
+def test_kept_boundaries_that_are_damaged_are_named(areas, tmp_path):
+    (tmp_path / "boundaries").mkdir()
+    (tmp_path / "boundaries" / "county.parquet").write_bytes(b"no parquet")
+    with pytest.raises(ValueError, match=r"boundaries: 'county\.parquet' cannot be read as GeoParquet"):
+        kept_boundaries(tmp_path, {"county": areas})

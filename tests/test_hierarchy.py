@@ -97,15 +97,32 @@ def test_any_text_is_a_label_and_numbering_is_consistent(rows):
     assert (np.diff(families) > 0).all()
 
 
+def test_rows_with_the_same_path_are_one_leaf_where_that_is_asked_for():
+    towns = pa.table({"region": ["N", "S", "N", "N"], "province": ["a", "c", "b", "a"], "town": ["1", "2", "3", "4"]})
+    with pytest.raises(
+        ValueError, match=r"^hierarchy: the leaf region='N', province='a' is listed twice; .* set finer"
+    ):
+        tt.Hierarchy.from_table(towns, ["region", "province"])
+    coarse = tt.Hierarchy.from_table(towns, ["region", "province"], finer=True)
+    assert coarse.leaf_table().to_pylist() == [
+        {"region": "N", "province": "a"},
+        {"region": "N", "province": "b"},
+        {"region": "S", "province": "c"},
+    ]
+    once = tt.Hierarchy.from_table(towns.slice(0, 3), ["region", "province"])
+    assert coarse.leaf_table().equals(once.leaf_table())
+    with pytest.raises(ValueError, match=r"^values: the values 1 and 3 of the list are the same"):
+        tt.Hierarchy.from_values("sex", ["a", "b", "a"])
+
+
 @pytest.mark.parametrize(
     ("table", "levels", "message"),
     [
         (pa.table({"a": pa.array([], pa.string())}), ["a"], "hierarchy: the table of leaves is empty"),
-        (pa.table({"a": ["x", "x"], "b": ["y", "y"]}), ["a", "b"], r"the leaf a='x', b='y' is listed twice"),
         (
             pa.table({"a": ["x"]}),
             ["a", "b"],
-            r"column 'b' is missing; the table has 1 column$",
+            r"column 'b' is missing; the table has the column 'a'$",
         ),
         (pa.table({"a": ["x", None]}), ["a"], "column 'a' has null keys"),
         (pa.table({"a": ["x"], "A": ["y"]}), ["a", "A"], "the names 1 and 2 of the list are the same"),

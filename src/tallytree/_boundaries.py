@@ -7,6 +7,7 @@ nodes without one, such as "abroad".
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +18,17 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree._compute.arrays import IntArray
+from tallytree._compute.whole_files import write_whole
 from tallytree._validate import path_text, require_packages, text
 from tallytree.hierarchy import Hierarchy
+from tallytree.release.manifest import file_stem
 from tallytree.release.view.sides import nodes_by_labels
 
 SUFFIXES = (".geojson", ".json", ".parquet", ".geoparquet")
 COORDINATES = "EPSG:4326"
 """Longitude and latitude in degrees, as GeoJSON has them."""
+KEPT = "boundaries"
+"""The folder within that of a release in which boundaries are kept."""
 SHOWN = 5
 """How many codes a message names."""
 
@@ -176,6 +181,46 @@ def boundaries_of(
         while above is not None and above.level not in found:
             found[above.level] = above
             above = above.above(tree)
+    return found
+
+
+def keep_boundaries(folder: str | Path, boundaries: Mapping[str, Boundaries]) -> None:
+    """Write boundaries into the folder of a release, from where `kept_boundaries` reads them for its next report.
+
+    They are public, and beside the release: release.json does not name them, so that it stays as it is.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    place = Path(folder) / KEPT
+    if boundaries:
+        place.mkdir(exist_ok=True)
+    for level, each in boundaries.items():
+        write_whole(place / f"{file_stem(level)}.parquet", each.frame.to_parquet)
+
+
+def kept_boundaries(folder: str | Path, hierarchies: Mapping[str, Hierarchy]) -> dict[str, Boundaries]:
+    """The boundaries in the folder of a release, by level; none where geopandas is not installed.
+
+    Those whose areas are not those of the tree are left out: an earlier release may have been in the folder.
+
+    Args:
+        folder: of the release.
+        hierarchies: by the name of a level, the public tree that has it.
+
+    Raises:
+        ValueError: a file cannot be read.
+    """
+    found: dict[str, Boundaries] = {}
+    if importlib.util.find_spec("geopandas") is None:
+        return found
+    for level, hierarchy in hierarchies.items():
+        file = Path(folder) / KEPT / f"{file_stem(level)}.parquet"
+        if level in hierarchy.columns and file.is_file():
+            frame = _read(file)
+            labels = hierarchy.labels[hierarchy.levels.index(level)].to_pylist()
+            if "label" in frame.columns and frame["label"].tolist() == labels:
+                found[level] = Boundaries(level, frame)
     return found
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _TITLES = {
-    "start": "starting",
+    "start": "loading",
     "plan": "planning",
     "tabulate": "reading the records",
     "record": "recording in the ledger",
@@ -26,25 +26,27 @@ _TITLES = {
     "reconcile": "fitting",
     "replicate": "replicates",
     "save": "saving",
+    "report": "writing the report",
 }
 """What a stage is called at the terminal."""
+
+_WHOLE = 100
+_REACHED = {"plan": 5, "tabulate": 15, "record": 40, "reconcile": 45, "save": 80, "report": 90}
+"""Where the bar is, of `_WHOLE`, when a stage begins: about as much as runs have done by then."""
 
 _COMPILED_IN = ("measure", "reconcile", "tabulate", "replicate")
 """Stages that call kernels; when they begin, numba is imported in any case."""
 
 
 class _RunDisplay:
-    """One line that says what a run does; the observer of its stages.
-
-    Attributes:
-        bars: draws the line.
-        levels: of how many levels are measured; None while this is not known.
-    """
+    """One line that says what a run does, with a bar that only goes forward; the observer of its stages."""
 
     def __init__(self, bars: Progress, cleanup: ExitStack) -> None:
         self._bars = bars
         self._cleanup = cleanup
-        self._task = bars.add_task(_TITLES["start"], total=None, read="")
+        self._task = bars.add_task(_TITLES["start"], total=_WHOLE)
+        self._reached = 0.0
+        self._stage = "start"
         self._stages: list[str] = []
         self._compiling: list[str] = []
         self._step = ""
@@ -61,6 +63,7 @@ class _RunDisplay:
 
             self._listens = True
             self._cleanup.enter_context(compilations(self._begin_compiling, self._end_compiling))
+        self._reach(_REACHED.get(stage, 0))
         self._show()
 
     def end(self, stage: str) -> None:
@@ -83,13 +86,21 @@ class _RunDisplay:
         """How much of the records is read; nothing where the engine cannot tell."""
         with self._reading:
             percent = -1.0 if self._percent is None else self._percent()
-        return f"{percent:.0f} %" if 0 <= percent <= 100 else ""
+        if not 0 <= percent <= 100:
+            return ""
+        self._reach(_between("tabulate", "record", percent / 100))
+        return f"{percent:.0f} %"
 
     def measure(self, level: str, levels: int) -> None:
         """A level is measured."""
         self._begun[level] = None
-        self._bars.update(self._task, completed=len(self._begun) - 1, total=levels)
+        self._reach(_between("reconcile", "save", (len(self._begun) - 1) / levels))
         self._show()
+
+    def _reach(self, place: float) -> None:
+        """Move the bar to a place, if it is not further already."""
+        self._reached = max(self._reached, place)
+        self._bars.update(self._task, completed=self._reached)
 
     def _begin_compiling(self, kernel: str) -> None:
         self._compiling.append(kernel)
@@ -100,15 +111,20 @@ class _RunDisplay:
         self._show()
 
     def _show(self) -> None:
-        stage = self._stages[-1] if self._stages else "start"
-        title = _TITLES.get(stage, stage)
-        if stage == "measure" and self._begun:
+        self._stage = self._stages[-1] if self._stages else self._stage  # between two stages the last one is shown
+        title = _TITLES.get(self._stage, self._stage)
+        if self._stage == "measure" and self._begun:
             title = f"{title} {next(reversed(self._begun))}"
         if self._step:
             title = f"{title}: {self._step}"
         if self._compiling:
             title = f"compiling {self._compiling[0]} (only the first time)"
         self._bars.update(self._task, description=title)
+
+
+def _between(stage: str, following: str, share: float) -> float:
+    """Where the bar is when this share of a stage is done."""
+    return _REACHED[stage] + share * (_REACHED[following] - _REACHED[stage])
 
 
 _display: ContextVar[_RunDisplay | None] = ContextVar("display of a run", default=None)

@@ -29,6 +29,8 @@ ALIASES: dict[str, Neighboring] = {
 Accounting = Literal["pld", "zcdp", "paper"]
 """How a budget with δ is accounted for."""
 OnUnknown = Literal["error", "drop"]
+UnknownRecords: TypeAlias = Annotated[OnUnknown | Mapping[str, str], "text or texts"]
+"""What becomes of a record outside the hierarchy: `OnUnknown`, or by leaf level the label of the leaf it counts in."""
 NoiseName = Literal["keyed", "opendp"]
 AUTO: Literal["auto"] = "auto"
 """The contribution bound that is chosen when the release is made; see `_run.planned_auto_bound`."""
@@ -156,10 +158,12 @@ class Terms(NoiseTerms):
     """What a release protects, and how its run behaves."""
 
     on_unknown: Annotated[
-        OnUnknown,
+        UnknownRecords,
         Doc(
-            'a record outside the hierarchy is an `"error"`, or is left out (`"drop"`; the total is private then).',
-            hint="error, or drop records outside the hierarchy",
+            'a record outside the hierarchy is an `"error"`, or is left out (`"drop"`; the total is private then). Or '
+            'a mapping such as `{"county": "other"}`: of hierarchies with these leaf levels, unknown and null codes '
+            "count in the leaf that the public table has for them.",
+            hint="error, drop, or a leaf for unknown codes by leaf level: {county: other}",
         ),
     ] = "error"
     seed: Annotated[
@@ -174,7 +178,12 @@ class Terms(NoiseTerms):
     def __post_init__(self) -> None:
         """Check the options; see `NoiseTerms`."""
         super().__post_init__()
-        choice(self.on_unknown, "on_unknown", get_args(OnUnknown))
+        if isinstance(self.on_unknown, Mapping):
+            for level, label in self.on_unknown.items():
+                text(level, "on_unknown", "the name of a leaf level")
+                text(label, "on_unknown", "the label of a leaf")
+        else:
+            choice(self.on_unknown, "on_unknown", get_args(OnUnknown))
         if self.seed is not None:
             if self.noise == "opendp":
                 raise ValueError('seed: OpenDP draws from the operating system and takes no seed; use noise="keyed"')
@@ -196,15 +205,22 @@ class Terms(NoiseTerms):
         return False
 
     @property
+    def checked_period(self) -> tuple[str, str] | None:
+        """The column that says when a record was, and the days of those that are kept; None where all are."""
+        return None
+
+    @property
     def total_is_public(self) -> bool:
         """Whether no neighboring change can alter the number of records counted.
 
         Replacing one person leaves it as it is only where everyone has exactly one record, all of which count: with up
-        to m records, or with records dropped for lying outside the hierarchy or over a bound, a replacement can change
-        it. So it is private wherever people are named, also for m = 1: a person may have no record that counts.
+        to m records, or with records dropped for lying outside the hierarchy or the period or over a bound, a
+        replacement can change it. So it is private wherever people are named, also for m = 1: a person may have no
+        record that counts.
         """
         one_each = self.max_contributions == 1 and self.person_column is None
-        return self.relation == "change_one" and one_each and self.on_unknown == "error"
+        all_count = self.on_unknown != "drop" and self.checked_period is None
+        return self.relation == "change_one" and one_each and all_count
 
 
 def neighboring_relation(name: str) -> Neighboring:

@@ -22,5 +22,9 @@ class BudgetExceeded(RuntimeError):  # noqa: N818  (a fixed public name)
     """Something would spend more privacy budget than was granted; nothing was drawn."""
 
 
+class InputMayHaveChanged(RuntimeError):  # noqa: N818  (it says what may be, as the one above)
+    """A finished run was left as it is, and the files that it was made from were replaced since; nothing was done."""
+
+
 class SpecError(ValueError):
     """A spec that cannot be used; the message names the file, the line, the key, the value and the remedy."""

@@ -21,7 +21,10 @@ from tallytree.sources.public_tables import read_public
 from tallytree.sources.text_columns import is_integer_column, text_column
 
 ROOT = "all"
-"""The name of a root that was added above the supplied levels."""
+"""The stored name of a root that was added above the supplied levels: in statements, and of files."""
+
+TOTAL = "total"
+"""The name by which people ask for what a root, or a table without levels, has, and are shown it."""
 
 MAX_LEVELS = 100
 """Levels of a hierarchy. Each is a table of its own in a release."""
@@ -102,17 +105,20 @@ class Hierarchy:
     integer_columns: tuple[str, ...] = ()
 
     @classmethod
-    def from_table(cls, table: Any, levels: Sequence[str]) -> Hierarchy:
-        """Build the tree from a table with one row per leaf.
+    def from_table(cls, table: Any, levels: Sequence[str], *, finer: bool = False) -> Hierarchy:
+        """Build the tree from a public table of its leaves, or of what lies below them.
 
         Args:
-            table: a path or glob (Parquet, CSV), a pandas, polars or pyarrow table, or a DuckDB relation; one row per
-                leaf, with the columns named in `levels`, holding text or integers.
+            table: a path or glob (Parquet, CSV), a pandas, polars or pyarrow table, or a DuckDB relation; with the
+                columns named in `levels`, holding text or integers, and one row for each leaf.
             levels: the columns, top level first. Where the first has more than one value, a root `"all"` is added.
+            finer: the table is one of smaller areas, so that rows with the same path are one leaf: a table of counties
+                is one of states too, by the levels down to the state. To be asked for, since a table of records in the
+                place of the public one would otherwise pass for it.
 
         Raises:
-            ValueError: no rows, a missing column, a null key, a leaf listed twice, a level named twice or like a
-                column of the published tables.
+            ValueError: no rows, a missing column, a null key, a leaf listed twice and not `finer`, a level named twice
+                or like a column of the published tables.
             TypeError: a key column holds neither text nor integers, or `table` is not a table.
 
         Example:
@@ -133,7 +139,8 @@ class Hierarchy:
             labels_here, parent_here, node_of_row = _number_level(column, node_of_row)
             labels.append(labels_here)
             parents.append(parent_here)
-        _refuse_repeated_leaves(texts, names, node_of_row, len(parents[-1]))
+        if not finer:
+            _refuse_repeated_leaves(texts, names, node_of_row, len(parents[-1]))
         root_added = len(parents[0]) > 1
         if root_added:
             if any(name.casefold() == ROOT for name in names):
@@ -175,6 +182,12 @@ class Hierarchy:
         strange = next((value for value in values if isinstance(value, bool) or not isinstance(value, str | int)), None)
         if strange is not None or len({isinstance(value, str) for value in values}) > 1:
             raise TypeError("values: they must be all texts or all integers")
+        if len(set(values)) < len(values):
+            first: dict[str | int, int] = {}
+            twice = next(place for place, value in enumerate(values, 1) if first.setdefault(value, place) != place)
+            raise ValueError(  # not shown: in a column that is given in place of values, one is soon repeated
+                f"values: the values {first[values[twice - 1]]} and {twice} of the list are the same; list each once"
+            )
         listed = pa.array(values, pa.string() if values and isinstance(values[0], str) else pa.int64())
         return cls.from_table(pa.table({text(level, "level", "the name of a level"): listed}), [level])
 
@@ -258,6 +271,17 @@ class Hierarchy:
         return self.path_table(depth, np.arange(self.size(depth), dtype=np.int64))
 
 
+def stored_level(given: str, known: Iterable[str], root: str = ROOT) -> str:
+    """The stored name of a level that somebody names: `"total"` is the root.
+
+    Args:
+        given: the name.
+        known: the names of the levels, or tables; of a release of before, one may be `"total"`, and then it is meant.
+        root: the name of the root.
+    """
+    return root if given == TOTAL and TOTAL not in known else given
+
+
 def decoded(table: pa.Table) -> pa.Table:
     """A table with plain strings in place of dictionaries of strings."""
     for place, field in enumerate(table.schema):
@@ -306,6 +330,8 @@ def check_level_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
                 f"{argument}: the names {first[name.casefold()]} and {place} of the list are the same (capitals do not "
                 "count); give each level its own name"
             )
+        if name.casefold() == TOTAL:
+            raise ValueError(f"{argument}: {name!r} is what all areas together are called; rename the level")
         if name.casefold() in RESERVED:
             raise ValueError(f"{argument}: {name!r} is a column of the published tables; rename the level")
     return tuple(names)
@@ -335,4 +361,7 @@ def _refuse_repeated_leaves(
     repeated = int(np.flatnonzero(np.bincount(leaf_of_row, minlength=n_leaves) > 1)[0])
     row = int(np.flatnonzero(leaf_of_row == repeated)[0])
     path = ", ".join(f"{name}={text[row].as_py()!r}" for name, text in zip(names, texts, strict=True))
-    raise ValueError(f"hierarchy: the leaf {path} is listed twice; list every leaf once")
+    raise ValueError(
+        f"hierarchy: the leaf {path} is listed twice; list every leaf once, or, if this is a public table of smaller "
+        "areas, set finer to true"
+    )

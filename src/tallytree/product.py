@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tallytree._compute.arrays import IntArray, concatenate_ranges
 from tallytree._impossible import read_impossible
+from tallytree._leaf_codes import codes_by_side, other_leaf, others_by_level, require_unique_codes
 from tallytree._markup import html_table
 from tallytree._validate import safe_text, text
 from tallytree.hierarchy import ROOT, Hierarchy, check_level_names, decoded, describe_levels
@@ -371,14 +372,21 @@ class LeafKey:
         hierarchy: the public tree.
         columns: the records' columns, one per supplied level of the hierarchy, top level first. Where the top level has
             a single value (and is not the only one) it may be left out here, or be missing in the records.
+        code: the one column of records that have the leaf's own label in place of its path; None where they have the
+            path.
+        other: the label of the leaf in which records outside the hierarchy count, also those with null codes; None
+            where they do not count.
 
     Raises:
-        ValueError: another number of columns.
+        ValueError: another number of columns; with a code, two leaves that have the same label; no leaf, or several,
+            with the label `other`.
         TypeError: not a hierarchy, or columns that are not strings.
     """
 
     hierarchy: Hierarchy
     columns: tuple[str, ...]
+    code: str | None = None
+    other: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.hierarchy, Hierarchy):
@@ -393,6 +401,15 @@ class LeafKey:
                 f"columns: it names {len(self.columns)} columns, but the hierarchy has the levels "
                 f"{', '.join(self.hierarchy.columns)}; name one column for each, top level first"
             )
+        if self.code is not None:
+            require_unique_codes(self.hierarchy)
+        if self.other is not None:
+            other_leaf(self.hierarchy, self.other)
+
+    @property
+    def other_leaf(self) -> int | None:
+        """The number of the leaf in which records outside the hierarchy count; None where they do not count."""
+        return None if self.other is None else other_leaf(self.hierarchy, self.other)
 
     @property
     def _top_is_optional(self) -> bool:
@@ -400,6 +417,8 @@ class LeafKey:
 
     def present(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns to match in a table that has the columns `names`."""
+        if self.code is not None:
+            return (self.code,)
         complete = len(self.columns) == len(self.hierarchy.columns)
         return self.columns[1:] if complete and self._top_is_optional and self.columns[0] not in names else self.columns
 
@@ -408,8 +427,28 @@ class LeafKey:
         return list(self.hierarchy.leaf_table().columns[-len(present) :])
 
 
-def leaf_keys(tree: Hierarchy | Product) -> tuple[LeafKey, ...]:
-    """The records' columns for each hierarchy of a tree."""
+def leaf_keys(tree: Hierarchy | Product, leaf: Any = None, on_unknown: Any = None) -> tuple[LeafKey, ...]:
+    """The records' columns for each hierarchy of a tree.
+
+    Args:
+        tree: the hierarchies.
+        leaf: the column with the leaf's own label, in place of the path's columns; or, of a product, such columns by
+            attribute. A name alone is that of the attribute whose last column has it.
+        on_unknown: a mapping from leaf levels to the label of the leaf for records outside; anything else has no part.
+
+    Raises:
+        ValueError: a level that is none of leaves, or without such a leaf; an unknown attribute, or one that a name
+            does not tell; a column for two attributes; two leaves that have the same label.
+        TypeError: neither a name nor, of a product, a mapping of names.
+    """
     if isinstance(tree, Hierarchy):
-        return (LeafKey(tree, tree.columns),)
-    return tuple(LeafKey(attribute.hierarchy, attribute.columns) for attribute in tree.attributes)
+        if leaf is not None:
+            text(leaf, "leaf", "the column with the codes of leaves")
+        last = tree.columns[-1]
+        return (LeafKey(tree, tree.columns, leaf, others_by_level(on_unknown, [last]).get(last)),)
+    leaves = {side.name: side.columns[-1] for side in tree.attributes}
+    codes, others = codes_by_side(leaf, leaves), others_by_level(on_unknown, [*leaves.values()])
+    return tuple(
+        LeafKey(side.hierarchy, side.columns, codes.get(side.name), others.get(leaves[side.name]))
+        for side in tree.attributes
+    )

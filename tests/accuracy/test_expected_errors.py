@@ -8,7 +8,13 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree._accuracy.expected_errors import expected_errors, has_closed_form, shown, unreliable_below
+from tallytree._accuracy.expected_errors import (
+    ExpectedError,
+    expected_errors,
+    has_closed_form,
+    shown,
+    unreliable_below,
+)
 from tallytree._accuracy.simulated_errors import simulated_errors, stand_in_of
 from tallytree._run import (
     CountsArguments,
@@ -199,6 +205,9 @@ def test_figures_as_text():
 
 
 def test_the_least_usable_number_of_a_level_is_three_standard_deviations():
-    said = unreliable_below([("all", 0.0), ("state", None), ("county", 48.285)])
+    levels = [("all", 0.0), ("state", None), ("county", 48.285)]
+    errors = [ExpectedError(name, 1, std_dev, None, None, "closed form") for name, std_dev in levels]
+    assert [each.least_usable for each in errors] == [0.0, None, pytest.approx(145)]
+    said = unreliable_below(errors)
     assert said == "Numbers below these will be unreliable (std dev above a third of the number): 145 at county."
-    assert unreliable_below([("all", None)]) == ""
+    assert unreliable_below(errors[:2]) == ""

@@ -41,7 +41,7 @@ def test_the_figures_are_those_of_the_release(people):
         assert each.std_dev == pytest.approx(np.sqrt(np.mean(stated**2)), rel=1e-6)
         assert each.half_width == pytest.approx(1.645 * each.std_dev, rel=0.05)
     total = expected_errors(plan_tables(arguments(people, neighboring="change_one")))[-1]
-    assert (total.level, total.basis, total.std_dev) == ("all", "public", 0.0)
+    assert (total.level, total.basis, total.std_dev) == ("total", "public", 0.0)
 
 
 @pytest.mark.slow
@@ -53,7 +53,7 @@ def test_observed_errors_are_as_expected(people):
         "county.age": truth.sum(2).ravel(),
         "county.sex": truth.sum(1).ravel(),
         "region.age": np.add.reduceat(truth.sum(2), regions).ravel(),
-        "all": np.array([truth.sum()]),
+        "total": np.array([truth.sum()]),
     }
     planned = plan_tables(arguments(people))
     squares = dict.fromkeys(true, 0.0)
@@ -63,7 +63,7 @@ def test_observed_errors_are_as_expected(people):
             squares[name] += np.mean((release.table(name)["count"].to_numpy() - counts) ** 2) / 40
     expected = {each.level: each.std_dev for each in expected_errors(planned)}
     for name in true:
-        assert np.sqrt(squares[name]) == pytest.approx(expected[name], rel=0.4 if name == "all" else 0.15)
+        assert np.sqrt(squares[name]) == pytest.approx(expected[name], rel=0.4 if name == "total" else 0.15)
 
 
 @pytest.mark.slow

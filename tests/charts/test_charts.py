@@ -14,9 +14,11 @@ from tallytree._charts import (
     boxes,
     drawing,
     errors_by_level,
+    hundred_dots,
     icicle,
     matrix,
     one_drawing_process,
+    pyramid,
     size_distribution,
     svg,
     svg_in_page,
@@ -113,6 +115,42 @@ def test_the_cumulative_view_adds_up_from_the_largest_size() -> None:
     chart = size_distribution([{"size": 0, "groups": 4}, {"size": 2, "groups": 3}], cumulative=True).to_dict()
     found = [row["groups"] for row in chart["data"]["values"]]
     assert found == [7, 3]
+
+
+def pyramid_rows(areas: list[str]) -> list[dict[str, Any]]:
+    return [
+        {"area": area, "step": step, "group": group, "value": 10 * place + side, "lower": 1, "upper": 90}
+        for area in areas
+        for place, step in enumerate(AWKWARD)
+        for side, group in enumerate(AWKWARD[:2])
+    ]
+
+
+def test_a_pyramid_has_one_group_at_each_side_and_the_last_step_on_top() -> None:
+    made = pyramid(pyramid_rows([""]), groups=AWKWARD[:2], order=AWKWARD).to_dict()
+    shown = made["data"]["values"]
+    assert [row["signed"] for row in shown if row["group"] == AWKWARD[0]] == [0, -10, -20, -30, -40]
+    assert [row["signed"] for row in shown if row["group"] == AWKWARD[1]] == [1, 11, 21, 31, 41]
+    assert {row["lower"] for row in shown if row["group"] == AWKWARD[0]} == {-1}
+    assert next(row["at"] for row in shown if row["step"] == AWKWARD[-1]) == 0
+    drawn = svg(pyramid(pyramid_rows([""]), groups=AWKWARD[:2], order=AWKWARD))
+    assert "<script" not in drawn
+    assert {"&lt;script&gt;alert(1)&lt;/script&gt;", "a.b[0]"} <= {*texts(drawn)}
+
+
+def test_small_pyramids_have_the_names_of_their_areas() -> None:
+    drawn = svg(
+        pyramid(pyramid_rows(["a.b[0]", "North"]), groups=AWKWARD[:2], order=AWKWARD, areas=["North", "a.b[0]"])
+    )
+    assert {"North", "a.b[0]"} <= {*texts(drawn)}
+
+
+@pytest.mark.parametrize("width", [230, 640])
+def test_a_hundred_dots_are_those_of_a_guess_those_of_an_attack_and_the_others(width: int) -> None:
+    made = hundred_dots(5, 14, width=width).to_dict()
+    kinds = [row["kind"] for row in made["data"]["values"]]
+    assert sorted(map(kinds.count, {*kinds})) == [5, 9, 86]
+    assert kinds[:5] == ["found by a blind guess too"] * 5
 
 
 def test_colors_begin_at_round_numbers() -> None:

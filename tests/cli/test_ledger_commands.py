@@ -164,8 +164,10 @@ def test_a_ledger_is_json_too_with_exact_amounts(folder, output):
         "release_id": entry.release_id,
         "run": entry.run,
         "period": None,
+        "revises": None,
         "plan": entry.plan,
         "statistics": None,
+        "inputs": None,
         "statistic": "counts",
         "mechanism": "LeastSquares",
         "max_contributions": 1,
@@ -309,7 +311,7 @@ def test_limits_of_windows_are_set_listed_and_reported(folder, output, refusal, 
     said = output("limit", "ledger.db", "people", "--epsilon", "1", "--neighboring", "add_remove", "--per", "week")
     assert said == (
         "Ledger: ledger.db: people: 0 releases spent epsilon 0; no limit is set for all time (`tallytree limit` sets "
-        "one).\n"
+        "one); at most epsilon 1 in a week.\n"
     )
     for day in ("02", "04", "09"):
         output("release", "counts.yaml", *HERE, "--out", day, "--set", f"run='2026-03-{day}'")

@@ -35,29 +35,29 @@ def test_what_is_shown(folder, output):
         "Expected errors by LeastSquares, epsilon 1:\n"
         "level   nodes  std dev  90 % within ±  expected maximum  basis      \n"
         "────────────────────────────────────────────────────────────────────\n"
-        "all         1     3.27           5.29              2.52  closed form\n"
-        "state       2     3.06           4.97               3.4  closed form\n"
-        "county      6      3.6            5.8               6.1  closed form\n"
+        "all         1     3.28           5.32              2.53  closed form\n"
+        "state       2     3.07           4.99              3.42  closed form\n"
+        "county      6     3.61           5.82              6.12  closed form\n"
         "Standard deviations by other budgets:\n"
         "level   epsilon 1  epsilon 2\n"
         "────────────────────────────\n"
-        "all          3.27       1.61\n"
-        "state        3.06       1.51\n"
-        "county        3.6       1.77\n"
+        "all          3.28       1.64\n"
+        "state        3.07       1.54\n"
+        "county       3.61        1.8\n"
         "Standard deviations by other mechanisms:\n"
         "level   LeastSquares  TopDown\n"
         "─────────────────────────────\n"
-        "all             3.27     4.22\n"
-        "state           3.06     3.66\n"
-        "county           3.6     3.66\n"
+        "all             3.28     4.22\n"
+        "state           3.07     3.71\n"
+        "county          3.61     3.71\n"
         "Risk: An attacker who knows all other records has at most 2.72 % true positives at 1 % false positives, and "
         "at most 13.6 % at 5 %. The attacker guesses whether the data hold one person, who has one record, from all "
         "that is published, where both cases have the same invariants.\n"
         "Closed forms are of counts that are large compared to their noise, as are those of their siblings. The errors "
         "of counts near 0 are smaller, and a count among many that are 0 is on average too small.\n"
-        "If no count were near 0, the errors of a level would add up to about 4.88 at state, 17.2 at county. A level "
+        "If no count were near 0, the errors of a level would add up to about 4.9 at state, 17.3 at county. A level "
         "with fewer records than that is mostly noise: publish a coarser one.\n"
-        "Numbers below these will be unreliable (std dev above a third of the number): 9.82 at all, 9.19 at state, "
+        "Numbers below these will be unreliable (std dev above a third of the number): 9.86 at all, 9.23 at state, "
         "10.8 at county.\n"
         "StabilityHistogram does not fit this spec: counts.yaml, line 4, budget: Budget(epsilon=1.0) has no delta, but "
         "StabilityHistogram leaves cells without records out, and so shows a lone record with a small probability; "
@@ -73,6 +73,9 @@ def test_json_has_the_same(folder, output):
     assert found["mechanism"] == "LeastSquares"
     assert {row["epsilon"] for row in found["errors"]} == {1.0, 2.0}
     assert found["errors"][0]["basis"] == "closed form"
+    first = found["errors"][0]
+    assert first["least_usable"] == pytest.approx(first["std_dev"] / 0.333)
+    assert (first["unreliable"], found["advice"], found["precision"]) == (None, None, None)
     assert len(found["risk"]["by_budget"]) == 4
     assert found["risk"]["rates"][0]["false_positive_rate"] == 0.01
     assert found["notes"]
@@ -95,6 +98,23 @@ def test_a_stand_in_is_simulated(folder, output):
     assert shown == output("plan", "counts.yaml", *arguments)
     assert "  simulation\n" in shown
     assert "Simulated on a stand-in, 3 replicates" in shown
+    assert "will be unreliable;" not in shown
+
+
+def test_the_advice_is_shown_and_is_in_the_json(folder, output):
+    rows = pq.read_table("last.parquet").drop_columns(["count"])
+    pq.write_table(rows.append_column("count", pa.array([900] * 3 + [6] * 3)), "few.parquet")
+    arguments = ("--like", "few.parquet", "--replicates", "10", "--seed", "1", "--mechanism", "TopDown")
+    found = json.loads(output("plan", "counts.yaml", *arguments, "--json"))
+    assert found["advice"]["level"] == "county"
+    assert found["advice"]["instead"] == "state"
+    assert found["advice"]["unreliable"] == pytest.approx(0.5, abs=0.1)
+    assert 1 < found["advice"]["epsilon"] <= 4
+    own = [row for row in found["errors"] if (row["epsilon"], row["mechanism"]) == (1.0, "LeastSquares")]
+    assert [row["unreliable"] for row in own][:2] == [0.0, pytest.approx(0.1, abs=0.1)]
+    shown = output("plan", "counts.yaml", *arguments)
+    assert found["advice"]["sentence"] in " ".join(shown.split())
+    assert "expected maximum  unreliable  basis" in shown
 
 
 @pytest.mark.slow

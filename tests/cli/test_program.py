@@ -66,7 +66,7 @@ def test_progress_is_shown_on_standard_error_when_that_is_a_terminal(folder):
         os.close(ours)
         printed = process.communicate(timeout=60)[0]
     assert process.returncode == 0
-    for text in (b"starting", b"measuring"):
+    for text in (b"loading", b"planning", b"measuring", b"saving"):
         assert text in shown
         assert text.decode() not in printed
 
@@ -94,7 +94,10 @@ def test_help_is_shown_for_each_of_its_two_options_and_fits_80_columns(folder, r
 def test_the_list_of_commands_has_a_complete_sentence_for_each(folder, run):
     listed = run("--help").stdout.partition("Commands:\n")[2].splitlines()
     assert [line.split()[0] for line in listed] == list(COMMANDS)
-    assert all(line.endswith(".") and not line.endswith("...") for line in listed)
+    for command in ((), ("derive",), ("ledger",), ("secret",)):
+        listed = run(*command, "--help").stdout.partition("Commands:\n")[2].splitlines()
+        assert listed
+        assert all(line.endswith(".") and not line.endswith("...") for line in listed)
 
 
 def test_the_module_is_the_program():

@@ -48,12 +48,13 @@ def test_tables_are_made_again_without_records_and_nothing_is_spent(folder, run)
     shown = re.sub(r"(?m)^(all|state|county)( +)(\d+) ", lambda m: f"{m[1]}{m[2]}{'#':>{len(m[3])}} ", result.stdout)
     assert re.findall(r"(?m)^(?:all|state|county) +(\d+) ", result.stdout) == rows
     assert re.sub(" +", " ", shown) == (
-        "level rows nodes measured share sensitivity scale std dev\n"
-        "─────────────────────────────────────────────────────────────────────\n"
-        "all # 1 tail_counts 0.3333 L1 1 2 2.79918\n"
-        "state # 2 tail_counts 0.3333 L1 1 2 2.79918\n"
-        "county # 3 tail_counts 0.3333 L1 1 2 2.79918\n"
-        "Noise: discrete laplace.\n"
+        "Published: of every node, the number of groups of each size\n"
+        "level rows nodes\n"
+        "───────────────────\n"
+        "all # 1\n"
+        "state # 2\n"
+        "county # 3\n"
+        "Noise: discrete Laplace, std dev 2.8 at every measured level.\n"
         "PUBLISHED EXACTLY, not protected (invariants):\n"
         " * the hierarchy\n"
         " * the number of groups in every leaf (that a group exists, and where)\n"
@@ -62,6 +63,12 @@ def test_tables_are_made_again_without_records_and_nothing_is_spent(folder, run)
         "membership of a group, given the invariants.\n"
         "Risk: An attacker who knows all other records has at most 4.49 % true positives at 1 % false positives, and "
         "at most 22.41 % at 5 %.\n"
+        "Measurements:\n"
+        "level measured share sensitivity scale std dev\n"
+        "────────────────────────────────────────────────────────\n"
+        "all tail_counts 0.3333 L1 1 2 2.79918\n"
+        "state tail_counts 0.3333 L1 1 2 2.79918\n"
+        "county tail_counts 0.3333 L1 1 2 2.79918\n"
         "Release: again\n"
     )
     assert again.statement["mechanism"]["options"]["smoothness"] == 1
@@ -132,5 +139,5 @@ def test_the_help_says_what_is_read(folder, run):
     result = run("reconcile", "--help")
     assert result.exit_code == 0
     assert result.stdout.startswith("Usage: tallytree reconcile [OPTIONS] {DIR} {SPEC.yaml}\n")
-    assert "Make the tables of the release in DIR again; spends nothing." in result.stdout
+    assert "Make the tables of a release again; spends nothing." in result.stdout
     assert "records are not opened" in " ".join(result.stdout.split())

@@ -48,11 +48,15 @@ def sets(values):
 def test_an_entry_is_completed_key_by_key(folder, output, refusal):
     entry = folder / "release/deployment.yaml"
     shown = output("registry", "release").splitlines()
-    assert {line.split(": ")[1] for line in shown if line.startswith("to be filled: ")} == {*FILLED}
+    assert shown[0] == "[x] 16 keys are filled"
+    to_be_filled = shown[1 : shown.index("May be added, with one of these values:")]
+    assert {line.removeprefix("[ ] ").split(": ")[0] for line in to_be_filled} == {*FILLED}
+    assert all(line.startswith("[ ] ") for line in to_be_filled)
     assert "still to be filled: url_slug" in refusal("registry", "release", "--require-complete")
     before = entry.read_text("utf-8")
     entry.write_text(before.replace("status: Draft", "status: Draft  # mine"), "utf-8")
     shown = output("registry", "release", "--require-complete", *sets(FILLED)).splitlines()
+    assert shown[0] == f"[x] {16 + len(FILLED)} keys are filled"
     assert shown[-1] == f"Nothing was spent. Entry (valid and complete): {entry}"
     text = entry.read_text("utf-8")
     assert "status: Draft  # mine" in text

@@ -229,14 +229,16 @@ def test_check_shows_how_every_level_would_be_measured(folder, run):
     result = run("check", "counts.yaml")
     assert result.exit_code == 0
     assert result.stdout == (
-        "level   nodes  measured  share  sensitivity  scale  std dev\n"
-        "───────────────────────────────────────────────────────────\n"
-        "all         1  no                                          \n"
-        "state       3  counts      0.5  L1 2             4  5.64215\n"
-        "county      6  counts      0.5  L1 2             4  5.64215\n"
-        "Noise: discrete laplace.\n"
-        "Expected std dev of counts that are not near 0: state 3.76, county 4.41 (tallytree plan shows more).\n"
-        "Numbers below these will be unreliable (std dev above a third of the number): 11.3 at state, 13.2 at county.\n"
+        "To be published: numbers of records\n"
+        "level   numbers  accuracy \n"
+        "──────────────────────────\n"
+        "all           1  exact    \n"
+        "state         3  about ± 6\n"
+        "county        6  about ± 7\n"
+        "Nine of ten numbers that are not near 0 will be off by less than the accuracy; `tallytree plan counts.yaml` "
+        "shows more.\n"
+        "Numbers below these will be unreliable (std dev above a third of the number): 11.3 at state, 13.3 at county.\n"
+        "Noise: discrete Laplace, std dev 5.64 at every measured level.\n"
         "PUBLISHED EXACTLY, not protected (invariants):\n"
         "  * the hierarchy\n"
         "  * the total number of records\n"
@@ -245,6 +247,12 @@ def test_check_shows_how_every_level_would_be_measured(folder, run):
         "the invariants.\n"
         "Risk: An attacker who knows all other records has at most 2.72 % true positives at 1 % false positives, and "
         "at most 13.6 % at 5 %.\n"
+        "Measurements:\n"
+        "level   measured  share  sensitivity  scale  std dev\n"
+        "────────────────────────────────────────────────────\n"
+        "all     no                                          \n"
+        "state   counts      0.5  L1 2             4  5.64215\n"
+        "county  counts      0.5  L1 2             4  5.64215\n"
         "counts.yaml is ready to be released. No private row was read, nothing was spent.\n"
     )
 
@@ -252,11 +260,17 @@ def test_check_shows_how_every_level_would_be_measured(folder, run):
 def test_on_a_narrow_terminal_nothing_is_cut(folder, run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     words = " ".join(run("check", "counts.yaml").stdout.split())
-    assert (
-        "county: nodes 6, measured counts, share 0.5, sensitivity L1 2, scale 4, std dev 5.64215 Noise: discrete"
-        in words
-    )
-    assert "all: nodes 1, measured no state: nodes 3, measured" in words
+    assert "county: measured counts, share 0.5, sensitivity L1 2, scale 4, std dev 5.64215 counts.yaml is" in words
+    assert "all: measured no state: measured" in words
+
+
+def test_check_says_how_to_learn_the_accuracy_that_depends_on_the_data(folder, run):
+    lines = run("check", "group_sizes.yaml").stdout.splitlines()
+    assert lines[0] == "To be published: of every node, the number of groups of each size"
+    assert [line.split() for line in lines[1:2]] == [["level", "nodes"]]
+    simulate = "`tallytree plan group_sizes.yaml --like PUBLIC` simulates it on public data."
+    assert f"How accurate they will be depends on the data: {simulate}" in lines
+    assert not any("±" in line for line in lines)
 
 
 @pytest.mark.parametrize("statistic", SPECS)

@@ -76,6 +76,22 @@ def test_boundaries_add_a_map_and_those_that_do_not_match_are_named(run, output,
     assert not (tmp_path / "none.html").exists()
 
 
+@pytest.mark.needs("geopandas", "shapely")
+def test_boundaries_are_kept_for_the_reports_that_follow(output, saved, tmp_path):
+    file = tmp_path / "good.geojson"
+    file.write_text(shapes(["A", "B"]))
+    manifest = (saved / "release.json").read_bytes()
+    output("report", saved, "--boundaries", f"state={file}")
+    file.unlink()
+    assert (saved / "release.json").read_bytes() == manifest
+    output("report", saved, "--out", tmp_path / "again.html")
+    output("error", saved, "--replicates", "10", "--seed", "1", "--out", tmp_path / "new", "--report")
+    output("error", saved, "--replicates", "10", "--seed", "1", "--report")
+    for page in (tmp_path / "again.html", saved / "report.html", tmp_path / "new" / "report.html"):
+        assert "Map: records by state" in page.read_text(encoding="utf-8")
+    assert tt.Release.load(tmp_path / "new").levels == tt.Release.load(saved).levels
+
+
 def test_what_is_no_whole_release_is_refused(run, saved, tmp_path):
     for folder, said in ((tmp_path / "nowhere", "does not exist"), (tmp_path, "release.json")):
         result = run("report", folder)
@@ -91,7 +107,7 @@ def test_what_is_no_whole_release_is_refused(run, saved, tmp_path):
 
 def test_release_writes_a_report_unless_it_is_told_not_to(output, spec, tmp_path):
     output("release", spec, "--out", tmp_path / "with", "--report")
-    assert "In short" in (tmp_path / "with" / "report.html").read_text(encoding="utf-8")
+    assert "In plain words" in (tmp_path / "with" / "report.html").read_text(encoding="utf-8")
     output("release", spec, "--out", tmp_path / "without", "--no-report")
     output("release", spec, "--out", tmp_path / "by-environment")  # TALLYTREE_REPORT=0 in tests
     assert not (tmp_path / "without" / "report.html").exists()

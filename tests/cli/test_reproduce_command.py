@@ -20,12 +20,25 @@ def made_up(monkeypatch):
     monkeypatch.setattr(running, "experiment_named", lambda name: experiment)
 
 
-def test_all_experiments_are_listed_with_what_they_need(output):
+def test_all_experiments_are_listed_with_what_they_need(output, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     shown = output("reproduce", "--list")
     for experiment in EXPERIMENTS:
         assert experiment.name in shown
         assert experiment.shows in shown
     assert "less than a minute" in shown
+
+
+@pytest.mark.parametrize("width", ["80", "120"])
+def test_the_list_is_a_table(output, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", width)
+    lines = output("reproduce", "--list").splitlines()
+    assert lines[0].split() == ["name", "shows", "data", "minutes", "GiB"]
+    assert max(map(len, lines[:-1])) <= int(width)
+    assert [line.split()[0] for line in lines if line.startswith("fioretto-figure")] == [
+        f"fioretto-figure{number}" for number in (7, 8, 9)
+    ]
+    assert [line.split()[-2:] for line in lines if line.startswith("kuo-table")] == [["40", "16"], ["60", "6"]]
 
 
 def test_the_first_figures_and_the_files_are_shown(output, made_up, tmp_path):

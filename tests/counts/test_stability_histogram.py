@@ -19,7 +19,7 @@ from tallytree._private.noise.noise_source import KeyedNoise, OpenDPNoise
 from tallytree._private.tabulate.true_counts import TrueCounts
 from tallytree._private.tabulate.true_sizes import LargestSize
 from tallytree._run import CountsArguments, plan_counts
-from tallytree.cli.rendering.statements import show_levels
+from tallytree.cli.rendering.statements import show_measurements
 from tallytree.lab.audit.runs import ReplayMeasurer, draw_runs
 from tallytree.ledger import Ledger
 
@@ -194,7 +194,7 @@ def test_the_statement_says_what_a_threshold_does_and_lists_no_total(areas, tmp_
 
 def test_the_threshold_is_shown_beside_the_levels(areas):
     console = Console(record=True, width=120, file=io.StringIO())
-    show_levels(console, release(areas).statement)
+    show_measurements(console, release(areas).statement)
     assert "Threshold: noisy counts below 28 at county are left out." in console.export_text()
 
 

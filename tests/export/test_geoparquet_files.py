@@ -2,8 +2,10 @@
 
 import json
 
+import pyarrow as pa
 import pytest
 
+import tallytree as tt
 from tallytree._export import export
 
 pytestmark = pytest.mark.needs("geopandas", "shapely")
@@ -84,3 +86,50 @@ def test_tables_without_boundaries_are_refused_where_they_are_named(made, towns,
     with pytest.raises(ValueError, match="boundaries: 'city' is not one of the release's levels"):
         export(made["counts"], "geoparquet", tmp_path / "out", boundaries={"city": towns})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_over_pairs_of_areas_have_lines_as_flows_have(tmp_path):
+    import geopandas
+    import shapely
+
+    areas = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "z"]})
+    squares = [shapely.box(i, 40, i + 1, 41) for i in range(3)]
+    shapes = geopandas.GeoDataFrame({"county": ["x", "y", "z"]}, geometry=squares, crs="EPSG:4326")
+    shapes.to_file(tmp_path / "counties.geojson", driver="GeoJSON")
+    sides = {name: tt.Hierarchy.from_table(areas, ["state", "county"]) for name in ("home", "work")}
+    product = tt.Product({**sides, "sex": tt.Hierarchy.from_values("sex", ["f", "m"])})
+    rows = pa.concat_tables([areas.rename_columns(["home_state", "home_county"])] * 20)
+    rows = pa.table(
+        {name: rows[name] for name in rows.column_names}
+        | {name.replace("home", "work"): rows[name].take(pa.array(range(60))[::-1]) for name in rows.column_names}
+        | {"sex": ["f", "m"] * 30}
+    )
+    made = tt.release_tables(
+        rows, product, tt.Budget(epsilon=2), neighboring="add_remove", seed=1,
+        tables=[("home_county", "work_county", "sex"), ("home_county", "sex"), ("home_state", "work_county")],
+    )  # fmt: skip
+    found = export(made, "geoparquet", tmp_path / "out", boundaries={"county": tmp_path / "counties.geojson"})
+    assert len(found.tables) == 3
+    pairs = geopandas.read_parquet(tmp_path / "out/home_county.work_county.sex.parquet")
+    expected = made.table("home_county", "work_county", "sex")
+    assert pairs[expected.column_names].to_dict("list") == expected.to_pydict()
+    assert {*pairs.geometry.geom_type} == {"LineString", "Point"}
+    places = {"x": 0, "y": 1, "z": 2}
+    for home, work, shape in zip(pairs["home_county"], pairs["work_county"], pairs.geometry, strict=True):
+        assert [int(shape.coords[end][0]) for end in (0, -1)] == [places[home], places[work]]
+    assert {*geopandas.read_parquet(tmp_path / "out/home_county.sex.parquet").geometry.geom_type} == {"Polygon"}
+
+
+def test_other_areas_with_a_level_of_the_same_name_get_no_shapes_that_are_not_theirs(tmp_path):
+    import geopandas
+    import shapely
+
+    shapes = geopandas.GeoDataFrame({"c": ["x", "y"]}, geometry=[shapely.box(i, 4, i + 1, 5) for i in (0, 1)])
+    shapes.set_crs("EPSG:4326").to_file(tmp_path / "c.geojson", driver="GeoJSON")
+    here, there = tt.Hierarchy.from_values("c", ["x", "y"]), tt.Hierarchy.from_values("c", ["v", "w"])
+    made = tt.release_flows(
+        pa.table({"o": ["x", "y"] * 30, "d": ["v", "v", "w"] * 20}), origins=here, destinations=there, origin=["o"],
+        destination=["d"], budget=tt.Budget(epsilon=2), neighboring="add_remove", seed=1,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"^boundaries: 'c' given, but the areas of .* have none"):
+        export(made, "geoparquet", tmp_path / "out", tables=[made.levels[-1]], boundaries={"c": tmp_path / "c.geojson"})

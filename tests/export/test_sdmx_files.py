@@ -4,10 +4,21 @@ import csv
 import json
 import re
 
+import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+import tallytree as tt
+from tallytree._accounting.periods import Period
 from tallytree._export import export
+from tallytree._export.sdmx_codes import SideCodes, escaped
+from tallytree._export.sdmx_structure import time_period
 from tallytree.release import QualityThresholds
+from tallytree.release.view.sides import sides_of
+
+ID = re.compile(r"[A-Za-z0-9_@$\-]+")
+"""The ids of SDMX 3.0 (IDType of its schemas)."""
 
 KINDS = ("counts", "flows", "sizes", "tables", "people")
 pytestmark = pytest.mark.needs("pysdmx")
@@ -113,3 +124,89 @@ def test_no_status_is_given_where_no_error_is_known(tmp_path):
 def test_an_agency_that_sdmx_does_not_allow_is_refused(made, tmp_path):
     with pytest.raises(ValueError, match="agency: '1 x' must be letters, digits"):
         export(made["counts"], "sdmx", tmp_path / "out", agency="1 x")
+
+
+def unescaped(code):
+    """The label of an escaped code, by what the documentation says of codes."""
+    parts = re.findall(r"[$]([0-9A-F]{2})|([^$])", code)
+    return b"".join(bytes.fromhex(byte) if byte else plain.encode() for byte, plain in parts).decode()
+
+
+@given(st.text())
+@example("95+")
+@example("")
+@example("$")
+@example("_T")
+@example("L2_17")
+@example("a@X")
+@example("@X")
+@example("$4C2_17")
+def test_a_code_is_an_id_that_gives_the_label_again(label):
+    code = escaped(label)
+    assert ID.fullmatch(code)
+    assert unescaped(code) == label  # so no two labels have the same code
+    assert code != "_T"
+    assert not code.endswith("@X")
+    assert not re.fullmatch(r"L\d+_\d+", code, re.ASCII)
+
+
+def test_a_label_with_a_sign_is_escaped_alone(tmp_path):
+    ages = tt.Hierarchy.from_values("age", ["0-4", "90-94", "95+", "_T", "L1_0", "x" * 101])
+    records = pa.table({"age": ["0-4", "95+", "90-94"] * 50})
+    made = tt.release_counts(records, ages, tt.Budget(epsilon=1), neighboring="add_remove", seed=1)
+    export(made, "sdmx", tmp_path / "out")
+    with (tmp_path / "out/age.csv").open(encoding="utf-8") as file:
+        codes = [row["AREA"] for row in csv.DictReader(file)]
+    assert codes == ["0-4", "90-94", "95$2B", "$5FT", "$4C1_0", "L1_5"]
+    lists = structure(tmp_path / "out").get_codelists()
+    names = {code.id: code.name for each in lists for code in each.items}
+    assert names["95$2B"] == "95+"
+
+
+@given(st.lists(st.text(max_size=4), min_size=1, max_size=8, unique=True), st.data())
+def test_no_two_nodes_have_the_same_code(labels, data):
+    rows = {"above": [], "below": []}
+    for label in labels:
+        for below in data.draw(st.lists(st.sampled_from([*labels, "L2_0", "@X"]), min_size=1, max_size=3, unique=True)):
+            rows["above"].append(label)
+            rows["below"].append(below)
+    tree = tt.Hierarchy.from_table(pa.table(rows), ["above", "below"])
+    codes = pa.chunked_array(SideCodes(sides_of(tree)[0]).by_level).to_pylist()
+    assert len(set(codes)) == len(codes)
+    assert all(map(ID.fullmatch, codes))
+
+
+@pytest.mark.parametrize(
+    ("period", "time"),
+    [
+        ("2026", "2026"), ("2026-03", "2026-03"), ("2026-W10", "2026-W10"), ("2026-W01", "2026-W01"),
+        ("2026-03-04", "2026-03-04"), ("2026-03-04/2026-03-10", "2026-03-04/P7D"),
+        ("2026-01-01/2026-12-31", "2026"), ("2026-03-02/2026-03-08", "2026-W10"), ("2024-02-01/2024-02-29", "2024-02"),
+    ],
+)  # fmt: skip
+def test_periods_are_written_as_sdmx_writes_time(period, time):
+    assert time_period(Period.parse(period)) == time
+
+
+def test_two_years_are_one_data_flow(tmp_path):
+    from pysdmx.io import get_datasets
+
+    ages = tt.Hierarchy.from_values("age", ["0-4", "95+"])
+    keys = []
+    for year in ("2025", "2026"):
+        records = pa.table({"age": ["0-4", "95+"] * 50})
+        made = tt.release_counts(
+            records, ages, tt.Budget(epsilon=1), neighboring="add_remove", seed=1, period=year
+        )  # fmt: skip
+        export(made, "sdmx", tmp_path / year)
+        (found,) = get_datasets(
+            data=str(tmp_path / year / "age.csv"), structure=str(tmp_path / "2025" / "structure.json")
+        )
+        assert found.data["TIME_PERIOD"].tolist() == [year, year]
+        keys += zip(found.data["AREA"], found.data["TIME_PERIOD"], strict=True)
+    assert len(set(keys)) == 4
+    (definition,) = structure(tmp_path / "2026").get_data_structure_definitions()
+    assert [each.id for each in definition.components.dimensions] == ["AREA", "TIME_PERIOD"]
+    first, second = ((tmp_path / year / "structure.json").read_text("utf-8") for year in ("2025", "2026"))
+    without_texts = [{**json.loads(text)["data"], "dataflows": None} for text in (first, second)]
+    assert without_texts[0] == without_texts[1]

@@ -77,16 +77,17 @@ class Faults:
         shutil.copytree(self._start, self.below, dirs_exist_ok=True)
         verified.forget()  # this process would take the ledger for an older copy
 
-    def each_fault(self, *argv, choose=None, stride=1):
+    def each_fault(self, *argv, choose=None, stride=1, ends=0):
         """Run a command with fault after fault, each from the start; gives the fault and the exit code.
 
         Args:
             argv: the command.
             choose: which of its calls; by default `ends_of_runs`.
             stride: one of so many faults is tried.
+            ends: the exit code of the command without a fault.
         """
         status, calls = self.run(*argv)
-        assert status == 0, self.log
+        assert status == ends, self.log
         assert len(calls) > 4
         chosen = [*(choose or ends_of_runs)(calls)]
         faults = [("fail", call) for call in chosen]

@@ -8,6 +8,7 @@ no fault, and is charged once.
 """
 
 import re
+import shutil
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,9 +17,11 @@ import pytest
 import tallytree as tt
 from helpers.file_calls import ends_of_runs
 from helpers.paid_runs import TERMS, check_paid
-from helpers.release_folders import PRIVATE, tables
+from helpers.release_folders import PRIVATE, digest, tables
+from tallytree._accounting.spending import Approval
 from tallytree._compute.spill_folders import remove_leftovers
 from tallytree.ledger import Ledger
+from tallytree.release import Release
 
 SPEC = f"statistic: counts\nrecords: people.parquet\nhierarchy: {{path: areas.parquet, levels: [state]}}\n{TERMS}"
 SIZES = """\
@@ -58,6 +61,49 @@ def test_every_fault_of_a_release_leaves_nothing_unpaid_and_nothing_half_made(fa
     if command == "release":
         assert seen["kill", "paid", "no folder"] > 0
         assert seen["kill", "not paid", "no folder"] > 0
+
+
+REVISED = ("release", "day.yaml", "--run", "2026-03-04", "--if-exists", "skip", "--fallback-out", "kept")
+
+
+@pytest.fixture
+def corrected(faults, inputs):
+    """A release of a day whose records are corrected then, and room for one more."""
+    Ledger(inputs / "ledger.db").set_limit("people", tt.Budget(epsilon=1), approval=Approval(reason="a correction"))
+    assert faults.run(*REVISED, "--out", "first")[0] == 0, faults.log
+    pq.write_table(pq.read_table(inputs / "people.parquet").slice(6), inputs / "people.parquet")
+    return inputs
+
+
+@pytest.mark.slow
+def test_every_fault_of_a_revision_leaves_the_earlier_release_and_a_whole_later_one_or_none(faults, corrected, seen):
+    faults.keep_start()
+    argv, earlier = (*REVISED, "--revises", "first", "--out", "out"), digest(corrected / "first")
+    for fault, status in faults.each_fault(*argv, stride=24):
+        entries, made = Ledger(corrected / "ledger.db").entries(), (corrected / "out").exists()
+        assert len(entries) == 2 or not [*corrected.rglob("out/tables")], fault
+        assert status != 0 or made, fault
+        seen[fault[0], "paid" if len(entries) == 2 else "not paid", "folder" if made else "no folder"] += 1
+        shutil.rmtree(corrected / "kept", ignore_errors=True)
+        assert faults.run(*argv)[0] == 0, (fault, faults.log)
+        first, later = Ledger(corrected / "ledger.db").entries()
+        assert (later.revises, later.state) == (first.release_id, "finished"), fault
+        stated = Release.load(corrected / "out").statement["release"]
+        assert (stated["id"], stated["revises"]["id"]) == (later.release_id, first.release_id), fault
+        assert digest(corrected / "first") == earlier, fault
+    assert {paid for _, paid, _ in seen} == {"paid", "not paid"}
+
+
+@pytest.mark.slow
+def test_every_fault_of_a_look_at_a_run_whose_files_were_replaced_changes_nothing(faults, corrected, seen):
+    """Also where the look fails, the run is not taken for one whose files are the same."""
+    faults.keep_start()
+    argv, before = (*REVISED, "--out", "first"), digest(corrected)
+    assert faults.run(*argv)[0] == 6, faults.log
+    for fault, status in faults.each_fault(*argv, ends=6, stride=4):
+        assert digest(corrected) == before, fault
+        assert status != 0 or fault[3] == "people.parquet", fault  # then nothing is known of the file
+        seen[fault[0], status] += 1
 
 
 def in_the_workspace(calls):

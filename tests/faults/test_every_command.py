@@ -41,6 +41,7 @@ COMMANDS = {
     "registry": ("registry out --set deployment.basic.name=People", ["out/deployment.yaml"]),
     "registry out": ("registry out --out entry.yaml", ["entry.yaml"]),
     "secret": ("secret new other", ["other"]),
+    "lint": ("lint day.yaml --private-out defects.txt", ["defects.txt"]),
     "plan": (
         "plan day.yaml --target state=9 --picture errors.svg --write-spec other.yaml",
         ["errors.svg", "other.yaml"],

@@ -43,8 +43,8 @@ MUTANTS = [
     fault(
         "the total taken as public under add_remove",
         "tests/test_api_counts.py::test_the_total_is_published_only_where_no_change_can_alter_it",
-        'return self.relation == "change_one" and one_each and self.on_unknown == "error"',
-        'return one_each and self.on_unknown == "error"',
+        'return self.relation == "change_one" and one_each and all_count',
+        "return one_each and all_count",
     ),
     fault(
         "the total taken as public with several records of a person",
@@ -61,7 +61,7 @@ MUTANTS = [
     fault(
         "the total taken as public where records are left out",
         "tests/test_api_counts.py::test_the_total_is_published_only_where_no_change_can_alter_it",
-        'return self.relation == "change_one" and one_each and self.on_unknown == "error"',
+        'return self.relation == "change_one" and one_each and all_count',
         'return self.relation == "change_one" and one_each',
     ),
     fault(
@@ -130,5 +130,17 @@ MUTANTS = [
         "tests/run/test_planned.py::test_a_copy_of_a_planned_release_is_not_run_whatever_was_replaced",
         "if not self.sealed_text or not self._is_as_sealed():",
         "if not self.plan:",
+    ),
+    fault(
+        "records outside the period that are counted",
+        "tests/private/tabulate/test_in_period.py::test_members_outside_the_period_are_in_no_group",
+        "if column.days is not None\n",
+        "if column.days is None and column.name\n",
+    ),
+    fault(
+        "a public total of the records in a period",
+        "tests/run/test_period_column.py::test_the_total_is_private_where_records_are_left_out",
+        'all_count = self.on_unknown != "drop" and self.checked_period is None',
+        'all_count = self.on_unknown != "drop"',
     ),
 ]

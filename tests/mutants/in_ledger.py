@@ -11,9 +11,9 @@ MUTANTS = [
     fault(
         "a release that is not recorded",
         f"{RELEASES}::test_each_release_is_recorded_and_says_so",
-        "recorded, events = recorded_posting(books, posting, self.path, statistics, on_changed)\n"
+        "recorded, events = recorded_posting(books, posting, self.path, statistics, on_changed, inputs)\n"
         "                books.write(events)",
-        "recorded, events = recorded_posting(books, posting, self.path, statistics, on_changed)",
+        "recorded, events = recorded_posting(books, posting, self.path, statistics, on_changed, inputs)",
     ),
     fault(
         "releases of equal loss charged once",
@@ -107,8 +107,8 @@ MUTANTS = [
         f"{RELEASES}::test_it_is_on_the_disk_before_the_key_exists_and_after_the_records_were_accepted",
         "known = None if options.secret is None else keys()",
         "known = keys()",
-        "account.record(None if known is None else known.keyed_digest)",
-        "account.record(None if options.secret is None else known.keyed_digest)",
+        "account.record(None if known is None else known.keyed_digest, inputs)",
+        "account.record(None if options.secret is None else known.keyed_digest, inputs)",
     ),
     fault(
         "a payment before the records are accepted",
@@ -145,8 +145,8 @@ MUTANTS = [
     fault(
         "one key of all data sets of a secret",
         "tests/run/test_release_keys.py::test_each_key_depends_on_what_it_has_to_and_on_nothing_else",
-        'read_secret(options.secret), "release", str(options.dataset), str(options.run))',
-        'read_secret(options.secret), "release", str(options.run))',
+        'entropy.derive(read_secret(secret), "release", dataset, run)',
+        'entropy.derive(read_secret(secret), "release", run)',
     ),
     fault(
         "a seeded release in a ledger",
@@ -159,5 +159,25 @@ MUTANTS = [
         "tests/private/noise/test_secret.py::test_a_secret_that_others_may_read_or_change_is_refused",
         "if status.st_mode & 0o077 or",
         "if status.st_mode & 0o002 or",
+    ),
+    fault(
+        "a revision that is repeated in place of the run that it revises",
+        "tests/cli/test_corrections.py::test_the_run_that_was_revised_is_not_made_again",
+        "if not _of_period(last, posting) or last.revises != posting.revises:",
+        "if not _of_period(last, posting):",
+        "if last.revises != posting.revises:\n        why",
+        "if not last:\n        why",
+    ),
+    fault(
+        "inputs that are looked at after the records were read",
+        "tests/run/test_private_inputs.py::test_files_are_looked_at_before_their_records_are_read",
+        "paid = paid_noise(self, self.sealed_text, true.digest(), inputs)",
+        "paid = paid_noise(self, self.sealed_text, true.digest(), self._inputs())",
+    ),
+    fault(
+        "a digest of inputs that is the same for every release",
+        "tests/run/test_private_inputs.py::test_the_digest_of_inputs_has_a_key_and_a_domain_of_its_own",
+        'entropy.derive(key, "inputs", release_id, stamps)',
+        'entropy.derive(key, "inputs", stamps)',
     ),
 ]

@@ -16,7 +16,7 @@ from tallytree.release.view.release_view import ReleaseView
 
 pytestmark = pytest.mark.needs("altair", "vl_convert", "jinja2")
 STATISTICS = ["counts", "tables", "flows", "group_sizes"]
-SECTIONS = ["summary", "contents", "numbers", "guarantee", "invariants", "bound", "released", "checks", "use"]
+SECTIONS = ["contents", "numbers", "summary", "guarantee", "invariants", "bound", "use", "checks", "appendix"]
 
 
 @pytest.fixture(scope="module")
@@ -84,9 +84,21 @@ def test_labels_are_escaped_and_isolated_wherever_they_are_shown(pages, name):
     assert "y" * 200 not in text
 
 
+def test_what_the_publisher_says_is_shown_first_and_escaped(counts_release):
+    script = "<script>alert(2)</script>"
+    said = {"title": f"Title {script}", "publisher": f"Office {script}", "contact": f"desk {script}", "status": "final"}
+    text = report_page(replace(counts_release, statement={**counts_release.statement, "description": said}))
+    assert "<script" not in text
+    shown = Reader(text).text.partition("Skip to the content")[2]
+    places = [shown.index(f"{word} {script}") for word in ("Office", "Title", "desk")]
+    assert places == sorted(places)
+    assert max(places) < shown.index("Who is protected?") < shown.index("On this page")
+    assert shown.index("Release id") > shown.index("Appendix: what was released, from what, and how")
+
+
 def test_the_summary_says_in_plain_words_what_how_far_off_and_what_is_protected(pages):
     text = Reader(pages["group_sizes"].read_text(encoding="utf-8")).text
-    short = text[text.index("In short") : text.index("On this page")]
+    short = text[text.rindex("In plain words") : text.index("Epsilon (ε) bounds")]
     for question in ("What was published?", "How far off are the numbers?", "What is protected?", "What is not?"):
         assert question in short
     assert "Nine in ten numbers are within about ±" in short
@@ -102,7 +114,7 @@ def test_a_seeded_release_is_called_not_private_at_the_top(counts_release):
     from dataclasses import replace
 
     text = Reader(report_page(replace(counts_release, statement=changed))).text
-    assert text.index("NOT PRIVATE") < text.index("In short")
+    assert text.index("NOT PRIVATE") < text.index("On this page")
     assert "right about this person" not in text
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import tallytree as tt
 from helpers.manifests import rewrite
+from tallytree._run.finished_run import finished_run
 from tallytree._run.output import Output
 from tallytree.ledger import Ledger
 from tallytree.release import Release
@@ -33,9 +34,9 @@ def test_by_default_a_folder_that_exists_is_an_error(tmp_path):
 def test_a_finished_run_is_found_and_noted_in_the_ledger(tmp_path, book):
     first = made(run="Monday", **book)
     output = Output(tmp_path / "out", "skip")
-    assert output.finished("counts", "Monday", **book) is None
+    assert finished_run(output, "counts", "Monday", **book) is None
     output.save(first)
-    assert output.finished("counts", "Monday", **book).statement == first.statement
+    assert finished_run(output, "counts", "Monday", **book).release.statement == first.statement
     assert [entry.state for entry in book["ledger"].entries()] == ["finished"]
 
 
@@ -43,7 +44,7 @@ def test_a_finished_run_is_found_and_noted_in_the_ledger(tmp_path, book):
 def test_another_release_in_the_folder_is_not_taken_for_the_run(tmp_path, book, run, dataset):
     made(run="Monday", **book).save(tmp_path / "out")
     with pytest.raises(ValueError, match=rf"^folder: .*out' holds another release than counts of the run '{run}'"):
-        Output(tmp_path / "out", "skip").finished("counts", run, book["ledger"], dataset)
+        finished_run(Output(tmp_path / "out", "skip"), "counts", run, book["ledger"], dataset)
 
 
 def test_a_release_that_the_ledger_does_not_have_is_not_taken_for_the_run(tmp_path, book):
@@ -51,26 +52,26 @@ def test_a_release_that_the_ledger_does_not_have_is_not_taken_for_the_run(tmp_pa
     elsewhere = {"ledger": Ledger(tmp_path / "other.db"), "dataset": "people"}
     made(run="Monday", **elsewhere).save(tmp_path / "out")
     with pytest.raises(ValueError, match=r"^folder: the ledger 'ledger.db' does not have the release in"):
-        Output(tmp_path / "out", "skip").finished("counts", "Monday", **book)
+        finished_run(Output(tmp_path / "out", "skip"), "counts", "Monday", **book)
 
 
 def test_a_folder_that_is_not_complete_is_not_skipped(tmp_path, book):
     made(run="Monday", **book).save(tmp_path / "out")
     (tmp_path / "out" / "tables" / "state.parquet").unlink()
     with pytest.raises(ValueError, match=r"^folder: .*missing or was changed"):
-        Output(tmp_path / "out", "skip").finished("counts", "Monday", **book)
+        finished_run(Output(tmp_path / "out", "skip"), "counts", "Monday", **book)
 
 
 @pytest.mark.parametrize("missing", ["run", "ledger", "dataset"])
 def test_to_skip_a_run_it_has_to_be_named_and_in_a_ledger(tmp_path, book, missing):
     given = {"run": "Monday", **book} | {missing: None}
     with pytest.raises(ValueError, match=r'^if_exists: "skip" leaves a finished run as it is; name the run, and the'):
-        Output(tmp_path / "out", "skip").finished("counts", **given)
+        finished_run(Output(tmp_path / "out", "skip"), "counts", **given)
 
 
 def test_a_run_is_found_in_whatever_form_its_accents_are_written(tmp_path, book):
     made(run="Café", **book).save(tmp_path / "out")
-    assert Output(tmp_path / "out", "skip").finished("counts", "Cafe\u0301", **book) is not None
+    assert finished_run(Output(tmp_path / "out", "skip"), "counts", "Cafe\u0301", **book) is not None
 
 
 @pytest.mark.parametrize(
@@ -88,19 +89,19 @@ def test_a_folder_whose_statement_is_of_another_run_is_not_taken(tmp_path, book,
     rewrite(tmp_path / "out", lambda manifest: forged(manifest["statement"]))
     for run in ("Monday", "Tuesday"):
         with pytest.raises(ValueError, match=r"^folder: "):
-            Output(tmp_path / "out", "skip").finished("counts", run, **book)
+            finished_run(Output(tmp_path / "out", "skip"), "counts", run, **book)
 
 
 def test_another_statistic_of_the_run_is_not_taken_for_it(tmp_path, book):
     made(run="Monday", **book).save(tmp_path / "out")
     with pytest.raises(ValueError, match=r"^folder: .* holds another release than contributions of the run 'Monday'"):
-        Output(tmp_path / "out", "skip").finished("contributions", "Monday", **book)
+        finished_run(Output(tmp_path / "out", "skip"), "contributions", "Monday", **book)
 
 
 def test_a_release_that_is_not_private_is_not_taken_for_a_run(tmp_path, book):
     made(seed=3, run="Monday").save(tmp_path / "out")
     with pytest.raises(ValueError, match=r"^folder: .* holds another release than counts of the run 'Monday'"):
-        Output(tmp_path / "out", "skip").finished("counts", "Monday", **book)
+        finished_run(Output(tmp_path / "out", "skip"), "counts", "Monday", **book)
 
 
 def test_a_release_takes_the_place_of_an_earlier_one_and_of_nothing_else(tmp_path):

@@ -19,6 +19,7 @@ from tallytree.sources.locate import locate
 from tallytree.sources.public_tables import read_public
 from tallytree.sources.same_tables import refuse_private
 from tallytree.sources.schemas import column_names
+from tallytree.sources.stamps import stamps_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("moto")]
 
@@ -251,3 +252,12 @@ def test_a_spec_of_a_lake_is_published_without_its_bucket(people: S3, tmp_path: 
     assert release.spec["records"] == {"parquet": ["*.parquet"]}
     everything = "".join(each.read_text(errors="replace") for each in (tmp_path / "out").rglob("*") if each.is_file())
     assert BUCKET not in everything
+
+
+def test_an_object_that_was_written_again_has_another_stamp(people: S3) -> None:
+    before = stamps_of(url("people"), "records")
+    assert before is not None
+    assert stamps_of([url("people/deep/b.parquet"), url("people/a.parquet")], "records") == before
+    people.write("people/a.parquet", parquet(PEOPLE.slice(1)))
+    assert stamps_of(url("people"), "records") != before
+    assert stamps_of(url("nothing"), "records") is None

@@ -151,6 +151,28 @@ def test_a_spec_names_the_database_and_the_table_alone(people: Any, tmp_path: An
     assert not any(each in everything for each in ("127.0.0.1", "publisher@", "SOMEBODY", people.password))
 
 
+def test_codes_are_joined_with_a_public_table_of_the_database(people: Any, tmp_path: Any) -> None:
+    people.run(
+        "CREATE TABLE lake_areas AS SELECT * FROM (VALUES ('A', '01'), ('A', '02'), ('B', '03')) AS areas(state, code);"
+        "CREATE TABLE lake_people AS SELECT * FROM (VALUES ('01'), ('01'), ('03'), ('9'), (NULL)) AS people(home)"
+    )
+    (tmp_path / "spec.yaml").write_text(
+        f"""
+    statistic: counts
+    records: {{postgresql: "{people.url}", table: lake_people}}
+    hierarchy: {{postgresql: "{people.url}", table: lake_areas, levels: [state, code]}}
+    leaf: home
+    on_unknown: {{code: "02"}}
+    budget: {{epsilon: 100000}}
+    neighboring: add_remove
+    seed: 1
+    """
+    )
+    release = load_spec(tmp_path / "spec.yaml").release(tmp_path / "out")
+    assert release.table("code")["count"].to_pylist() == [2, 2, 1]
+    people.run("DROP TABLE lake_areas; DROP TABLE lake_people")
+
+
 def test_the_private_table_is_found_by_every_address(people: Any) -> None:
     def table(url: str = people.url, name: str = "people") -> Any:
         return tt.sources.PostgreSQL(url, table=name)

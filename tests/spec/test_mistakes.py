@@ -49,7 +49,7 @@ MISTAKES = {
     "an unknown key": (
         "path: areas.parquet",
         "path: areas.parquet\n  zzz: 1",
-        ", line 5, hierarchy.zzz: unknown key; the keys here are path, levels",
+        ", line 5, hierarchy.zzz: unknown key; the keys here are path, levels, finer",
     ),
     "a key of the budget at the top": (
         "neighboring: change_one",
@@ -112,7 +112,7 @@ MISTAKES = {
     "a column that is not there": (
         "[state, county]",
         "[state, town]",
-        ", line 4, hierarchy.path: column 'town' is missing; the table has 2 columns",
+        ", line 4, hierarchy.path: column 'town' is missing; the table has the columns 'state', 'county'",
     ),
     "a level named twice": (
         "[state, county]",
@@ -123,7 +123,8 @@ MISTAKES = {
     "a leaf listed twice": (
         "[state, county]",
         "[state]",
-        ", line 4, hierarchy.path: the leaf state='A' is listed twice; list every leaf once",
+        ", line 4, hierarchy.path: the leaf state='A' is listed twice; list every leaf once, or, if this is a public "
+        "table of smaller areas, set finer to true",
     ),
     "a weight that is no number": ("2e-1", "much", ", line 10, budget_split.county: 'much' must be a number"),
     "a weight of 0": ("2e-1", "0", ", line 10, budget_split.county: 0 must be greater than 0"),

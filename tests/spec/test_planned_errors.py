@@ -81,6 +81,7 @@ def test_the_table_is_tidy(folder):
     planned = tt.plan("delta.yaml")
     assert planned.table.column_names == [
         "epsilon", "delta", "rho", "mechanism", "level", "nodes", "std_dev", "half_width", "expected_maximum", "basis",
+        "least_usable", "unreliable",
     ]  # fmt: skip
     rows = planned.table.to_pylist()
     own = [row for row in rows if row["mechanism"] == "LeastSquares"]
@@ -176,7 +177,7 @@ def test_targets_that_no_budget_meets_are_refused(folder, target, message):
         tt.plan("counts.yaml", target=target, changes={"neighboring": "change_one"})
 
 
-@pytest.mark.parametrize("target", ["county=5", {5: 5}, {"county": "five"}, {"county": True}, {(): 1}])
+@pytest.mark.parametrize("target", ["county=5", {5: 5}, {"county": "five"}, {"county": True}])
 def test_targets_of_another_kind_are_refused(folder, target):
     with pytest.raises(TypeError, match="target"):
         tt.plan("counts.yaml", target=target)
@@ -205,6 +206,39 @@ def test_a_stand_in_is_simulated(folder):
     assert std_devs(planned)["county"] == pytest.approx(std_devs(tt.plan("counts.yaml"))["county"], rel=0.3)
     assert planned.notes[0].startswith("Simulated on a stand-in, 3 replicates")
     assert any(each.startswith("Numbers below these will be unreliable") for each in planned.notes)
+    assert [each["unreliable"] for each in planned.levels] == [0.0, 0.0, 0.0]
+    assert planned.advice is None
+
+
+def test_where_many_numbers_will_be_unreliable_a_level_and_a_budget_are_advised(folder):
+    rows = pq.read_table("last.parquet").drop_columns(["count"])
+    pq.write_table(rows.append_column("count", pa.array([30] * 5 + [3_000] * 15)), "few.parquet")
+    options = {"mechanisms": (), "like": "few.parquet", "seed": 1, "replicates": 10}
+    planned = tt.plan("counts.yaml", changes={"budget.epsilon": 0.2}, **options)
+    advice = planned.advice
+    assert (advice.level, advice.unreliable) == ("county", pytest.approx(0.25, abs=0.03))
+    assert advice.instead == "state"
+    assert 0.2 < advice.amount < 1
+    assert str(advice) == (
+        f"{advice.unreliable * 100:.0f} % of the numbers at county will be unreliable; publish state instead, or use "
+        f"epsilon {float(advice.amount):g}."
+    )
+    shares = {
+        amount: tt.plan("counts.yaml", changes={"budget.epsilon": float(amount)}, epsilons=(), **options).levels[-1]
+        for amount in (advice.amount, advice.amount - Fraction(5, 100))
+    }
+    enough, too_few = (each["unreliable"] for each in shares.values())
+    assert enough <= 0.1 < too_few
+    assert tt.plan("counts.yaml", mechanisms=()).advice is None
+
+
+def test_the_advice_is_in_rho_where_the_budget_is(folder):
+    rows = pq.read_table("last.parquet").drop_columns(["count"])
+    pq.write_table(rows.append_column("count", pa.array([30] * 20)), "few.parquet")
+    mapping = {**tt.plan("counts.yaml", epsilons=(), mechanisms=()).spec, "budget": {"rho": 0.01}}
+    advice = tt.plan(mapping, mechanisms=(), like="few.parquet", seed=1, replicates=5).advice
+    assert advice.fields()["rho"] == float(advice.amount)
+    assert "use rho 0.0" in str(advice)
 
 
 def test_the_private_table_is_no_stand_in(folder, nothing_private):

@@ -47,8 +47,8 @@ def test_names_are_in_the_order_of_the_hierarchies():
         ([("county", "state")], "tables: 'county' and 'state' are levels of one hierarchy; name one of them"),
         ([("sex", "sex")], "tables: 'sex' is named twice in one table"),
         ([("sex",), ("state", "sex"), ("sex", "state")], r"tables: \(state, sex\) is listed twice"),
-        ([("country",), ()], r"tables: \(country\) and \(\) have the same cells; name one of them"),
-        ([("all",)], r"tables: 'all' is no level; the total is the table without names, \(\)"),
+        ([("country",), ()], r"tables: \(country\) and \(total\) have the same cells; name one of them"),
+        ([("all",)], "tables: 'all' is no level; name the table 'total' alone, for the total"),
         ([()] * 1001, "tables: 1001 tables are more than 1000"),
     ],
 )

@@ -70,6 +70,7 @@ class Posting:
         plan: 64 hex digits, the public digest of the spec and of the planned statement; None where none is known.
         approval: who approved the release, and why.
         period: the days that its records are about; None where that is not known.
+        revises: the id of the earlier release that it takes the place of; None of one that revises none.
     """
 
     dataset: str
@@ -83,6 +84,7 @@ class Posting:
     plan: str | None = None
     approval: Approval = Approval()
     period: Period | None = None
+    revises: str | None = None
 
     @property
     def protects_all_records(self) -> bool:
@@ -102,6 +104,8 @@ class Entry(Posting):
         statistics: 64 hex digits, a digest of the statistics that is keyed by the publisher's secret; None without one.
         position: its place among all events of the ledger.
         version: the version of tallytree that recorded it.
+        inputs: 64 hex digits, a digest of which files the records were read from, keyed by the publisher's secret; None
+            where that is not known.
     """
 
     number: int
@@ -111,6 +115,7 @@ class Entry(Posting):
     statistics: str | None
     position: int
     version: str
+    inputs: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

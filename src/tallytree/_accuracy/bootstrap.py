@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray, NumberArray
+from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
 from tallytree._compute.threads import side_by_side
 from tallytree._measurements import Noise, Statistic
 from tallytree._private import KeyedNoise, Measurer, NoiseSource, TrueCounts, TrueSizes, entropy
@@ -28,7 +28,7 @@ from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain, SizesMechanism
 from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
-from tallytree.tables import PublicTotals, TableLayout, TablesMechanism
+from tallytree.tables import FittedTables, PublicTotals, TableLayout, TablesMechanism
 
 LEAVES_AT_ONCE = 1_000_000
 """Counts with more leaves that are not 0 are replicated one after the other; that many take about 0.5 GB."""
@@ -87,6 +87,22 @@ class StatedPlan:
 
 
 @dataclass(frozen=True, eq=False)
+class ReplicatedLevel:
+    """The rows of one level of a replicate, as a release would publish them.
+
+    Attributes:
+        cells: int64 (n,), what each row is about.
+        numbers: (n,), what is published.
+        std_dev: float64 (n,), of the error of each, as it would be published; None where the mechanism does not know
+            it.
+    """
+
+    cells: IntArray
+    numbers: NumberArray
+    std_dev: FloatArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class CountReplicates:
     """Replicates of counts. Cells are known by their node.
 
@@ -116,7 +132,12 @@ class CountReplicates:
         return [self.truth.present(level) for level in self.tree.levels]
 
     def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
-        """One replicate for each source, in their order: cells and numbers per level, root first.
+        """One replicate for each source, in their order: cells and numbers per level, root first."""
+        for levels in self.releases(sources):
+            yield [(level.cells, level.numbers) for level in levels]
+
+    def releases(self, sources: Iterator[NoiseSource]) -> Iterator[list[ReplicatedLevel]]:
+        """What `run` gives, with the errors that would be published.
 
         Replicates know nothing of each other, so they are made side by side where their arrays are small enough to be
         held at once.
@@ -124,9 +145,14 @@ class CountReplicates:
         truth = self.truth
         total = truth.total if self.total_is_public else None
 
-        def replicate(source: NoiseSource) -> list[tuple[IntArray, NumberArray]]:
+        def replicate(source: NoiseSource) -> list[ReplicatedLevel]:
             levels = self.mechanism.reconcile(self.tree, total, Measurer(truth, self.plan, source))
-            return [(level.nodes, level.counts) for level in levels]
+            return [
+                ReplicatedLevel(
+                    level.nodes, level.counts, level.std_dev if level.errors is None else level.errors.std_dev
+                )
+                for level in levels
+            ]
 
         return side_by_side(replicate, sources, threads=None if self._several_at_once else 1)
 
@@ -183,6 +209,11 @@ class SizeReplicates:
 
     def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
         """One replicate for each source: cells and numbers per level, root first."""
+        for levels in self.releases(sources):
+            yield [(level.cells, level.numbers) for level in levels]
+
+    def releases(self, sources: Iterator[NoiseSource]) -> Iterator[list[ReplicatedLevel]]:
+        """What `run` gives; the numbers of groups of one size have no errors beside them."""
         domain = self.domain
         truth = TrueSizes(
             domain.hierarchy,
@@ -195,7 +226,7 @@ class SizeReplicates:
         )
         for source in sources:
             levels = self.mechanism.reconcile(domain, Measurer(truth, self.plan, source))
-            yield [self._cells(level) for level in levels]
+            yield [ReplicatedLevel(*self._cells(level)) for level in levels]
 
     @cached_property
     def _levels(self) -> list[ReleasedSizes]:
@@ -217,6 +248,12 @@ class PublishedTables:
 
     layout: TableLayout
     tables: Mapping[str, IntArray]
+
+    @classmethod
+    def of_detail(cls, layout: TableLayout, detail: IntArray) -> PublishedTables:
+        """All tables of the records of every detail cell, int64 (finest areas, cells)."""
+        sums = (layout.summed(detail, depth).ravel() for depth in range(len(layout.levels)))
+        return cls(layout, dict(zip(layout.levels, sums, strict=True)))
 
     def size(self, level: str) -> int:
         """How many areas the table has."""
@@ -259,12 +296,25 @@ class TableReplicates:
 
     def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
         """One replicate for each source: cells that are not 0 and their numbers, table by table."""
+        for tables in self.releases(sources):
+            yield [(table.cells[there], table.numbers[there]) for table in tables for there in (table.numbers != 0,)]
+
+    def releases(self, sources: Iterator[NoiseSource]) -> Iterator[list[ReplicatedLevel]]:
+        """What `run` gives, with all cells that would be listed, and the errors that would be published."""
         layout = self.truth.layout
         measured = {name: self.plan.asked(name) for name in self.plan.levels}
         for source in sources:
             made = self.mechanism.reconcile(layout, measured, self.totals, Measurer(self.truth, self.plan, source))
-            tables = (layout.summed(made.leaves, depth).ravel() for depth in range(len(layout.levels)))
-            yield [(cells, table[cells]) for table in tables for cells in (np.flatnonzero(table),)]
+            yield [_listed(layout, depth, made) for depth in range(len(layout.levels))]
+
+
+def _listed(layout: TableLayout, depth: int, made: FittedTables) -> ReplicatedLevel:
+    """The rows of one table, as `release.released_tables` lists them."""
+    table = layout.summed(made.leaves, depth)
+    std_dev = np.broadcast_to(made.std_devs[layout.levels[depth]], table.shape).ravel()
+    numbers = table.ravel()
+    cells = np.arange(len(numbers), dtype=np.int64) if layout.lists_zeros(depth) else np.flatnonzero(numbers)
+    return ReplicatedLevel(cells, numbers[cells], std_dev[cells])
 
 
 def fresh_sources(replicates: int, seed: int | None) -> Iterator[NoiseSource]:

@@ -7,36 +7,50 @@ secret, seed) have no part in it.
 from __future__ import annotations
 
 import math
+import secrets
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from tallytree._accounting import StabilityPlan
 from tallytree._accounting.risk import attack_rates
+from tallytree._accuracy.advice import FACTOR, Advice, advised, least_amount
 from tallytree._accuracy.expected_errors import (
     ExpectedError,
     LevelLaw,
     expected_errors,
-    expected_laws,
     has_closed_form,
     shown,
+    shown_laws,
+    shown_levels,
     unreliable_below,
 )
 from tallytree._accuracy.simulated_errors import simulated_errors
-from tallytree._accuracy.targets import Target, amount_of, checked_target, least_budget, with_amount
+from tallytree._accuracy.targets import (
+    Target,
+    amount_of,
+    checked_target,
+    least_budget,
+    least_budget_of_tables,
+    with_amount,
+)
 from tallytree._markup import html_table
 from tallytree._mechanism import Mechanism
-from tallytree._run import Planned
+from tallytree._run import Planned, PlannedTables
+from tallytree._run.plan_tables import wishes_of
 from tallytree._run.shared_arguments import SharedArguments
 from tallytree._validate import safe_text, text
 from tallytree.budget import Amount, Budget
 from tallytree.errors import BudgetExceeded
 from tallytree.release.counted_unit import bound_sentence
 from tallytree.release.risk_statement import risk_statement
+from tallytree.tables.choosing import follows
+from tallytree.tables.layout import levels_of, shown_tables
 
 LADDER = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
 """The budgets beside that of the spec, as parts of it."""
@@ -67,14 +81,20 @@ class ErrorPlan:
     Attributes:
         table: one row per budget, mechanism and level: `epsilon`, `delta`, `rho` (null where the budget has none),
             `mechanism`, `level`, `nodes`, `std_dev`, `half_width` (of a 90 % interval), `expected_maximum` (over the
-            level) and `basis`. Null where nothing is known.
+            level), `basis`, `least_usable` (from which number on a number is not unreliable) and `unreliable` (the
+            share of numbers that will be, on a stand-in). Null where nothing is known.
         risk: one row per budget and false-positive rate of an attacker: `epsilon`, `delta`, `rho`,
             `false_positive_rate` and `true_positive_rate`, at most.
         statement: the risk at the budget of the plan, as the statement of the release will have it.
-        spec: the spec with the budget of the plan, for `load_spec` and `Spec.release`.
+        spec: the spec with the budget of the plan, for `load_spec` and `Spec.release`; with a target of tables whose
+            shares are chosen, also with the `precision` that gives it.
         budget: that of the spec, or the least that gives the target.
         mechanism: the name of the spec's mechanism.
         notes: sentences on what the figures are.
+        advice: a coarser level, or the least budget, with which at most 10 % of the numbers will be unreliable; None
+            without a stand-in, or where no level has more.
+        precision: of tables, by the levels of each, the wishes whose shares give the target; None where the shares are
+            the spec's.
     """
 
     table: pa.Table
@@ -84,6 +104,8 @@ class ErrorPlan:
     budget: Budget
     mechanism: str
     notes: tuple[str, ...]
+    advice: Advice | None = None
+    precision: Mapping[str, float] | None = None
 
     def __repr__(self) -> str:
         """The budget, and the standard deviations of the spec's own mechanism."""
@@ -119,6 +141,7 @@ class PlannedSpec:
         seed: of a simulation.
         progress: show a progress bar on standard error.
         budget_of_plan: the least that gives the target; None for that of the spec.
+        precision: wished standard deviations by table, in place of the spec's, whose shares give the target.
     """
 
     arguments: SharedArguments
@@ -131,18 +154,47 @@ class PlannedSpec:
     seed: int | None
     progress: bool
     budget_of_plan: Budget | None = None
+    precision: Mapping[str, float] | None = None
 
     def error_plan(
         self, target: Target | None, epsilons: Sequence[Amount] | None, mechanisms: Sequence[str] | None
     ) -> ErrorPlan:
-        """The plan; see `tallytree.plan` for the arguments."""
+        """The plan; see `tallytree.plan` for the arguments.
+
+        All simulations of a plan draw from one seed, so that budgets and mechanisms differ by more than chance.
+        """
+        if self.like is not None and self.seed is None:
+            return replace(self, seed=secrets.randbits(63)).error_plan(target, epsilons, mechanisms)
         own = self.planned(self.budget)
         if target is None:
             return self.compared(own, epsilons, mechanisms)
         wanted = checked_target(target, _by_level(own), type(own.mechanism).__name__)
-        budget = least_budget(self.budget, wanted, lambda each: _by_level(self.planned(each)))
-        chosen = replace(self, budget_of_plan=budget)
-        return chosen.compared(chosen.planned(budget), epsilons, mechanisms)
+        if isinstance(own, PlannedTables) and own.arguments.budget_split == "auto":
+            chosen = self._with_shares_for(wanted, own)
+        else:
+            budget = least_budget(self.budget, wanted, lambda each: _by_level(self.planned(each)))
+            chosen = replace(self, budget_of_plan=budget)
+        return chosen.compared(chosen.planned(chosen.budget), epsilons, mechanisms)
+
+    def _with_shares_for(self, wanted: Mapping[str, float], own: PlannedTables) -> PlannedSpec:
+        """The least budget for targets of tables whose shares are chosen, and the precision that chooses them.
+
+        Raises:
+            ValueError: a target of a table that is measured only to help others.
+        """
+        named = wishes_of(own.arguments, own.layout)
+        wishes = dict(zip(shown_tables([*named]), named.values(), strict=True))
+        for name in wanted:
+            if name not in wishes:
+                raise ValueError(
+                    f"target: {name!r} is measured only where it helps the tables that are asked for; list it in tables"
+                )
+
+        def laws_at(budget: Budget, precision: Mapping[str, float]) -> Mapping[str, LevelLaw]:
+            return _by_level(replace(self, precision=precision).planned(budget))
+
+        budget, precision = least_budget_of_tables(self.budget, wanted, wishes, laws_at)
+        return replace(self, budget_of_plan=budget, precision=precision)
 
     @property
     def budget(self) -> Budget:
@@ -153,6 +205,8 @@ class PlannedSpec:
     def planned(self, budget: Budget, mechanism: Mechanism | None = None) -> Planned[Any, Any]:
         """The release with this budget; the hierarchy is that which was read once."""
         changed: dict[str, Any] = {"budget": budget} | ({} if mechanism is None else {"mechanism": mechanism})
+        if self.precision is not None:
+            changed["precision"] = {levels_of(name): wish for name, wish in self.precision.items()}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a caution is about releases, and nothing is published here
             return self.plan_of(replace(self.arguments, **changed))
@@ -165,9 +219,11 @@ class PlannedSpec:
         rows: list[dict[str, Any]] = []
         risks: list[dict[str, Any]] = []
         notes: list[str] = []
+        by_amount: dict[Fraction, list[ExpectedError]] = {}
         for budget in self._budgets(epsilons):
             planned = own if budget == self.budget else self.planned(budget)
-            rows += _rows(planned, self._errors(planned))
+            found = by_amount[amount_of(budget)] = self._errors(planned)
+            rows += _rows(planned, found)
             risks += [{**amounts_of(budget), **vars(rate)} for rate in attack_rates(planned.plan)]
         bound = bound_sentence(own.statement)
         notes += [each for each in (bound, own.expected_work) if each]
@@ -175,15 +231,44 @@ class PlannedSpec:
             rows += [] if errors is None else _rows(planned, errors)
             if isinstance(planned.plan, StabilityPlan):
                 notes.append(ABOVE_A_THRESHOLD.format(planned.plan.stable.level, planned.plan.stable.threshold))
+        spec = self.with_budget("rho" if self.budget.kind == "zcdp" else "epsilon", amount_of(self.budget))
+        precision = None
+        if self.precision is not None:
+            precision = {", ".join(levels_of(name)): wish for name, wish in self.precision.items()}
         return ErrorPlan(
             pa.Table.from_pylist(rows, _ROWS),
             pa.Table.from_pylist(risks, _RISKS),
             risk_statement(own.plan, own.statement),
-            self.with_budget("rho" if self.budget.kind == "zcdp" else "epsilon", amount_of(self.budget)),
+            spec if precision is None else {**spec, "precision": precision},
             self.budget,
             mechanism,
-            (*self._about(mechanism, rows), *notes, COVERS),
+            (*self._about(mechanism, rows, by_amount[amount_of(self.budget)]), *notes, COVERS),
+            self._advice(own, by_amount),
+            precision,
         )
+
+    def _advice(self, own: Planned[Any, Any], by_amount: Mapping[Fraction, Sequence[ExpectedError]]) -> Advice | None:
+        """What to publish instead where many numbers will be unreliable; see `advice`."""
+        amount, name = amount_of(self.budget), "rho" if self.budget.kind == "zcdp" else "epsilon"
+
+        def amount_for(level: str) -> Fraction | None:
+            known = {each: _share(errors, level) for each, errors in by_amount.items()}
+            return least_amount(lambda each: self._share_at(each, level), known, amount, FACTOR[name])
+
+        names = shown_levels(own)
+        published = names[: own.tree.asked] if isinstance(own, PlannedTables) else names
+        errors = [each for each in by_amount[amount] if each.level in published]
+        return advised(errors, partial(_coarser, own), name, amount_for)
+
+    def _share_at(self, amount: Fraction, level: str) -> float | None:
+        """The share of unreliable numbers of a level with another amount; None where there is no such plan."""
+        try:
+            planned = self.planned(with_amount(self.budget, amount))
+        except (ValueError, BudgetExceeded) as error:
+            if not str(error).startswith("budget:"):
+                raise
+            return None  # so much that no noise is as narrow
+        return _share(self._errors(planned), level)
 
     def _budgets(self, epsilons: Sequence[Amount] | None) -> list[Budget]:
         """The budgets to compare, ascending; that of the plan is among them."""
@@ -227,11 +312,11 @@ class PlannedSpec:
             if names is not None or has_closed_form(errors):
                 yield planned, errors
 
-    def _about(self, mechanism: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    def _about(
+        self, mechanism: str, rows: Sequence[Mapping[str, Any]], of_own: Sequence[ExpectedError]
+    ) -> Iterator[str]:
         """What the figures are, and what follows from them for readers."""
-        own = {**amounts_of(self.budget), "mechanism": mechanism}
-        of_own = [row for row in rows if all(row[name] == value for name, value in own.items())]
-        usable = unreliable_below([(row["level"], row["std_dev"]) for row in of_own])
+        usable = unreliable_below(of_own)
         bases = {row["basis"] for row in rows}
         if self.like is not None:
             yield ON_A_STAND_IN.format(self.replicates)
@@ -250,12 +335,12 @@ class PlannedSpec:
             yield usable
 
 
-def _worth_its_noise(rows: Sequence[Mapping[str, Any]], other: str) -> Iterator[str]:
+def _worth_its_noise(errors: Sequence[ExpectedError], other: str) -> Iterator[str]:
     """How many records a level needs so that its counts say more than zeros would: what its errors add up to."""
     sums = [
-        (row["level"], math.sqrt(2 / math.pi) * row["nodes"] * row["std_dev"])
-        for row in rows
-        if row["nodes"] > 1 and row["std_dev"]
+        (each.level, math.sqrt(2 / math.pi) * each.nodes * each.std_dev)
+        for each in errors
+        if each.nodes > 1 and each.std_dev
     ]
     if sums:
         each = ", ".join(f"{shown(total)} at {level}" for level, total in sums)
@@ -276,6 +361,8 @@ _ROWS = pa.schema(
         ("half_width", pa.float64()),
         ("expected_maximum", pa.float64()),
         ("basis", pa.string()),
+        ("least_usable", pa.float64()),
+        ("unreliable", pa.float64()),
     ]
 )
 _RISKS = pa.schema([*_AMOUNTS, ("false_positive_rate", pa.float64()), ("true_positive_rate", pa.float64())])
@@ -289,8 +376,23 @@ def amounts_of(budget: Budget) -> dict[str, float | None]:
 
 def _rows(planned: Planned[Any, Any], errors: Sequence[ExpectedError]) -> list[dict[str, Any]]:
     about = {**amounts_of(planned.plan.budget), "mechanism": type(planned.mechanism).__name__}
-    return [{**about, **vars(each)} for each in errors]
+    return [{**about, **vars(each), "least_usable": each.least_usable} for each in errors]
+
+
+def _share(errors: Sequence[ExpectedError], level: str) -> float | None:
+    return next((each.unreliable for each in errors if each.level == level), None)
+
+
+def _coarser(own: Planned[Any, Any], level: str) -> Collection[str]:
+    """The levels, or tables, whose numbers are sums of those of a level."""
+    names = shown_levels(own)
+    place = names.index(level)
+    if not isinstance(own, PlannedTables):
+        return names[:place]
+    layout = own.layout
+    finer, tables = layout.tables[place], zip(names, layout.tables, strict=True)
+    return [name for name, each in tables if each != finer and follows(layout.product, each, finer)]
 
 
 def _by_level(planned: Planned[Any, Any]) -> dict[str, LevelLaw]:
-    return {each.level: each for each in expected_laws(planned)}
+    return {each.level: each for each in shown_laws(planned)}

@@ -8,7 +8,7 @@ table is opened, and nothing is drawn. To give another statistic its closed form
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any, Literal, TypeAlias
 
@@ -19,6 +19,7 @@ from tallytree._solvers.error_law import ErrorLaw
 from tallytree.hierarchy import nodes_per_level
 from tallytree.release.quality import STANDARD
 from tallytree.tables.expected import table_std_devs
+from tallytree.tables.layout import shown_tables
 
 Basis: TypeAlias = Literal["closed form", "mean families", "public", "simulation", "not known"]
 """Where figures are from: the variance of every node of the public tree; the same of a tree that is too large, with
@@ -47,6 +48,8 @@ class ExpectedError:
         half_width: what an error exceeds in one of ten cases.
         expected_maximum: the expectation of the largest error of the level.
         basis: where the figures are from.
+        unreliable: the share of the level's published numbers that will be unreliable, or not distinguishable from 0;
+            None where no public data tell it.
     """
 
     level: str
@@ -55,6 +58,12 @@ class ExpectedError:
     half_width: float | None
     expected_maximum: float | None
     basis: Basis
+    unreliable: float | None = None
+
+    @property
+    def least_usable(self) -> float | None:
+        """From which number on a number of the level is not unreliable; None where its error is not known."""
+        return None if self.std_dev is None else STANDARD.least_usable(self.std_dev)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +93,18 @@ class LevelLaw:
 
 def expected_errors(planned: Planned[Any, Any]) -> list[ExpectedError]:
     """The expected errors of a planned release, root first; see `expected_laws`."""
-    return [each.figures() for each in expected_laws(planned)]
+    return [each.figures() for each in shown_laws(planned)]
+
+
+def shown_laws(planned: Planned[Any, Any]) -> list[LevelLaw]:
+    """The same as `expected_laws`; the total of tables has the name by which people are shown it."""
+    return [replace(law, level=name) for law, name in zip(expected_laws(planned), shown_levels(planned), strict=True)]
+
+
+def shown_levels(planned: Planned[Any, Any]) -> Sequence[str]:
+    """The names of the levels, or of the tables, as people are shown them, root first."""
+    levels = planned.tree.levels
+    return shown_tables(levels) if isinstance(planned, PlannedTables) else levels
 
 
 @singledispatch
@@ -114,7 +134,10 @@ def _of_counts(planned: PlannedCounts) -> list[LevelLaw]:
             continue
         # Below a public total the errors of a level add up to 0, so that one of them is not free to be the largest.
         free = max(nodes - public, 1)
-        law = ErrorLaw.of(each.nodes, each.single, free, laplace=laplace)
+        # Noise that is mostly 0 leaves nothing to round; a root that is measured and not fitted is an integer.
+        rounding = planned.mechanism.rounding if found or planned.mechanism.corrects_upward else 0.0
+        variances_of_level = each.nodes + np.minimum(rounding, each.nodes)
+        law = ErrorLaw.of(variances_of_level, each.single, free, laplace=laplace)
         basis: Basis = "closed form" if each.exact else "mean families"
         found.append(LevelLaw(level, nodes, law, basis if each.nodes.any() else "public"))
     return found
@@ -150,17 +173,12 @@ def has_closed_form(errors: Sequence[ExpectedError]) -> bool:
     return any(each.basis in (*CLOSED_FORMS, "simulation") for each in errors)
 
 
-def unreliable_below(levels: Sequence[tuple[str, float | None]]) -> str:
-    """From which number on the numbers of each level are usable; empty where no error is known.
-
-    Args:
-        levels: their names, each with the standard deviation of its numbers.
-    """
-    known = [(level, STANDARD.least_usable(std_dev)) for level, std_dev in levels if std_dev]
+def unreliable_below(errors: Sequence[ExpectedError]) -> str:
+    """From which number on the numbers of each level are usable; empty where no error is known."""
+    known = [f"{shown(each.least_usable)} at {each.level}" for each in errors if each.least_usable]
     if not known:
         return ""
-    listed = ", ".join(f"{shown(least)} at {level}" for level, least in known)
-    return f"Numbers below these will be unreliable (std dev above a third of the number): {listed}."
+    return f"Numbers below these will be unreliable (std dev above a third of the number): {', '.join(known)}."
 
 
 def shown(figure: float | None) -> str:

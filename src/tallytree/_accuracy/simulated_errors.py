@@ -7,6 +7,7 @@ entropy, or from a seed, under a label that no release uses. Neither records nor
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,27 +15,40 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tallytree._accounting import Plan, StabilityPlan
-from tallytree._accuracy.bootstrap import CountReplicates, SizeReplicates, StatedPlan, fresh_sources
-from tallytree._accuracy.expected_errors import ALPHA, ExpectedError
+from tallytree._accuracy.bootstrap import (
+    CountReplicates,
+    PublishedTables,
+    ReplicatedLevel,
+    SizeReplicates,
+    StatedPlan,
+    TableReplicates,
+    fresh_sources,
+)
+from tallytree._accuracy.expected_errors import ALPHA, ExpectedError, shown_levels
 from tallytree._accuracy.squared_errors import looked_up
 from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
 from tallytree._progress import step_progress
-from tallytree._run import Planned, PlannedCounts, PlannedSizes
+from tallytree._run import Planned, PlannedCounts, PlannedSizes, PlannedTables
 from tallytree._run.counted_records import listed_counts
 from tallytree._stages import stage
 from tallytree._validate import integer
 from tallytree.hierarchy import nodes_per_level
 from tallytree.product import Product
 from tallytree.release import Release
+from tallytree.release.intervals import LevelErrors
 from tallytree.release.manifest import MANIFEST
+from tallytree.release.quality import NEAR_ZERO, QUALITIES, UNRELIABLE, verdicts
+from tallytree.release.view.layouts import totals_at
 from tallytree.release.view.release_view import PublishedLevel, ReleaseView
 from tallytree.sizes.private_maximum import largest_published
 from tallytree.sizes.released_sizes import summed
 
-StandIn: TypeAlias = CountReplicates | SizeReplicates
+StandIn: TypeAlias = CountReplicates | SizeReplicates | TableReplicates
 
 DEFAULT_REPLICATES = 20
 MAX_REPLICATES = 10_000
+MOST_JUDGED = 20
+"""Replicates whose numbers are kept, to judge them by each other's errors."""
 MANY_CELLS = 10_000
 """So many cells of one replicate show the quantile of their errors; of fewer, all replicates together."""
 
@@ -49,7 +63,8 @@ def simulated_errors(
 ) -> list[ExpectedError]:
     """The errors of a planned release on a stand-in, root first.
 
-    `std_dev` and `half_width` are of the cells of the stand-in that are not 0; `expected_maximum` is of all cells.
+    `std_dev` and `half_width` are of the cells of the stand-in that are not 0; `expected_maximum` is of all cells, and
+    `unreliable` of all numbers that a release would list.
 
     Args:
         planned: the planned release; it is not run.
@@ -63,52 +78,96 @@ def simulated_errors(
     """
     rounds = integer(replicates, "replicates", least=2, most=MAX_REPLICATES)
     replicated = stand_in_of(planned, like)
-    truth = [(cells[there], true[there]) for cells, true in replicated.truths() for there in (true != 0,)]
-    squares, largest = np.zeros((len(truth), rounds)), np.zeros((len(truth), rounds))
-    widths = [_Widths() for _ in truth]
+    levels = [_SimulatedLevel(*each) for each in replicated.truths()]
     with stage("simulate"), step_progress(progress, rounds, "replicates") as done:
-        for at, levels in enumerate(replicated.run(fresh_sources(rounds, seed))):
-            for depth, ((cells, true), (found, numbers)) in enumerate(zip(truth, levels, strict=True)):
-                errors, most = _errors(cells, true, found, numbers)
-                if len(errors):
-                    squares[depth, at] = np.mean(np.square(errors))
-                    widths[depth].add(errors)
-                largest[depth, at] = most
+        for released in replicated.releases(fresh_sources(rounds, seed)):
+            for level, rows in zip(levels, released, strict=True):
+                level.add(rows)
             done()
-    figures = zip(
-        np.sqrt(squares.mean(axis=1)), [each.half_width for each in widths], largest.mean(axis=1), strict=True
-    )
     return [
-        ExpectedError(level, nodes, float(std_dev), float(width), float(most), "simulation")
-        for (level, nodes), (std_dev, width, most) in zip(nodes_per_level(planned.tree).items(), figures, strict=True)
+        level.figures(name, nodes)
+        for name, nodes, level in zip(
+            shown_levels(planned), nodes_per_level(planned.tree).values(), levels, strict=True
+        )
     ]
 
 
-class _Widths:
-    """What one error in ten exceeds: of the errors of all replicates, or their mean where there are many cells."""
+class _SimulatedLevel:
+    """The errors of one level of all replicates.
 
-    def __init__(self) -> None:
+    Args:
+        cells: int64 (n,), those of the stand-in, distinct.
+        true: int64 (n,), their numbers; cells that are not there are 0.
+    """
+
+    def __init__(self, cells: IntArray, true: NumberArray) -> None:
+        there = true != 0
+        self._cells, self._true = cells[there], true[there]
+        self._squares: list[float] = []
         self._errors: list[FloatArray] = []
+        self._largest: list[float] = []
+        self._rows: list[ReplicatedLevel] = []
+        self._unreliable: list[float] = []
 
-    def add(self, errors: FloatArray) -> None:
-        many = len(errors) > MANY_CELLS
-        self._errors.append(np.array([np.quantile(errors, 1 - ALPHA)]) if many else errors)
-        self._many = many
+    def add(self, rows: ReplicatedLevel) -> None:
+        """Take in the rows of a replicate."""
+        errors = np.abs(looked_up(self._cells, rows.cells, rows.numbers) - self._true).astype(np.float64)
+        listed = looked_up(rows.cells, self._cells, np.ones(len(self._cells)))
+        beside = np.abs(rows.numbers[listed == 0]).max(initial=0)
+        self._largest.append(float(max(errors.max(initial=0.0), beside)))
+        self._squares.append(float(np.mean(np.square(errors))) if len(errors) else 0.0)
+        self._errors.append(np.array([np.quantile(errors, 1 - ALPHA)]) if len(errors) > MANY_CELLS else errors)
+        if rows.std_dev is not None:
+            self._judge(rows.numbers, rows.std_dev, LevelErrors())
+        elif len(self._rows) < MOST_JUDGED:
+            self._rows.append(rows)
 
-    @property
-    def half_width(self) -> float:
-        if not self._errors:
-            return 0.0
+    def figures(self, level: str, nodes: int) -> ExpectedError:
+        """What all replicates show."""
+        self._judge_by_each_other()
+        std_dev = math.sqrt(sum(self._squares) / len(self._squares))
+        return ExpectedError(
+            level,
+            nodes,
+            std_dev,
+            self._half_width(),
+            sum(self._largest) / len(self._largest),
+            "simulation",
+            sum(self._unreliable) / len(self._unreliable) if self._unreliable else None,
+        )
+
+    def _half_width(self) -> float:
+        """What one error in ten exceeds: of the errors of all replicates, or their mean where there are many cells."""
         errors = np.concatenate(self._errors)
-        return float(errors.mean() if self._many else np.quantile(errors, 1 - ALPHA))
+        if not len(errors):
+            return 0.0
+        return float(errors.mean() if len(self._cells) > MANY_CELLS else np.quantile(errors, 1 - ALPHA))
 
+    def _judge(self, numbers: NumberArray, std_dev: FloatArray, errors: LevelErrors) -> None:
+        """Add the share of numbers that are not usable; none where no number has a standard deviation."""
+        codes = verdicts(numbers, std_dev, errors)
+        poor = (codes == QUALITIES.index(UNRELIABLE)) | (codes == QUALITIES.index(NEAR_ZERO))
+        if (codes >= 0).any():
+            self._unreliable.append(float(poor.sum() / (codes >= 0).sum()))
 
-def _errors(cells: IntArray, true: IntArray, found: IntArray, numbers: NumberArray) -> tuple[FloatArray, float]:
-    """|released − true| of the cells that are not 0, and the largest of all cells."""
-    errors = np.abs(looked_up(cells, found, numbers) - true).astype(np.float64)
-    there = looked_up(found, cells, np.ones(len(cells)))
-    beside = np.abs(numbers[there == 0]).max(initial=0)
-    return errors, float(max(errors.max(initial=0.0), beside))
+    def _judge_by_each_other(self) -> None:
+        """Judge numbers that are published without errors by the root mean square error of their cell.
+
+        A cell that is 0 in truth is listed by chance, and then errs by all of its number: its errors are those of the
+        replicates that list it. Other cells err by their true number where they are not listed.
+        """
+        if not self._rows:
+            return
+        cells = np.concatenate([rows.cells for rows in self._rows])
+        numbers = np.concatenate([rows.numbers for rows in self._rows]).astype(np.float64)
+        known, places, times = np.unique(cells, return_inverse=True, return_counts=True)
+        true = looked_up(known, self._cells, self._true).astype(np.float64)
+        squares = np.bincount(places, np.square(numbers - true[places]), len(known))
+        squares += np.square(true) * (len(self._rows) - times)
+        std_dev = np.sqrt(squares / np.where(true == 0, times, len(self._rows)))[places]
+        ends = np.cumsum([len(rows.cells) for rows in self._rows])
+        for rows, errors in zip(self._rows, np.split(std_dev, ends[:-1]), strict=True):
+            self._judge(rows.numbers, errors, LevelErrors(len(self._rows)))
 
 
 def stand_in_of(planned: Planned[Any, Any], like: Any) -> StandIn:
@@ -117,7 +176,8 @@ def stand_in_of(planned: Planned[Any, Any], like: Any) -> StandIn:
     Args:
         planned: the planned release.
         like: a release, the folder of one, or a public table: a path or glob (Parquet, CSV), or a data frame; with the
-            columns of the leaves, and `count`; of group sizes `size` and `groups`.
+            columns of the leaves, and `count`; of group sizes `size` and `groups`. A release of tables has to have
+            all tables that are planned.
 
     Raises:
         ValueError: it is not of this tree, or a release of another statistic; or a column is missing.
@@ -127,7 +187,9 @@ def stand_in_of(planned: Planned[Any, Any], like: Any) -> StandIn:
         return _of_counts(planned, like)
     if isinstance(planned, PlannedSizes):
         return _of_sizes(planned, like)
-    raise TypeError(f"planned: {type(planned).__name__} cannot be simulated; give counts, flows or group sizes")
+    if isinstance(planned, PlannedTables):
+        return _of_tables(planned, like)
+    raise TypeError(f"planned: {type(planned).__name__} cannot be simulated; give counts, flows, tables or group sizes")
 
 
 def _of_counts(planned: PlannedCounts, like: Any) -> CountReplicates:
@@ -165,6 +227,39 @@ def _of_sizes(planned: PlannedSizes, like: Any) -> SizeReplicates:
     )
 
 
+def _of_tables(planned: PlannedTables, like: Any) -> TableReplicates:
+    layout, level = planned.layout, planned.exact_level
+    release = _release(like, "tables")
+    if release is None:
+        found = listed_counts(planned.engine, like, planned.keys, "count", "like")
+        detail = np.zeros((layout.areas_per_level[-1], layout.detail.cells), dtype=np.int64)
+        np.add.at(detail.reshape(-1), layout.detail_cells(found.parts), found.counts)
+        if layout.impossible is not None and detail[:, layout.impossible].any():
+            raise ValueError("like: it counts records in cells that the spec lists as impossible; leave these rows out")
+        truth = PublishedTables.of_detail(layout, detail)
+    else:
+        truth = PublishedTables(layout, _cells_of_tables(release, planned))
+    totals = None if level is None else totals_at(layout, truth.tables, level)
+    return TableReplicates(truth, planned.mechanism, _stated(planned.plan), totals)
+
+
+def _cells_of_tables(release: Release, planned: PlannedTables) -> dict[str, IntArray]:
+    """The numbers of every planned table in a release, int64 (cells,).
+
+    Raises:
+        ValueError: it does not have all of them.
+    """
+    layout = planned.layout
+    cells = ReleaseView(release, planned.public_tree).all_cells()
+    for depth, name in enumerate(layout.levels):
+        if name not in cells or len(cells[name]) != layout.size(depth):
+            raise ValueError(
+                f"like: the release does not have the planned table {name!r}; give a release of the same tables, or a "
+                "public table of all cells"
+            )
+    return {name: cells[name] for name in layout.levels}
+
+
 def _stated(plan: Plan) -> StatedPlan:
     """A plan as replicates take it."""
     thresholds = {plan.stable.level: plan.stable.threshold} if isinstance(plan, StabilityPlan) else {}
@@ -177,6 +272,23 @@ def _published(planned: Planned[Any, Any], like: Any, statistic: str) -> Publish
     Raises:
         ValueError: a release of another statistic, or not of this tree.
     """
+    release = _release(like, statistic)
+    if release is None:
+        return None
+    if tuple(release.levels) != planned.tree.levels:
+        raise ValueError(
+            f"like: its levels are {', '.join(release.levels)}, not {', '.join(planned.tree.levels)} as planned; give "
+            "a release over the same tree, or a public table"
+        )
+    return ReleaseView(release, planned.public_tree).published(len(planned.tree.levels) - 1)
+
+
+def _release(like: Any, statistic: str) -> Release | None:
+    """The stand-in, if it is a release or the folder of one.
+
+    Raises:
+        ValueError: a release of another statistic.
+    """
     release = like
     if isinstance(like, str | os.PathLike) and (Path(like) / MANIFEST).is_file():
         release = Release.load(like)
@@ -185,9 +297,4 @@ def _published(planned: Planned[Any, Any], like: Any, statistic: str) -> Publish
     found = release.statement.get("statistic")
     if found != statistic:
         raise ValueError(f"like: it is a release of {found!r}; give one of {statistic!r}, or a public table")
-    if tuple(release.levels) != planned.tree.levels:
-        raise ValueError(
-            f"like: its levels are {', '.join(release.levels)}, not {', '.join(planned.tree.levels)} as planned; give "
-            "a release over the same tree, or a public table"
-        )
-    return ReleaseView(release, planned.public_tree).published(len(planned.tree.levels) - 1)
+    return release

@@ -16,6 +16,9 @@ from tallytree._compute.arrays import FloatArray, IntArray
 NARROWEST = 0.002
 """Narrower boxes, as a share of the whole width, are drawn together."""
 ROW = 46
+TITLE = ("probable error,", "as a share of the number")
+NARROW = 300
+"""Pixels: on narrower pictures the legend's title has two lines."""
 LETTER = 6.6
 """About how wide a letter is, in pixels."""
 SURENESS = ("exact", "within 2 %", "within 20 %", "more than 20 %", "not stated")
@@ -142,7 +145,7 @@ def icicle(
         alt.Y2("bottom:Q"),
         alt.Color(
             "sureness:N",
-            title="probable error, as a share of the number",
+            title=[*TITLE] if width < NARROW else " ".join(TITLE),
             sort=shown,
             scale=alt.Scale(domain=shown, range=[colors[SURENESS.index(each)] for each in shown]),
             legend=alt.Legend(orient="bottom", columns=2 if width < 500 else 4, symbolType="square"),

@@ -12,6 +12,8 @@ import pyarrow as pa
 from tallytree._charts.basis import WHOLE, data, described, values
 from tallytree._charts.theme import LIGHT, Scheme, styled
 
+WIDEST = 150
+"""Pixels of a box."""
 MOST_LABELLED = 12
 """With more columns than this, boxes have no numbers in them."""
 
@@ -57,7 +59,7 @@ def matrix(
     least = min(found.values(), default=0) if len(found) == len(down) * len(across) else 0
     edges = edges_of(most, len(scheme.steps), least)
     full = _all_pairs(down, across, found, edges, absent)
-    side = max(width // max(len(across), 1), 8)
+    side = min(max(width // max(len(across), 1), 8), WIDEST)
     base = alt.Chart(data(full)).encode(
         alt.X("column:N", sort=across, title=column_title, axis=alt.Axis(orient="top", labelAngle=-45, labelLimit=110)),
         alt.Y("row:N", sort=down, title=row_title, axis=alt.Axis(labelLimit=110)),

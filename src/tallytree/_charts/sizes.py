@@ -21,6 +21,8 @@ def size_distribution(
     log: bool = False,
     cumulative: bool = False,
     last_label: str = "",
+    unit: str = "groups",
+    one: str = "group",
     width: int = 420,
     height: int = 240,
     scheme: Scheme = LIGHT,
@@ -36,6 +38,8 @@ def size_distribution(
         log: a logarithmic axis of sizes; size 0 is then left out.
         cumulative: show the numbers of groups of that size or more, which have no gaps.
         last_label: what the last size is called, such as "50+", where it also has the larger groups.
+        unit: what groups are called.
+        one: what a group is called.
         width: in pixels.
         height: in pixels.
         scheme: the colors.
@@ -50,8 +54,8 @@ def size_distribution(
         listed = [row for row in listed if row["size"] > 0]
     listed = [{"lower": None, "upper": None, **row} for row in listed]
     as_bars = len(listed) <= MOST_BARS and not cumulative and not log
-    x = _size_axis(listed, last_label, as_bars=as_bars, log=log)
-    what = "groups of that size or more" if cumulative else "groups"
+    x = _size_axis(listed, last_label, f"size of the {one}", as_bars=as_bars, log=log)
+    what = f"{unit} of that size or more" if cumulative else unit
     y = alt.Y("groups:Q", title=what, axis=alt.Axis(format=NUMBERS, tickCount=5))
     base = alt.Chart(data(listed))
     tips = [alt.Tooltip("size:Q", format=WHOLE), alt.Tooltip("groups:Q", title=what, format=WHOLE)]
@@ -72,7 +76,7 @@ def size_distribution(
     return styled(described(made, title, description), scheme)
 
 
-def _size_axis(rows: list[dict[str, Any]], last_label: str, *, as_bars: bool, log: bool) -> Any:
+def _size_axis(rows: list[dict[str, Any]], last_label: str, title: str, *, as_bars: bool, log: bool) -> Any:
     """The axis of sizes, on which the last size is called `last_label`, if that is given."""
     import altair as alt
 
@@ -86,7 +90,7 @@ def _size_axis(rows: list[dict[str, Any]], last_label: str, *, as_bars: bool, lo
     scale = {"scale": alt.Scale(type="log", nice=False)} if log else {"scale": alt.Scale(zero=False, nice=False)}
     if as_bars:
         axis.labelAngle = 0
-    return alt.X(f"size:{kind}", title="size of the group", axis=axis, **({} if as_bars else scale))
+    return alt.X(f"size:{kind}", title=title, axis=axis, **({} if as_bars else scale))
 
 
 def tails(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -224,6 +224,7 @@ def _public_records(release: Release, like: Any) -> tuple[LeafNumbers, LeafNumbe
     return bounded_and_all(
         like,
         ReleaseView(release).known_tree,
+        leaf=spec.get("leaf"),
         person=spec["person"],
         most=release.statement["max_contributions"],
         count=spec.get("count"),

@@ -23,6 +23,7 @@ from tallytree._derived.fieller import HALF
 from tallytree._derived.kinds import require_statistic
 from tallytree._derived.moments import with_floor
 from tallytree._validate import safe_text
+from tallytree.hierarchy import TOTAL, stored_level
 from tallytree.release import Release
 from tallytree.release.counted_unit import counted_unit
 from tallytree.release.intervals import LISTED_FROM, UNBIASED, checked_alpha, quantile, stated_errors
@@ -164,9 +165,10 @@ def _level(view: ReleaseView, names: Sequence[str]) -> str:
         place = view.layout.place(table_of(view.layout.product, names, "table"))
         found = None if place is None else view.levels[place]
     else:
-        found = names[0] if len(names) == 1 and names[0] in view.levels else None
+        named = stored_level(names[0], view.levels, view.levels[0]) if len(names) == 1 else None
+        found = named if named in view.levels else None
     if found is None:
-        known = "; ".join(", ".join(each) or "()" for each in view.release.tables)
+        known = "; ".join(", ".join(each) or TOTAL for each in view.release.tables)
         raise ValueError(f"table: ({', '.join(names)}) is none of the tables of both releases, which are {known}")
     return found
 

@@ -34,7 +34,7 @@ from tallytree._derived.table_totals import (
 )
 from tallytree._methods import method_of_release
 from tallytree._validate import safe_text
-from tallytree.hierarchy import ROOT, Hierarchy
+from tallytree.hierarchy import ROOT, TOTAL, Hierarchy
 from tallytree.product import Product
 from tallytree.release import Release
 from tallytree.release.intervals import checked_alpha, quantile
@@ -192,11 +192,11 @@ def _numeric(
     """
     product = view.layout.product
     side = product.attributes[0]
-    if level != ROOT and level not in side.columns:
+    if level not in (ROOT, TOTAL, *side.columns):
         raise ValueError(
-            f"level: {safe_text(level)} is no level of the areas, which are {ROOT}, {', '.join(side.columns)}"
+            f"level: {safe_text(level)} is no level of the areas, which are {TOTAL}, {', '.join(side.columns)}"
         )
-    refined = 0 if level == ROOT else side.columns.index(level) + 1
+    refined = side.columns.index(level) + 1 if level in side.columns else 0
     classes, conditions = classes_of(product, attribute, values), conditions_of(product, where)
     needed = columns_needed(conditions)
     needed[classes.side] = max(needed[classes.side], classes.refined)

@@ -27,7 +27,7 @@ from tallytree._methods import method_of_release
 from tallytree._solvers.tables.nested import nested_covariances
 from tallytree._solvers.tables.variance import std_devs
 from tallytree._validate import integer, safe_text
-from tallytree.hierarchy import ROOT, Hierarchy
+from tallytree.hierarchy import ROOT, Hierarchy, stored_level
 from tallytree.product import Product
 from tallytree.release import Release
 from tallytree.release.intervals import UNBIASED, checked_alpha, stated_rounding
@@ -108,7 +108,7 @@ def _of_tables(view: ReleaseView, level: str, within: Sequence[str]) -> Parts:
     layout = view.layout
     depth = view.levels.index(level)
     fine = layout.tables[depth]
-    coarse = table_of(layout.product, [name for name in within if name != ROOT], "within")
+    coarse = table_of(layout.product, [] if list(within) == [ROOT] else within, "within")
     if any(map(int.__gt__, coarse.refined, fine.refined)):
         raise ValueError(
             f"within: {', '.join(coarse.levels)} is not a coarser table than {', '.join(fine.levels) or 'the total'}; "
@@ -178,6 +178,7 @@ def _of_counts(view: ReleaseView, level: str, within: Sequence[str], rounds: int
         )
     tree = view.known_tree
     depth = view.levels.index(level)
+    within = [stored_level(name, view.levels, view.levels[0]) for name in within]
     if len(within) > 1 or (within and within[0] not in view.levels):
         raise ValueError(f"within: {within!r} must be one of the levels {', '.join(view.levels)}")
     above = view.levels.index(within[0]) if within else 0

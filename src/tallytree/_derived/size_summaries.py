@@ -20,6 +20,7 @@ from tallytree._derived.fieller import HALF, RatioErrors, ratio_columns
 from tallytree._derived.moments import replicates_for, rounds_of, second_moments
 from tallytree._derived.shares import ratio_of
 from tallytree._validate import integer
+from tallytree.hierarchy import stored_level
 from tallytree.release.intervals import TAIL_COLUMNS, quantile
 from tallytree.release.view.recorded_measurements import published_range
 from tallytree.release.view.release_view import ReleaseView
@@ -54,6 +55,7 @@ class ListedSizes:
         Raises:
             ValueError: there is no such level.
         """
+        level = stored_level(level, view.levels, view.levels[0])
         if level not in view.levels:
             raise ValueError(f"level: {level!r} is not one of the release's levels {', '.join(view.levels)}")
         depth = view.levels.index(level)

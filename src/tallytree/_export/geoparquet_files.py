@@ -1,9 +1,9 @@
 """GeoParquet files: tables with the shapes of their areas.
 
 A table over areas has one row for each area, with its shape once. Where a table has several rows for an area (sizes, or
-cells of attributes), the other columns are lists, in the order of the published rows. Flows have a line for each row,
-from a point within the origin to one within the destination. A row that says how much is not listed of a coarser area
-has no shape.
+cells of attributes), the other columns are lists, in the order of the published rows. Flows, and other tables over
+pairs of areas, have a line for each row, from a point within the first area to one within the second. A row that says
+how much is not listed of a coarser area has no shape.
 """
 
 from __future__ import annotations
@@ -112,13 +112,19 @@ def write_geoparquet_files(tables: Sequence[ExportedTable], boundaries: Mapping[
 
 
 def _sides_on_map(table: ExportedTable, boundaries: Mapping[str, Boundaries]) -> tuple[TreeSide, ...]:
-    """The side with the areas of a table; of flows both sides. None where one has no boundaries."""
-    flows = table.statement["statistic"] == "flows"
+    """The side with the areas of a table, or two of a table over pairs of areas. None where flows lack one."""
     paths = set(table.paths)
-    sides = [side for side in table.sides if _level(side, table) in boundaries and paths & set(side.columns)]
-    if not paths or (flows and len(sides) < len(table.sides)):
+    sides = [side for side in table.sides if paths & set(side.columns) and _has_shapes(side, table, boundaries)]
+    if not paths or (table.statement["statistic"] == "flows" and len(sides) < len(table.sides)):
         return ()
-    return tuple(sides if flows else sides[:1])
+    return tuple(sides[:2])
+
+
+def _has_shapes(side: TreeSide, table: ExportedTable, boundaries: Mapping[str, Boundaries]) -> bool:
+    """Whether there are boundaries of the areas: another hierarchy may have a level of the same name."""
+    found = boundaries.get(_level(side, table))
+    labels = side.hierarchy.labels[side.depth(side.named_in(table.paths))]
+    return found is not None and bool(found.frame["label"].tolist() == labels.to_pylist())
 
 
 def _level(side: TreeSide, table: ExportedTable) -> str:
@@ -171,7 +177,7 @@ def _areas(table: ExportedTable, side: TreeSide, boundaries: Mapping[str, Bounda
 def _lines(
     table: ExportedTable, sides: Sequence[TreeSide], boundaries: Mapping[str, Boundaries]
 ) -> tuple[Any, list[Column]]:
-    """The rows of flows, each with a line between its ends; a point where both ends are the same."""
+    """The rows of pairs of areas, each with a line between its ends; a point where both ends are the same."""
     import geopandas
     import shapely
 
@@ -189,7 +195,8 @@ def _lines(
     shapes[same] = shapely.points(ends[0][same])
     shapes[nowhere] = None
     made = geopandas.GeoDataFrame(decoded(rows).to_pandas(), geometry=shapes, crs=crs)
-    meaning = "A line from a point within the origin to a point within the destination; a point where these are one."
+    first, second = ("origin", "destination") if table.statement["statistic"] == "flows" else [s.name for s in sides]
+    meaning = f"A line from a point within the {first} to a point within the {second}; a point where these are one."
     return made, [*table.columns, _geometry_column(meaning, table)]
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +20,11 @@ WHOLE = "_T"
 """The code of a root that was added: SDMX's code for a total."""
 REST = "@X"
 """What follows the code of a node in the code of what is not listed of it."""
+LONGEST = 100
+"""Characters of a code; a label whose code would be longer has a numbered one."""
 CODES_AT_ONCE = 100_000
-_LEGAL = r"^[A-Za-z0-9_@$\-]{1,100}$"
+_ESCAPED = re.compile(r"[^A-Za-z0-9_@-]")
+_NUMBERED = re.compile(r"L[0-9]+_[0-9]+")
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -28,8 +32,9 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 class SideCodes:
     """The codes of one hierarchy.
 
-    A label is its own code if all labels of the hierarchy are legal ids and none is there twice. Otherwise a code is
-    the letter L, the number of the level, and the number of the node within it, such as `L2_17`.
+    A label is its own code, with what ids may not hold escaped (`escaped`). A label that is there twice, or is too
+    long, tells no node: the code then is the letter L, the number of the level, and the number of the node within it,
+    such as `L2_17`. No escaped label is such a code, so no two nodes have the same.
 
     What is not listed of a node has a code of its own, such as `L1_3@X`. It has no parent, so that a sum over the
     children of a node is one over nodes.
@@ -49,30 +54,29 @@ class SideCodes:
 
     @cached_property
     def labels_are_codes(self) -> bool:
-        """Whether codes are the labels."""
-        labels = pa.chunked_array([each.cast(pa.large_string()) for each in self._with_columns])
-        distinct = len(labels.unique()) == len(labels) and not pc.any(pc.equal(labels, WHOLE)).as_py()
-        if self.partly_listed and pc.any(pc.ends_with(labels, REST)).as_py():
-            return False
-        return distinct and bool(pc.all(pc.match_substring_regex(labels, _LEGAL)).as_py())
+        """Whether all codes are the labels, as they are."""
+        pairs = zip(self.by_level, self.hierarchy.labels, strict=True)
+        return all(codes.equals(labels.cast(pa.large_string())) for codes, labels in islice(pairs, self._first, None))
 
     @property
-    def _with_columns(self) -> Sequence[pa.Array]:
-        return self.hierarchy.labels[1:] if self.hierarchy.root_added else self.hierarchy.labels
+    def _first(self) -> int:
+        """The first level with labels of its own."""
+        return 1 if self.hierarchy.root_added else 0
 
     @cached_property
     def by_level(self) -> tuple[pa.Array, ...]:
         """Per level, the codes of its nodes, large_string (n,)."""
-        made = []
-        for depth, labels in enumerate(self.hierarchy.labels):
-            if depth == 0 and self.hierarchy.root_added:
-                made.append(pa.array([WHOLE], pa.large_string()))
-            elif self.labels_are_codes:
-                made.append(labels.cast(pa.large_string()))
-            else:
-                numbers = pa.array(np.arange(len(labels))).cast(pa.large_string())
-                prefix = pa.scalar(f"L{depth}", pa.large_string())
-                made.append(pc.binary_join_element_wise(prefix, numbers, pa.scalar("_", pa.large_string())))
+        labels = [each.cast(pa.large_string()) for each in self.hierarchy.labels[self._first :]]
+        counted = pa.chunked_array(labels).value_counts()
+        several = counted.field("values").filter(pc.greater(counted.field("counts"), 1))
+        made = [pa.array([WHOLE], pa.large_string())][: self._first]
+        for depth, own in enumerate(labels, self._first):
+            codes = _codes_of(own)
+            numbers = pa.array(np.arange(len(own))).cast(pa.large_string())
+            prefix = pa.scalar(f"L{depth}", pa.large_string())
+            numbered = pc.binary_join_element_wise(prefix, numbers, pa.scalar("_", pa.large_string()))
+            unclear = pc.or_(pc.is_in(own, several), pc.greater(pc.utf8_length(codes), LONGEST))
+            made.append(pc.if_else(unclear, numbered, codes))
         return tuple(made)
 
     def of_rows(self, rows: pa.Table) -> pa.Array:
@@ -132,6 +136,31 @@ class SideCodes:
                 {"id": id_, "name": name, "parent": parent}
                 for id_, name, parent in zip(ids, names, parents, strict=True)
             ]
+
+
+def _codes_of(labels: pa.Array) -> pa.Array:
+    """The escaped labels; most need no escape, and are not touched."""
+    plain = pc.match_substring_regex(labels, r"^[A-KM-Za-z0-9@-][A-Za-z0-9_@-]*[A-WYZa-z0-9_-]$")
+    if pc.all(plain).as_py():
+        return labels
+    made = pa.array([escaped(each) for each in labels.filter(pc.invert(plain)).to_pylist()], pa.large_string())
+    return pc.replace_with_mask(labels, pc.invert(plain), made)
+
+
+def escaped(label: str) -> str:
+    """A label as an id of SDMX (letters, digits, `_`, `@`, `-` and `$`): other characters are `$` and two hex digits.
+
+    Each byte of such a character in UTF-8 is escaped by itself, so `95+` is `95$2B`. `$` is `$24`, and no text at all
+    is `$`: so labels follow from codes again, and two labels never have the same code. What stands for something else
+    (`_T`, what ends with `@X`, a numbered code such as `L2_17`) is a label whose first character, or whose `@`, is
+    escaped.
+    """
+    if not label:
+        return "$"
+    code = _ESCAPED.sub(lambda found: "".join(f"${byte:02X}" for byte in found[0].encode()), label)
+    if code.endswith(REST):
+        code = f"{code[: -len(REST)]}${ord(REST[0]):02X}{REST[1:]}"
+    return f"${ord(code[0]):02X}{code[1:]}" if code == WHOLE or _NUMBERED.fullmatch(code) else code
 
 
 def xml_text(text: str) -> str:

@@ -91,7 +91,7 @@ def _described(flow: Flow) -> list[Column]:
     meanings = {"STRUCTURE": "Always dataflow.", "STRUCTURE_ID": "The dataflow.", "ACTION": "I: for information."}
     columns = [Column(name, "string", "constant", "", meaning) for name, meaning in meanings.items()]
     for dimension in flow.dimensions:
-        kind = "string" if dimension.codes else "integer"
+        kind = "string" if dimension.codes or dimension.time else "integer"
         columns.append(Column(dimension.id, kind, "key", "", dimension.description))
     number = "number" if flow.fractions else "integer"
     columns.append(Column("OBS_VALUE", number, flow.value_role, "", flow.value_description))
@@ -120,7 +120,10 @@ def _observations(rows: pa.Table, flow: Flow) -> pa.Table:
     same = {"STRUCTURE": "dataflow", "STRUCTURE_ID": f"{flow.agency}:{flow.id}({VERSION})", "ACTION": "I"}
     made = {name: pa.repeat(pa.scalar(value, pa.large_string()), count) for name, value in same.items()}
     for dimension in flow.dimensions:
-        made[dimension.id] = dimension.codes.of_rows(rows) if dimension.codes else rows.column(dimension.column)
+        if dimension.time:
+            made[dimension.id] = pa.repeat(pa.scalar(dimension.time, pa.large_string()), count)
+        else:
+            made[dimension.id] = dimension.codes.of_rows(rows) if dimension.codes else rows.column(dimension.column)
     made["OBS_VALUE"] = rows.column(flow.value)
     for attribute in flow.attributes:
         if attribute.column is None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from tallytree._accounting.periods import Period
 from tallytree._compute.whole_files import flush
 from tallytree._export.dictionary import about_text, title_of
 from tallytree._export.naming import identifiers
@@ -22,19 +23,21 @@ _TAKEN = ("STRUCTURE", "STRUCTURE_ID", "ACTION", "OBS_VALUE", "OBS_STATUS", "TIM
 
 @dataclass(frozen=True)
 class Dimension:
-    """A dimension: coded where it is a hierarchy, else a column of integers.
+    """A dimension: coded where it is a hierarchy, one time for all rows, or else a column of integers.
 
     Attributes:
         id: its id.
         column: of the table; empty where it is coded.
-        codes: of the hierarchy; None for integers.
+        codes: of the hierarchy; None for others.
         description: what it means.
+        time: the time that all rows are about; empty for others.
     """
 
     id: str
     column: str
     codes: SideCodes | None
     description: str
+    time: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,10 @@ class Flow:
         ]
         keys = [column for column in table.columns if column.name in ("size", "records_from")]
         dimensions += [Dimension(each.name.upper(), each.name, None, each.description) for each in keys]
+        period = table.statement.get("release", {}).get("period")
+        if period is not None:
+            said = "The days that the records are about."
+            dimensions.append(Dimension("TIME_PERIOD", "", None, said, time_period(Period.parse(period))))
         value = next(each for each in table.columns if each.name in ("count", "groups", "people"))
         statistic = str(table.statement["statistic"])
         people = value.name == "people"
@@ -123,6 +130,15 @@ class Flow:
                     ObservationAttribute(column.name.upper(), column.name, column.kind, column.description)
                 )
             self.fractions |= column.name == self.value and column.kind == "number"
+
+
+def time_period(period: Period) -> str:
+    """Days as SDMX writes them: `2026`, `2026-03`, `2026-W10`, `2026-03-04`, or a first day and their number."""
+    first, last = period.first, period.last
+    days = (last - first).days + 1
+    year, week, _ = first.isocalendar()
+    names = (f"{first:%Y}", f"{first:%Y-%m}", f"{year:04}-W{week:02}", f"{first:%Y-%m-%d}")
+    return next((name for name in names if Period.parse(name) == period), f"{first:%Y-%m-%d}/P{days}D")
 
 
 def write_structures(path: Path, flows: Sequence[Flow]) -> None:
@@ -207,7 +223,7 @@ def _structures(flow: Flow) -> list[Any]:
     components = []
     for dimension in flow.dimensions:
         codes = None if dimension.codes is None else f"CL_{dimension.id}"
-        kind = DataType.INTEGER if codes is None else None
+        kind = (DataType.PERIOD if dimension.time else DataType.INTEGER) if codes is None else None
         components.append(_component(dimension.id, flow, Role.DIMENSION, kind, codes))
     components.append(_component(value.id, flow, Role.MEASURE, kinds[value.kind], None))
     for each in flow.attributes:

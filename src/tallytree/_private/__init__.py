@@ -7,7 +7,18 @@ contracts in `pyproject.toml` check both.
 
 from tallytree._private.band_work import BandInputs, BandPlace, BandWork, HasBandPlace, OneByOne, PlanBelow, as_it_is
 from tallytree._private.core_dumps import core_dumps_disabled
-from tallytree._private.engines import ENGINES, CountGroups, CountRecords, Engine, GroupRows, Local, Remembering, Spark
+from tallytree._private.engines import (
+    ENGINES,
+    CountGroups,
+    CountRecords,
+    Engine,
+    FindDefects,
+    GroupRows,
+    InPeriod,
+    Local,
+    Remembering,
+    Spark,
+)
 from tallytree._private.engines.spark import names_no_file
 from tallytree._private.measurer import Measurer, MeasuringPlan, TrueStatistics
 from tallytree._private.noise import discrete, discrete_gaussian, discrete_laplace, entropy
@@ -15,6 +26,7 @@ from tallytree._private.noise.noise_source import KeyedNoise, NoiseSource, OpenD
 from tallytree._private.noise.secret import new_secret, read_secret
 from tallytree._private.tabulate.contribution_bound import KEY_BYTES, ContributionBound
 from tallytree._private.tabulate.counts_in_files import CountsInFiles, ancestor_runs, ancestors
+from tallytree._private.tabulate.defects import Defects
 from tallytree._private.tabulate.leaf_statistics import LeafCounts, LeafGroups
 from tallytree._private.tabulate.sizes_in_files import SizesInFiles
 from tallytree._private.tabulate.true_contributions import TrueContributions, digest_with
@@ -32,9 +44,12 @@ __all__ = [
     "CountGroups",
     "CountRecords",
     "CountsInFiles",
+    "Defects",
     "Engine",
+    "FindDefects",
     "GroupRows",
     "HasBandPlace",
+    "InPeriod",
     "KeyedNoise",
     "LeafCounts",
     "LeafGroups",

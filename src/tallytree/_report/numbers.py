@@ -11,22 +11,23 @@ from tallytree._report.pictures import (
     MOST_SIDE,
     Picture,
     bars_picture,
-    cumulative_picture,
     flow_map_picture,
     flow_sides,
     flows_picture,
     map_picture,
     matrix_picture,
     short_labels,
-    sizes_picture,
     tree_picture,
     unit_of,
 )
+from tallytree._report.pyramids import column_groups, pyramid_picture, pyramid_sides
 from tallytree._report.reading import has_groups, is_small, labels_of, root_labels, small_table
+from tallytree._report.size_pictures import cumulative_picture, sizes_picture
 from tallytree._report.wording import name
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
-from tallytree.release.view.release_view import ReleaseView, path_columns
+from tallytree.release.counted_unit import counted_noun
+from tallytree.release.view.release_view import PublishedTable, ReleaseView, path_columns
 from tallytree.release.view.sides import node_numbers
 
 MOST_BINS = 60
@@ -48,18 +49,26 @@ def number_pictures(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> 
     found: list[Picture] = []
     tree = tree_picture(view)
     if isinstance(view.tree, Hierarchy):
-        found = [_map(view, level, shapes) for level, shapes in boundaries.items() if level in view.levels]
-    found += [tree] if tree is not None else []
+        finest = [level for level in view.levels if level in boundaries][-1:]
+        found = [_map(view, level, boundaries[level]) for level in finest]
     if statistic == "group_sizes":
+        last = [tree] if tree is not None else []  # its numbers of groups may be public
         if not has_groups(view):
-            return found
+            return [*found, *last]
         root, labels = view.levels[0], root_labels(view)
-        return [*found, sizes_picture(view, root, labels), cumulative_picture(view, root, labels)]
+        return [sizes_picture(view, root, labels), cumulative_picture(view, root, labels), *found, *last]
+    found += [tree] if tree is not None else []
     level = _first_with_several(view)
     if level is not None:
         table = small_table(view, level)
-        found.append(bars_picture(table, "count", unit_of(view), f"Records by {name(level)}"))
+        found.append(bars_picture(table, "count", unit_of(view), f"{_many(view)} by {name(level)}"))
     return found
+
+
+def _many(view: ReleaseView) -> str:
+    """What is counted, as a title begins."""
+    noun = counted_noun(view.statement)
+    return noun[0].upper() + noun[1:]
 
 
 def _first_with_several(view: ReleaseView) -> str | None:
@@ -129,15 +138,21 @@ def _cells(table: pa.Table, groups: Sequence[Sequence[str]], between: str = ", "
 
 def _tables(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Picture]:
     found: list[Picture] = []
-    for published in view.tables:
+    mapped = False  # one map, of the table that comes first
+    for published in _most_telling_first(view):
         level = published.level
         if len(found) >= MOST_TABLES or not is_small(view, level) or view.rows(level) < 2:
             continue
         table = small_table(view, level)
-        groups = _column_groups(view, path_columns(table))
-        title = f"Records by {' and '.join(name(side[-1]) for side in groups)}"
+        groups = column_groups(view, path_columns(table))
+        sides = pyramid_sides(view, groups)
+        if sides is not None:
+            found.append(pyramid_picture(view, table, groups, sides))
+            continue
+        title = f"{_many(view)} by {' and '.join(name(side[-1]) for side in groups)}"
         shapes = boundaries.get(groups[0][-1])
-        if len(groups) == 1 and shapes is not None and view.sides:
+        if len(groups) == 1 and shapes is not None and view.sides and not mapped:
+            mapped = True
             nodes = view.sides[0].nodes([table.column(column) for column in groups[0]], table.num_rows)
             found.append(map_picture(shapes, table, nodes, "count", unit_of(view)))
         if len(groups) == 2 and all(len({*labels_of(table, side)}) <= MOST_SIDE for side in groups):
@@ -147,12 +162,14 @@ def _tables(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Pic
     return found
 
 
-def _column_groups(view: ReleaseView, columns: list[str]) -> list[list[str]]:
-    """The path columns of a table by attribute."""
-    if not isinstance(view.tree, Product):
-        return [[column] for column in columns]
-    sides = ([column for column in side.columns if column in columns] for side in view.sides)
-    return [side for side in sides if side]
+def _most_telling_first(view: ReleaseView) -> list[PublishedTable]:
+    """The tables, those that are drawn as a pyramid or on a map first; small ones by area before the others."""
+
+    def order(table: PublishedTable) -> tuple[int, int]:
+        groups = column_groups(view, view.paths(table.level))
+        return (0 if pyramid_sides(view, groups) is not None else 1, len(groups))
+
+    return sorted(view.tables, key=order)
 
 
 def _map(view: ReleaseView, level: str, shapes: Boundaries) -> Picture:

@@ -18,11 +18,11 @@ from tallytree import _charts as charts
 from tallytree._boundaries import Boundaries
 from tallytree._compute.whole_files import write_whole
 from tallytree._report.checks import run_checks
+from tallytree._report.front import front_page
 from tallytree._report.pictures import NARROW, Grid, Picture
 from tallytree._report.reading import level_errors
 from tallytree._report.sections import ReportSection, all_sections
 from tallytree._report.summary import summary
-from tallytree._report.wording import name
 from tallytree._validate import path_text
 from tallytree.release import Release
 from tallytree.release.view.release_view import ReleaseView
@@ -86,8 +86,10 @@ def report_page(release: Release, *, title: str = "release", boundaries: Mapping
     sections = all_sections(view, errors, run_checks(view), boundaries or {}, title)
     style = _style(templates)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    front = front_page(view, errors, title)
     return templates.get_template("report.html").render(
-        title=name(title),
+        title=front.title,
+        front=front,
         private=release.statement["private"],
         summary=summary(release, errors),
         sections=[_drawn_section(section) for section in sections],

@@ -12,14 +12,12 @@ import pyarrow.compute as pc
 
 from tallytree import _charts as charts
 from tallytree._boundaries import Boundaries
-from tallytree._charts.sizes import tails
 from tallytree._report.reading import (
     PublishedError,
     is_small,
     labels_of,
     level_errors,
     parts_of,
-    rows_at,
     small_table,
 )
 from tallytree._report.wording import about, name, off, plural, rounded, whole
@@ -30,9 +28,10 @@ from tallytree.release.remainders import NOT_LISTED
 from tallytree.release.view.release_view import ReleaseView, path_columns
 from tallytree.release.view.sides import node_numbers
 
-WIDE, NARROW = 620, 230
+WIDE, NARROW = 820, 230
 """Widths of charts in pixels: for a screen or paper, and for a phone. Labels beside them need further 100."""
-MOST_BARS, MOST_SIDE, MOST_SIZES, MOST_ROWS = 15, 20, 21, 60
+MAP_HEIGHT = 480
+MOST_BARS, MOST_SIDE, MOST_ROWS = 15, 20, 60
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ def tree_picture(view: ReleaseView) -> Picture | None:
         f"{unit.capitalize()} of the larger nodes",
         ("node", "level", unit),
         [(name(row["label"]), name(row["level"]), whole(row["count"])) for row in kept],
-        _left_out(len(alone), len(kept)),
+        left_out(len(alone), len(kept)),
     )
     sizes = [f"{plural(tree.size(depth), 'node')} at {name(level)}" for depth, level in enumerate(view.levels)]
     words = f"The tree from the top: {', '.join(sizes)}. Each box is as wide as its share of all {unit}."
@@ -156,7 +155,7 @@ def errors_picture(view: ReleaseView, found: Sequence[PublishedError] | None = N
         words + ".",
         lambda width: charts.errors_by_level(rows, width=width, description=words),
         grid,
-        520,
+        760,
     )
 
 
@@ -196,7 +195,7 @@ def bars_picture(table: pa.Table, value: str, unit: str, title: str, most_bars: 
     nothing: dict[str, Any] = {"label": "nothing", "value": 0}
     most = max(rows, key=lambda row: row["value"], default=nothing)
     words = f"{title}. The largest is {most['label']} with {whole(most['value'])} {unit}."
-    return Picture(title, words, lambda width: charts.bars(rows, unit=unit, width=width, description=words), grid, 480)
+    return Picture(title, words, lambda width: charts.bars(rows, unit=unit, width=width, description=words), grid, 720)
 
 
 # Matrices
@@ -222,7 +221,7 @@ def matrix_picture(
              *((about(off(errors[place] or 0)),) if has_errors else ()))
             for place in order
         ],
-        _left_out(len(rows), len(order)),
+        left_out(len(rows), len(order)),
     )  # fmt: skip
     nothing: dict[str, Any] = {"row": "", "column": "", "value": 0}
     top = rows[order[0]] if order else nothing
@@ -247,7 +246,7 @@ def matrix_picture(
             absent=None if partly else 0,
         ),
         grid,
-        560,
+        760,
     )
 
 
@@ -301,107 +300,6 @@ def side_order(view: ReleaseView, columns: Sequence[str]) -> list[str] | None:
     return short_labels(side.paths(np.arange(side.size(named)), named), columns)
 
 
-# Group sizes
-
-
-def sizes_picture(view: ReleaseView, level: str, labels: Sequence[str], *, log: bool = False) -> Picture:
-    """The size distribution of a node: groups by size."""
-    table = rows_at(view, level, labels)
-    return _sizes_shown(table, _where(labels), _last_label(view, table), log)
-
-
-def cumulative_picture(view: ReleaseView, level: str, labels: Sequence[str], *, log: bool | None = None) -> Picture:
-    """The numbers of groups of a size or more of a node; by default on a logarithmic axis where sizes go beyond 20."""
-    table = rows_at(view, level, labels)
-    return _tails_shown(table, _where(labels), _last_label(view, table), log)
-
-
-def _where(labels: Sequence[str]) -> str:
-    return " / ".join(name(label) for label in labels) or "all areas"
-
-
-def _last_label(view: ReleaseView, table: pa.Table) -> str:
-    """What the last size is called: with a plus where larger groups are counted as this size."""
-    largest, sizes = view.largest_size, table.column("size").to_pylist()
-    return f"{largest:,}+" if largest is not None and sizes and sizes[-1] == largest else ""
-
-
-def _sizes_shown(table: pa.Table, where: str, ends: str, log: bool) -> Picture:
-    lower, upper = (_column(table, end) for end in ("ci_lower", "ci_upper"))
-    rows = [
-        {"size": size, "groups": groups, "lower": low, "upper": high}
-        for size, groups, low, high in zip(
-            table.column("size").to_pylist(), table.column("groups").to_pylist(), lower, upper, strict=True
-        )
-    ]
-    first = rows[0]["size"] if rows else 0
-    listed = {row["size"]: row for row in rows if row["size"] < first + MOST_SIZES}
-    empty = {"groups": 0, "lower": None, "upper": None}
-    shown = [listed.get(size, {"size": size, **empty}) for size in range(first, max(listed, default=0) + 1)]
-    called = ends if len(listed) == len(rows) else ""
-    has_ends = bool(rows) and rows[0]["lower"] is not None
-    grid = Grid(
-        f"Groups by size, {where}",
-        ("size", "groups", *(("at least", "at most") if has_ends else ())),
-        [
-            (ends if ends and row is rows[-1] else f"{row['size']:,}", whole(row["groups"]),
-             *((whole(row["lower"]), whole(row["upper"])) if has_ends else ()))
-            for row in rows[:MOST_ROWS]
-        ],
-        _left_out(len(rows), min(len(rows), MOST_ROWS)),
-    )  # fmt: skip
-    most = max(rows, key=lambda row: row["groups"], default={"size": 0, "groups": 0})
-    words = f"Groups by size, {where}. Most groups, {whole(most['groups'])}, have size {most['size']:,}."
-    title = f"Groups by size, {where}" + ("" if len(listed) == len(rows) else ": the smallest sizes")
-    return Picture(
-        title,
-        words,
-        lambda width: charts.size_distribution(
-            rows if log else shown, log=log, last_label=ends if log else called, width=width, description=words
-        ),
-        grid,
-        560,
-    )
-
-
-def _tails_shown(table: pa.Table, where: str, ends: str, log: bool | None) -> Picture:
-    names = ("tail_count", "tail_ci_lower", "tail_ci_upper")
-    columns = [_column(table, each) for each in names]
-    sizes, groups = (table.column(each).to_pylist() for each in ("size", "groups"))
-    rows = [
-        {"size": size, "groups": number, "tail": tail, "tail_lower": low, "tail_upper": high}
-        for size, number, tail, low, high in zip(sizes, groups, *columns, strict=True)
-    ]
-    found = tails(rows)
-    on_log = (bool(sizes) and sizes[-1] > 20) if log is None else log
-    has_ends = bool(found) and found[0].get("lower") is not None
-    picked = _spread(found, 25)
-    grid = Grid(
-        f"Groups of a size or more, {where}",
-        ("size or more", "groups", *(("at least", "at most") if has_ends else ())),
-        [
-            (f"{row['size']:,}", whole(row["groups"]),
-             *((whole(row["lower"]), whole(row["upper"])) if has_ends else ()))
-            for row in picked
-        ],
-        _left_out(len(found), len(picked)),
-    )  # fmt: skip
-    middle = found[len(found) // 2] if found else {"size": 0, "groups": 0}
-    words = (
-        f"Groups of a size or more, {where}. {whole(middle['groups'])} groups have {middle['size']:,} members or more."
-    )
-    band = ", with the band that holds the true number nine times in ten" if has_ends else ""
-    return Picture(
-        f"Groups of a size or more, {where}{band}",
-        words,
-        lambda width: charts.size_distribution(
-            rows, log=on_log, cumulative=True, last_label=ends, width=width, description=words
-        ),
-        grid,
-        560,
-    )
-
-
 # Maps
 
 
@@ -416,17 +314,17 @@ def map_picture(boundaries: Boundaries, table: pa.Table, nodes: Any, value: str,
         title,
         (level, unit),
         [(labels[int(place)], whole(numbers[place])) for place in order],
-        _left_out(len(labels), len(order)),
+        left_out(len(labels), len(order)),
     )
     words = f"{title}. The largest number is that of {labels[int(order[0])]}, {whole(numbers[order[0]])}."
     return Picture(
         title,
         words,
         lambda width: charts.choropleth(
-            boundaries, numbers.tolist(), unit=unit, width=width, height=width, description=words
+            boundaries, numbers.tolist(), unit=unit, width=width, height=min(width, MAP_HEIGHT), description=words
         ),
         grid,
-        480,
+        720,
     )
 
 
@@ -450,9 +348,11 @@ def flow_map_picture(boundaries: Boundaries, flows: Sequence[Mapping[str, Any]],
     return Picture(
         title,
         words,
-        lambda width: charts.flow_map(boundaries, flows, unit=unit, width=width, height=width, description=words),
+        lambda width: charts.flow_map(
+            boundaries, flows, unit=unit, width=width, height=min(width, MAP_HEIGHT), description=words
+        ),
         grid,
-        480,
+        720,
     )
 
 
@@ -467,17 +367,6 @@ def short_labels(table: pa.Table, columns: Sequence[str]) -> list[str]:
     return own if alone else [" / ".join(parts) for parts in paths]
 
 
-def _column(table: pa.Table, column: str) -> list[Any]:
-    return table.column(column).to_pylist() if column in table.column_names else [None] * table.num_rows
-
-
-def _left_out(all_rows: int, shown: int) -> str:
+def left_out(all_rows: int, shown: int) -> str:
+    """How many rows a table on the page has not; empty where it has all."""
     return f"{shown:,} of {all_rows:,} rows; the files have all." if shown < all_rows else ""
-
-
-def _spread(rows: Sequence[Any], most: int) -> list[Any]:
-    """Some rows, spread over all of them evenly on a logarithmic scale, the first and the last among them."""
-    if len(rows) <= most:
-        return [*rows]
-    places = np.unique(np.round(np.geomspace(1, len(rows), most)).astype(int) - 1)
-    return [rows[int(place)] for place in places]

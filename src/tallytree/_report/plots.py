@@ -10,13 +10,13 @@ from tallytree._charts import require_charts
 from tallytree._methods import method_of_release
 from tallytree._report.pictures import (
     Picture,
-    cumulative_picture,
     errors_picture,
     flows_picture,
-    sizes_picture,
     tree_picture,
 )
+from tallytree._report.pyramids import first_pyramid
 from tallytree._report.reading import has_groups, root_labels
+from tallytree._report.size_pictures import cumulative_picture, sizes_picture
 from tallytree.release import Release
 from tallytree.release.view.release_view import ReleaseView
 
@@ -92,6 +92,26 @@ class Plots:
             lambda view: flows_picture(view, level),
             width,
             f"level: {level!r} has one side only, or too many flows for a picture; choose another one",
+        )
+
+    def pyramid(self, *table: str, width: int | None = None) -> Any:
+        """The population pyramid of a table by two attributes of which one has two labels, such as age and sex.
+
+        A table that has areas too gives small pyramids, one for each area.
+
+        Args:
+            table: its levels, in any order; by default the table with the fewest columns that is one.
+            width: in pixels.
+
+        Raises:
+            ValueError: the release has no such table.
+            ModuleNotFoundError: the extra `report` is not installed.
+        """
+        what = f"({', '.join(table)}) is none" if table else "this release has none"
+        return self._drawn(
+            lambda view: first_pyramid(view, table),
+            width,
+            f"plot.pyramid: it shows a table by two attributes, one with two labels, one with 4 to 40; {what}",
         )
 
     def _drawn(self, picture: Any, width: int | None, remedy: str) -> Any:

@@ -37,7 +37,7 @@ class PublishedError:
         reach: how far off nine in ten of the numbers are at most, see `reach_of`; None where it is unknown.
         noise: the standard deviation of the noise of a measured number; None where the level was not measured.
         usable: how many numbers are reliable (exact ones too), to be used with care, and neither; None where no number
-            has a verdict.
+            has a verdict. Of group sizes whose sizes have no errors, of the numbers of groups of a size or more.
     """
 
     level: str
@@ -124,7 +124,7 @@ def _level_error(view: ReleaseView, level: str, about: Mapping[str, Any]) -> Pub
     usable = np.zeros(3, dtype=np.int64)
     stated = stated_errors(view.statement, level)
     for part in view.slices(level):
-        usable += usable_numbers([part], stated) or 0
+        usable += usable_numbers([_of_tails(part)], stated) or 0
         found = _std_devs(part)
         if len(found):
             least, most = min(least, float(found.min())), max(most, float(found.max()))
@@ -135,6 +135,13 @@ def _level_error(view: ReleaseView, level: str, about: Mapping[str, Any]) -> Pub
     good, care, poor = usable.tolist()
     verdicts = (good, care, poor) if usable.any() else None
     return PublishedError(level, rows, least, float(np.median(std_devs)), most, reach_of(std_devs), noise, verdicts)
+
+
+def _of_tails(rows: pa.Table) -> pa.Table:
+    """Rows whose numbers have verdicts: of group sizes without errors of their own, groups of a size or more."""
+    if "std_dev" in rows.column_names or TAIL_COLUMNS[1] not in rows.column_names:
+        return rows
+    return rows.select(TAIL_COLUMNS).rename_columns(["groups", "std_dev"])
 
 
 def _std_devs(rows: pa.Table) -> FloatArray:

@@ -9,15 +9,20 @@ from typing import Any
 
 from tallytree._boundaries import Boundaries
 from tallytree._report.checks import Check
+from tallytree._report.front import period_words
 from tallytree._report.numbers import number_pictures, people_picture
 from tallytree._report.pictures import Grid, Picture, errors_picture
 from tallytree._report.reading import PublishedError
+from tallytree._report.risk import risk_picture
 from tallytree._report.wording import about, amount, listed, name, percent, plural, rounded, whole
 from tallytree.release import Release
 from tallytree.release.counted_unit import bound_sentence, counted_unit, is_bounded
+from tallytree.release.described import description_of
 from tallytree.release.quality import STANDARD
 from tallytree.release.remainders import unlisted_sentence
+from tallytree.release.statement import unknown_records
 from tallytree.release.view.release_view import ReleaseView
+from tallytree.release.words import worded, words_of, words_of_a_person
 
 
 @dataclass(frozen=True)
@@ -61,13 +66,13 @@ def all_sections(
         _guarantee(release.statement),
         _invariants(release.statement),
         _bound(release),
-        _released(release),
-        _checks(checks),
         _use(release, folder),
+        _checks(checks),
+        _appendix(release),
     ]
 
 
-def _released(release: Release) -> ReportSection:
+def _appendix(release: Release) -> ReportSection:
     statement, spec = release.statement, release.spec
     which = statement.get("release") or {}
     ledger = statement.get("ledger") or {}
@@ -77,14 +82,15 @@ def _released(release: Release) -> ReportSection:
     from_files, beside = _sources(spec, private), _sources(spec, public)
     software = statement.get("software") or {}
     facts = [
-        ("Kind of statistic", _kind(statement["statistic"])),
+        ("Kind of statistic", worded(_kind(statement["statistic"]), words_of(statement))),
         ("From the private table", listed(from_files) or "not named in the release"),
         ("With the public tables", listed(beside) or "the hierarchy, which is in the folder"),
         ("Method", f"{name(mechanism['name'])} ({_options(mechanism.get('options') or {})})"),
-        ("Records outside the hierarchy", "refused" if statement["on_unknown"] == "error" else "left out"),
+        ("Records outside the hierarchy", unknown_records(statement)),
         ("Data set in the ledger", name(ledger.get("dataset", "none: no ledger was used"))),
         ("Run", name(which.get("run") or "without a name")),
         ("Release id", name(which.get("id", "none"))),
+        *_of_time(which),
         ("Made with", f"tallytree {name(software.get('tallytree', '?'))}"),
     ]
     rows = [
@@ -103,7 +109,20 @@ def _released(release: Release) -> ReportSection:
         f"A level that was not measured follows from other numbers, or is public. {others}",
     )
     notes = [name_long(note) for note in statement.get("notes", ())]
-    return ReportSection("released", "What was released, and from what", facts=facts, grids=[grid], points=notes)
+    grids = [grid, _split(statement)] if statement["private"] else [grid]
+    title = "Appendix: what was released, from what, and how"
+    return ReportSection("appendix", title, facts=facts, grids=grids, points=notes)
+
+
+def _of_time(which: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Whether the period was compared with the records, and which release this one takes the place of."""
+    facts = []
+    if "period_is" in which:
+        facts.append(("Period", f"{name(which['period'])} ({name(which['period_is'], 200)})"))
+    if "revises" in which:
+        earlier = which["revises"]
+        facts.append(("Takes the place of", f"{name(earlier['folder'])}, release {name(earlier['id'])}"))
+    return facts
 
 
 def _sources(spec: Mapping[str, Any], words: Mapping[str, str]) -> list[str]:
@@ -138,6 +157,7 @@ def _numbers(
     view: ReleaseView, errors: Sequence[PublishedError], boundaries: Mapping[str, Boundaries]
 ) -> ReportSection:
     release = view.release
+    of_tails = _OF_TAILS if release.statement["statistic"] == "group_sizes" else ""
     pictures = number_pictures(view, boundaries)
     shown = errors_picture(view, errors)
     bound = name_long(bound_sentence(release.statement))
@@ -149,19 +169,18 @@ def _numbers(
         for each in errors
     ]  # fmt: skip
     grid = Grid(
-        f"Error of the numbers of each level{_OF_TAILS if release.statement['statistic'] == 'group_sizes' else ''}",
-        ("level or table", "rows", "noise of a measurement (std_dev)", "error of a number (std_dev, middle)",
-         "nine in ten within"),
+        f"Error of the numbers of each level{of_tails}",
+        ("level or table", "rows", "noise (std_dev)", "error (std_dev, middle)", "nine in ten within"),
         noise,
     )  # fmt: skip
-    usable = _usable(errors)
+    usable = _usable(errors, of_tails)
     return ReportSection(
         "numbers", "The published numbers, and how far off they are", paragraphs=paragraphs,
         pictures=[*pictures, *([shown] if shown else [])], grids=[*([usable] if usable else []), grid],
     )  # fmt: skip
 
 
-def _usable(errors: Sequence[PublishedError]) -> Grid | None:
+def _usable(errors: Sequence[PublishedError], of_tails: str) -> Grid | None:
     """How many numbers of each level can be used; None where no number has a verdict."""
     rows = []
     for each in errors:
@@ -173,7 +192,7 @@ def _usable(errors: Sequence[PublishedError]) -> Grid | None:
         "By std_dev ÷ number, as statistical offices do: below 16.6 % reliable, to 33.3 % with care. Where most "
         "numbers of a level are near 0, those to be used with care are off by more: take the reliable ones there."
     )
-    return Grid("Which numbers can be used", headings, rows, remark) if rows else None
+    return Grid(f"Which numbers can be used{of_tails}", headings, rows, remark) if rows else None
 
 
 def _what_intervals_are(release: Release) -> str:
@@ -200,20 +219,21 @@ def _guarantee(statement: Mapping[str, Any]) -> ReportSection:
     spent, budget = statement["spent"], statement["budget"]
     facts = [
         ("Who is protected", name(statement["unit_of_protection"])),
-        ("Which data sets look alike", _relation(statement["neighboring"])),
+        ("Which data sets look alike", worded(_relation(statement["neighboring"]), words_of(statement))),
         ("Spent", ", ".join(f"{_greek(key)} = {amount(value)}" for key, value in spent.items())),
         ("Of a budget of", ", ".join(f"{_greek(key)} = {amount(value)}" for key, value in budget.items())),
         ("Added up by", name(statement["accounting"])),
         ("Formally", name_long(statement["guarantee"])),
     ]
-    paragraphs = [_in_plain_words(spent)]
+    words = words_of(statement)
+    paragraphs = [worded(_in_plain_words(spent), words)]
     grids = []
     risk = statement.get("risk")
     if risk:
         paragraphs.append(name_long(risk["attack"]))
         grids.append(
             Grid(
-                "What an attacker can find out about one person, at most",
+                worded("What an attacker can find out about one person, at most", words),
                 ("wrongly suspected", "rightly recognised, at most", "by blind guessing"),
                 [
                     (percent(rate["false_positive_rate"]), percent(rate["true_positive_rate"]),
@@ -224,8 +244,10 @@ def _guarantee(statement: Mapping[str, Any]) -> ReportSection:
                 "better the protection.",
             )
         )  # fmt: skip
-    grids.append(_split(statement))
-    return ReportSection("guarantee", "The guarantee", facts=facts, paragraphs=paragraphs, grids=grids)
+    pictures = [risk_picture(statement)] if risk else []
+    return ReportSection(
+        "guarantee", "The guarantee", facts=facts, paragraphs=paragraphs, pictures=pictures, grids=grids
+    )
 
 
 def _in_plain_words(spent: Mapping[str, Any]) -> str:
@@ -278,7 +300,7 @@ def _split(statement: Mapping[str, Any]) -> Grid:
 
 
 def _invariants(statement: Mapping[str, Any]) -> ReportSection:
-    facts = [name_long(fact) for fact in statement["invariants"]]
+    facts = [name_long(worded(fact, words_of(statement))) for fact in statement["invariants"]]
     is_exact, them = ("is", "it") if len(facts) == 1 else ("are", "them")
     warning = (
         f"{plural(len(facts), 'fact')} of this release {is_exact} exact. "
@@ -307,6 +329,7 @@ def _bound(release: Release) -> ReportSection:
         f"The guarantee assumes that nobody has more than {records}. This was not enforced: nothing was cut, and a "
         "person with more records is protected less."
     )
+    words = worded(words, words_of_a_person(statement))
     more = [name_long(found["summary"])] if found.get("summary") else []
     return ReportSection("bound", title, paragraphs=[words, *more], pictures=pictures)
 
@@ -320,7 +343,7 @@ def _checks(checks: Sequence[Check]) -> ReportSection:
         ("check", "numbers checked", "not passed", "remark"),
         [
             (name(check.name), f"{check.checked:,}", "–" if check.failed is None else f"{check.failed:,}",
-             check.remark or ("passed" if check.passed else "see the method's limits, above"))
+             check.remark or ("passed" if check.passed else "see the method's limits, below"))
             for check in checks
         ],
     )  # fmt: skip
@@ -342,8 +365,11 @@ def _use(release: Release, folder: str) -> ReportSection:
     software = release.statement.get("software") or {}
     made = name(software.get("tallytree", ""))
     level = release.levels[0 if release.statement["statistic"] == "tables" else -1]
+    said = description_of(release.statement)
+    period = period_words((release.statement.get("release") or {}).get("period"))
+    named = ". ".join(name(each, 200) for each in (said.get("publisher"), said.get("title") or folder, period) if each)
     cite = (
-        f"{name(folder)}. Differentially private release {which[:12]}, made with tallytree {made}. "
+        f"{named}. Differentially private release {which[:12]}, made with tallytree {made}. "
         f"{name_long(release.statement['guarantee'])}"
     )
     import json
@@ -357,7 +383,9 @@ def _use(release: Release, folder: str) -> ReportSection:
         ("Any other program", f"tables/{name(level)}.parquet (and the other files in tables/)"),
         ("Sums over any areas, with their errors", f"tallytree total {name(folder)} AREAS.csv --by district"),
     ]  # fmt: skip
+    asked = [f"Questions: {name(said['contact'], 200)}."] if said.get("contact") else []
     paragraphs = [
+        *asked,
         f"Cite it as: {cite}",
         "State the error beside every number that you use, and that intervals cover the privacy noise only. If two "
         "numbers differ by less than their errors, do not conclude that the areas differ. For totals over areas use "

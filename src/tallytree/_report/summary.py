@@ -5,16 +5,15 @@ It is for somebody who has never heard of differential privacy. So it has no sym
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tallytree._report.reading import PublishedError
-from tallytree._report.wording import about, listed, name, off, percent, plural, what_is_counted, whole
+from tallytree._report.wording import about, listed, name, off, percent, plural, what_is_counted
 from tallytree.release import Release
 from tallytree.release.counted_unit import bound_sentence, counted_noun, counted_unit, is_bounded
 from tallytree.release.drowned import drowned_sentence
-from tallytree.release.quality import STANDARD
+from tallytree.release.words import worded, words_of, words_of_a_person
 
 
 def summary(release: Release, errors: Sequence[PublishedError]) -> list[tuple[str, str]]:
@@ -22,26 +21,9 @@ def summary(release: Release, errors: Sequence[PublishedError]) -> list[tuple[st
     return [
         ("What was published?", _published(release)),
         ("How far off are the numbers?", " ".join(filter(None, (_how_far_off(release, errors), _drowned(release))))),
-        *([("Which numbers can be used?", usable)] if (usable := _usable(errors)) else []),
         ("What is protected?", _protected(release.statement)),
         ("What is not?", _not_protected(release.statement)),
     ]
-
-
-def _usable(errors: Sequence[PublishedError]) -> str:
-    """The finest levels with verdicts, in a sentence each; empty where there are none."""
-    said = []
-    for each in [each for each in errors if each.usable is not None and sum(each.usable) > 1][-2:]:
-        good, care, poor = each.usable or (0, 0, 0)
-        total = good + care + poor
-        if good == total:
-            said.append(f"All {total:,} numbers at {name(each.level)} are reliable.")
-            continue
-        of = f"Of {total:,} numbers at {name(each.level)}"
-        said.append(f"{of}, {percent(good / total)} are reliable, {percent(care / total)} are to be used with care.")
-        if poor and each.median:
-            said.append(f"Numbers below about {whole(math.ceil(STANDARD.least_usable(each.median)))} say little there.")
-    return " ".join(said)
 
 
 def _drowned(release: Release) -> str:
@@ -79,7 +61,8 @@ def _how_far_off(release: Release, errors: Sequence[PublishedError]) -> str:
     if is_bounded(release.statement):
         bounded = f", which here is the number of {counted_unit(release.statement)}"
     exact = [each for each in errors if each.most == 0.0]
-    facts = [name(fact) for fact in release.statement["invariants"] if fact not in ("the hierarchy", "the hierarchies")]
+    invariants = [each for each in release.statement["invariants"] if each not in ("the hierarchy", "the hierarchies")]
+    facts = [name(worded(fact, words_of(release.statement))) for fact in invariants]
     kept = facts or ([f"those of {listed([name(each.level) for each in exact])}"] if exact else [])
     which = f"All numbers but {listed(kept)} were" if kept else "Every number was"
     begin = f"{which} changed at random, on purpose, to protect people."
@@ -123,6 +106,7 @@ def _protected(statement: Mapping[str, Any]) -> str:
         hidden = "whether the data hold that person's records at all"
     else:
         hidden = "what that person's records say"
+    hidden = worded(hidden, words_of(statement))
     begin = f"The privacy of {whom}."
     if not rates:
         return f"{begin} How well a reader can tell {hidden} is bounded; “The guarantee” below says how."
@@ -145,12 +129,13 @@ _VERDICTS = (
 
 
 def _not_protected(statement: Mapping[str, Any]) -> str:
-    facts = [name(fact) for fact in statement["invariants"]]
+    words = words_of(statement)
+    facts = [name(worded(fact, words)) for fact in statement["invariants"]]
     sentences = [f"Published exactly, without any noise: {listed(facts)}."] if facts else []
     if statement["neighboring"] == "change_one":
         sentences.append("That somebody is in the data is not protected, only what their records say.")
     if statement["max_contributions"] is not None and not statement["max_contributions_enforced"]:
-        most = plural(statement["max_contributions"], "record")
+        most = worded(plural(statement["max_contributions"], "record"), words_of_a_person(statement))
         sentences.append(f"It is taken on trust that nobody has more than {most}; whoever has more is protected less.")
     sentences.append("Further releases about the same people weaken the protection: what each gives away adds up.")
     sentences.append("Statistics also show what is true of groups, and that can be bad for their members.")

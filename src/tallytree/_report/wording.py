@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tallytree.release.words import worded, words_of
+
 NINE_IN_TEN = 1.645
 """The standard deviations within which nine in ten errors lie, if they are about normal."""
 
@@ -76,13 +78,17 @@ def name(text: object, length: int = 120) -> str:
 
 
 def what_is_counted(statement: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
-    """What one number of the release is."""
+    """What one number of the release is, in the publisher's words."""
+    return worded(_counted(statement, spec), words_of(statement))
+
+
+def _counted(statement: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
     statistic = statement["statistic"]
     if statistic == "flows":
         return "how many trips go from each origin to each destination"
     if statistic == "group_sizes":
-        what = spec.get("group")
-        of = "groups" if not isinstance(what, str) else "groups (such as households or vehicles)"
+        named = "group" in words_of(statement) or not isinstance(spec.get("group"), str)
+        of = "groups" if named else "groups (such as households or vehicles)"
         return f"how many {of} of each size there are, for every area"
     if statistic == "contributions":
         return "how many people have how many records"

@@ -287,8 +287,8 @@ class TablesArguments(RecordOptions):
         TableNames,
         Doc(
             'what is published: a list of tables, each a tuple of level names such as `("county", "sex")`, at most one '
-            "of each hierarchy; `()` is the total.",
-            hint="list the tables by their levels: tables: [[county, sex], [state], []]",
+            'of each hierarchy; `"total"` is the total (or `()`).',
+            hint="list the tables by their levels: tables: [[county, sex], [state], total]",
         ),
     ]
     measure: Annotated[

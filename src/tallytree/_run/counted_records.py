@@ -9,18 +9,14 @@ from tallytree._contributions import Contributions
 from tallytree._impossible import Impossible
 from tallytree._mechanism import Mechanism
 from tallytree._private import CountRecords, LeafCounts
-from tallytree._run.arguments import RecordOptions
+from tallytree._run.arguments import PersonOptions, RecordOptions
 from tallytree._run.person_bound import contribution_bound
+from tallytree._terms import OnUnknown
 from tallytree.engines import Engine
 from tallytree.product import LeafKey
 
 MAX_RECORDS = 2**58
 """A family's noisy counts and its total are added up to 2^60 at most; what is drawn at a level stays below the rest."""
-
-
-def check_schema(engine: Engine, given: RecordOptions, records: Any, keys: Sequence[LeafKey], argument: str) -> None:
-    """Check the schema of the records; no private row is read."""
-    engine.check(records, _request(given, keys, argument, person=given.person))
 
 
 def counted_records(
@@ -48,7 +44,7 @@ def counted_records(
             release: mechanisms would fail once it is paid for.
     """
     bound = contribution_bound(given, asked, distinct=given.distinct)
-    found = engine.tabulate(records, _request(given, keys, argument, bound=bound, impossible=tuple(impossible)))
+    found = engine.tabulate(records, request_for(given, keys, argument, bound=bound, impossible=tuple(impossible)))
     if int(found.counts.sum()) > MAX_RECORDS:
         raise ValueError(f"{argument}: counts add up to more than 2^58; use a coarser unit")
     return found
@@ -78,5 +74,11 @@ def listed_counts(engine: Engine, table: Any, keys: Sequence[LeafKey], count: st
     return engine.tabulate(table, CountRecords(tuple(keys), count, argument=argument))
 
 
-def _request(given: RecordOptions, keys: Sequence[LeafKey], argument: str, **whose: Any) -> CountRecords:
-    return CountRecords(tuple(keys), given.count, given.on_unknown, argument, **whose)
+def request_for(given: RecordOptions, keys: Sequence[LeafKey], argument: str, **whose: Any) -> CountRecords:
+    """What an engine is asked to count; `whose` are further fields of the request."""
+    return CountRecords(tuple(keys), given.count, dropped_or_refused(given), argument, period=given.in_period, **whose)
+
+
+def dropped_or_refused(given: PersonOptions) -> OnUnknown:
+    """What becomes of a record that is outside all hierarchies' leaves, those for unknown codes too."""
+    return "drop" if given.on_unknown == "drop" else "error"

@@ -9,16 +9,15 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import pyarrow as pa
 
 from tallytree._validate import choice
 from tallytree.errors import KEPT
-from tallytree.ledger import Ledger, checked_name, checked_run
 from tallytree.release import Release, refuse_existing, require_writable
 from tallytree.release.replacing import replace_folder
 
@@ -45,64 +44,31 @@ class Output:
     csv: bool = False
     on_repeated: Callable[[int], None] | None = None
 
-    def check(self) -> None:
+    def check(self, *, revises: str | os.PathLike[str] | None = None) -> None:
         """Find out, before anything is spent, whether the folder can be made.
+
+        Args:
+            revises: the folder of the release that this one takes the place of.
 
         Raises:
             FileExistsError: a folder exists, which the release would not replace.
-            ValueError: what is to be replaced is not a release.
+            ValueError: what is to be replaced is not a release, or is the one that is revised.
             OSError: a place cannot be written to.
             TypeError: not a path.
         """
         choice(self.if_exists, "if_exists", get_args(IfExists))
+        if revises is not None and Path(self.folder).resolve() == Path(revises).resolve():
+            raise ValueError(
+                f"folder: {os.fspath(self.folder)!r} is that of the release that is revised, which stays for its "
+                "readers; choose another folder"
+            )
         if self.if_exists == "replace" and os.path.lexists(self.folder):
-            self._loaded()
+            self.loaded()
             require_writable(Path(os.path.abspath(self.folder)))  # noqa: PTH100  (a link is resolved when it is replaced)
         else:
             require_writable(refuse_existing(self.folder))
         if self.fallback is not None:
             require_writable(Path(os.path.abspath(self.fallback)) / "release")  # noqa: PTH100
-
-    def finished(self, statistic: str, run: str | None, ledger: Ledger | None, dataset: str | None) -> Release | None:
-        """The release of the run in the folder, if `if_exists` is `"skip"` and the folder exists; else None.
-
-        Every file is compared with its checksum, and the release with its entry in the ledger.
-
-        Args:
-            statistic: what was to be released.
-            run: the name of the run.
-            ledger: the ledger.
-            dataset: the data set's name in it.
-
-        Raises:
-            ValueError: no run or no ledger is named; or the folder does not hold a private release of this run; or the
-                ledger does not have it.
-            OSError: the ledger cannot be read.
-        """
-        if self.if_exists != "skip":
-            return None
-        if run is None or ledger is None or dataset is None:
-            raise ValueError(
-                'if_exists: "skip" leaves a finished run as it is; name the run, and the ledger that says which folder '
-                "belongs to it (run, ledger, dataset)"
-            )
-        if not os.path.lexists(self.folder):
-            return None
-        release = self._loaded()
-        run, dataset, name = checked_run(run), checked_name(dataset), repr(os.fspath(self.folder))
-        about = release.statement.get("ledger") or {}
-        found = (release.statement["statistic"], _made(release).get("run"), about.get("dataset"))
-        if found != (statistic, run, dataset) or not release.statement["private"]:
-            raise ValueError(
-                f"folder: {name} holds another release than {statistic} of the run {run!r} of this data set; choose "
-                "another folder"
-            )
-        if not _is_in(ledger, release):
-            raise ValueError(
-                f"folder: the ledger {ledger.path.name!r} does not have the release in {name} as a release of the run "
-                f"{run!r}; give the ledger that it was recorded in, or choose another folder"
-            )
-        return release
 
     def save(self, release: Release) -> Path:
         """Save the release in the folder, all or nothing.
@@ -119,7 +85,7 @@ class Output:
             error.add_note(self._kept_elsewhere(release))
             raise
 
-    def _loaded(self) -> Release:
+    def loaded(self) -> Release:
         """The release in the folder.
 
         Raises:
@@ -149,22 +115,3 @@ class Output:
             if made is not None:
                 shutil.rmtree(made, ignore_errors=True)
         return f"{KEPT}could not be saved in another folder either; give one with fallback (--fallback-out)"
-
-
-def _is_in(ledger: Ledger, release: Release) -> bool:
-    """Whether the ledger has a saved release, as this run under this plan.
-
-    Raises:
-        ValueError, OSError: the ledger cannot be read.
-    """
-    made, about = _made(release), release.statement.get("ledger") or {}
-    if not ledger.path.exists():
-        return False
-    wanted = (made.get("id"), about.get("dataset"), made.get("run"), made.get("plan"))
-    found = [(entry.release_id, entry.dataset, entry.run, entry.plan) for entry in ledger.entries()]
-    return made.get("id") is not None and wanted in found
-
-
-def _made(release: Release) -> Mapping[str, Any]:
-    """Which release it says it is."""
-    return release.statement.get("release") or {}

@@ -58,7 +58,7 @@ def plan_counts(
         )
     mechanism = _with_unlisted(CountsMechanism.chosen(arguments.mechanism, _default(arguments)), arguments)
     asked = mechanism.statistics(tree, total_is_public=arguments.total_is_public)
-    check_person(arguments, leaf_keys(tree))
+    check_person(arguments, leaf_keys(tree, arguments.leaf, arguments.on_unknown))
     check_memory(mechanism, tree, arguments.memory, arguments.noise)
     plan = _plan(mechanism, asked, arguments)
     if mechanism.caution is not None:
@@ -191,7 +191,7 @@ def check_person(arguments: RecordOptions, keys: Sequence[LeafKey]) -> None:
     person = arguments.person
     if person is None:
         return
-    if any(person in key.columns for key in keys):
+    if any(person in (*key.columns, key.code) for key in keys):
         raise ValueError(
             f"person: {person!r} is a column of the hierarchy, whose values are public; name the column with the "
             "ids of people"

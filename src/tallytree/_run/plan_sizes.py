@@ -20,6 +20,7 @@ from tallytree._validate import choice, integer
 from tallytree.budget import Budget, BudgetSplit
 from tallytree.engines import Engine
 from tallytree.hierarchy import Hierarchy, nodes_per_level
+from tallytree.product import leaf_keys
 from tallytree.sizes import Joint, SizesMechanism
 from tallytree.sizes.auto_split import auto_split
 from tallytree.sizes.private_maximum import PrivateMaximum, largest_size
@@ -59,7 +60,7 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
         asked = dataclasses.replace(arguments, budget_split=mechanism.default_split)
     listed = None
     if asked.budget_split == "auto" and arguments.public_groups is not None:
-        listed = groups_per_leaf(arguments.public_groups, hierarchy, engine)
+        listed = groups_per_leaf(arguments.public_groups, leaf_keys(hierarchy, arguments.leaf)[0], engine)
     reasons: list[str] = []
 
     def split(std_devs: Mapping[str, float], gaussian: bool) -> BudgetSplit:
@@ -129,6 +130,11 @@ def _check_kind_of_rows(arguments: SizesArguments) -> None:
             "group: name either the column group, for one row per entity, or both size and groups, for "
             f"(leaf, size, groups) rows; got group={group!r}, size={size!r}, groups={groups!r}"
         )
+    if group is None and arguments.period_column is not None:
+        raise ValueError(
+            f"period_column: {arguments.period_column!r} says when a record was, and (leaf, size, groups) rows are not "
+            "records; leave it out, or give entity rows (group)"
+        )
 
 
 def _public_numbers(arguments: SizesArguments) -> Invariants:
@@ -194,7 +200,7 @@ def _check_person(arguments: SizesArguments, public: Invariants) -> None:
     for name in ("group", "quantity"):
         if person == getattr(arguments, name):
             raise ValueError(f"person: {person!r} is the column of {name} too; name the column with the ids of people")
-    if person in arguments.hierarchy.columns:
+    if person in (*arguments.hierarchy.columns, arguments.leaf):
         raise ValueError(
             f"person: {person!r} is a column of the hierarchy, whose values are public; name the column with the "
             "ids of people"

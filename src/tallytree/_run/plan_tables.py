@@ -30,7 +30,7 @@ from tallytree.sources.same_tables import refuse_private
 from tallytree.sources.schemas import column_names
 from tallytree.tables import LeastSquares, PublicTotals, Table, TableLayout, TablesMechanism
 from tallytree.tables.choosing import follows, helpful_tables, shares_for
-from tallytree.tables.layout import levels_of, refuse_strangers, sizes_of, table_of, tables_of
+from tallytree.tables.layout import levels_of, refuse_strangers, shown_tables, sizes_of, table_of, tables_of
 
 LEAST_WISH, MOST_WISH = 1e-6, 1e12
 """Standard deviations that can be wished for."""
@@ -48,7 +48,7 @@ def plan_tables(arguments: TablesArguments) -> PlannedTables:
     product = _checked(arguments.hierarchy)
     published = tables_of(product, arguments.tables, "tables")
     mechanism = TablesMechanism.chosen(arguments.mechanism, LeastSquares())
-    check_person(arguments, leaf_keys(product))
+    check_person(arguments, leaf_keys(product, arguments.leaf, arguments.on_unknown))
     engine = chosen_engine(arguments.engine, arguments.memory)
     if arguments.public_totals is not None:
         _check_totals(arguments)
@@ -142,7 +142,7 @@ def _by_name(product: Product, given: Any, argument: str) -> Any:
     for key, value in given.items():
         name = table_of(product, key, argument).name
         if name in found:
-            raise ValueError(f"{argument}: the table {name!r} is named twice; name each table once")
+            raise ValueError(f"{argument}: the table {shown_tables([name])[0]!r} is named twice; name each table once")
         found[name] = value
     return found
 
@@ -173,11 +173,15 @@ def _chosen(
     layout = _layout(product, published, noisy, totals_depth)
     names = [layout.name_of(table) for table in noisy]
     if not auto:
-        return layout, shares(split, names)
+        shown = dict(zip(names, shown_tables(names), strict=True))
+        weights: Any = split
+        if isinstance(split, Mapping):
+            weights = {shown.get(name, name): each for name, each in split.items()}
+        return layout, dict(zip(names, shares(weights, [*shown.values()]).values(), strict=True))
     found = shares_for(
         layout,
         names,
-        wishes=_wishes(arguments, layout),
+        wishes=wishes_of(arguments, layout),
         std_devs={name: _std_dev_alone(arguments, layout, name) for name in names},
         gaussian=arguments.budget.kind != "pure",
         exact_level=None if exact_above is None else layout.area_level_at(exact_above),
@@ -209,7 +213,7 @@ def _layout(
     return TableLayout(product, [*published, *others], len(published), totals_depth or 0)
 
 
-def _wishes(arguments: TablesArguments, layout: TableLayout) -> dict[str, float]:
+def wishes_of(arguments: TablesArguments, layout: TableLayout) -> dict[str, float]:
     """The wanted standard deviation of every published table."""
     published = layout.levels[: layout.asked]
     if arguments.precision is None:
@@ -225,8 +229,11 @@ def _wishes(arguments: TablesArguments, layout: TableLayout) -> dict[str, float]
         table = table_of(arguments.hierarchy, levels_of(name), "precision")
         place = layout.place(table)
         if place is None or place >= layout.asked:
-            raise ValueError(f"precision: the table {name!r} is not asked for; the tables are {', '.join(published)}")
-        value = float(exact(wanted, "precision"))
+            raise ValueError(
+                f"precision: the table {shown_tables([name])[0]!r} is not asked for; the tables are "
+                f"{', '.join(shown_tables(published))}"
+            )
+        value, name = float(exact(wanted, "precision")), shown_tables([name])[0]
         if value <= 0:
             raise ValueError(f"precision: {value} of {name!r} must be greater than 0, a standard deviation")
         if not LEAST_WISH <= value <= MOST_WISH:
@@ -253,8 +260,9 @@ def _check_totals(arguments: TablesArguments) -> None:
             'public_totals: with neighboring="add_remove" the presence of a person is protected, and every total tells '
             'it; leave the totals out, or protect what a person has with neighboring="change_one"'
         )
-    if arguments.person is not None or arguments.on_unknown == "drop":
-        which = "person" if arguments.person is not None else 'on_unknown="drop"'
+    checked = arguments.checked_period is not None
+    if arguments.person is not None or arguments.on_unknown == "drop" or checked:
+        which = "period_column" if checked else "person" if arguments.person is not None else 'on_unknown="drop"'
         raise ValueError(
             f"public_totals: they are of all records, and {which} leaves records out, so that the tables would be "
             "fitted to totals that are not theirs; leave public_totals out, or count every record"

@@ -26,7 +26,9 @@ from tallytree._measurements import Measurement, Statistic
 from tallytree._private import KeyedNoise, NoiseSource, OpenDPNoise, core_dumps_disabled
 from tallytree._progress import level_progress
 from tallytree._run.planning import opened, posting
+from tallytree._run.private_inputs import inputs_digest
 from tallytree._run.release_keys import ReleaseKeys, plan_digest, release_key
+from tallytree._run.same_shape import refuse_other_shape
 from tallytree._run.shared_arguments import SharedArguments
 from tallytree._run.workspace import Workspace, workspace
 from tallytree._stages import stage
@@ -34,12 +36,13 @@ from tallytree._terms import UNITS, Unit
 from tallytree.engines import Engine, Local
 from tallytree.errors import SPENT, BudgetExceeded
 from tallytree.hierarchy import Hierarchy, Levels, nodes_per_level
-from tallytree.ledger import Account
+from tallytree.ledger import Account, KeyedDigest
 from tallytree.product import Product
 from tallytree.release import LevelTable, Release
+from tallytree.release.described import described_statement
 from tallytree.release.measured_table import measurement_tables
 from tallytree.release.risk_statement import risk_statement
-from tallytree.release.statement import versions
+from tallytree.release.statement import ASSUMED, CHECKED, versions
 
 M = TypeVar("M")
 
@@ -170,7 +173,8 @@ class Planned(ABC, Generic[T, M]):
         return self, self.reconcile(true, paid.source, on_measure, work)
 
     def check(self) -> None:
-        """Check the ledger's room and the records' schema, reading no private row."""
+        """Check what is revised, the ledger's room and the records' schema, reading no private row."""
+        refuse_other_shape(self)
         self._check_room()
         self.check_records()
 
@@ -184,6 +188,7 @@ class Planned(ABC, Generic[T, M]):
         if not self.sealed_text or not self._is_as_sealed():
             raise BudgetExceeded("budget: the release was changed after its noise was planned; plan it anew")
         self.check_plan()
+        refuse_other_shape(self)
         with (
             self.telling_what_is_spent(),
             level_progress(self.arguments.progress, self.plan.levels) as on_measure,
@@ -195,21 +200,27 @@ class Planned(ABC, Generic[T, M]):
             # It follows from the plan, so it is computed before the payment, where a failure costs nothing. It is added
             # after it, so that no noise depends on how risk is worded or computed.
             risk = self.risk()
+            inputs = self._inputs()  # before they are read: of a file that is replaced meanwhile it is known
             with self.stage("tabulate"):
                 true = self.tabulate(work)
             with self.stage("record"):
-                paid = paid_noise(self, self.sealed_text, true.digest())
+                paid = paid_noise(self, self.sealed_text, true.digest(), inputs)
             with self.stage("reconcile"):
                 shown, made = self.measured(true, paid, on_measure, work)
             statement = with_facts({**self.statement, **made.about}, made.beside)
             statement["release"] = {"id": paid.release_id, "run": self.arguments.run, "plan": self.plan_digest}
             if self.arguments.days is not None:
                 statement["release"]["period"] = str(self.arguments.days)
+                statement["release"]["period_is"] = ASSUMED if self.arguments.period_column is None else CHECKED
+            if self.arguments.revised is not None:
+                statement["release"]["revises"] = self.arguments.revised.stated
             # Which engine tabulated is told, and is no part of the plan: every engine finds the same statistics.
             statement["software"] |= versions(self.engine.software)
             statement |= risk if shown is self else shown.risk()
             if not self.arguments.keep_measurements:
                 statement["measurements_kept"] = False
+            # Last, so that neither the plan nor the noise depends on how the publisher describes the release.
+            statement = described_statement(statement, self.arguments.description)
             spec = copy.deepcopy({**self.spec, **self.table_names})
             release = shown.as_release(statement, spec, made)
             if self.account is not None:
@@ -304,6 +315,14 @@ class Planned(ABC, Generic[T, M]):
         object.__setattr__(self, "sealed_text", canonical(self.spec, self.statement))
         return self
 
+    def _inputs(self) -> KeyedDigest | None:
+        """Gives the keyed digest of the files of the records, as they are now; None where it is not known."""
+        given = self.arguments
+        if self.account is None or given.secret is None:
+            return None
+        table = getattr(given, "records", None)  # every kind of release has them
+        return inputs_digest(given.secret, given.dataset, given.run, table, "records")
+
     def _check_room(self) -> None:
         """Refuse what the ledger would not take, before a private row is read."""
         if self.account is not None:
@@ -391,14 +410,16 @@ class PaidNoise:
         return KeyedNoise(self.keys.noise_after_a_choice(self.release_id, statistics, plan))
 
 
-def paid_noise(planned: Planned[Any, Any], asked: str, statistics: bytes) -> PaidNoise:
+def paid_noise(
+    planned: Planned[Any, Any], asked: str, statistics: bytes, inputs: KeyedDigest | None = None
+) -> PaidNoise:
     """Record the release, then make the noise source. No noise key exists before the ledger has the release on disk.
 
     Args:
         planned: the planned release.
         asked: the canonical text of its spec and its statement.
         statistics: the digest of its true statistics.
-
+        inputs: gives the keyed digest of the files that these were read from; None where it is not known.
     """
     account, options = planned.account, planned.arguments
 
@@ -414,7 +435,7 @@ def paid_noise(planned: Planned[Any, Any], asked: str, statistics: bytes) -> Pai
             raise BudgetExceeded(
                 "ledger: the release was changed after its place in the ledger was planned; plan it anew"
             )
-        release_id = account.record(None if known is None else known.keyed_digest).release_id
+        release_id = account.record(None if known is None else known.keyed_digest, inputs).release_id
     known = known or keys()
     release_id = release_id or known.unrecorded_id()
     source = OpenDPNoise() if options.noise == "opendp" else KeyedNoise(known.noise(release_id))

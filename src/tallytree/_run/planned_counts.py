@@ -10,9 +10,9 @@ from typing import Any, Literal
 from tallytree._accounting import StabilityPlan
 from tallytree._contributions import Contributions
 from tallytree._measurements import Measures
-from tallytree._private import CountsInFiles, Measurer, NoiseSource, TrueCounts, as_it_is
+from tallytree._private import CountRecords, CountsInFiles, Measurer, NoiseSource, TrueCounts, as_it_is
 from tallytree._run.arguments import CountsArguments
-from tallytree._run.counted_records import check_schema, counted_records, refuse_more_than
+from tallytree._run.counted_records import counted_records, refuse_more_than, request_for
 from tallytree._run.counts_in_bands import Bands, CountsMeasuring, reconcile_in_bands
 from tallytree._run.measured_contributions import PublishedContributions, true_contributions
 from tallytree._run.person_bound import contributions_spec, with_contributions
@@ -61,11 +61,16 @@ class PlannedCounts(PlannedRecords[TrueCounts | CountsInFiles, CountsMechanism])
     @property
     def keys(self) -> tuple[LeafKey, ...]:
         """The records' columns for each hierarchy of the tree."""
-        return leaf_keys(self.tree)
+        return leaf_keys(self.tree, self.arguments.leaf, self.arguments.on_unknown)
 
     def check_records(self) -> None:
         """See `Planned.check_records`."""
-        check_schema(self.engine, self.arguments, self.arguments.records, self.keys, self.argument)
+        self.engine.check(self.arguments.records, self.request)
+
+    @property
+    def request(self) -> CountRecords:
+        """See `PlannedRecords.request`."""
+        return request_for(self.arguments, self.keys, self.argument, person=self.arguments.person)
 
     @cached_property
     def spec(self) -> dict[str, Any]:
@@ -74,10 +79,12 @@ class PlannedCounts(PlannedRecords[TrueCounts | CountsInFiles, CountsMechanism])
             "statistic": self.statistic,
             "tree": repr(self.tree),
             "columns": [list(key.columns) for key in self.keys],
+            **self.leaf_spec,
             "count": self.arguments.count,
             "person": self.arguments.person,
             "distinct": self.arguments.distinct,
             **contributions_spec(self.arguments),
+            **self.arguments.period_spec,
         }
 
     @cached_property

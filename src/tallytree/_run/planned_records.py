@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from tallytree._contributions import Contributions
 from tallytree._measurements import Statistic
-from tallytree._private import NoiseSource, TrueContributions
+from tallytree._private import CountGroups, CountRecords, GroupRows, NoiseSource, TrueContributions
 from tallytree._run.arguments import PersonOptions
 from tallytree._run.measured_contributions import PublishedContributions, published_contributions
 from tallytree._run.person_bound import beside_the_levels
@@ -44,6 +44,17 @@ class PlannedRecords(Planned[T, M]):
     def cells_per_node(self) -> int:
         """How many cells are measured at a node."""
         return 1
+
+    @property
+    @abstractmethod
+    def request(self) -> CountRecords | CountGroups | GroupRows:
+        """What an engine is asked to check, or to count of all records: without a contribution bound."""
+
+    @property
+    def leaf_spec(self) -> dict[str, Any]:
+        """What the published spec says of the column with the leaf's code; nothing where records have the path."""
+        leaf = self.arguments.leaf
+        return {} if leaf is None else {"leaf": dict(leaf) if isinstance(leaf, Mapping) else leaf}
 
     @property
     def beside(self) -> Sequence[Statistic]:

@@ -28,7 +28,7 @@ from tallytree._private import (
     digest_with,
 )
 from tallytree._run.arguments import SizesArguments
-from tallytree._run.counted_records import listed_counts, refuse_more_than
+from tallytree._run.counted_records import dropped_or_refused, listed_counts, refuse_more_than
 from tallytree._run.measured_contributions import PublishedContributions, true_contributions
 from tallytree._run.measured_maximum import within_measured_maximum
 from tallytree._run.person_bound import (
@@ -45,7 +45,7 @@ from tallytree._run.workspace import Workspace
 from tallytree._terms import Invariants
 from tallytree.engines import Engine
 from tallytree.hierarchy import Hierarchy, nodes_per_level
-from tallytree.product import LeafKey
+from tallytree.product import LeafKey, leaf_keys
 from tallytree.release.contributions_table import description
 from tallytree.release.released_tables import about_size_tables, size_tables
 from tallytree.release.statement import privacy_statement
@@ -126,12 +126,12 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
     @property
     def key(self) -> LeafKey:
         """The records' path columns and their hierarchy."""
-        return LeafKey(self.tree, self.tree.columns)
+        return leaf_keys(self.tree, self.arguments.leaf, self.arguments.on_unknown)[0]
 
     def check_records(self) -> None:
         """See `Planned.check_records`; the table of public groups is read."""
         given = self.arguments
-        self.engine.check(given.records, self._request())
+        self.engine.check(given.records, self.request)
         if given.group is not None and given.public_groups is not None:
             self._groups_listed()
 
@@ -143,6 +143,7 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
             "statistic": "group_sizes",
             "tree": repr(self.tree),
             "columns": list(self.key.columns),
+            **self.leaf_spec,
             "group": given.group,
             "quantity": given.quantity,
             "max_quantity": given.max_quantity,
@@ -155,6 +156,7 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
             ),
             **({} if given.person is None else {"person": given.person}),
             **contributions_spec(given),
+            **given.period_spec,
         }
 
     @cached_property
@@ -261,11 +263,16 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
         bound = contribution_bound(self.arguments, asked)
         return self.engine.tabulate(self.arguments.records, self._request(bound))
 
+    @property
+    def request(self) -> CountGroups | GroupRows:
+        """See `PlannedRecords.request`."""
+        return self._request()
+
     def _request(self, bound: ContributionBound | None = None) -> CountGroups | GroupRows:
         """What the engine counts; without a bound, what it checks."""
         given = self.arguments
         smallest = self.smallest if self.invariants == "groups" else 0
-        sizes: dict[str, Any] = {"smallest": smallest, "largest": self.largest, "on_unknown": given.on_unknown}
+        sizes: dict[str, Any] = {"smallest": smallest, "largest": self.largest, "on_unknown": dropped_or_refused(given)}
         if given.group is None:
             return GroupRows(self.key, size=str(given.size), groups=str(given.groups), **sizes)
         return CountGroups(
@@ -275,6 +282,7 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
             max_quantity=given.max_quantity,
             person=given.person,
             bound=bound,
+            period=given.in_period,
             **sizes,
         )
 
@@ -298,7 +306,7 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
         """The public number of groups of every leaf, int64 (n_leaves,)."""
         if self.listed is not None:
             return self.listed.copy()
-        return groups_per_leaf(self.arguments.public_groups, self.tree, self.engine)
+        return groups_per_leaf(self.arguments.public_groups, leaf_keys(self.tree, self.arguments.leaf)[0], self.engine)
 
     def _with_empty_groups(
         self, leaves: IntArray, sizes: IntArray, groups: IntArray
@@ -330,10 +338,9 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
                 )
 
 
-def groups_per_leaf(public_groups: Any, hierarchy: Hierarchy, engine: Engine) -> IntArray:
+def groups_per_leaf(public_groups: Any, key: LeafKey, engine: Engine) -> IntArray:
     """The public number of groups of every leaf, int64 (n_leaves,); a leaf that is not listed has none."""
-    key = LeafKey(hierarchy, hierarchy.columns)
     listed = listed_counts(engine, public_groups, (key,), "groups", "public_groups")
-    groups = np.zeros(hierarchy.n_leaves, dtype=np.int64)
+    groups = np.zeros(key.hierarchy.n_leaves, dtype=np.int64)
     groups[listed.parts[0]] = listed.counts
     return groups

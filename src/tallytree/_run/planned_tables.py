@@ -15,9 +15,9 @@ import pyarrow as pa
 from tallytree._compute.memory import described_bytes
 from tallytree._contributions import Contributions
 from tallytree._measurements import Measurement
-from tallytree._private import Measurer, NoiseSource, TrueTables
+from tallytree._private import CountRecords, Measurer, NoiseSource, TrueTables
 from tallytree._run.arguments import TablesArguments
-from tallytree._run.counted_records import check_schema, counted_records
+from tallytree._run.counted_records import counted_records, request_for
 from tallytree._run.measured_contributions import PublishedContributions, true_contributions
 from tallytree._run.person_bound import contributions_spec, with_contributions
 from tallytree._run.planned import PLANNED_SOFTWARE, Reconciled
@@ -86,7 +86,7 @@ class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
     @property
     def keys(self) -> tuple[LeafKey, ...]:
         """The records' columns for each hierarchy."""
-        return leaf_keys(self.layout.product)
+        return leaf_keys(self.layout.product, self.arguments.leaf, self.arguments.on_unknown)
 
     @property
     def exact_level(self) -> int | None:
@@ -97,7 +97,13 @@ class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
 
     def check_records(self) -> None:
         """See `Planned.check_records`."""
-        check_schema(self.engine, self.arguments, self.arguments.records, self.keys, "records")
+        self.engine.check(self.arguments.records, self.request)
+
+    @property
+    def request(self) -> CountRecords:
+        """See `PlannedRecords.request`."""
+        whose = {"person": self.arguments.person, "impossible": self.layout.product.impossible}
+        return request_for(self.arguments, self.keys, "records", **whose)
 
     @cached_property
     def spec(self) -> dict[str, Any]:
@@ -107,11 +113,13 @@ class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
             "statistic": "tables",
             "tree": repr(self.layout.product),
             "columns": [list(key.columns) for key in self.keys],
+            **self.leaf_spec,
             "tables": [list(table.levels) for table in self.layout.tables[: self.layout.asked]],
             "count": given.count,
             "person": given.person,
             "distinct": given.distinct,
             **contributions_spec(given),
+            **given.period_spec,
         }
 
     @cached_property

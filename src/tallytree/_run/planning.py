@@ -23,7 +23,7 @@ from tallytree._terms import UNITS, NoiseTerms, Unit
 from tallytree._validate import safe_text
 from tallytree.budget import Budget, BudgetSplit, shares
 from tallytree.engines import Engine, Local
-from tallytree.hierarchy import Levels, nodes_per_level
+from tallytree.hierarchy import Levels, nodes_per_level, stored_level
 from tallytree.ledger import Account, Ledger
 
 AutoSplit = Callable[[Mapping[str, float], bool], BudgetSplit]
@@ -63,6 +63,11 @@ def noise_plan(
         for statistic, share in (beside or {}).items()
     )
     split = terms.budget_split
+    if isinstance(split, Mapping):
+        named = [stored_level(level, statistics, tree.levels[0]) for level in split]
+        if len(set(named)) < len(named):
+            raise ValueError("budget_split: it has two weights for the total; give one")
+        split = dict(zip(named, split.values(), strict=True))
     if split == "auto" and isinstance(budget, Budget):
         std_devs = {level: std_dev_alone(budget, bound) for level, (_, bound) in bounds.items()}
         split = auto_split(std_devs, budget.kind != "pure")
@@ -162,6 +167,7 @@ def posting(
         plan=plan_digest,
         approval=Approval(approved_by=arguments.approved_by, reason=arguments.reason, ticket=arguments.ticket),
         period=arguments.days,
+        revises=None if arguments.revised is None else arguments.revised.release_id,
     )
 
 

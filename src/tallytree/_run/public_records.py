@@ -18,7 +18,15 @@ _ALL = 10**6
 
 
 def bounded_and_all(
-    table: Any, tree: Hierarchy | Product, *, person: str, most: int, count: str | None, distinct: bool, argument: str
+    table: Any,
+    tree: Hierarchy | Product,
+    *,
+    leaf: Any,
+    person: str,
+    most: int,
+    count: str | None,
+    distinct: bool,
+    argument: str,
 ) -> tuple[LeafNumbers, LeafNumbers]:
     """The records of every combination of leaves: those that a bound keeps, and all.
 
@@ -28,6 +36,7 @@ def bounded_and_all(
     Args:
         table: the public records, with the columns that the release's records had.
         tree: the public hierarchy, or product.
+        leaf: the column with the code of a leaf, as the release's records had it; see `tallytree.product.leaf_keys`.
         person: the column with the people's ids.
         most: m.
         count: the column with the number of records that a row stands for; None: each row is one.
@@ -40,7 +49,7 @@ def bounded_and_all(
 
     def counted(bound: int) -> LeafNumbers:
         kept = ContributionBound(person, bound, bytes(KEY_BYTES), distinct=distinct)
-        found = Local().tabulate(table, CountRecords(leaf_keys(tree), count, "drop", argument, bound=kept))
+        found = Local().tabulate(table, CountRecords(leaf_keys(tree, leaf), count, "drop", argument, bound=kept))
         return found.parts, found.counts
 
     return counted(most), counted(_ALL)

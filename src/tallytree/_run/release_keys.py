@@ -9,6 +9,7 @@
     noise                = F(release key, "noise", release id, statistics, plan)
     noise after a choice = F(release key, "noise after a choice", release id, statistics, statistics₂, plan, plan₂)
     keyed digest         = F(release key, "statistics", release id, statistics)   kept in the ledger, never published
+    digest of inputs     = F(release key, "inputs", release id, stamps)           likewise (`private_inputs`)
 
 F is keyed BLAKE2b (`entropy.derive`). `statistics` is a digest of all true statistics, and `plan` one of everything
 else that decides what is measured and how it is published: the spec, the planned statement with every scale, the public
@@ -64,8 +65,13 @@ def make_secret(path: str | os.PathLike[str]) -> Path:
 def release_key(options: SharedArguments) -> bytes:
     """The 32-byte key that the other keys of a release are derived from: of its secret, of its seed, or fresh."""
     if options.secret is not None:
-        return entropy.derive(read_secret(options.secret), "release", str(options.dataset), str(options.run))
+        return run_key(options.secret, str(options.dataset), str(options.run))
     return entropy.fresh_key() if options.seed is None else entropy.key_from_seed(options.seed)
+
+
+def run_key(secret: str | os.PathLike[str], dataset: str, run: str) -> bytes:
+    """The release key of a run with a secret."""
+    return entropy.derive(read_secret(secret), "release", dataset, run)
 
 
 @dataclass(frozen=True, repr=False)

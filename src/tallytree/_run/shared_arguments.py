@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, get_args
+from functools import cached_property
+from typing import Annotated, Any, TypeAlias, get_args
 
 from tallytree._accounting.periods import Period
+from tallytree._private import InPeriod
+from tallytree._run.revised import Revised
 from tallytree._terms import Doc, Terms
-from tallytree._validate import choice, flag, memory_text, text
+from tallytree._validate import choice, column, flag, memory_text, path_text, text
 from tallytree.engines import Engine
 from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
+from tallytree.release.described import Status, checked_line, checked_words
+
+LeafColumns: TypeAlias = Annotated[Any, "text or texts"]
+"""A column, or columns by attribute; see `tallytree.product.leaf_keys`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class SharedArguments(Terms):
     """The options that every kind of release has, besides those that say what is protected."""
 
+    leaf: Annotated[
+        LeafColumns,
+        Doc(
+            "the one column of the records that has the code of a leaf, in place of the columns of all levels. The "
+            "hierarchy gives the path, so its leaves must have codes of their own. Of flows and products a mapping "
+            'from attributes to columns, such as `{"origin": "home", "destination": "work"}`.',
+            hint="the column of the records with the code of a leaf, or such columns by attribute",
+        ),
+    ] = None
     engine: Annotated[
         Engine | None,
         Doc(
@@ -57,6 +74,24 @@ class SharedArguments(Terms):
             hint='give the days that the records are about, such as "2026-03-04" or "2026-W10"',
         ),
     ] = None
+    period_column: Annotated[
+        str | None,
+        Doc(
+            "the column that says when a record was: dates, timestamps, or days, months (`2026-03`) or weeks "
+            "(`2026-W10`) as text. Records that do not lie in the period, or have no date, are left out; how many is "
+            "not shown (the total is private then). Without it, that all lie in the period is assumed.",
+            hint="the column that says when a record was; records outside the period are left out",
+        ),
+    ] = None
+    revises: Annotated[
+        str | os.PathLike[str] | None,
+        Doc(
+            "the folder of an earlier release that this one takes the place of, since records were late or wrong. "
+            "This is a new release, with noise of its own, and is charged as one; its statement names the earlier one. "
+            "Both are of the same statistic, levels and public tree.",
+            hint="give the folder of the earlier release that this one takes the place of",
+        ),
+    ] = None
     secret: Annotated[
         str | os.PathLike[str] | None,
         Doc(
@@ -93,6 +128,33 @@ class SharedArguments(Terms):
             hint="false to leave the noisy measurements out of the release",
         ),
     ] = True
+    title: Annotated[
+        str | None,
+        Doc("what the release is called, for its readers.", hint='name the release, such as "Commutes 2026"'),
+    ] = None
+    publisher: Annotated[
+        str | None, Doc("who publishes the release, for its readers.", hint="name the office that publishes it")
+    ] = None
+    contact: Annotated[
+        str | None,
+        Doc("whom readers can ask: an address, a telephone number.", hint="give an address that readers can write to"),
+    ] = None
+    status: Annotated[
+        Status | None,
+        Doc(
+            'how final the numbers are, for readers: `"provisional"`, `"revised"` or `"final"`.',
+            hint="provisional, revised or final",
+        ),
+    ] = None
+    words: Annotated[
+        Mapping[str, str] | None,
+        "words",
+        Doc(
+            'what `"record"`, `"person"` and `"group"` are called in the report and the statement, such as '
+            '`{"record": "trip", "person": "child/children"}`; with a slash before a plural that is not regular.',
+            hint="name units: words: {record: trip, person: commuter, group: household}",
+        ),
+    ] = None
     progress: Annotated[bool, Doc("show a progress bar on standard error.")] = False
 
     def __post_init__(self) -> None:
@@ -111,6 +173,16 @@ class SharedArguments(Terms):
         if self.run is not None:
             object.__setattr__(self, "run", checked_run(self.run))
         flag(self.progress, "progress")
+        column(self.period_column, "period_column")
+        if self.revises is not None:
+            path_text(self.revises, "revises", "the folder of an earlier release")
+        for name in ("title", "publisher", "contact"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, checked_line(getattr(self, name), name))
+        if self.status is not None:
+            choice(self.status, "status", get_args(Status))
+        if self.words is not None:
+            object.__setattr__(self, "words", checked_words(self.words))
         if self.period is not None:
             object.__setattr__(
                 self, "period", str(Period.parse(text(self.period, "period", "days such as 2026-03-04")))
@@ -122,6 +194,49 @@ class SharedArguments(Terms):
         if self.period is not None:
             return Period.parse(self.period)
         return None if self.run is None else Period.of_name(self.run)
+
+    @property
+    def checked_period(self) -> tuple[str, str] | None:
+        """See `Terms.checked_period`.
+
+        Raises:
+            ValueError: no period is known.
+        """
+        if self.period_column is None:
+            return None
+        if self.days is None:
+            raise ValueError(
+                f"period_column: {self.period_column!r} is compared with the period, and none is known; give period, "
+                "or a run that is a day, a week or a month"
+            )
+        return self.period_column, str(self.days)
+
+    @property
+    def in_period(self) -> InPeriod | None:
+        """The same, as an engine is asked for it."""
+        checked = self.checked_period
+        return None if checked is None else InPeriod(checked[0], Period.parse(checked[1]))
+
+    @property
+    def period_spec(self) -> dict[str, Any]:
+        """What the published spec says of it; nothing where no record is left out for its date."""
+        checked = self.checked_period
+        return {} if checked is None else {"period_column": checked[0], "period": checked[1]}
+
+    @cached_property
+    def revised(self) -> Revised | None:
+        """The release that this one takes the place of; None without one. It is read once.
+
+        Raises:
+            ValueError: the folder holds no release that can be revised.
+        """
+        return None if self.revises is None else Revised.load(self.revises)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What the publisher says of the release, as far as it does. It changes nothing of it."""
+        names = ("title", "publisher", "contact", "status", "words")
+        return {name: getattr(self, name) for name in names if getattr(self, name)}
 
     @property
     def key_from_secret(self) -> bool:

@@ -85,6 +85,7 @@ class SizesNotes:
         quantity = self.given.quantity
         of = "members" if quantity is None else f"a sum of {quantity!r} of at least 1"
         inside = " inside the hierarchy" if self.given.on_unknown == "drop" else ""
+        inside += " in the period" if self.given.checked_period is not None else ""
         return f"Groups with {of}{inside}"
 
 

@@ -22,6 +22,7 @@ from tallytree.cli.commands.derive_command import derive_commands
 from tallytree.cli.commands.explore_command import explore
 from tallytree.cli.commands.export_command import export
 from tallytree.cli.commands.ledger_and_limit import ledger_commands, limit
+from tallytree.cli.commands.lint_command import lint
 from tallytree.cli.commands.plan_command import plan
 from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
 from tallytree.cli.commands.registry_command import registry
@@ -37,6 +38,7 @@ from tallytree.cli.streams import prepare_streams
 COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "release": release,
     "check": check,
+    "lint": lint,
     "plan": plan,
     "contributions": contributions,
     "reconcile": reconcile,

@@ -29,6 +29,8 @@ class ExitCode(IntEnum):
     """What is to be made exists."""
     SYSTEM = 5
     """The machine: memory, the disk, permissions, a ledger that is locked, a package that is missing."""
+    CHANGED = 6
+    """A finished run was left as it is, and its input may have changed since."""
 
 
 INTERRUPTED = 130
@@ -78,10 +80,12 @@ def _notes(error: BaseException) -> str:
 
 def exit_code(error: Exception) -> ExitCode:
     """What kind of failure an error is."""
-    from tallytree.errors import BudgetExceeded, SpecError
+    from tallytree.errors import BudgetExceeded, InputMayHaveChanged, SpecError
 
     if isinstance(error, BudgetExceeded):
         return ExitCode.BUDGET
+    if isinstance(error, InputMayHaveChanged):
+        return ExitCode.CHANGED
     if isinstance(error, FileExistsError):
         return ExitCode.EXISTS
     # Of OSErrors, those about a path that the user gave wrongly. Each is raised before anything is spent.
@@ -101,9 +105,9 @@ def _is_on_purpose(error: Exception) -> bool:
 
 def _message(error: Exception) -> str:
     """What may be shown of an error: the message where the library raised it on purpose, else the type."""
-    from tallytree.errors import BudgetExceeded, SpecError
+    from tallytree.errors import BudgetExceeded, InputMayHaveChanged, SpecError
 
-    if isinstance(error, SpecError | BudgetExceeded | ImportError):
+    if isinstance(error, SpecError | BudgetExceeded | InputMayHaveChanged | ImportError):
         return str(error)
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)

@@ -63,8 +63,9 @@ class _Lines(logging.Handler):
             message = f"{_time(record)} {message}"
         elif record.name != logger.name:
             message = f"{record.levelname.lower()}: {message}"
-        color = getattr(record, "color", None)
-        typer.secho(message, fg=color, bold=getattr(record, "bold", None), err=True)
+        color, bold = getattr(record, "color", None), getattr(record, "bold", None)
+        for line in _lines_at_a_terminal(message) if sys.stderr.isatty() else [message]:
+            typer.secho(line, fg=color, bold=bold, err=True)
 
 
 _lines = _Lines()
@@ -131,6 +132,12 @@ def in_one_line(message: str) -> str:
 
 def _say(level: int, message: str, event: str, **more: Any) -> None:
     logger.log(level, "%s", message, extra={"event": event, "color": _COLORS.get(level), **more})
+
+
+def _lines_at_a_terminal(message: str) -> list[str]:
+    from tallytree.cli.rendering.terminal import open_console, wrapped
+
+    return wrapped(message, open_console(stderr=True).width)
 
 
 def _time(record: logging.LogRecord) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tallytree.cli import logs
-from tallytree.cli.rendering.statements import show_terms, warn_of_seed
-from tallytree.cli.rendering.terminal import open_console, show_line
+from tallytree.cli.rendering.statements import show_measurements, show_terms, warn_of_seed
+from tallytree.cli.rendering.terminal import open_console, printable, show_line
 from tallytree.cli.streams import discard_output, flush_output
 
 if TYPE_CHECKING:
@@ -44,15 +44,24 @@ def opened_spec(context: typer.Context, path: Path, changes: Sequence[str] | Non
 
 def is_finished(loaded: Spec, output: Output, *, statistic: str | None = None) -> bool:
     """Whether the folder holds the finished run, which is to be skipped; then it says so."""
-    if loaded.finished(output, statistic=statistic) is None:
+    found = loaded.finished(output, statistic=statistic)
+    if found is None:
         return False
-    show_line(open_console(), f"{output.folder} holds the run {loaded.run!r}, finished. Nothing was done or spent.")
+    known = "" if found.inputs == "same" else " Whether its input has changed since is not known."
+    revised = "" if found.revised_by is None else f" Entry {found.revised_by} of the ledger revises it."
+    line = f"{output.folder} holds the run {loaded.run!r}, finished. Nothing was done or spent.{revised}{known}"
+    show_line(open_console(), line)
     return True
 
 
 def show_end(console: Console, loaded: Spec, released: Release, out: Path) -> None:
-    """Show what was protected and spent, what is left in the ledger, and where the release is."""
+    """Show what was protected and spent, how it was measured, what the ledger has left, and where the release is."""
     show_terms(console, released.statement)
+    revises = released.statement["release"].get("revises")
+    if revises is not None:
+        show_line(console, f"Takes the place of the release {revises['id'][:8]} in {printable(revises['folder'])}.")
+    if released.statement["statistic"] != "contributions":  # its one measurement is its table
+        show_measurements(console, released.statement)
     if loaded.ledger_path is not None:
         from tallytree.cli.rendering.ledgers import show_account
 

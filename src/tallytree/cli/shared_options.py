@@ -49,6 +49,14 @@ OnChangedOption = Annotated[
         help="If the ledger has the run with other records or another plan: an error, or a new, charged release.",
     ),
 ]
+RevisesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--revises",
+        metavar="DIR",
+        help="The folder of the earlier release that this one takes the place of: a new release, charged as one.",
+    ),
+]
 MemoryOption = Annotated[
     str | None,
     typer.Option(metavar="AMOUNT", help="About how much memory the run may take, such as 4GB (default: the spec's)."),

@@ -94,6 +94,11 @@ class LeastSquares(GoesDown):
             else [*fitted_variances(tree, noise, upward=True)]
         )
 
+    @property
+    def rounding(self) -> float:
+        """See `CountsMechanism.rounding`: that of a fraction which is rounded to the nearest integer."""
+        return 1 / 12
+
     def reconcile_and_tell(
         self, tree: Tree, total: int | None, measurer: Measures
     ) -> tuple[Sequence[ReleasedCounts], Mapping[str, Any]]:

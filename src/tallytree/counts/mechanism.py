@@ -49,6 +49,11 @@ class CountsMechanism(Mechanism):
         """
         return None
 
+    @property
+    def rounding(self) -> float:
+        """The variance that rounding to integers that add up has beside `expected_variances`, about."""
+        return 0.0
+
     @abstractmethod
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> Sequence[ReleasedCounts]:
         """Measure, and compute the counts of every level, root first; `total` is None where it is private."""

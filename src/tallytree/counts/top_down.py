@@ -96,6 +96,16 @@ class TopDown(GoesDown):
             return None
         return [*fitted_variances(tree, noise, upward=False)]
 
+    @property
+    def rounding(self) -> float:
+        """See `CountsMechanism.rounding`, measured with families of 2 to 10 children and noise of 0.7 to 1.2.
+
+        What is missing to the parent's count is a fraction f of 1 for every child. The Euclidean projection gives 1 to
+        some and 0 to the others: f·(1 − f), on average 1/6. The Chebyshev projection may give 1 to some and −1 to
+        others.
+        """
+        return 0.4 if self.projection.startswith("chebyshev") else 1 / 6
+
     def begin(self, tree: Tree, total: int | None, measurer: Measures, *, whole: bool) -> Begun:
         """See `GoesDown`: the root."""
         if total is None:

@@ -69,11 +69,11 @@ class Account:
                 stacklevel=2,
             )
 
-    def record(self, statistics: KeyedDigest | None = None) -> Recorded:
+    def record(self, statistics: KeyedDigest | None = None, inputs: KeyedDigest | None = None) -> Recorded:
         """See `Ledger.record`; no noise may be drawn unless this has returned."""
         self._repeatable = statistics is not None
         self.recorded = self.ledger.record(
-            self.posting, into=self._checked, statistics=statistics, on_changed=self.on_changed
+            self.posting, into=self._checked, statistics=statistics, inputs=inputs, on_changed=self.on_changed
         )
         return self.recorded
 

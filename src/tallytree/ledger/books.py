@@ -147,7 +147,9 @@ class OpenBooks:
         (position, digest), finished = self.running.place(index)
         kept = self.running.texts
         text = read_text(self.connection, self.path, position, digest) if kept is None else kept[index]
-        return read_entry(text, position, self.datasets[read_event(text)["dataset"]].neighboring, finished)
+        facts = read_event(text)
+        inputs = self.running.inputs.get(facts["number"])
+        return read_entry(text, position, self.datasets[facts["dataset"]].neighboring, finished, inputs)
 
     def write(self, texts: Sequence[bytes]) -> None:
         """Add events, where the transaction has the write lock.

@@ -128,12 +128,15 @@ FACTS: dict[str, dict[str, Fact]] = {
         **_AMOUNTS,
         **_APPROVAL,
         "period": _may(_period),
+        "revises": _may(_hex),
+        "inputs": _may(_hex),
     },
+    "inputs": {"at": _must(_time), "number": _must(_count), "inputs": _must(_hex)},
     "finish": {"at": _may(_time), "number": _must(_count)},
 }
 """Of every kind of event, its facts and what each of them may be."""
 
-LATER = frozenset({"period", "window"})
+LATER = frozenset({"period", "window", "revises", "inputs"})
 """Facts that are written only where they are known: events of before there were any do not have them."""
 
 
@@ -151,7 +154,9 @@ def event_text(kind: str, **facts: Any) -> bytes:
     return text
 
 
-def release_text(posting: Posting, number: int, release_id: str, statistics: str | None) -> bytes:
+def release_text(
+    posting: Posting, number: int, release_id: str, statistics: str | None, inputs: str | None = None
+) -> bytes:
     """The text of a release that is recorded now."""
     return event_text(
         "release",
@@ -168,6 +173,8 @@ def release_text(posting: Posting, number: int, release_id: str, statistics: str
         **amounts(posting.loss),
         **approval_facts(posting.approval),
         period=None if posting.period is None else str(posting.period),
+        revises=posting.revises,
+        inputs=inputs,
     )
 
 
@@ -238,7 +245,9 @@ def read_event(text: bytes) -> Facts:
     return known
 
 
-def read_entry(text: bytes, position: int, neighboring: Neighboring, finished: bool) -> Entry:
+def read_entry(
+    text: bytes, position: int, neighboring: Neighboring, finished: bool, inputs: str | None = None
+) -> Entry:
     """The entry of a release, from the text of its event.
 
     Args:
@@ -246,6 +255,7 @@ def read_entry(text: bytes, position: int, neighboring: Neighboring, finished: b
         position: its place among all events.
         neighboring: the relation of its data set.
         finished: whether it was handed over.
+        inputs: the keyed digest of its inputs when it was last made again, if they were other files then.
 
     Raises:
         ValueError: it has amounts that no release can have.
@@ -263,6 +273,7 @@ def read_entry(text: bytes, position: int, neighboring: Neighboring, finished: b
         plan=facts["plan"],
         approval=approval_of(facts),
         period=period_of(facts),
+        revises=facts["revises"],
         number=facts["number"],
         recorded_at=facts["at"],
         state="finished" if finished else "started",
@@ -270,6 +281,7 @@ def read_entry(text: bytes, position: int, neighboring: Neighboring, finished: b
         statistics=facts["statistics"],
         position=position,
         version=facts["version"],
+        inputs=facts["inputs"] if inputs is None else inputs,
     )
 
 

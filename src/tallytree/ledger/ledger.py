@@ -283,6 +283,7 @@ class Ledger:
         *,
         into: EntryPlace | None = None,
         statistics: KeyedDigest | None = None,
+        inputs: KeyedDigest | None = None,
         on_changed: OnChanged = "error",
     ) -> Recorded:
         """Record a release, as `"started"`; when this returns, it is on the disk, and spent.
@@ -294,6 +295,7 @@ class Ledger:
             into: where the release was tried before (`tried`); another file in its place, or an older one, is refused.
             statistics: gives, for a release id, a digest of the statistics (64 hex digits) that is keyed by the
                 publisher's secret; None without a secret.
+            inputs: gives such a digest of which files the records are read from; None where that is not known.
             on_changed: whether another release under the name of an earlier run is an error, or is charged as one.
 
         Returns:
@@ -313,7 +315,7 @@ class Ledger:
         try:
             with opened_books(self.path, self.timeout, "BEGIN IMMEDIATE") as books:
                 self._check_place(books, into)
-                recorded, events = recorded_posting(books, posting, self.path, statistics, on_changed)
+                recorded, events = recorded_posting(books, posting, self.path, statistics, on_changed, inputs)
                 books.write(events)
         except BaseException as error:
             if recorded is not None:

@@ -67,9 +67,14 @@ class Tried:
 
 
 def recorded_posting(
-    books: OpenBooks, posting: Posting, path: Path, statistics: KeyedDigest | None, on_changed: OnChanged
+    books: OpenBooks,
+    posting: Posting,
+    path: Path,
+    statistics: KeyedDigest | None,
+    on_changed: OnChanged,
+    inputs: KeyedDigest | None = None,
 ) -> tuple[Recorded, list[bytes]]:
-    """The entry of a release, and the events that record it: none where it was recorded before.
+    """The entry of a release, and the events that record it: where it was recorded before, only its inputs, if new.
 
     Args:
         books: what the ledger holds.
@@ -77,6 +82,7 @@ def recorded_posting(
         path: of the ledger.
         statistics: the keyed digest of its statistics for a release id; None without a secret.
         on_changed: what happens to another release under the name of an earlier run.
+        inputs: the keyed digest of its inputs for a release id; None where that is not known.
 
     Raises:
         BudgetExceeded, ValueError: see `Ledger.record`.
@@ -85,14 +91,26 @@ def recorded_posting(
     earlier = books.of_run(posting.dataset, posting.run, posting.plan)
     before = made_before(earlier, posting, statistics, on_changed)
     if before is not None and before.release_id is not None:
-        return Recorded(before.number, before.release_id, again=True), []
+        now = None if inputs is None else _hex_digest(inputs(before.release_id), "inputs")
+        new = [] if now in (None, before.inputs) else [event_text("inputs", number=before.number, inputs=now)]
+        return Recorded(before.number, before.release_id, again=True), new
     check_run_is_new(earlier, posting, secret=statistics is not None, on_changed=on_changed)
     _, new = _admitted(books, posting, path)
     recorded = Recorded(books.last_number + 1, secrets.token_hex(16), again=False)
-    digest = None if statistics is None else statistics(recorded.release_id)
-    if digest is not None and not _DIGEST.fullmatch(digest):
-        raise ValueError("statistics: a digest must be 64 hex digits")
-    return recorded, [*new, release_text(posting, recorded.number, recorded.release_id, digest)]
+    digest = None if statistics is None else _hex_digest(statistics(recorded.release_id), "statistics")
+    read = None if inputs is None else _hex_digest(inputs(recorded.release_id), "inputs")
+    return recorded, [*new, release_text(posting, recorded.number, recorded.release_id, digest, read)]
+
+
+def _hex_digest(digest: str, argument: str) -> str:
+    """The digest.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not _DIGEST.fullmatch(digest):
+        raise ValueError(f"{argument}: a digest must be 64 hex digits")
+    return digest
 
 
 def tried_posting(

@@ -24,7 +24,7 @@ from tallytree.ledger.sqlite_errors import altered
 _DIGEST = 32
 """Bytes of a digest."""
 
-_SAME = ("statistic", "mechanism", "max_contributions", "unit", "epsilon", "delta", "rho", "period")
+_SAME = ("statistic", "mechanism", "max_contributions", "unit", "epsilon", "delta", "rho", "period", "revises")
 """What two entries of one run and one plan share."""
 
 
@@ -126,6 +126,7 @@ class Running:
         last_number: that of the last release; 0 without one.
         datasets: the data sets by name.
         texts: those of the releases, where they are kept.
+        inputs: by the number of a release that was made again from other files, the keyed digest of these.
     """
 
     def __init__(self, *, keep: bool = False) -> None:
@@ -135,6 +136,7 @@ class Running:
         self.last_number = 0
         self.datasets: dict[str, Standing] = {}
         self.texts: list[bytes] | None = [] if keep else None
+        self.inputs: dict[int, str] = {}
         self._accounts: dict[str, _Account] = {}
         # Of every release, in order: its number, the place of its event, the event's digest, whether it is finished.
         self._numbers, self._positions = array("q"), array("q")
@@ -180,6 +182,9 @@ class Running:
                 if self._finished[index]:
                     raise ValueError("a release is finished once")
                 self._finished[index] = True
+            case "inputs":
+                self.index(facts["number"])
+                self.inputs[facts["number"]] = facts["inputs"]
             case "dataset":
                 if facts["dataset"] in self._accounts:
                     raise ValueError("a data set is made once")
@@ -255,8 +260,9 @@ class Running:
         entries: dict[str, list[Entry]] = {name: [] for name in sorted(self.datasets)}
         for index, text in enumerate(self.texts or ()):
             (position, _), finished = self.place(index)
-            dataset = read_event(text)["dataset"]
-            entries[dataset].append(read_entry(text, position, self.datasets[dataset].neighboring, finished))
+            facts = read_event(text)
+            dataset, inputs = facts["dataset"], self.inputs.get(facts["number"])
+            entries[dataset].append(read_entry(text, position, self.datasets[dataset].neighboring, finished, inputs))
         return {name: self._with_entries(name, found) for name, found in entries.items()}
 
     def _with_entries(self, name: str, entries: Sequence[Entry]) -> DataSet:

@@ -21,7 +21,7 @@ OnChanged = Literal["error", "charge"]
 """What happens to a release under the name of an earlier run that is another release: refused, or charged as one."""
 
 KeyedDigest = Callable[[str], str]
-"""The keyed digest of a release's statistics, 64 hex digits, for the entry with this release id."""
+"""The keyed digest of a release's statistics, or of its inputs, 64 hex digits, for the entry with this release id."""
 
 _SAME = ("statistic", "mechanism", "max_contributions", "unit", "loss")
 
@@ -63,10 +63,12 @@ def check_run_is_new(earlier: Sequence[Entry], posting: Posting, *, secret: bool
     Raises:
         ValueError: an entry has the name of this run, and the release is another one.
     """
-    if not earlier or on_changed == "charge":
+    if not earlier or on_changed == "charge" or _revises(posting, earlier[-1]):
         return
     last = earlier[-1]
-    if last.plan is None or last.plan != posting.plan:
+    if last.revises != posting.revises:
+        why = "that one is a revision" if posting.revises is None else "that one is not the release that it revises"
+    elif last.plan is None or last.plan != posting.plan:
         why = "its plan differs: the spec, a public table or the version of the software"
     elif not _of_period(last, posting):
         why = f"its period differs: that one is of {last.period}"
@@ -99,9 +101,14 @@ def _repeatable(earlier: Sequence[Entry], posting: Posting, on_changed: OnChange
     last = earlier[-1] if earlier else None
     if last is None or last.plan is None or last.plan != posting.plan or last.statistics is None:
         return None
-    if not _of_period(last, posting):
+    if not _of_period(last, posting) or last.revises != posting.revises:
         return None
     return None if on_changed == "charge" and last.state == "finished" else last
+
+
+def _revises(posting: Posting, entry: Entry) -> bool:
+    """Whether a release revises the one of an entry: it is a new release, and is charged, whatever has changed."""
+    return posting.revises is not None and posting.revises == entry.release_id
 
 
 def _of_period(entry: Entry, posting: Posting) -> bool:

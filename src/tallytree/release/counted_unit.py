@@ -2,6 +2,8 @@
 
 With an enforced contribution bound a count is not of all records. So its unit names the bound, and a sentence says what
 is left out, where that was measured.
+
+A publisher may call units by words of its own (`words.py`), which stand in the statement. Then the unit has them.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tallytree._terms import AUTO
+from tallytree.release.words import worded, words_of
 
 ONCE_IN_A_LEAF = "Every person counts at most once in a leaf."
 ONCE_IN_A_CELL = "Every person counts at most once in a combination of leaves."
@@ -25,7 +28,14 @@ _NOUNS = {
 
 
 def counted_noun(statement: Mapping[str, Any]) -> str:
-    """What is counted, in the plural and without the bound: records, trips, leaves of people, groups, people."""
+    """What is counted, in the plural and without the bound: records, trips, leaves of people, groups, people.
+
+    In the publisher's words, where the statement has them.
+    """
+    return worded(_noun(statement), words_of(statement))
+
+
+def _noun(statement: Mapping[str, Any]) -> str:
     if {ONCE_IN_A_LEAF, ONCE_IN_A_CELL} & {*statement.get("notes", ())}:
         return "leaves of people"
     return _NOUNS.get(str(statement.get("statistic")), "records")
@@ -44,11 +54,11 @@ def at_most(noun: str, bound: int | str) -> str:
 
 def counted_unit(statement: Mapping[str, Any]) -> str:
     """What a number of a release counts, with the bound where one is enforced: "trips, at most 5 a person"."""
-    noun = counted_noun(statement)
-    if not is_bounded(statement):
-        return noun
-    bound = statement["max_contributions"]
-    return f"groups of {at_most('memberships', bound)}" if noun == "groups" else at_most(noun, bound)
+    noun = _noun(statement)
+    if is_bounded(statement):
+        bound = statement["max_contributions"]
+        noun = f"groups of {at_most('memberships', bound)}" if noun == "groups" else at_most(noun, bound)
+    return worded(noun, words_of(statement))
 
 
 def bound_sentence(statement: Mapping[str, Any]) -> str:

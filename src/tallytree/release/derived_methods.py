@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tallytree._methods import registered_method
-from tallytree.hierarchy import ROOT
+from tallytree.hierarchy import TOTAL
 
 if TYPE_CHECKING:
     from tallytree.hierarchy import Hierarchy
@@ -106,7 +106,7 @@ class DerivedNumbers(ABC):
 
     def mean(
         self,
-        level: str = ROOT,
+        level: str = TOTAL,
         *,
         attribute: str | None = None,
         values: Mapping[str, Any] | None = None,
@@ -119,7 +119,7 @@ class DerivedNumbers(ABC):
         """The mean size of groups, or the mean of a numeric attribute of tables, in every area of a level.
 
         Args:
-            level: the level of the areas; "all", the default, is all areas together.
+            level: the level of the areas; "total", the default, is all areas together.
             attribute: of tables, the column of the attribute, such as "age".
             values: of tables, what its labels mean: a number, or a pair (from, to) for a class, to exclusive. By
                 default "7" is 7, and "20-24" is the class from 20 to 25. The mean takes the middle of a class.

@@ -13,6 +13,10 @@ from typing import Any
 
 import yaml
 
+from tallytree.release.described import description_of
+from tallytree.release.statement import unknown_records
+from tallytree.release.words import worded, words_of
+
 REGISTRY_FILE = "deployment.yaml"
 TO_BE_FILLED = "TO BE FILLED BY THE PUBLISHER"
 """How the text of a field begins, or goes on, that the publisher is to write."""
@@ -97,14 +101,21 @@ def _basic(statement: Mapping[str, Any]) -> dict[str, Any]:
         "group_sizes": "Numbers of groups by their size",
         "contributions": "Numbers of people by their number of records",
     }[statement["statistic"]]
+    what = _plain(worded(what, words_of(statement)))
     names = ", ".join(f"{_plain(each['level'])} ({each['nodes']:,})" for each in levels[:20])
     more = f" and {len(levels) - 20} others" if len(levels) > 20 else ""
     exact = not (statement.get("constraint_violations") or statement.get("negative_numbers"))
     adds_up = " Children add up to their parent." if exact and statement["statistic"] != "contributions" else ""
+    said = description_of(statement)
+    title, publisher, status = (_plain(said[key]) if key in said else "" for key in ("title", "publisher", "status"))
+    period = (statement.get("release") or {}).get("period")
+    about = f" The records are about {_plain(period)}." if period else ""
+    final = f" The publisher calls the numbers {status}." if status else ""
     return {
-        "name": _left("the name of the data product"),
-        "data_curators": [_left("the office, agency or company that publishes it")],
-        "description": f"{what}, with noise. Levels or tables, with their numbers of cells: {names}{more}.{adds_up}\n\n"
+        "name": title or _left("the name of the data product"),
+        "data_curators": [publisher or _left("the office, agency or company that publishes it")],
+        "description": f"{what}, with noise. Levels or tables, with their numbers of cells: {names}{more}.{adds_up}"
+        f"{about}{final}\n\n"
         + _left("what the records are, of whom, of which time, and where the data product is found"),
         "intended_use": _left("what the data product is for"),
         "data_product_type": "Summary statistics",
@@ -192,7 +203,7 @@ def _implementation(statement: Mapping[str, Any]) -> dict[str, Any]:
     noises = {each["noise"]["distribution"] for each in statement["levels"] if each["measured"]}
     named = " and ".join(sorted(name.replace("_", " ") for name in noises)) or "integer"
     software = ", ".join(f"{_plain(name)} {_plain(version)}" for name, version in statement["software"].items())
-    unknown = "were dropped" if statement["on_unknown"] == "drop" else "made the run fail"
+    unknown = _plain(unknown_records(statement))
     return {
         "preprocessing_and_hyperparameter_tuning": f"Records outside the hierarchy {unknown}. "
         + _left("how the data were prepared, and how the privacy parameters and other options were chosen"),
@@ -205,7 +216,9 @@ def _implementation(statement: Mapping[str, Any]) -> dict[str, Any]:
 
 def _administrative(statement: Mapping[str, Any]) -> dict[str, Any]:
     made = (statement.get("release") or {}).get("id")
+    contact = description_of(statement).get("contact")
     notes = [f"Release {_plain(made)}."] if made else []
+    notes += [f"Contact: {_plain(contact)}."] if contact else []
     return {
         "sources": _left("links to the data product, and to texts about it"),
         "notes": "\n".join(f"- {_plain(note)}" for note in [*notes, *statement["notes"]]),

@@ -44,12 +44,14 @@ class CompletedEntry:
 
     Attributes:
         path: of the file that holds it.
+        filled: how many keys have a value.
         unfilled: dotted keys that are still to be filled, with the text that says with what.
         disagreements: sentences about values that differ from those of the privacy statement.
         choices: dotted keys that may be added and take fixed values, with these.
     """
 
     path: Path
+    filled: int
     unfilled: dict[str, str]
     disagreements: list[str]
     choices: dict[str, list[str]]
@@ -105,7 +107,7 @@ def completed_entry(
         if stated.get(key, value) != value
     ]
     choices = {key: part["enum"] for key, part in schemas_by_key().items() if "enum" in part and key not in stated}
-    return CompletedEntry(path, unfilled, disagreements, choices)
+    return CompletedEntry(path, len(stated) - len(unfilled), unfilled, disagreements, choices)
 
 
 @cache

@@ -30,7 +30,7 @@ from tallytree._compute.whole_files import flush
 from tallytree._methods import registered_method
 from tallytree._stages import stage
 from tallytree._validate import path_text, text
-from tallytree.hierarchy import Hierarchy, decoded
+from tallytree.hierarchy import ROOT, TOTAL, Hierarchy, decoded, stored_level
 from tallytree.product import Product
 from tallytree.release.contents import check_files
 from tallytree.release.contributions_table import (
@@ -194,7 +194,7 @@ class Release(DerivedNumbers):
 
     @property
     def plot(self) -> Any:
-        """Charts of the release, by Altair: `tree()`, `errors()`, `sizes(node)` and `flows(level)`."""
+        """Charts of the release, by Altair: `tree()`, `errors()`, `sizes(node)`, `flows(level)`, `pyramid(*table)`."""
         return registered_method("plot")(self)
 
     def measurements(self, *level: str) -> pa.Table:
@@ -336,17 +336,20 @@ class Release(DerivedNumbers):
             ValueError: there is none.
             TypeError: not a name.
         """
-        names = [text(each, "level", "the name of a level") for each in given]
-        if len(names) == 1 and names[0] in self._tables:
-            return names[0]
-        if self.statement["statistic"] == TABLES:
+        names = [part for each in given if (part := text(each, "level", "the name of a level"))]
+        of_tables = self.statement["statistic"] == TABLES
+        root = ROOT if of_tables else self.levels[0]
+        if len(names) == 1 and (name := stored_level(names[0], self._tables, root)) in self._tables:
+            return name
+        if of_tables:
+            names = [] if names == [TOTAL] else names
             found = [each["level"] for each in self.statement["levels"] if sorted(each["table"]) == sorted(names)]
             if found:
                 return str(found[0])
-            known = "; ".join(f"({', '.join(each)})" for each in self.tables)
+            known = "; ".join(f"({', '.join(each) or TOTAL})" for each in self.tables)
             raise ValueError(
-                f"level: ({', '.join(names)}) is not one of the release's tables, which are {known}; a coarser one is "
-                "the sum of the rows of a finer one"
+                f"level: ({', '.join(names) or TOTAL}) is not one of the release's tables, which are {known}; a "
+                "coarser one is the sum of the rows of a finer one"
             )
         shown = repr(names[0]) if len(names) == 1 else f"({', '.join(names)})"
         raise ValueError(f"level: {shown} is not one of the release's levels {', '.join(self.levels)}")

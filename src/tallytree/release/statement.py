@@ -75,7 +75,7 @@ def privacy_statement(
         "max_contributions": terms.bound,
         "max_contributions_enforced": terms.person_column is not None,
         "invariants": list(invariants),
-        "on_unknown": terms.on_unknown,
+        "on_unknown": dict(terms.on_unknown) if isinstance(terms.on_unknown, Mapping) else terms.on_unknown,
         "budget": _amounts(_granted(plan.budget)),
         "spent": _amounts(plan.spent) if private else {"epsilon": "infinity"},
         "accounting": plan.accounting or "exact",
@@ -87,6 +87,7 @@ def privacy_statement(
         **beside,
         "notes": [
             *notes,
+            *([] if terms.checked_period is None else [_IN_PERIOD.format(*terms.checked_period)]),
             *(
                 (
                     _SOURCES["secret" if terms.key_from_secret else terms.noise],
@@ -100,6 +101,25 @@ def privacy_statement(
         "software": _software(terms, plan, tabulated_by),
     }
     return {**statement, "counted": counted_unit(statement)}
+
+
+CHECKED = "checked: records outside the period are left out"
+ASSUMED = "assumed: that no record lies outside the period is what the publisher says"
+"""What is said of the period of a release, and of its records."""
+
+_IN_PERIOD = (
+    "Only records whose column {0!r} lies in the period {1} are counted. The others, and those without a date, are "
+    "left out; how many these are is private and not published."
+)
+
+
+def unknown_records(statement: Mapping[str, Any]) -> str:
+    """What was done with records outside the hierarchy, after "records outside the hierarchy"."""
+    found = statement["on_unknown"]
+    if isinstance(found, Mapping):
+        leaves = ", ".join(f"{label!r} at {level!r}" for level, label in found.items())
+        return f"were counted in the leaf {leaves}; others made the run fail"
+    return "were dropped" if found == "drop" else "made the run fail"
 
 
 _NOT_PRIVATE = (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tallytree._impossible import described_table
-from tallytree.hierarchy import QUALITY, Hierarchy
+from tallytree.hierarchy import QUALITY, TOTAL, Hierarchy
 from tallytree.product import Product
 from tallytree.release.manifest import NOT_ITS_TREE, file_stem
 from tallytree.sources.public_tables import read_public
@@ -57,9 +57,9 @@ class StoredTree:
         raise ValueError(f"folder: {str(self.folder)!r} {NOT_ITS_TREE}; take a fresh copy of the release")
 
     def _hierarchy(self, file: str, levels: list[str]) -> Hierarchy:
-        if QUALITY not in map(str.casefold, levels):
+        if not {QUALITY, TOTAL} & {level.casefold() for level in levels}:
             return Hierarchy.from_table(self.folder / file, levels)
-        # An earlier tallytree allowed the name, which now is that of a column beside every number.
+        # An earlier tallytree allowed these names, which now mean something else.
         free = [f"level {place}" for place in range(len(levels))]
         rows = read_public(self.folder / file, levels, "hierarchy")
         built = Hierarchy.from_table(rows.rename_columns(free), free)

@@ -25,10 +25,10 @@ def read_public(table: Any, columns: Sequence[str], argument: str) -> pa.Table:
     if isinstance(source, Files):
         found = schemas(source, argument)
         for _, schema in found:
-            require_columns(schema.names, columns, argument)
+            require_columns(schema.names, columns, argument, public=True)
         schema_of = {path: schema for paths, schema in found for path in paths}
         return pa.concat_tables(_read_file(source, path, schema_of[path], columns, argument) for path in source.paths)
-    require_columns(column_names(source, argument), columns, argument)
+    require_columns(column_names(source, argument), columns, argument, public=True)
     if isinstance(source, Scan):
         return _read_scan(source, columns, argument)
     if isinstance(source, pa.RecordBatchReader):

@@ -70,11 +70,17 @@ def _schema_of_file(files: Files, path: str, argument: str) -> pa.Schema:
     )
 
 
-def require_columns(names: Iterable[str], wanted: Sequence[str], argument: str) -> None:
+def require_columns(names: Iterable[str], wanted: Sequence[str], argument: str, *, public: bool) -> None:
     """Raise a `ValueError` that names the first of `wanted` that is missing or ambiguous among `names`.
 
-    Of the table's own names it shows at most one, and only one that is nearly the wanted name: where a CSV file has no
-    header, its names are the first record.
+    Names of columns are the schema. But where a file has no header, its first record stands in place of the names, so
+    what is shown of them depends on how sure it is that they are names (decision 0057).
+
+    Args:
+        names: of the table's columns.
+        wanted: the columns that are needed.
+        argument: the table's name in messages.
+        public: whether the table is a public one.
     """
     present = list(names)
     distinct = len(set(wanted))
@@ -86,31 +92,66 @@ def require_columns(names: Iterable[str], wanted: Sequence[str], argument: str) 
     for column in wanted:
         found = present.count(column)
         if found == 0:
-            near = _nearly(column, present)
-            guess = "" if near is None else f"; did you mean {near!r}?"
-            raise ValueError(
-                f"{argument}: column {column!r} is missing; the table has {_columns(len(present))}"
-                f"{_csv_hint(present)}{guess}"
-            )
+            shown = _all_shown(present) if _may_show_all(present, wanted, public=public) else None
+            hint = _csv_hint(present)
+            known = shown or f"{_columns(len(present))}{hint}"
+            near = _near(column, present) if shown or _may_show_near(present, wanted) else []
+            guess = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+            withheld = "" if shown or near or hint else _WITHHELD
+            raise ValueError(f"{argument}: column {column!r} is missing; the table has {known}{guess or withheld}")
         if found > 1:
             raise ValueError(f"{argument}: column {column!r} appears {found} times; give each column its own name")
 
 
-NEAR = 0.9
-"""How near to a wanted name (difflib's ratio) a column of the table must be to be shown: one letter in ten."""
+MOST_SHOWN = 30
+"""Names of columns in a message. A private table with more has perhaps a column for each person."""
+_LONGEST = 64
+"""Letters; nothing that is longer is a name."""
+_WITHHELD = "; look at its header (names are shown only where they cannot be a record)"
+
+
+def _may_show_all(present: Sequence[str], wanted: Sequence[str], *, public: bool) -> bool:
+    """Whether all names may be shown.
+
+    Of a private table, where at least two wanted columns are there and no name looks like a value. Of a public one,
+    where one of the two holds: else it has no header, or is a private table that is given by mistake.
+    """
+    recognized, names = _recognized(present, wanted), all(map(_could_be_a_name, present))
+    return names or recognized > 0 if public else names and recognized > 1 and len(present) <= MOST_SHOWN
+
+
+def _may_show_near(present: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether names much like a wanted one may be shown: a wanted one is there, and none looks like a value."""
+    return _recognized(present, wanted) > 0 and all(map(_could_be_a_name, present))
+
+
+def _recognized(present: Sequence[str], wanted: Sequence[str]) -> int:
+    """How many wanted columns are there, but for capitals, blanks and marks between words."""
+    return len(set(map(_plain, wanted)) & set(map(_plain, present)))
+
+
+def _could_be_a_name(text: str) -> bool:
+    """Whether a text looks like the name of a column, and not like a number, a date, an address or an empty cell."""
+    return len(text) <= _LONGEST and _plain(text).isidentifier()
 
 
 def _columns(number: int) -> str:
     return f"{number} column{'' if number == 1 else 's'}"
 
 
-def _nearly(wanted: str, present: Sequence[str]) -> str | None:
-    """The column that is the wanted one but for capitals, blanks and marks between words, or a letter; else None."""
+def _all_shown(names: Sequence[str]) -> str:
+    more = len(names) - MOST_SHOWN
+    listed = ", ".join(repr(name[:_LONGEST]) for name in names[:MOST_SHOWN])
+    and_more = f" and {more} more" if more > 0 else ""
+    return f"the column{'' if len(names) == 1 else 's'} {listed}{and_more}"
+
+
+def _near(wanted: str, present: Sequence[str]) -> list[str]:
+    """The columns that are most like the wanted one, at most three, the likeliest first."""
     plain = {_plain(name): name for name in reversed(present)}
     if _plain(wanted) in plain:
-        return plain[_plain(wanted)]
-    near = difflib.get_close_matches(_plain(wanted), list(plain), n=1, cutoff=NEAR)
-    return plain[near[0]] if near else None
+        return [plain[_plain(wanted)]]
+    return [plain[each] for each in difflib.get_close_matches(_plain(wanted), list(plain))]
 
 
 def _plain(name: str) -> str:

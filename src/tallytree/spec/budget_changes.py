@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 import yaml
 
 from tallytree.errors import SpecError
+from tallytree.sources.kinds import KINDS
 from tallytree.spec.document import Document, KeyPath, read_yaml
 from tallytree.spec.scalars import Plain
 from tallytree.spec.table_values import plain_table
@@ -52,7 +55,25 @@ def rewritten(name: str, path: KeyPath, value: str) -> str:
     Raises:
         SpecError: the file has no such key.
     """
-    text, node = read_yaml(name)
+    return _rewritten(name, *read_yaml(name), path, value)
+
+
+def with_precision(text: str, precision: Mapping[str, float]) -> str:
+    """The text of a YAML spec with other wishes under `precision`, which need not be there."""
+    value = json.dumps(dict(precision), ensure_ascii=False)
+    node = yaml.compose(text)
+    assert isinstance(node, yaml.MappingNode)  # noqa: S101  (a spec was read from it)
+    if any(key.value == "precision" for key, _ in node.value):
+        return _rewritten("spec", text, node, ("precision",), value)
+    if node.flow_style:
+        end = node.end_mark.index - 1
+        return f"{text[:end].rstrip().removesuffix(',')}, precision: {value}{text[end:]}"
+    end = node.end_mark.index
+    before = text[:end] if text[:end].endswith("\n") else text[:end] + "\n"
+    return f"{before}precision: {value}\n{text[end:]}"
+
+
+def _rewritten(name: str, text: str, node: yaml.Node, path: KeyPath, value: str) -> str:
     for key in path:
         found = {each.value: below for each, below in node.value} if isinstance(node, yaml.MappingNode) else {}
         if key not in found:
@@ -60,14 +81,18 @@ def rewritten(name: str, path: KeyPath, value: str) -> str:
                 f"{name}: it has no key {'.'.join(map(str, path))} of its own; write the budget in the spec"
             )
         node = found[key]
-    return text[: node.start_mark.index] + value + text[node.end_mark.index :]
+    # A mapping over several lines ends where the next key begins, after comments; its last value ends before them.
+    last = node.value[-1][1] if isinstance(node, yaml.MappingNode) and not node.flow_style else node
+    start = node.start_mark.index
+    gap = " " if text[:start].endswith(":") else ""  # a key without a value
+    return text[:start] + gap + value + text[last.end_mark.index :]
 
 
 def _python(value: Any, tables: tuple[str, ...], folder: Path | None, key: str = "") -> Any:
     def path(written: str) -> str:
         return written if folder is None else str((folder / written).absolute())
 
-    if key in tables:
+    if key in tables or (isinstance(value, dict) and "path" not in value and KINDS.keys() & value.keys()):
         return plain_table(value, path)
     if isinstance(value, dict):
         return {name: _python(each, tables, folder, name) for name, each in value.items()}

@@ -30,8 +30,8 @@ from tallytree._run import (
     plan_tables,
 )
 from tallytree._run.arguments import PersonOptions, RecordOptions
+from tallytree._run.finished_run import Finished, finished_run
 from tallytree._run.output import Output
-from tallytree._run.planning import warn_caller
 from tallytree._run.shared_arguments import SharedArguments
 from tallytree._run.signature import option_docs
 from tallytree._stages import stage
@@ -47,7 +47,18 @@ from tallytree.sources.same_tables import refuse_private
 from tallytree.spec.built_engine import built_engine
 from tallytree.spec.document import Document, KeyPath
 from tallytree.spec.error_lines import naming_lines
-from tallytree.spec.scalars import Flag, Integer, Numbers, RecordsOfAPerson, Split, TableNames, Text, Texts
+from tallytree.spec.scalars import (
+    Flag,
+    Integer,
+    Numbers,
+    RecordsOfAPerson,
+    Split,
+    TableNames,
+    Text,
+    TextOrTexts,
+    Texts,
+    Words,
+)
 from tallytree.spec.sections import (
     BudgetSpec,
     ContributionsOption,
@@ -69,7 +80,7 @@ from tallytree.tables import TablesMechanism
 NOT_IN_A_SPEC = ("progress",)
 """Arguments that the command line decides."""
 
-FILES = ("ledger", "secret")
+FILES = ("ledger", "secret", "revises")
 """Keys whose values are paths of files other than tables."""
 
 PRIVATE_TABLES = ("records", "trips")
@@ -81,12 +92,12 @@ READ_AS: tuple[tuple[Any, Any], ...] = (
     ("by table", Split),
     ("number by table", Numbers),
     ("contribution bound", RecordsOfAPerson),
+    ("words", Words),
+    ("text or texts", TextOrTexts),
     (Product, TreeSpec),
     (Hierarchy, HierarchySpec),
     (Budget, BudgetSpec),
-    (CountsMechanism, MechanismSpec),
-    (SizesMechanism, MechanismSpec),
-    (TablesMechanism, MechanismSpec),
+    *((mechanism, MechanismSpec) for mechanism in (CountsMechanism, SizesMechanism, TablesMechanism)),
     (Engine, EngineOption),
     (Ledger, Text),
     (PrivateMaximum, LargestSize),
@@ -232,8 +243,7 @@ class Spec(Section):
         folder, so a release does not tell where its publisher keeps them.
 
         Args:
-            folder: where to; whether it can be made is checked before anything is drawn. An `Output` says also what
-                happens where it exists, or cannot be written in the end.
+            folder: where to; checked before anything is drawn. An `Output` says what happens if it exists, or fails.
             csv: write every published table as CSV too; an `Output` says so itself.
             progress: show a progress bar on standard error.
 
@@ -241,6 +251,7 @@ class Spec(Section):
             The release; the one in the folder, if the run was finished before and is to be skipped.
 
         Raises:
+            InputMayHaveChanged: it is to be skipped, and the files that it was made from were replaced since.
             SpecError, BudgetExceeded: see `plan`; also where the records do not fit, or the ledger has no room. Nothing
                 was published.
             FileExistsError: the folder exists; nothing was drawn.
@@ -248,10 +259,8 @@ class Spec(Section):
                 full. What was released is kept in another folder then, which a note on the error names.
         """
         output = folder if isinstance(folder, Output) else Output(folder, csv=csv)
-        finished = self.finished(output)
-        if finished is not None:
-            return finished
-        output.check()
+        if (finished := self.finished(output)) is not None:
+            return finished.release
         return self._saved(self.plan(progress=progress), output)
 
     def release_contributions(
@@ -273,13 +282,11 @@ class Spec(Section):
             progress: show a progress bar on standard error.
 
         Raises:
-            SpecError, BudgetExceeded, FileExistsError, OSError: see `release`.
+            InputMayHaveChanged, SpecError, BudgetExceeded, FileExistsError, OSError: see `release`.
         """
         output = folder if isinstance(folder, Output) else Output(folder, csv=csv)
-        finished = self.finished(output, statistic="contributions")
-        if finished is not None:
-            return finished
-        output.check()
+        if (finished := self.finished(output, statistic="contributions")) is not None:
+            return finished.release
         chosen_for = self.plan(progress=progress)
         with naming_lines(self._document, elsewhere=("share", "at_most")):
             return self._saved(contributions_of(cast(Any, chosen_for), share, at_most), output)
@@ -302,20 +309,23 @@ class Spec(Section):
         planned.finish()
         return release
 
-    def finished(self, output: Output, *, statistic: str | None = None) -> Release | None:
-        """The release of a run that is finished and is to be skipped; see `Output.finished`.
+    def finished(self, output: Output, *, statistic: str | None = None) -> Finished | None:
+        """The release of a run that is finished and is to be skipped; if there is none, the folder can be made.
 
         Args:
             output: the folder.
             statistic: `"contributions"`, for people by their number of records; by default the spec's.
+
+        Raises:
+            InputMayHaveChanged, SpecError, OSError: see `finished_run` and `Output.check`.
         """
-        with naming_lines(self._document, elsewhere=("folder", "if_exists")):
-            found = output.finished(statistic or self.statistic, self.run, self._opened_ledger, self.dataset)
-        if found is not None and not statistic and found.statement["release"]["plan"] != self.plan().plan_digest:
-            warn_caller(
-                f"run: the release of {self.run!r} in the folder has another plan (the spec, a public table or the "
-                "version of the software); it stays, and this spec is not released"
-            )
+        with naming_lines(self._document, elsewhere=("folder", "if_exists", "fallback")):
+            table, plan = self.table(self.private_tables[0]), None if statistic else lambda: self.plan().plan_digest
+            given = {key: self._value(key) for key in ("run", "dataset", "secret", "revises", "on_changed")}
+            of = statistic or self.statistic
+            found = finished_run(output, of, ledger=self._opened_ledger, table=table, plan=plan, **given)
+            if found is None:
+                output.check(revises=given["revises"])
         return found
 
     @property
@@ -370,7 +380,7 @@ class Spec(Section):
             table = relative_to(wanted.path, self._path)
             for key in self.private_tables:
                 refuse_private(table, "hierarchy", self.table(key), key)
-            return Hierarchy.from_table(table, levels=wanted.levels)
+            return Hierarchy.from_table(table, levels=wanted.levels, finer=wanted.finer)
 
     def _build_product(self, wanted: ProductSpec, at: KeyPath) -> Product:
         """The product whose mapping is at a key."""

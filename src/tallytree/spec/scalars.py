@@ -141,6 +141,13 @@ def _records_of_a_person(value: object) -> int | Literal["auto"]:
     return integer_as_written(value)
 
 
+def _text_or_texts(value: object) -> str | dict[str, str]:
+    """A text, or texts by name."""
+    if isinstance(value, dict) and value:
+        return {name: read_text(each) for name, each in value.items()}
+    return read_text(value)
+
+
 def read_flag(value: object) -> bool:
     """True or false.
 
@@ -174,6 +181,7 @@ Text = Annotated[str, PlainValidator(read_text)]
 Texts = Annotated[tuple[Text, ...], BeforeValidator(read_list)]
 Flag = Annotated[bool, PlainValidator(read_flag)]
 Integer = Annotated[int, PlainValidator(integer_as_written)]
+TextOrTexts = Annotated[Any, PlainValidator(_text_or_texts)]
 RecordsOfAPerson = Annotated[int | Literal["auto"], PlainValidator(_records_of_a_person)]
 Positive = Annotated[Fraction, PlainValidator(_positive)]
 Probability = Annotated[Fraction, PlainValidator(_probability)]
@@ -208,3 +216,13 @@ def _numbers(value: object) -> dict[str, Fraction]:
 
 Numbers = Annotated[dict[str, Fraction], PlainValidator(_numbers)]
 Split = Annotated[str | dict[str, Fraction], PlainValidator(_split)]
+
+
+def _words(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{shown(value)} must be a mapping from units to words, such as {{record: trip}}")
+    return _TEXTS.validate_python(value)  # a finding in it is found at its key
+
+
+_TEXTS = TypeAdapter(dict[str, Text])
+Words = Annotated[dict[str, str], PlainValidator(_words)]

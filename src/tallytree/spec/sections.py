@@ -11,7 +11,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidat
 from tallytree._contributions import DEFAULT_AT_MOST as PEOPLE_UP_TO
 from tallytree._contributions import DEFAULT_SHARE as SHARE_OF_PEOPLE
 from tallytree.sizes.private_maximum import DEFAULT_AT_MOST, DEFAULT_SHARE
-from tallytree.spec.scalars import NUMBER, Integer, Option, Positive, Probability, Text, Texts, integer_as_written
+from tallytree.sources.kinds import KINDS
+from tallytree.spec.scalars import NUMBER, Flag, Integer, Option, Positive, Probability, Text, Texts, integer_as_written
 from tallytree.spec.table_values import Table
 from tallytree.spec.wording import closest
 
@@ -27,6 +28,16 @@ class HierarchySpec(Section):
 
     path: Table = Field(description="give the path or glob of the table of leaves (Parquet, CSV)")
     levels: Texts = Field(description="list its columns, top level first: levels: [state, county]")
+    finer: Flag = Field(False, description="true if the table is one of smaller areas, so that its paths repeat")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _table_beside_levels(cls, given: Any) -> Any:
+        # {csv: …, levels: …} is short for {path: {csv: …}, levels: …}
+        if not isinstance(given, dict) or "path" in given or not KINDS.keys() & given.keys():
+            return given
+        table = {key: value for key, value in given.items() if key not in cls.model_fields}
+        return {"path": table} | {key: given[key] for key in given.keys() - table.keys()}
 
 
 class ProductSpec(Section):

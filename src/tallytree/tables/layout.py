@@ -21,7 +21,7 @@ from tallytree._compute.arrays import BoolArray, IntArray
 from tallytree._impossible import MAX_COMBINATIONS
 from tallytree._solvers.tables.marginals import Detail, Marginal
 from tallytree._validate import safe_text
-from tallytree.hierarchy import ROOT, Hierarchy, decoded
+from tallytree.hierarchy import ROOT, TOTAL, Hierarchy, decoded
 from tallytree.product import Attribute, Product, crossed_paths
 
 MAX_DETAIL = 2**16
@@ -47,12 +47,17 @@ class Table:
 
     @property
     def name(self) -> str:
-        """The levels joined with dots, such as `county.age.sex`; `all` for the total."""
+        """The stored name: the levels joined with dots, such as `county.age.sex`; `all` for the total."""
         return ".".join(level.replace("%", "%25").replace(".", "%2E") for level in self.levels) or ROOT
 
 
+def shown_tables(names: Sequence[str]) -> list[str]:
+    """The names of tables as people are shown them: the total is `total`, unless a level has that name."""
+    return [TOTAL if name == ROOT and TOTAL not in names else name for name in names]
+
+
 def levels_of(name: str) -> tuple[str, ...]:
-    """The levels of a table with this name."""
+    """The levels of a table with this stored name."""
     return () if name == ROOT else tuple(unquote(part) for part in name.split("."))
 
 
@@ -61,7 +66,7 @@ def table_of(product: Product, given: Any, argument: str) -> Table:
 
     Args:
         product: the hierarchies.
-        given: a sequence of names; or text, with commas between several names.
+        given: a sequence of names; or text, with commas between several names. `"total"` alone, or none, is the total.
         argument: what is named, for messages.
 
     Raises:
@@ -73,6 +78,8 @@ def table_of(product: Product, given: Any, argument: str) -> Table:
         raise TypeError(f'{argument}: {safe_text(given)} must be a tuple of level names, such as ("county", "sex")')
     names = list(names)
     refuse_strangers(product, [names], argument)
+    if names == [TOTAL] and not any(TOTAL in side.columns for side in product.attributes):
+        names = []
     refined = [0] * len(product.attributes)
     for name in names:
         if not isinstance(name, str):
@@ -106,7 +113,12 @@ def refuse_strangers(product: Product, given: Iterable[Any], argument: str) -> N
         if isinstance(name, str)
     ]
     known = [column for side in product.attributes for column in side.columns]
-    levels = {*known, ROOT, *(column.removeprefix(f"{side.name}_") for side in product.attributes for column in known)}
+    levels = {
+        *known,
+        ROOT,
+        TOTAL,
+        *(column.removeprefix(f"{side.name}_") for side in product.attributes for column in known),
+    }
     if len(names) > 1 and not any(name.strip() in levels for name in names):
         raise ValueError(f"{argument}: none of its {len(names)} names is a level; the levels are {', '.join(known)}")
 
@@ -120,8 +132,8 @@ def _found(product: Product, name: str, argument: str) -> tuple[int, int]:
     like = [f"{side.name}_{name}" for side in product.attributes if f"{side.name}_{name}" in side.columns]
     if len(like) > 1:
         raise ValueError(f"{argument}: {name!r} is a level of several hierarchies; write one of {', '.join(like)}")
-    if name == ROOT:
-        raise ValueError(f"{argument}: {name!r} is no level; the total is the table without names, ()")
+    if name in (ROOT, TOTAL):
+        raise ValueError(f"{argument}: {name!r} is no level; name the table 'total' alone, for the total")
     raise ValueError(f"{argument}: {name[:200]!r} is not a level; the levels are {', '.join(known)}")
 
 
@@ -162,7 +174,7 @@ def sizes_of(product: Product, table: Table) -> tuple[int, ...]:
 
 
 def _shown(table: Table) -> str:
-    return f"({', '.join(table.levels)})"
+    return f"({', '.join(table.levels) or TOTAL})"
 
 
 class TableLayout:

@@ -5,10 +5,21 @@ from typing import Any
 from tallytree._private.engines.engine import Engine
 from tallytree._private.engines.local import Local
 from tallytree._private.engines.remembering import Remembering
-from tallytree._private.engines.requests import CountGroups, CountRecords, GroupRows
+from tallytree._private.engines.requests import CountGroups, CountRecords, FindDefects, GroupRows, InPeriod
 from tallytree._private.engines.spark import Spark
 
 ENGINES: dict[str, type[Any]] = {engine.name: engine for engine in (Local, Spark)}
 """The engines that a spec can choose, by name."""
 
-__all__ = ["ENGINES", "CountGroups", "CountRecords", "Engine", "GroupRows", "Local", "Remembering", "Spark"]
+__all__ = [
+    "ENGINES",
+    "CountGroups",
+    "CountRecords",
+    "Engine",
+    "FindDefects",
+    "GroupRows",
+    "InPeriod",
+    "Local",
+    "Remembering",
+    "Spark",
+]

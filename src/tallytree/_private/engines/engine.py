@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from tallytree._private.engines.requests import Request
+from tallytree._private.tabulate.defects import Defects
 from tallytree._private.tabulate.leaf_statistics import LeafCounts, LeafGroups
 
-Found = TypeVar("Found", LeafCounts, LeafGroups)
+Found = TypeVar("Found", LeafCounts, LeafGroups, Defects)
 
 
 @runtime_checkable

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from tallytree._accounting.periods import Period
 from tallytree._impossible import Impossible
 from tallytree._private.tabulate.contribution_bound import ContributionBound
+from tallytree._private.tabulate.defects import Defects, find_defects
 from tallytree._private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
 from tallytree._private.tabulate.records import Records, Wanted
 from tallytree._private.tabulate.session import Session
@@ -18,11 +20,19 @@ from tallytree._terms import OnUnknown
 from tallytree._validate import safe_text
 from tallytree.product import LeafKey
 
-Found_co = TypeVar("Found_co", LeafCounts, LeafGroups, covariant=True)
+Found_co = TypeVar("Found_co", LeafCounts, LeafGroups, Defects, covariant=True)
+
+
+@dataclass(frozen=True)
+class InPeriod:
+    """The column that says when a record was, and the days whose records are counted; the others are left out."""
+
+    column: str
+    days: Period
 
 
 class Request(Protocol[Found_co]):
-    """What is counted; implemented by `CountRecords`, `CountGroups` and `GroupRows`."""
+    """What is counted; implemented by `CountRecords`, `CountGroups`, `GroupRows` and `FindDefects`."""
 
     @property
     def argument(self) -> str:
@@ -65,6 +75,7 @@ class _Request:
     on_unknown: OnUnknown
     person: str | None
     bound: ContributionBound | None
+    period: InPeriod | None = None
 
     @property
     def drop_unknown(self) -> bool:
@@ -81,6 +92,11 @@ class _Request:
         person = self.person if self.bound is None else self.bound.person
         return [] if person is None else [Wanted(person, "person", "person")]
 
+    @property
+    def _when(self) -> list[Wanted]:
+        period = self.period
+        return [] if period is None else [Wanted(period.column, "period", "period_column", period.days)]
+
 
 @dataclass(frozen=True)
 class CountRecords(_Request):
@@ -94,6 +110,7 @@ class CountRecords(_Request):
         person: the column with the person's id, for a check without a bound.
         bound: the most records of one person that count, and whose they are; None: all count.
         impossible: combinations of leaves that no record can have: a record that has one is outside the hierarchy.
+        period: the days whose records are counted; None: all are.
 
     Raises:
         ValueError: `on_unknown` is another word. When it is counted: a missing column; a null key; a null id of a
@@ -111,6 +128,7 @@ class CountRecords(_Request):
     person: str | None = None
     bound: ContributionBound | None = None
     impossible: tuple[Impossible, ...] = ()
+    period: InPeriod | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "keys", tuple(self.keys))
@@ -119,7 +137,7 @@ class CountRecords(_Request):
     @property
     def others(self) -> list[Wanted]:
         """The columns of the person and of the count."""
-        return [*self._people, *_numbers(count=self.count)]
+        return [*self._people, *_numbers(count=self.count), *self._when]
 
     def statistics(self, db: Session, records: Records) -> LeafCounts:
         """Count the records."""
@@ -147,6 +165,7 @@ class CountGroups(_Request):
         argument: the table's name in messages.
         person: the column with the person's id, for a check without a bound.
         bound: the most memberships of one person that count, and whose they are; None: all count.
+        period: the days whose members are counted; None: all are.
 
     Raises:
         ValueError: as for `CountRecords`; sizes that are no range; when it is counted, a null id, or a group with
@@ -165,6 +184,7 @@ class CountGroups(_Request):
     argument: str = "records"
     person: str | None = None
     bound: ContributionBound | None = None
+    period: InPeriod | None = None
 
     def __post_init__(self) -> None:
         _require_drop_or_error(self.on_unknown)
@@ -179,7 +199,7 @@ class CountGroups(_Request):
     @property
     def others(self) -> list[Wanted]:
         """The columns of the group, the person and the quantity."""
-        return [Wanted(self.group, "group", "group"), *self._people, *_numbers(quantity=self.quantity)]
+        return [Wanted(self.group, "group", "group"), *self._people, *_numbers(quantity=self.quantity), *self._when]
 
     def statistics(self, db: Session, records: Records) -> LeafGroups:
         """Count the groups."""
@@ -240,6 +260,54 @@ class GroupRows(_Request):
         from tallytree._private.tabulate import statements
 
         return statements.group_rows(db, records, self.key, self.smallest, self.largest, self.drop_unknown)
+
+
+@dataclass(frozen=True)
+class FindDefects(_Request):
+    """What is wrong with the records that another request would count; only `Local` finds it.
+
+    Attributes:
+        counted: the other request.
+        most: the most records of a person.
+
+    Raises:
+        TypeError, MemoryError, OSError: as for the other request.
+        ValueError: when it is counted, a missing column, or a file that cannot be read.
+    """
+
+    counted: CountRecords | CountGroups | GroupRows
+    most: int
+
+    on_unknown = "error"  # so that a column is not refused for its type: its labels are what is looked at
+    person = None
+    bound = None
+
+    @property
+    def argument(self) -> str:
+        """That of the other request."""
+        return self.counted.argument
+
+    @property
+    def keys(self) -> Sequence[LeafKey]:
+        """Those of the other request."""
+        return self.counted.keys
+
+    @property
+    def others(self) -> Sequence[Wanted]:
+        """Those of the other request."""
+        return self.counted.others
+
+    def statistics(self, db: Session, records: Records) -> Defects:
+        """Look for defects."""
+        named = self.counted.person is not None
+        return find_defects(
+            db,
+            records,
+            self.keys,
+            impossible=self.counted.impossible if isinstance(self.counted, CountRecords) else (),
+            most=self.most if named else None,
+            in_one_leaf=isinstance(self.counted, CountGroups),
+        )
 
 
 def _numbers(**columns: str | None) -> list[Wanted]:

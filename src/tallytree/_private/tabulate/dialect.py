@@ -14,6 +14,8 @@ DUCKDB_FUNCTIONS = {
     "exact_sum(number)": "sum(number)",
     # The length of a text in bytes of UTF-8.
     "utf8_length(content)": "strlen(content)",
+    # The day of a moment (a timestamp with a time zone) in UTC, whatever the session's zone is.
+    "utc_day(moment)": "CAST(make_timestamp(epoch_us(CAST(moment AS TIMESTAMPTZ))) AS DATE)",
     # The first 60 bits of sha256(key ‖ content in UTF-8), as BIGINT: see `contribution_bound`.
     "keyed_place(key, content)": "CAST('0x' || left(sha256(key || encode(content)), 15) AS BIGINT)",
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tallytree._private.tabulate.in_period import kept_rows
 from tallytree._private.tabulate.records import ColumnLayout, Records, enumerate_names
 from tallytree._private.tabulate.renamed_columns import renamed_columns
 from tallytree.sources.failures import SourceError
@@ -34,12 +35,15 @@ def source(
             file = _ParquetFiles(records, i, layout)
             file.require_agreement(run)
             parameters |= file.parameters
-            queries.append(f"SELECT {renamed_columns(records, file.values, layout.types)} FROM {file.origin}")
+            columns = renamed_columns(records, file.values, layout.types)
+            kept = kept_rows(records, file.values, layout.types)
+            queries.append(f"SELECT {columns} FROM {file.origin}{kept}")
     else:
         for i, (layout, stream) in enumerate(zip(records.layouts, records.streams(), strict=True)):
             register(f"records{i}", stream)
             values = [name for name, _ in enumerate_names(records.wanted)]
-            queries.append(f"SELECT {renamed_columns(records, values, layout.types)} FROM records{i}")
+            kept = kept_rows(records, values, layout.types)
+            queries.append(f"SELECT {renamed_columns(records, values, layout.types)} FROM records{i}{kept}")
     return " UNION ALL ".join(queries), parameters
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from tallytree._accounting.periods import Period
 from tallytree._private.tabulate.key_types import require_types_that_meet
 from tallytree.product import LeafKey
 from tallytree.sources.failures import SourceError
@@ -21,17 +22,21 @@ from tallytree.sources.text_columns import is_text_type
 PUBLIC_TABLES = frozenset({"public_groups", "public_totals"})
 """Arguments with tables that are counted as records are, and are public."""
 
-Use = Literal["key", "group", "person", "number"]
-"""What a column is used for: part of a path, the identity of a group or of a person, or an integer ≥ 0."""
+Use = Literal["key", "group", "person", "number", "period"]
+"""What a column is used for: part of a path, the identity of a group or of a person, an integer ≥ 0, or when it was."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A column, named `name` in the records, and what it is used for; `argument` named it (`count="trips"`)."""
+    """A column, named `name` in the records, and what it is used for; `argument` named it (`count="trips"`).
+
+    Of the column that says when a record was, `days` are those whose records are kept.
+    """
 
     name: str
     use: Use
     argument: str = ""
+    days: Period | None = None
 
 
 @dataclass(frozen=True)
@@ -178,7 +183,8 @@ def located_records(
     for layout in layouts:
         for key, columns, types in key_types(keys, present, layout):
             where = table_in_messages(argument, layout.paths)
-            require_types_that_meet(columns, types, key.hierarchy, where, drop_unknown=drop_unknown)
+            unnoticed = drop_unknown or key.other is not None
+            require_types_that_meet(columns, types, key.hierarchy, where, drop_unknown=unnoticed)
     return Records(source, present, wanted, layouts, argument)
 
 
@@ -207,7 +213,7 @@ def _layout(
     source: Source, paths: tuple[str, ...], schema: pa.Schema, wanted: Sequence[Wanted], argument: str
 ) -> ColumnLayout:
     where = table_in_messages(argument, paths)
-    require_columns(schema.names, [column.name for column in wanted], where)
+    require_columns(schema.names, [column.name for column in wanted], where, public=argument in PUBLIC_TABLES)
     positions = tuple(schema.names.index(column.name) for column in wanted)
     types = tuple(_value_type(schema.field(position).type) for position in positions)
     text = (isinstance(source, Files) and source.format == "csv") or (
@@ -232,6 +238,11 @@ def _require_type(column: Wanted, kind: pa.DataType, numbers_are_text: bool, whe
             is_number(kind) or (numbers_are_text and is_text_type(kind)),
             "it must hold integers (cast the column first)",
         ),
+        "period": (
+            is_text_type(kind) or _is_day_or_moment(kind),
+            "it must hold dates, timestamps without a time zone or in UTC, or text such as 2026-03-04, 2026-03 or "
+            "2026-W10 (cast the column to dates first)",
+        ),
     }[column.use]
     if not allowed:
         raise TypeError(f"{where}: column {column.name!r} {named(column)}holds {kind}; {remedy}")
@@ -255,6 +266,12 @@ def _is_identity(kind: pa.DataType) -> bool:
     exact = types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind)
     binary = types.is_binary(kind) or types.is_large_binary(kind)
     return _is_text_or_integer(kind) or bool(exact or binary or _is_uuid(kind)) or is_narrow_decimal(kind)
+
+
+def _is_day_or_moment(kind: pa.DataType) -> bool:
+    types = pa.types
+    moment = types.is_timestamp(kind) and kind.tz in (None, "UTC", "Etc/UTC", "+00:00")
+    return bool(types.is_date(kind) or moment or types.is_null(kind))
 
 
 def _is_uuid(kind: pa.DataType) -> bool:

@@ -28,6 +28,8 @@ def renamed_columns(records: Records, values: Sequence[str], types: Sequence[pa.
     """
     columns, path, numbers = [], 0, 0
     for column, value, found in zip(records.wanted, values, types, strict=True):
+        if column.use == "period":  # it decides which rows there are: see `in_period`
+            continue
         kind = found.value_type if pa.types.is_dictionary(found) else found
         if column.use == "key":
             columns.append(f"{value} AS k{path}")

@@ -66,6 +66,11 @@ def utf8_length(content: exp.Expression) -> exp.Expression:
     return exp.Anonymous(this="octet_length", expressions=[content])
 
 
+def utc_day(moment: exp.Expression) -> exp.Expression:
+    """The zone of the session is UTC."""
+    return exp.Cast(this=moment, to=exp.DataType.build("DATE", dialect="spark"))
+
+
 def keyed_place(key: exp.Expression, content: exp.Expression) -> exp.Expression:
     """A function of the session, which has the key; the key is no part of the statement."""
     del key
@@ -73,6 +78,6 @@ def keyed_place(key: exp.Expression, content: exp.Expression) -> exp.Expression:
 
 
 SPARK_FUNCTIONS: dict[str, Callable[..., exp.Expression]] = {
-    function.__name__: function for function in (full_match, exact_sum, utf8_length, keyed_place)
+    function.__name__: function for function in (full_match, exact_sum, utf8_length, utc_day, keyed_place)
 }
 """Of each function of `dialect.DUCKDB_FUNCTIONS`, what stands in its place."""

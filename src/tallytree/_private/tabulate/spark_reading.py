@@ -20,7 +20,7 @@ def frames(session: SparkSession, records: Records) -> Iterator[tuple[DataFrame,
     if isinstance(records.source, DataFrame):
         yield _wanted(_in_session(session, records.source), records.layouts[0].positions), records.layouts[0].types
         return
-    if records.local_parquet and not _named_by_folders(records):
+    if records.local_parquet and not _named_by_folders(records) and not _in_nanoseconds(records):
         for layout in records.layouts:
             paths = [_literal_path(path) for path in layout.paths]
             yield _wanted(session.read.parquet(*paths), layout.positions), layout.types
@@ -37,6 +37,12 @@ def _named_by_folders(records: Records) -> bool:
     wanted = {column.name for column in records.wanted}
     paths = (path for layout in records.layouts for path in layout.paths)
     return any(wanted & dict(files.partition_values(path)).keys() for path in paths)
+
+
+def _in_nanoseconds(records: Records) -> bool:
+    """Whether a wanted column has timestamps in nanoseconds, which Spark's own reader of Parquet refuses."""
+    types = (kind for layout in records.layouts for kind in layout.types)
+    return any(pa.types.is_timestamp(kind) and kind.unit == "ns" for kind in types)
 
 
 def schema_of(frame: DataFrame, argument: str) -> pa.Schema:
@@ -95,6 +101,10 @@ def _column_for_spark(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column.cast(pa.decimal128(20, 0) if kind.bit_width == 64 else pa.int64())
     if pa.types.is_decimal(kind) and kind.bit_width < 128:
         return column.cast(pa.decimal128(kind.precision, kind.scale))
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.timestamp("us", kind.tz), safe=False)
+    if pa.types.is_date64(kind):
+        return column.cast(pa.date32())
     if pa.types.is_null(kind):
         return column.cast(pa.string())
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):

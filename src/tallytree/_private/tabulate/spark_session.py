@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tallytree._private.core_dumps import core_dumps_disabled
+from tallytree._private.tabulate.in_period import kept_rows
 from tallytree._private.tabulate.records import Records, enumerate_names
 from tallytree._private.tabulate.renamed_columns import renamed_columns
 from tallytree._private.tabulate.spark_answers import Answer, Where, answering
@@ -80,7 +81,8 @@ class SparkSQLSession:
         for i, (frame, types) in enumerate(found):
             self._show(frame, f"records{i}")
             values = [name for name, _ in enumerate_names(records.wanted)]
-            queries.append(f"SELECT {renamed_columns(records, values, types)} FROM records{i}")
+            kept = kept_rows(records, values, types)
+            queries.append(f"SELECT {renamed_columns(records, values, types)} FROM records{i}{kept}")
         return " UNION ALL ".join(queries), {}
 
     def register(self, name: str, table: pa.Table) -> None:

@@ -242,6 +242,7 @@ def _placed(
     size = statistic.size and f"{statistic.size} AS size"
     named_faults = [f"{fault} AS fault{i}" for i, fault in enumerate(faults)]
     columns = _listed([*path, *ids, size, f"{amount} AS amount", *named_faults])
+    nulls: list[str] = []
     joins, leaves, first = [], [], 0
     for i, (key, present) in enumerate(zip(keys, records.keys, strict=True)):
         of_path = range(first, first + len(present))
@@ -249,7 +250,9 @@ def _placed(
         table, are_integers = leaf_table(key.hierarchy, key.leaf_columns(present), types)
         db.register(f"leaves{i}", table)
         joins.append(f"LEFT JOIN leaves{i} ON {same_path(i, of_path, are_integers)}")
-        leaves.append(f"leaves{i}.leaf")
+        other = key.other_leaf
+        leaves.append(f"leaves{i}.leaf" if other is None else f"coalesce(leaves{i}.leaf, {other})")
+        nulls += [f"k{k} IS NULL" if other is None else "FALSE" for k in of_path]
         first = of_path.stop
     refused = []
     for i, each in enumerate(impossible):
@@ -260,7 +263,7 @@ def _placed(
     if refused:
         leaves[0] = f"CASE WHEN {' OR '.join(refused)} THEN NULL ELSE {leaves[0]} END"
     numbers = [f"fault{i}" for i in range(len(faults))]
-    first_fault = _first_fault([*(f"{name} IS NULL" for name in [*path, *ids]), *numbers], leaves, refused)
+    first_fault = _first_fault([*nulls, *(f"{name} IS NULL" for name in ids), *numbers], leaves, refused)
     kept = [*(f"{leaf} AS leaf{i}" for i, leaf in enumerate(leaves)), *ids, "size" if size else "", "amount"]
     return (
         f"SELECT {_listed(kept)}, {first_fault} AS fault, {_stray(path, leaves, drop_unknown)} AS stray "
@@ -310,13 +313,14 @@ def _refuse_faults(db: Session, records: Records, keys: Sequence[LeafKey], drop_
         ValueError: there are some; of a private record the message names at most the column that is at fault.
     """
     outside = [f"coalesce(bool_or(leaf{i} IS NULL), false)" for i in range(len(keys))]
+    counted = [column for column in records.wanted if column.use != "period"]  # by that one, rows are left out
     first_fault, *found = db.run(f"SELECT min(fault), {_listed(outside)} FROM {grouped} WHERE fault > 0")[0]
-    if first_fault is not None and first_fault <= len(records.wanted):
-        column = records.wanted[first_fault - 1]
+    if first_fault is not None and first_fault <= len(counted):
+        column = counted[first_fault - 1]
         raise ValueError(f"{records.argument}: column {column.name!r} {named(column)}{_FAULTS[column.use]}")
     if drop_unknown:
         return
-    if first_fault == len(records.wanted) + 2:
+    if first_fault == len(counted) + 2:
         raise ValueError(
             f"{records.argument}: a record has a combination of attributes that is listed as impossible; correct the "
             "record or the list, or leave such records out with on_unknown='drop'"

@@ -22,6 +22,7 @@ from tallytree.cli.shared_options import (
     OnChangedOption,
     ReasonOption,
     ReleaseFolder,
+    RevisesOption,
     RunOption,
     SecretOption,
     SetOption,
@@ -58,6 +59,7 @@ def contributions(
     run: RunOption = None,
     secret: SecretOption = None,
     on_changed: OnChangedOption = None,
+    revises: RevisesOption = None,
     if_exists: IfExistsOption = "error",
     fallback_out: FallbackOption = None,
     ledger: LedgerOption = None,
@@ -68,17 +70,18 @@ def contributions(
     changes: SetOption = None,
     csv: CsvOption = False,
 ) -> None:
-    """Count people by their records; recommends max_contributions.
+    """Count people by their records; recommends a bound.
 
-    For the release that SPEC.yaml describes, which is not made; a release of its own, which spends budget. The privacy
-    unit is a person with all of their records. SPEC.yaml must name the people (person).
+    The bound is max_contributions of the release that SPEC.yaml describes. That one is not made. The numbers of people
+    are a release of their own, which spends budget. The privacy unit is a person with all of their records. SPEC.yaml
+    must name the people (person).
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree._run.output import Output
 
         options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
         approval = {"approved_by": approved_by, "reason": reason, "ticket": ticket}
-        loaded = opened_spec(context, spec, changes, **options, **approval)
+        loaded = opened_spec(context, spec, changes, **options, **approval, revises=revises)
         output = Output(out, if_exists, fallback_out, csv, on_repeated=say_repeated)
         if is_finished(loaded, output, statistic="contributions"):
             return

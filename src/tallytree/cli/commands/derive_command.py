@@ -58,7 +58,7 @@ def share(
     seed: SeedOption = None,
     out: RowsOption = None,
 ) -> None:
-    """Every number of LEVEL as a share of the number that it is a part of."""
+    """Every number of LEVEL as a share of what it is a part of."""
     options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
     _of_one(context, folder, out, lambda made: made.share(*_names(level), within=tuple(_names(within)), **options))
 
@@ -84,7 +84,10 @@ def ratio(
     seed: SeedOption = None,
     out: RowsOption = None,
 ) -> None:
-    """The ratio of two sums; for tables --by may be a level of the areas."""
+    """The ratio of two sums.
+
+    For tables --by may be a level of the areas.
+    """
 
     def derived(release: Release) -> pa.Table:
         of_tables = release.statement["statistic"] == "tables"
@@ -100,7 +103,7 @@ def ratio(
 def mean(
     context: typer.Context,
     folder: SavedFolder,
-    level: Annotated[str, typer.Argument(metavar="LEVEL", help="The level of the areas; all for all together.")],
+    level: Annotated[str, typer.Argument(metavar="LEVEL", help="The level of the areas; total for all together.")],
     of: Of = None,
     value: Values = None,
     where: Where = None,
@@ -109,7 +112,7 @@ def mean(
     seed: SeedOption = None,
     out: RowsOption = None,
 ) -> None:
-    """The mean size of groups, or the mean of a numeric attribute of tables."""
+    """The mean size of groups, or of a numeric attribute."""
     options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
     _of_one(context, folder, out, lambda made: made.mean(level, **_of_values(of, value, where), **options))
 
@@ -118,7 +121,7 @@ def mean(
 def quantile(
     context: typer.Context,
     folder: SavedFolder,
-    level: Annotated[str, typer.Argument(metavar="LEVEL", help="The level of the areas; all for all together.")],
+    level: Annotated[str, typer.Argument(metavar="LEVEL", help="The level of the areas; total for all together.")],
     q: Annotated[float, typer.Option("--q", metavar="NUMBER", help="The share below; 0.5 is the median.")] = 0.5,
     of: Of = None,
     value: Values = None,
@@ -128,7 +131,7 @@ def quantile(
     seed: SeedOption = None,
     out: RowsOption = None,
 ) -> None:
-    """A quantile of the sizes of groups, or of a numeric attribute of tables."""
+    """A quantile of sizes of groups, or of a numeric attribute."""
     options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
     _of_one(context, folder, out, lambda made: made.quantile(level, q, **_of_values(of, value, where), **options))
 

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.rendering.terminal import open_console
+from tallytree.cli.rendering.terminal import open_console, show_line
 from tallytree.cli.shared_options import DatasetOption, LedgerFile
 
 if TYPE_CHECKING:
@@ -65,7 +65,10 @@ def show_ledger(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the releases in LEDGER, what they spent, and limits; the word `show` can be left out."""
+    """List the releases in LEDGER, what they spent, and limits.
+
+    The word `show` can be left out.
+    """
     with errors_in_one_line(debug=context.obj):
         from tallytree._accounting.periods import Window, named_length
         from tallytree.cli.rendering.ledgers import ledger_json, show_books
@@ -101,7 +104,7 @@ def write_board_page(
             write_whole(out, board_page(books), replace=False)
         except FileExistsError:
             raise FileExistsError(f"out: {str(out)!r} exists; choose another name, or move it away") from None
-        typer.echo(f"Report: {out}")
+        show_line(open_console(), f"Report: {out}")
 
 
 @ledger_commands.command("plan")
@@ -115,7 +118,10 @@ def plan_runs(
     ] = "1e-8",
     as_json: JsonOption = False,
 ) -> None:
-    """Show what one of several equal runs may spend so that all of them fit."""
+    """Show what each of several equal runs may spend.
+
+    All of them then fit into what is left.
+    """
     with errors_in_one_line(debug=context.obj):
         from tallytree._accounting.run_shares import run_shares
         from tallytree._validate import integer
@@ -197,7 +203,7 @@ def limit(
             if not strict and reason is None:
                 raise ValueError("strict: the ledger is to refuse less; say why (--reason)")
             opened.set_strict(strict, approval=approval)
-            typer.echo(f"Ledger: {ledger}: {'strict' if strict else 'not strict any more'}.")
+            show_line(open_console(), f"Ledger: {ledger}: {'strict' if strict else 'not strict any more'}.")
             return
         if not amounts:
             raise ValueError(

@@ -104,7 +104,8 @@ def plan(
             _write(spec, write_spec, found)
             logs.note(f"Spec: {write_spec}", event="spec")
         elif targets and not as_json:
-            show_line(console, f"{_change(found)} in the spec gives the targets (--write-spec writes it).")
+            shares = "" if found.precision is None else f", precision: {json.dumps(dict(found.precision))}"
+            show_line(console, f"{_change(found)}{shares} in the spec gives the targets (--write-spec writes it).")
 
 
 def _check_written(spec: Path, out: Path, changes: list[str] | None) -> None:
@@ -126,14 +127,14 @@ def _check_written(spec: Path, out: Path, changes: list[str] | None) -> None:
 
 
 def _write(spec: Path, out: Path, found: ErrorPlan) -> None:
-    """Write the spec with another budget; all else stays as it is written."""
+    """Write the spec with another budget, and the precision of the plan; all else stays as it is written."""
     from tallytree._accuracy.targets import amount_of
     from tallytree._compute.whole_files import write_whole
-    from tallytree.spec.budget_changes import decimal_text, rewritten
+    from tallytree.spec.budget_changes import decimal_text, rewritten, with_precision
 
     name = "rho" if found.budget.kind == "zcdp" else "epsilon"
     text = rewritten(str(spec), ("budget", name), decimal_text(amount_of(found.budget)))
-    write_whole(out, text)
+    write_whole(out, text if found.precision is None else with_precision(text, found.precision))
 
 
 def _change(found: ErrorPlan) -> str:
@@ -166,18 +167,22 @@ def show_error_plan(console: Console, plan: ErrorPlan) -> None:
     from tallytree._accuracy.expected_errors import shown
 
     show_line(console, f"Expected errors by {plan.mechanism}, {_budget(plan.levels[0])}:", "bold")
+    judged = any(row["unreliable"] is not None for row in plan.levels)
     rows = [
         [
             printable(row["level"]),
             f"{row['nodes']:,}",
             *(shown(row[name]) or "not known" for name in ("std_dev", "half_width")),
             shown(row["expected_maximum"]) or "not known",
+            *([_percent(row["unreliable"])] if judged else []),
             row["basis"],
         ]
         for row in plan.levels
     ]
-    headings = ["level", "nodes", "std dev", "90 % within ±", "expected maximum", "basis"]
-    console.print(fitted_table(console, headings, rows))
+    headings = ["level", "nodes", "std dev", "90 % within ±", "expected maximum", *(["unreliable"] if judged else [])]
+    console.print(fitted_table(console, [*headings, "basis"], rows))
+    if plan.advice is not None:
+        show_line(console, printable(str(plan.advice)))
     by_budget = {_budget(row): row for row in plan.table.to_pylist() if row["mechanism"] == plan.mechanism}
     _show_std_devs(console, plan, "budgets", [*by_budget], lambda row: _budget(row), own_mechanism=True)
     at_budget = [row for row in plan.table.to_pylist() if _budget(row) == _budget(plan.levels[0])]
@@ -187,6 +192,12 @@ def show_error_plan(console: Console, plan: ErrorPlan) -> None:
     for note in plan.notes:
         show_line(console, printable(note))
     show_line(console, "No private data were opened. Nothing was spent.")
+
+
+def _percent(share: float | None) -> str:
+    from tallytree._accuracy.advice import percent
+
+    return "not known" if share is None else percent(share)
 
 
 def _show_std_devs(
@@ -217,7 +228,9 @@ def error_plan_json(plan: ErrorPlan) -> str:
     plain = {
         "budget": {name: own[name] for name in ("epsilon", "delta", "rho") if own[name] is not None},
         "mechanism": plan.mechanism,
+        "precision": None if plan.precision is None else dict(plan.precision),
         "errors": plan.table.to_pylist(),
+        "advice": None if plan.advice is None else plan.advice.fields(),
         "risk": {**plan.statement, "by_budget": plan.risk.to_pylist()},
         "notes": list(plan.notes),
     }

@@ -11,8 +11,16 @@ import typer
 from tallytree.cli import logs
 from tallytree.cli.commands.report_command import report_beside
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.rendering.statements import published_rows, show_bound, show_levels, show_terms
-from tallytree.cli.rendering.terminal import fitted_table, open_console, printable, show_line
+from tallytree.cli.rendering.statements import (
+    published_rows,
+    show_bound,
+    show_measurements,
+    show_noise,
+    show_published,
+    show_terms,
+    shown_names,
+)
+from tallytree.cli.rendering.terminal import filled_columns, fitted_table, open_console, printable, show_line
 from tallytree.cli.shared_options import CsvOption, OutFolder, ReportOption, SetOption, SpecFile
 
 if TYPE_CHECKING:
@@ -31,22 +39,24 @@ def reconcile(
     csv: CsvOption = False,
     report: ReportOption = True,
 ) -> None:
-    """Make the tables of the release in DIR again; spends nothing.
+    """Make the tables of a release again; spends nothing.
 
-    Its noisy measurements are reconciled by the mechanism in SPEC.yaml, over the hierarchy in SPEC.yaml. Other keys of
-    the spec are not used, and records are not opened.
+    The noisy measurements in DIR are reconciled by the mechanism in SPEC.yaml, over the hierarchy in SPEC.yaml. Other
+    keys of the spec are not used, and records are not opened.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.release import Release
         from tallytree.spec import load_spec
 
         made = load_spec(spec, changes=changes or ()).reconcile(Release.load(earlier), out, csv=csv)
-        report_beside(out, wanted=report)
+        report_beside(out, wanted=report, earlier=earlier)
         if not made.statement["private"]:
             logs.loud_warning("NOT PRIVATE. The noise was drawn from a seed.")
         console = open_console()
-        show_levels(console, made.statement, published_rows(out))
+        show_published(console, made.statement, published_rows(out))
+        show_noise(console, made.statement)
         show_terms(console, made.statement, "Nothing was spent. The measurements had spent")
+        show_measurements(console, made.statement)
         show_line(console, f"Release: {out}")
 
 
@@ -135,7 +145,7 @@ def show_errors(
             replace_release(made, folder, csv=csv)
         else:
             made.save(out, csv=csv)
-        report_beside(folder if out is None else out, wanted=report)
+        report_beside(folder if out is None else out, wanted=report, earlier=None if out is None else folder)
         console = open_console()
         show_errors_of_levels(console, made)
         show_bound(console, made.statement)
@@ -164,7 +174,7 @@ def _estimate_all_records(
                 for suffix in ("parquet", *(("csv",) if csv else ())):
                     write_table_file(table, building / f"{table_stem(level, release.statement['statistic'])}.{suffix}")
     console = open_console()
-    show_all_records(console, made)
+    show_all_records(console, made, release.statement["statistic"])
     written = "" if out is None else f" Estimates: {out}"
     show_line(console, f"Nothing was spent, and {folder} is as it was.{written}")
 
@@ -177,7 +187,8 @@ def show_errors_of_levels(console: Console, release: Release) -> None:
     percent = f"{100 * (1 - errors['alpha']):g} %"
     headings = ["level", "rows", "median std dev", f"median width ({percent})", "absent cells: at most"]
     rows = []
-    for stated in errors["levels"]:
+    names = shown_names(release.statement["statistic"], [stated["level"] for stated in errors["levels"]])
+    for name, stated in zip(names, errors["levels"], strict=True):
         table = release.table(stated["level"])
         known, listed = "ci_upper" in table.column_names, table.num_rows > 0
         std_dev = np.median(table["std_dev"].to_numpy()) if known and listed else 0.0
@@ -185,19 +196,17 @@ def show_errors_of_levels(console: Console, release: Release) -> None:
         hidden = stated["unlisted_ci_upper"]
         rows.append(
             [
-                printable(stated["level"]),
+                printable(name),
                 f"{table.num_rows:,}",
                 f"{std_dev:.4g}" if known else "not known",
                 f"{width:,.0f}" if known else "not known",
                 "" if hidden is None else f"{hidden:,}",
             ]
         )
-    if not any(row[-1] for row in rows):  # tables that list every cell
-        headings, rows = headings[:-1], [row[:-1] for row in rows]
-    console.print(fitted_table(console, headings, rows))
+    console.print(fitted_table(console, *filled_columns(headings, rows)))
 
 
-def show_all_records(console: Console, made: Mapping[str, pa.Table]) -> None:
+def show_all_records(console: Console, made: Mapping[str, pa.Table], statistic: str) -> None:
     """Show estimates of all records by level: rows, the spread that was used, the largest estimate, and widths."""
     import numpy as np
 
@@ -205,7 +214,7 @@ def show_all_records(console: Console, made: Mapping[str, pa.Table]) -> None:
     from tallytree.release.contributions_table import percent
 
     rows = []
-    for level, table in made.items():
+    for level, table in zip(shown_names(statistic, [*made]), made.values(), strict=True):
         estimate, lower, upper = (table.column(name).to_numpy() for name in ("estimate", "ci_lower", "ci_upper"))
         largest = int(np.argmax(estimate)) if len(estimate) else None
         shown = "" if largest is None else f"{estimate[largest]:,} ({lower[largest]:,} to {upper[largest]:,})"

@@ -44,10 +44,13 @@ def registry(
         for sentence in made.disagreements:
             logs.warning(sentence)
         console = open_console()
-        for key, what in made.unfilled.items():
-            show_line(console, printable(f"to be filled: {key}: {what}"))
-        for key, values in made.choices.items():
-            show_line(console, printable(f"may be added: {key}: {' | '.join(values)}"))
         left = len(made.unfilled)
+        show_line(console, f"[x] {made.filled} keys are filled")
+        for key, what in made.unfilled.items():
+            show_line(console, printable(f"[ ] {key}: {what}"))
+        if made.choices:
+            show_line(console, "May be added, with one of these values:")
+        for key, values in made.choices.items():
+            show_line(console, printable(f"[ ] {key}: {' | '.join(values)}"))
         state = f"valid so far; {left} to be filled" if left else "valid and complete"
         show_line(console, f"Nothing was spent. Entry ({state}): {made.path}")

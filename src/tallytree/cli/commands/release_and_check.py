@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,7 +19,9 @@ from tallytree.cli.rendering.statements import (
     published_rows,
     say_repeated,
     show_drowned,
-    show_levels,
+    show_measurements,
+    show_noise,
+    show_published,
     show_terms,
 )
 from tallytree.cli.rendering.terminal import open_console, printable, show_line
@@ -33,6 +37,7 @@ from tallytree.cli.shared_options import (
     ReasonOption,
     ReleaseFolder,
     ReportOption,
+    RevisesOption,
     RunOption,
     SecretOption,
     SetOption,
@@ -53,6 +58,7 @@ def release(
     run: RunOption = None,
     secret: SecretOption = None,
     on_changed: OnChangedOption = None,
+    revises: RevisesOption = None,
     if_exists: IfExistsOption = "error",
     fallback_out: FallbackOption = None,
     ledger: LedgerOption = None,
@@ -78,7 +84,7 @@ def release(
 
             options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
             approval = {"approved_by": approved_by, "reason": reason, "ticket": ticket}
-            loaded = opened_spec(context, spec, changes, **options, **approval, memory=memory)
+            loaded = opened_spec(context, spec, changes, **options, **approval, memory=memory, revises=revises)
             output = Output(out, if_exists, fallback_out, csv, on_repeated=say_repeated)
             if is_finished(loaded, output):
                 return
@@ -89,8 +95,9 @@ def release(
                 note_invariants(released.statement)
                 return
             console = open_console()
-            show_levels(console, released.statement, published_rows(out))
+            show_published(console, released.statement, published_rows(out))
             show_drowned(console, released)
+            show_noise(console, released.statement)
             show_end(console, loaded, released, out)
 
 
@@ -100,29 +107,29 @@ def check(
     run: RunOption = None,
     secret: SecretOption = None,
     on_changed: OnChangedOption = None,
+    revises: RevisesOption = None,
     ledger: LedgerOption = None,
     dataset: DatasetOption = None,
     changes: SetOption = None,
 ) -> None:
-    """Show what SPEC.yaml would measure; spends nothing.
+    """Show what SPEC.yaml would publish; spends nothing.
 
     The spec and its public tables are checked. No private row is read.
     """
     with errors_in_one_line(debug=context.obj):
         options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
-        from tallytree._accuracy.expected_errors import NO_ERRORS_OF_AUTO, expected_errors
+        from tallytree._accuracy.expected_errors import expected_errors
         from tallytree._terms import AUTO
 
-        loaded = opened_spec(context, spec, changes, **options)
+        loaded = opened_spec(context, spec, changes, **options, revises=revises)
         planned = loaded.check()
         statement = planned.statement
         console = open_console()
-        show_levels(console, statement)
-        if statement["max_contributions"] == AUTO:
-            show_line(console, NO_ERRORS_OF_AUTO)
-        else:
-            _show_expected_errors(console, expected_errors(planned))
+        errors = None if statement["max_contributions"] == AUTO else expected_errors(planned)
+        _show_numbers(console, statement, errors, spec)
+        show_noise(console, statement)
         show_terms(console, {**statement, **planned.risk()})
+        show_measurements(console, statement)
         if planned.expected_work:
             show_line(console, planned.expected_work)
         if planned.account is not None:
@@ -143,12 +150,27 @@ def check(
         show_line(console, f"{spec} is ready to be released. No private row was read, nothing was spent.")
 
 
-def _show_expected_errors(console: Console, errors: Sequence[ExpectedError]) -> None:
-    """Show the expected standard deviation of every level in one line, where there is a closed form."""
-    from tallytree._accuracy.expected_errors import CLOSED_FORMS, shown, unreliable_below
+def _show_numbers(
+    console: Console, statement: Mapping[str, Any], errors: Sequence[ExpectedError] | None, spec: Path
+) -> None:
+    """Show what would be published, and how accurate that will be; `errors` are None where the bound is not known."""
+    from tallytree._accuracy.expected_errors import CLOSED_FORMS, NO_ERRORS_OF_AUTO, unreliable_below
+    from tallytree._report.wording import about
 
-    known = [each for each in errors if each.basis in CLOSED_FORMS]
-    if known:
-        figures = ", ".join(f"{printable(each.level)} {shown(each.std_dev)}" for each in known)
-        show_line(console, f"Expected std dev of counts that are not near 0: {figures} (tallytree plan shows more).")
-        show_line(console, printable(unreliable_below([(each.level, each.std_dev) for each in known])))
+    known = [each for each in errors or () if each.half_width is not None]
+    plan = f"tallytree plan {shlex.quote(printable(str(spec)))}"
+    show_published(console, statement, accuracy={each.level: about(each.half_width or 0) for each in known})
+    if errors is None:
+        show_line(console, NO_ERRORS_OF_AUTO)
+    elif len(known) < len(errors):
+        show_line(
+            console,
+            f"How accurate they will be depends on the data: `{plan} --like PUBLIC` simulates it on public data.",
+        )
+    measured = [each for each in known if each.basis in CLOSED_FORMS]
+    if measured:
+        show_line(
+            console,
+            f"Nine of ten numbers that are not near 0 will be off by less than the accuracy; `{plan}` shows more.",
+        )
+        show_line(console, printable(unreliable_below(measured)))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tallytree._stages import stage
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.shared_options import BoundariesOption, BoundaryCodeOption
@@ -25,20 +26,24 @@ def report(
     """Write a page about a release, for readers; spends nothing.
 
     It shows the numbers, their errors, the guarantee and checks of the files. The page is one file. It needs no
-    network, and is made from the published files alone.
+    network, and is made from the published files alone. Boundaries are kept in DIR, for reports that are written later.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree._charts import require_charts
 
         require_charts("report", "the page")
-        from tallytree._boundaries import boundaries_of
+        from tallytree._boundaries import boundaries_of, keep_boundaries, kept_boundaries
         from tallytree._report import FILE, hierarchies_by_level, write_report
         from tallytree.cli.rendering.terminal import open_console, show_line
         from tallytree.release import Release
 
         release = Release.load(folder)
-        shapes = boundaries_of(boundaries, hierarchies_by_level(release.tree), code=boundary_code) if boundaries else {}
+        trees = hierarchies_by_level(release.tree)
+        given = boundaries_of(boundaries or (), trees, code=boundary_code)
+        shapes = given or kept_boundaries(folder, trees)
         made = write_report(release, out or folder / FILE, title=folder.absolute().name, boundaries=shapes)
+        if out is None:
+            keep_boundaries(folder, given)
         show_line(open_console(), f"Nothing was spent. Report: {made}")
 
 
@@ -54,7 +59,7 @@ def can_report() -> bool:
     return True
 
 
-def report_beside(folder: Path, *, wanted: bool) -> None:
+def report_beside(folder: Path, *, wanted: bool, earlier: Path | None = None) -> None:
     """Write report.html into the folder of a release, where that is wanted and can be done.
 
     The release is whole and paid for before. So a report that cannot be written is a note or a warning, not an error.
@@ -62,14 +67,21 @@ def report_beside(folder: Path, *, wanted: bool) -> None:
     Args:
         folder: of the release.
         wanted: whether it is wanted.
+        earlier: the folder of the release that this one was made from; its boundaries are kept in this one too.
     """
     if not wanted or not can_report():
         return
     try:
-        from tallytree._report import FILE, write_report
+        from tallytree._boundaries import keep_boundaries, kept_boundaries
+        from tallytree._report import FILE, hierarchies_by_level, write_report
         from tallytree.release import Release
 
-        write_report(Release.load(folder), folder / FILE, title=folder.absolute().name)
+        with stage("report"):
+            release = Release.load(folder)
+            shapes = kept_boundaries(earlier or folder, hierarchies_by_level(release.tree))
+            if earlier is not None:
+                keep_boundaries(folder, shapes)
+            write_report(release, folder / FILE, title=folder.absolute().name, boundaries=shapes)
     except Exception as error:  # noqa: BLE001  (an error here would look like a release that was not made, and be retried)
         logs.warning(f"The report could not be written ({_reason(error)}). {_WHOLE}")
     except KeyboardInterrupt:

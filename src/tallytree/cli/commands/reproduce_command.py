@@ -73,11 +73,13 @@ MOST_ROWS = 40
 
 def show_experiments(console: Console, experiments: Sequence[Experiment]) -> None:
     """One row for each experiment: its name, what it shows, and what its full size needs."""
-    headings = ["name", "shows", "data", "--full, minutes", "GiB"]
+    headings = ["name", "shows", "data", "minutes", "GiB"]
     rows = [[one.name, one.shows, one.data, f"{one.minutes:g}", f"{one.gibibytes:g}"] for one in experiments]
-    console.print(fitted_table(console, headings, rows))
+    console.print(fitted_table(console, headings, rows, prose=("shows", "data")))
     show_line(
-        console, "Without --full each takes less than a minute. docs/how-to/reproduce.md says what data they read."
+        console,
+        "Minutes and GiB are those of --full; without it each takes less than a minute. docs/how-to/reproduce.md says "
+        "what data they read.",
     )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tallytree.cli.failures import errors_in_one_line
+from tallytree.cli.rendering.terminal import open_console, show_line
 
 secret = typer.Typer(no_args_is_help=True, help="Make the secret with which a run can be repeated.")
 
@@ -24,4 +25,6 @@ def new(
     with errors_in_one_line(debug=context.obj):
         from tallytree.api import new_secret
 
-        typer.echo(f"{new_secret(file)} is made, with mode 0600. Keep it as confidential as the records.")
+        show_line(
+            open_console(), f"{new_secret(file)} is made, with mode 0600. Keep it as confidential as the records."
+        )

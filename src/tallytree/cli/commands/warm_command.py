@@ -8,6 +8,7 @@ import typer
 
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
+from tallytree.cli.rendering.terminal import open_console, show_line
 
 
 def warm(context: typer.Context) -> None:
@@ -27,4 +28,4 @@ def warm(context: typer.Context) -> None:
         if made.new and not made.folders:
             raise OSError("no folder for compiled code can be written to; set NUMBA_CACHE_DIR to a folder of this user")
         place = f" The cache is in {os.path.commonpath(made.folders)}." if made.folders else ""
-        typer.echo(f"{made.new} kernels are compiled now, {made.found} were found compiled.{place}")
+        show_line(open_console(), f"{made.new} kernels are compiled now, {made.found} were found compiled.{place}")

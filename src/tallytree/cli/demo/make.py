@@ -21,7 +21,7 @@ from rich.console import Console
 from tallytree.cli.demo.error_table import commute_errors, household_errors
 from tallytree.cli.demo.folder import MARKER, marker_text, replaceable, swap
 from tallytree.cli.demo.specs import SPECS
-from tallytree.cli.rendering.terminal import show_line
+from tallytree.cli.rendering.terminal import show_command, show_line
 from tallytree.lab.datasets.commutes import commutes
 from tallytree.lab.datasets.households import households
 from tallytree.release import Release, require_writable
@@ -86,13 +86,14 @@ def _release(folder: Path, name: str, progress: bool) -> Release:
 
 def _write_report(folder: Path, name: str, release: Release, boundaries: dict[str, str]) -> None:
     """The report of one of the releases, with maps where boundaries are given."""
-    from tallytree._boundaries import boundaries_of
+    from tallytree._boundaries import boundaries_of, keep_boundaries
     from tallytree._report import FILE, hierarchies_by_level, write_report
 
     place = folder / f"{name}-release"
     given = [f"{level}={folder / file}" for level, file in boundaries.items() if find_spec("geopandas") is not None]
     shapes = boundaries_of(given, hierarchies_by_level(release.tree))
     write_report(Release.load(place), place / FILE, title=f"{name}-release", boundaries=shapes)
+    keep_boundaries(place, shapes)
 
 
 def _write_data(folder: Path) -> tuple[pa.Table, pa.Table]:
@@ -123,9 +124,12 @@ def _show_what_next(console: Console, folder: Path, *, reported: bool) -> None:
         *([f"Reports:   {release / REPORT}  {folder / 'commutes-release' / REPORT}"] if reported else []),
         "",
         "Try next:",
-        f"  tallytree check {shlex.quote(str(spec))}",
-        f"  tallytree release {shlex.quote(str(spec))} --out my-release --csv",
-        f"  python -c {shlex.quote(code)}",
     )
     for line in lines:
         show_line(console, line)
+    for command in (
+        f"tallytree check {shlex.quote(str(spec))}",
+        f"tallytree release {shlex.quote(str(spec))} --out my-release --csv",
+        f"python -c {shlex.quote(code)}",
+    ):
+        show_command(console, f"  {command}")

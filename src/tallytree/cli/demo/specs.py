@@ -10,6 +10,11 @@ HOUSEHOLDS_SPEC = f"""\
 #   tallytree release households.yaml --out my-release   measures and publishes
 statistic: group_sizes
 
+# For readers of the report; they change no number.
+title: Households by size
+publisher: The demo of tallytree
+words: {{person: resident, group: household}}
+
 # Private: one row per person. Paths are relative to this file.
 records: data/people.parquet
 group: household_id
@@ -38,6 +43,11 @@ COMMUTES_SPEC = """\
 #   tallytree check commutes.yaml                      what would be measured; spends nothing
 #   tallytree release commutes.yaml --out my-release   measures and publishes
 statistic: flows
+
+# For readers of the report; they change no number.
+title: Commutes between municipalities
+publisher: The demo of tallytree
+words: {record: commute, person: commuter}
 
 # Private: one row per commuter. Paths are relative to this file.
 trips: data/commutes.parquet

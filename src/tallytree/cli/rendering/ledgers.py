@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _SHORT = 8
 """How many digits of an id or a digest are shown."""
 
+_BROKEN = ("recorded (UTC)", "spent", "in all", "run", "period")
+"""Columns whose cells may be broken at spaces."""
+
 _UNITS = {
     "record": ("record", "records"),
     "trip": ("trip", "trips"),
@@ -43,7 +46,7 @@ def show_books(console: Console, books: Books) -> None:
     for dataset in books.datasets.values():
         show_line(console, f"{printable(dataset.name)}: {protected_words(dataset)}; {limit_words(dataset)}", "bold")
         if dataset.entries or dataset.limits:
-            console.print(fitted_table(console, *_table(dataset)))
+            console.print(fitted_table(console, *_table(dataset), prose=_BROKEN))
         for line in _approvals(dataset):
             show_line(console, line)
         show_line(console, f"{_standing(dataset)}.")
@@ -116,9 +119,12 @@ def _standing(dataset: Standing) -> str:
 
 
 def _fullest(dataset: Standing) -> str:
-    """Of every limit of a window of time, the window in which most was spent; nothing before the first release."""
+    """Of every limit of a window of time, the window in which most was spent; before the first release the limit."""
     found = []
-    for window, limit in dataset.window_limits.items() if dataset.sums.number else ():
+    for window, limit in dataset.window_limits.items():
+        if not dataset.sums.number:
+            found.append(f"; at most {_amount(window, limit)}")
+            continue
         name = next(iter(granted(limit)))
         days, most = max(window.sums(dataset.dated), key=lambda each: each[1].stated(limit.kind)[name])
         where = "in any window" if days is None else f"in {days}"
@@ -130,7 +136,7 @@ def _fullest(dataset: Standing) -> str:
 def _table(dataset: DataSet) -> tuple[list[str], list[list[str]]]:
     """The headings, and a row for every release and limit in order; columns that are empty everywhere are left out."""
     headings = ["entry", "recorded (UTC)", "statistic", "mechanism", "m", "spent", "in all", "state"]
-    headings += ["run", "period", "release", "plan"]
+    headings += ["run", "period", "release", "revises", "plan"]
     rows = [(limit.position, _limit_row(limit)) for limit in dataset.limits]
     for entry, so_far in zip(dataset.entries, dataset.running_totals(), strict=True):
         rows.append((entry.position, _release_row(entry, so_far)))
@@ -150,13 +156,14 @@ def _release_row(entry: Entry, so_far: Mapping[str, Fraction]) -> list[str]:
         printable(entry.run or ""),
         "" if entry.period is None else str(entry.period),
         (entry.release_id or "")[:_SHORT],
+        (entry.revises or "")[:_SHORT],
         (entry.plan or "")[:_SHORT],
     ]
 
 
 def _limit_row(limit: LimitEntry) -> list[str]:
     amount = f"at most {_amount(limit.window, limit.limit)}"
-    return ["limit", _when(limit.set_at), "", "", "", "", amount, "raised" if limit.raised else "set", "", "", "", ""]
+    return ["limit", _when(limit.set_at), "", "", "", "", amount, "raised" if limit.raised else "set", *[""] * 5]
 
 
 def _when(time: str) -> str:
@@ -214,8 +221,10 @@ def _plain_entry(entry: Entry) -> dict[str, Any]:
         "release_id": entry.release_id,
         "run": entry.run,
         "period": None if entry.period is None else str(entry.period),
+        "revises": entry.revises,
         "plan": entry.plan,
         "statistics": entry.statistics,
+        "inputs": entry.inputs,
         "statistic": entry.statistic,
         "mechanism": entry.mechanism,
         "max_contributions": entry.max_contributions,

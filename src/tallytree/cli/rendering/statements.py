@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallytree._terms import AUTO
 from tallytree.cli import logs
-from tallytree.cli.rendering.terminal import fitted_table, printable, show_line
+from tallytree.cli.rendering.terminal import filled_columns, fitted_table, printable, show_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,19 +21,69 @@ NEIGHBORS = 3
 """So many choices of the bound are shown before and after the recommended one. The statement has all of them."""
 
 
-def show_levels(console: Console, statement: Mapping[str, Any], published: Mapping[str, int] | None = None) -> None:
-    """Show how every level is measured, and how many rows were published where `published` has them."""
-    headings = ["level", "nodes", "measured", "share", "sensitivity", "scale", "std dev"]
-    rows = [[printable(level["level"]), f"{level['nodes']:,}", *_measurement(level)] for level in statement["levels"]]
-    if published is not None:
-        headings.insert(1, "rows")
-        for row, level in zip(rows, statement["levels"], strict=True):
-            row.insert(1, f"{published[level['level']]:,}")
-    console.print(fitted_table(console, headings, rows))
-    distributions = {level["noise"]["distribution"]: None for level in statement["levels"] if "noise" in level}
-    known = statement["max_contributions"] != AUTO
-    said = f"{', '.join(distributions).replace('_', ' ') or 'none'}." if known else "it depends on the bound m."
-    show_line(console, f"Noise: {said}")
+def show_published(
+    console: Console,
+    statement: Mapping[str, Any],
+    rows: Mapping[str, int] | None = None,
+    accuracy: Mapping[str, str] | None = None,
+) -> None:
+    """Show what is counted, and how many numbers every level has.
+
+    Args:
+        console: the terminal.
+        statement: of the release, or of its plan.
+        rows: of the published tables, by level, where the release is made.
+        accuracy: of the numbers of a level in words, by the level as people are shown it, where it is known.
+    """
+    from tallytree.release.counted_unit import counted_unit
+
+    unit, of_sizes = counted_unit(statement), statement["statistic"] == "group_sizes"
+    counted = f"of every node, the number of {unit} of each size" if of_sizes else f"numbers of {unit}"
+    show_line(console, f"{'To be published' if rows is None else 'Published'}: {counted}", "bold")
+    names = shown_names(statement["statistic"], [level["level"] for level in statement["levels"]])
+    headings, columns = ["level"], [[printable(name) for name in names]]
+    for heading, by_level in (("rows", rows), ("nodes" if of_sizes else "numbers", _nodes(statement))):
+        if by_level is not None:
+            headings.append(heading)
+            columns.append([f"{by_level[level['level']]:,}" for level in statement["levels"]])
+    if accuracy:
+        headings.append("accuracy")
+        columns.append([accuracy.get(name, "") for name in names])
+    console.print(fitted_table(console, headings, [*zip(*columns, strict=True)]))
+    show_bound(console, statement)
+
+
+def _nodes(statement: Mapping[str, Any]) -> dict[str, int]:
+    return {level["level"]: level["nodes"] for level in statement["levels"]}
+
+
+def show_noise(console: Console, statement: Mapping[str, Any]) -> None:
+    """Show the kind of the noise, and its standard deviation by level, in one sentence."""
+    if statement["max_contributions"] == AUTO:
+        show_line(console, "Noise: it depends on the bound m.")
+        return
+    levels: dict[str, dict[str, list[str]]] = {}
+    names = shown_names(statement["statistic"], [level["level"] for level in statement["levels"]])
+    for shown, level in zip(names, statement["levels"], strict=True):
+        if "noise" in level:
+            kind, name = level["noise"]["distribution"].split("_")
+            of_kind = levels.setdefault(f"{kind} {name.capitalize()}", {})
+            of_kind.setdefault(f"{level['noise']['std_dev']:.3g}", []).append(printable(shown))
+    told = []
+    for kind, by_size in levels.items():
+        alike = len(by_size) == 1 and len(levels) == 1
+        sizes = [f"{size} at {'every measured level' if alike else ', '.join(at)}" for size, at in by_size.items()]
+        told.append(f"{kind}, std dev {'; '.join(sizes)}")
+    show_line(console, f"Noise: {'; '.join(told) or 'none'}.")
+
+
+def show_measurements(console: Console, statement: Mapping[str, Any]) -> None:
+    """Show how every level is measured: the statistic, the share of the budget, sensitivity, scale, and std dev."""
+    show_line(console, "Measurements:")
+    headings = ["level", "measured", "share", "sensitivity", "scale", "std dev"]
+    names = shown_names(statement["statistic"], [level["level"] for level in statement["levels"]])
+    rows = [[printable(name), *_measurement(level)] for name, level in zip(names, statement["levels"], strict=True)]
+    console.print(fitted_table(console, *filled_columns(headings, rows)))
     for level in statement["levels"]:
         if "threshold" in level:
             show_line(
@@ -44,9 +94,15 @@ def show_levels(console: Console, statement: Mapping[str, Any], published: Mappi
         show_line(console, _largest_size(statement["maximum"]))
     if "contributions" in statement:
         show_line(console, _people_by_records(statement["contributions"]))
-    show_bound(console, statement)
     if "chosen" in statement.get("contributions", {}):
         show_choices(console, statement["contributions"]["chosen"], statement["max_contributions"], word="Chosen")
+
+
+def shown_names(statistic: str, names: Sequence[str]) -> Sequence[str]:
+    """The names of the levels of a statistic, or of the tables, as people are shown them."""
+    from tallytree.tables.layout import shown_tables
+
+    return shown_tables(names) if statistic == "tables" else names
 
 
 def show_choices(console: Console, recommended: Mapping[str, Any], bound: int, *, word: str = "Recommended") -> None:

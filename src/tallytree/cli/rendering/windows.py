@@ -38,7 +38,9 @@ def show_windows(console: Console, books: Books, window: Window) -> None:
         show_line(console, f"{printable(dataset.name)}: {protected_words(dataset)}; {limit_words(dataset)}", "bold")
         rows = [*window_rows(dataset, window)]
         if rows:
-            console.print(fitted_table(console, *filled_columns(HEADINGS, rows)))
+            console.print(fitted_table(console, *filled_columns(HEADINGS, rows), prose=HEADINGS))
+        else:
+            show_line(console, "No release yet.")
         for line in remarks(dataset):
             show_line(console, line)
         show_line(console, "")

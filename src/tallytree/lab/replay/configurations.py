@@ -44,6 +44,7 @@ NEW_LEDGER, NEW_SECRET = "a new ledger", "a secret"
 KEPT_APART = {
     "seed": "a release with a seed is not private",
     "records": "the private table itself", "trips": "the private table itself",
+    "revises": "of the earlier release, its id and the name of its folder alone are in the later one",
 }  # fmt: skip
 """Options that no configuration has, and why."""
 
@@ -198,9 +199,11 @@ def _many_cells(rng: np.random.Generator) -> Pair:
         "max_contributions": int(rng.integers(1, MOST_RECORDS + 1)), "progress": False, "on_unknown": "error",
         "mechanism": _one_of(rng, (None, counts.LeastSquares(), counts.TopDown())),
     }  # fmt: skip
-    several = pa.Table.from_pylist([{**place, "id": -1, "n": 50} for place in places])
+    several: list[Row] = [{**place, "id": -1, "n": 50} for place in places]
     pair = _of_records(rng, release_flows, places, options, counted=True)
-    first, second = (pa.concat_tables([each, several.cast(each.schema)]) for each in (pair.first, pair.second))
+    first, second = (
+        pa.concat_tables([each, pa.Table.from_pylist(several, each.schema)]) for each in (pair.first, pair.second)
+    )
     return Pair(release_flows, first, second, pair.options, kind="many cells")
 
 
@@ -240,9 +243,11 @@ def _tables(rng: np.random.Generator) -> Pair:
     if impossible is not None and options["on_unknown"] == "error":  # such a record alone would be refused
         places = [place for place in places if any(place[name] != value[0] for name, value in first.items())]
     pair = _of_records(rng, release_tables, places, options)
-    if rng.random() < 0.4:
+    if rng.random() < 0.4 and "period_column" not in options:
         totals = [_totals(private, areas.columns[0], pair.options) for private in (pair.first, pair.second)]
-        if totals[0].equals(totals[1]):  # a neighbor that is not excluded by what is public
+        if (
+            totals[0].equals(totals[1]) and "period_column" not in options
+        ):  # a neighbor that is not excluded by what is public
             return dataclasses.replace(pair, options={**pair.options, "public_totals": totals[0]})
     return pair
 
@@ -264,7 +269,8 @@ def _contributions(rng: np.random.Generator) -> Pair:
 
 def _group_rows(rng: np.random.Generator) -> Pair:
     tree, options = random_tree(rng, "a"), _terms(rng, named=False)
-    options.pop("on_unknown")
+    for of_records in ("on_unknown", "period_column"):
+        options.pop(of_records, None)
     invariants = _one_of(rng, (None, "groups", "total", "none"))
     smallest = 1 if invariants in ("total", "none") else int(rng.integers(0, 2))
     reach = int(rng.integers(1, 3))
@@ -285,21 +291,23 @@ def _group_rows(rng: np.random.Generator) -> Pair:
 def _entity_rows(rng: np.random.Generator) -> Pair:
     tree, options = random_tree(rng, "a"), _terms(rng)
     places, quantity = paths_of(tree), int(rng.integers(1, 4))
-    first, second = neighboring_members(rng, places, _change(options), quantity)
+    first, second = neighboring_members(rng, places, _change(options), quantity, lambda: _when(rng, options))
     options |= _sizes(rng) | {"hierarchy": tree, "group": "group", "min_group_size": int(rng.integers(0, 2))}
+    _with_codes(rng, options)
     if rng.random() < 0.5:
         options |= {"quantity": "amount", "max_quantity": quantity}
     if rng.random() < 0.4:
         options["public_groups"] = public_groups(places, (first, second))
     elif "person" not in options and _with_members(first, options) == _with_members(second, options):
         options["invariants"] = _one_of(rng, (None, "none", "total"))
-    schema = _schema(tree.columns, group=pa.string(), id=pa.int64(), amount=pa.int64())
+    schema = _schema(tree.columns, group=pa.string(), id=pa.int64(), amount=pa.int64(), day=pa.string())
     return Pair(release_group_sizes, as_table(first, schema), as_table(second, schema), options)
 
 
 def _with_members(rows: Sequence[Row], options: Mapping[str, Any]) -> int:
     """How many groups have a size above 0; neighbors have equally many where that is public."""
-    return len({row["group"] for row in rows if "quantity" not in options or row["amount"]})
+    there = [row for row in rows if "period_column" not in options or row["day"] in INSIDE]
+    return len({row["group"] for row in there if "quantity" not in options or row["amount"]})
 
 
 def _sizes(rng: np.random.Generator) -> dict[str, Any]:
@@ -327,21 +335,48 @@ def _of_records(
         options["count"] = "n"
 
     def more(one: bool) -> Row:
-        return {"n": int(rng.integers(1, 4)) if counted and not (one and "person" not in options) else 1}
+        number = int(rng.integers(1, 4)) if counted and not (one and "person" not in options) else 1
+        return {"n": number, **_when(rng, options, elsewhere)}
 
+    sides = _with_codes(rng, options)
+    strict = options["on_unknown"] == "error" and not getattr(options.get("hierarchy"), "impossible", ())
+    if strict and sides and all(name in columns for name in sides) and rng.random() < 0.3:
+        options["on_unknown"], outside = {name: places[0][name] for name in sides}, elsewhere
     first, second = neighboring_people(rng, places, _change(options), outside, more)
     if "person" in options and function is not release_contributions:
         options["distinct"] = bool(rng.random() < 0.6)
-    schema = _schema(columns, id=pa.int64(), n=pa.int64())
+    schema = _schema(columns, id=pa.int64(), n=pa.int64(), day=pa.string())
     kind, drawn = "", rng.random()
     if outside is None and drawn < 0.05:
-        kind, more_outside = "stray records", [{**elsewhere, "id": i, "n": 1} for i in range(int(rng.integers(2, 9)))]
+        kind, more_outside = (
+            "stray records",
+            [{**elsewhere, "id": i, "n": 1, "day": INSIDE[0]} for i in range(int(rng.integers(2, 9)))],
+        )
         first, second = [*first, *more_outside], [*second, *more_outside[1:]]
     elif counted and "person" not in options and drawn < 0.6:
         kind, most = ("too many records", 2**62) if drawn < 0.2 else ("large numbers", 10 ** int(rng.integers(4, 10)))
-        large = [{**place, "id": -1, "n": most} for place in places for _ in range(3 if drawn < 0.2 else 1)]
+        more_of = range(3 if drawn < 0.2 else 1)
+        large = [{**place, "id": -1, "n": most, "day": INSIDE[0]} for place in places for _ in more_of]
         first, second = [*first, *large], [*second, *large]
     return Pair(function, as_table(first, schema), as_table(second, schema), options, kind=kind)
+
+
+def _with_codes(rng: np.random.Generator, options: dict[str, Any]) -> list[str]:
+    """In half of the cases, `leaf` for the hierarchies whose leaves have labels of their own.
+
+    Returns the leaf columns of all hierarchies, if all have such labels.
+    """
+    tree = options.get("hierarchy")
+    if isinstance(tree, Hierarchy):
+        sides = {"": (tree, tree.columns[-1])}
+    elif isinstance(tree, Product):
+        sides = {side.name: (side.hierarchy, side.columns[-1]) for side in tree.attributes}
+    else:
+        sides = {side: (options[f"{side}s"], options[side][-1]) for side in ("origin", "destination")}
+    own = {name: last for name, (each, last) in sides.items() if len(each.labels[-1].unique()) == each.n_leaves}
+    if own and rng.random() < 0.5:
+        options["leaf"] = own.get("", own)
+    return [*own.values()] if len(own) == len(sides) else []
 
 
 def _terms(rng: np.random.Generator, named: bool | None = None) -> dict[str, Any]:
@@ -372,13 +407,30 @@ def _terms(rng: np.random.Generator, named: bool | None = None) -> dict[str, Any
         if rng.random() < 0.5:
             options |= {"secret": NEW_SECRET, "run": "2024", "on_changed": _one_of(rng, ("error", "charge"))}
             options["period"] = "2024"
+            options |= {"title": "A", "publisher": "B", "contact": "C", "status": "final", "words": {"record": "D"}}
+    if rng.random() < 0.2:
+        options |= {"period": "2024", "period_column": "day"}
     return options
+
+
+INSIDE, OUTSIDE = ("2024-02-29", "2024-12-31T23:59", "2024-07", "2024-W20"), ("2025-01-01", "2024-W01x", "soon", None)
+"""Texts that name days in the year 2024, and texts that name none there."""
+
+
+def _when(rng: np.random.Generator, options: Mapping[str, Any], elsewhere: Row | None = None) -> Row:
+    """When a record was; one outside the period may also lie outside the hierarchy, and is not refused for it."""
+    if "period_column" not in options:
+        return {}
+    if rng.random() < 0.6:
+        return {"day": _one_of(rng, INSIDE)}
+    return {"day": _one_of(rng, OUTSIDE), **(elsewhere if elsewhere and rng.random() < 0.5 else {})}
 
 
 def _change(options: Mapping[str, Any]) -> Change:
     replaced, m, named = options["neighboring"] == "change_one", options["max_contributions"], "person" in options
     m = MOST_RECORDS if m == AUTO else m
-    return Change(replaced, m, named, replaced and m == 1 and not named and options.get("on_unknown") != "drop")
+    all_count = options.get("on_unknown") != "drop" and "period_column" not in options
+    return Change(replaced, m, named, replaced and m == 1 and not named and all_count)
 
 
 def _budget(rng: np.random.Generator) -> Budget:

@@ -126,7 +126,11 @@ def neighboring_sizes(
 
 
 def neighboring_members(
-    rng: np.random.Generator, places: Sequence[Row], change: Change, quantity: int
+    rng: np.random.Generator,
+    places: Sequence[Row],
+    change: Change,
+    quantity: int,
+    when: Callable[[], Row] = dict,
 ) -> tuple[Rows, Rows]:
     """Entity rows (leaf, group, id, amount) and the same for a neighbor; every group has one leaf.
 
@@ -135,6 +139,7 @@ def neighboring_members(
         places: the leaves' paths.
         change: what neighbors may differ by.
         quantity: amounts go beyond it, since the release cuts them.
+        when: the columns of a record that say when it was.
     """
     homes = [int(rng.integers(len(places))) for _ in range(5)]
     memberships: Rows = [{**places[home], "group": f"g{i}"} for i, home in enumerate(homes)]
@@ -142,7 +147,7 @@ def neighboring_members(
     most = rng.random() < 0.5
 
     def amount(one: bool) -> Row:
-        return {"amount": quantity if one and most else int(rng.integers(0, quantity + 2))}
+        return {"amount": quantity if one and most else int(rng.integers(0, quantity + 2)), **when()}
 
     return neighboring_people(rng, memberships, change, more=amount)
 

@@ -213,7 +213,7 @@ def _read(sides: Sequence[TreeSide], table: Any, by: str | None) -> tuple[pa.Tab
     wanted = [column for side in sides for column in side.columns]
     columns = [column for column in wanted if column in present]
     if by is not None:
-        require_columns(present, [text(by, "by", "the name of a column")], ARGUMENT)
+        require_columns(present, [text(by, "by", "the name of a column")], ARGUMENT, public=True)
     if not columns:
         raise ValueError(f"{ARGUMENT}: it has none of the columns {', '.join(wanted)}; each row names a node by these")
     if len(columns) < len(wanted):

@@ -87,11 +87,17 @@ def published_totals(
     level = exact_level_of(statement, layout)
     if level is None:
         return None
+    found = totals_at(layout, tables, level)
+    if (found.totals < 0).any():
+        raise ValueError(f"release: its tables add up to less than 0 records in an area; {FRESH_COPY}")
+    return found
+
+
+def totals_at(layout: TableLayout, tables: Mapping[str, IntArray], level: int) -> PublicTotals:
+    """The totals of all areas of a level that some table reaches, summed from the table with the fewest cells."""
     enough = [i for i in range(len(layout.levels)) if layout.area_level(i) >= level]
     fewest = min(enough, key=layout.size)
     totals = tables[layout.levels[fewest]].reshape(layout.areas(fewest), -1).sum(axis=1, dtype=np.int64)
     for offsets in reversed(layout.families[level : layout.area_level(fewest)]):
         totals = np.add.reduceat(totals, offsets[:-1], dtype=np.int64)
-    if (totals < 0).any():
-        raise ValueError(f"release: its tables add up to less than 0 records in an area; {FRESH_COPY}")
     return PublicTotals(level, np.asarray(totals, dtype=np.int64))

@@ -1,0 +1,293 @@
+"""The first screen of a report: what it is, how many, which numbers can be used, who is protected, whom to ask.
+
+It is for a reader who has two minutes. So it has one number, one verdict, a bar for each level, and a few cards of one
+number and one sentence. All else is further down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+
+from tallytree._report.reading import PublishedError
+from tallytree._report.risk import of_hundred
+from tallytree._report.wording import listed, name, off, plural, what_is_counted, whole
+from tallytree.release.counted_unit import counted_noun
+from tallytree.release.described import description_of
+from tallytree.release.quality import STANDARD
+from tallytree.release.view.release_view import ReleaseView
+from tallytree.release.words import worded, words_of
+
+MOST_LEVELS = 8
+"""Bars on the first screen; the table further down has all levels."""
+ENOUGH = 0.9
+"""A level can be used where at least this share of its numbers can be."""
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Card:
+    """One number and one sentence.
+
+    Attributes:
+        question: that it answers.
+        number: the number, or a few words in its place.
+        sentence: what it means.
+    """
+
+    question: str
+    number: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class UsableBar:
+    """How many numbers of a level can be used.
+
+    Attributes:
+        level: its name.
+        parts: the shares that are reliable, to be used with care, and neither, in per cent; they add up to 100.
+        words: the shares in words.
+        least: from which number on they can be used, in words; empty where that is not known, or all can be used.
+    """
+
+    level: str
+    parts: tuple[float, float, float]
+    words: str
+    least: str
+
+
+@dataclass(frozen=True)
+class FrontPage:
+    """What the first screen shows; texts may be empty.
+
+    Attributes:
+        title: the heading.
+        publisher: who publishes the release.
+        contact: whom to ask.
+        status: how final the numbers are.
+        period: what time it is about.
+        what: what was published, in a sentence.
+        number: how many there are in all.
+        unit: of what.
+        error: how far off that number is.
+        verdict: which numbers can be used.
+        bars: of levels, root first.
+        more: levels that have no bar.
+        cards: further numbers.
+    """
+
+    title: str
+    publisher: str
+    contact: str
+    status: str
+    period: str
+    what: str
+    number: str
+    unit: str
+    error: str
+    verdict: str
+    bars: Sequence[UsableBar]
+    more: int
+    cards: Sequence[Card]
+
+
+def front_page(view: ReleaseView, errors: Sequence[PublishedError], folder: str) -> FrontPage:
+    """The first screen of a release's report.
+
+    Args:
+        view: of the release.
+        errors: of its levels, root first.
+        folder: the name of its folder, which is the title where none was given.
+    """
+    statement = view.statement
+    said = {key: name(text, 200) for key, text in description_of(statement).items() if isinstance(text, str)}
+    number, error = _in_all(view)
+    noun = name(counted_noun(statement))
+    titles = {each.level: each.title for each in view.tables}
+    errors = [replace(each, level=titles.get(each.level, each.level)) for each in errors]
+    bars = [_bar(each, noun) for each in errors if each.usable is not None]
+    return FrontPage(
+        title=said.get("title") or name(folder),
+        publisher=said.get("publisher", ""),
+        contact=said.get("contact", ""),
+        status=said.get("status", ""),
+        period=period_words((statement.get("release") or {}).get("period")),
+        what=_what(view),
+        number=number,
+        unit=noun if number else "",
+        error=error,
+        verdict=verdict(errors, noun, tables=view.statistic == "tables"),
+        bars=bars[:MOST_LEVELS],
+        more=max(len(bars) - MOST_LEVELS, 0),
+        cards=_cards(view, errors, noun),
+    )
+
+
+def period_words(period: object) -> str:
+    """The first and the last day that a release is about, for readers: a year, a month, a day, or from when to when."""
+    if not isinstance(period, str):
+        return ""
+    begin, _, end = period.partition("/")
+    try:
+        first, last = (date.fromisoformat(each) for each in (begin, end or begin))
+    except ValueError:
+        return name(period)
+    if first == last:
+        return _day(first)
+    if (first.day, first.month, last.day, last.month, first.year) == (1, 1, 31, 12, last.year):
+        return f"{first.year}"
+    following = date.fromordinal(last.toordinal() + 1) if last < date.max else last
+    if first.day == 1 and (first.year, first.month) == (last.year, last.month) and following.day == 1:
+        return f"{_MONTHS[first.month - 1]} {first.year}"
+    return f"{_day(first)} to {_day(last)}"
+
+
+def _day(day: date) -> str:
+    return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
+
+
+def _what(view: ReleaseView) -> str:
+    statement = view.statement
+    what = name(what_is_counted(statement, view.release.spec), 400)
+    sentence = what[0].upper() + what[1:]
+    if view.statistic in ("tables", "contributions"):
+        return f"{sentence}."
+    lowest = statement["levels"][-1]
+    cells = "pairs of areas" if view.statistic == "flows" else "areas"
+    return f"{sentence}, down to {lowest['nodes']:,} {cells} at {name(lowest['level'])}."
+
+
+def _in_all(view: ReleaseView) -> tuple[str, str]:
+    """How many there are in all, and how far off that is; empty where no table says it."""
+    if view.statistic == "contributions":
+        return "", ""
+    level = next((each for each in view.levels if view.statistic != "tables" or not view.paths(each)), None)
+    if level is None or not view.rows(level):
+        return "", ""
+    rows = view.read(level, 0, view.rows(level) if view.statistic == "group_sizes" else 1)
+    std_dev = None
+    if view.statistic == "group_sizes":
+        total = sum(rows.column("groups").to_pylist())
+        if "tail_std_dev" in rows.column_names:
+            std_dev = rows.column("tail_std_dev")[0].as_py()
+    elif view.rows(level) == 1:
+        total = rows.column("count")[0].as_py()
+        if "std_dev" in rows.column_names:
+            std_dev = rows.column("std_dev")[0].as_py()
+    else:
+        return "", ""
+    if std_dev is None or not math.isfinite(std_dev):
+        return whole(total), ""
+    return whole(total), "exactly" if std_dev == 0 else f"± {max(round(off(std_dev)), 1):,}"
+
+
+def _bar(error: PublishedError, noun: str) -> UsableBar:
+    usable = error.usable or (0, 0, 0)
+    total = max(sum(usable), 1)
+    parts = tuple(100 * each / total for each in usable)
+    names = ("reliable", "with care", "do not use")
+    words = ", ".join(f"{_percent(part)} {what}" for part, what in zip(parts, names, strict=True) if part)
+    least = f"use from about {_least(error)} {noun}" if error.median and parts[0] < 100 else ""
+    return UsableBar(name(error.level), (parts[0], parts[1], parts[2]), words, least)
+
+
+def _percent(part: float) -> str:
+    """A share in per cent, as a whole number, which is 0 or 100 only where the share is."""
+    return f"{100 if part == 100 else min(max(round(part), 1), 99)} %"
+
+
+def _least(error: PublishedError) -> str:
+    return whole(math.ceil(STANDARD.least_usable(error.median or 0.0)))
+
+
+def verdict(errors: Sequence[PublishedError], noun: str, *, tables: bool = False) -> str:
+    """Which numbers a reader can use, in a sentence or two.
+
+    Args:
+        errors: of the levels, root first; or of tables, in any order.
+        noun: what is counted.
+        tables: whether they are tables.
+    """
+    known = [each for each in errors if each.usable is not None and any(each.usable)]
+    if not known:
+        return "How far off each number is was not computed. The command “tallytree error” does that."
+    poor = {each.level: _poor(each) for each in known}
+    worst = max(known, key=lambda each: poor[each.level])
+    if not poor[worst.level]:
+        return "You can use every number."
+    if tables:
+        good = [each for each in known if poor[each.level] <= 1 - ENOUGH]
+        begin = (
+            "You can use the numbers of every table."
+            if len(good) == len(known)
+            else f"You can use the numbers of {plural(len(good), 'table')} of {len(known):,}."
+        )
+    else:
+        down_to = next((place for place, each in enumerate(known) if poor[each.level] > 1 - ENOUGH), len(known))
+        begin = (
+            "You can use the numbers of every level."
+            if down_to == len(known)
+            else f"You can use the numbers down to {name(known[down_to - 1].level)}."
+            if down_to
+            else "Use single numbers of this release only where they are marked as reliable."
+        )
+        worst = known[-1] if poor[known[-1].level] else worst
+    share = _percent(100 * poor[worst.level])
+    below = f": those below about {_least(worst)} {noun}" if worst.median else ""
+    return f"{begin} At {name(worst.level)} do not use {share} of the numbers{below}."
+
+
+def _poor(error: PublishedError) -> float:
+    """The share of a level's numbers that are not to be used."""
+    good, care, poor = error.usable or (1, 0, 0)
+    return poor / (good + care + poor)
+
+
+def _cards(view: ReleaseView, errors: Sequence[PublishedError], noun: str) -> list[Card]:
+    statement = view.statement
+    cards = [_who(statement)]
+    known = [each for each in errors if each.reach is not None]
+    if known:
+        finest = max(known, key=lambda each: each.reach or 0.0)
+        reach = finest.reach or 0.0
+        of_sizes = " of a size or more" if view.statistic == "group_sizes" else ""
+        cards.append(
+            Card(
+                "How far off?",
+                "exact" if reach == 0 else f"± {max(round(reach), 1):,} {noun}",
+                f"Nine in ten numbers{of_sizes} at {name(finest.level)} are within this of the truth.",
+            )
+        )
+    numbers = sum(view.rows(level) for level in view.levels)
+    kind = "table" if view.statistic == "tables" else "level"
+    agree = (
+        "Parts do not always add up to the whole."
+        if statement.get("constraint_violations")
+        else "The parts of every area add up to it."
+    )
+    cards.append(Card("How much is there?", plural(numbers, "number"), f"In {plural(len(view.levels), kind)}. {agree}"))
+    facts = [name(worded(fact, words_of(statement))) for fact in statement["invariants"]]
+    if facts:
+        sentence = f"Without any noise, and not protected: {listed(facts)}."
+        cards.append(Card("What is exact?", plural(len(facts), "fact"), sentence))
+    return cards
+
+
+def _who(statement: Mapping[str, Any]) -> Card:
+    question = "Who is protected?"
+    if not statement["private"]:
+        return Card(question, "nobody", "The noise came from a seed, so anybody can remove it.")
+    first, comma, more = name(statement["unit_of_protection"], 400).partition(", ")
+    who = f"{more[0].upper()}{more[1:]}. " if comma else ""
+    if not (statement.get("risk") or {}).get("rates"):
+        return Card(question, first, f"{who}“The guarantee” below says how well.")
+    blind, found = of_hundred(statement)
+    rest = f"An attacker who knows all others finds out one in at most {found} of 100 cases; a guess does in {blind}."
+    return Card(question, first, who + rest)
