@@ -337,10 +337,10 @@ def _refuse_mismatch(nodes: IntArray, codes: list[str], labels: pa.Array, column
         if len(twice):
             faults.append(f"{_named(labels, twice)} {'comes' if len(twice) == 1 else 'come'} twice")
     if faults:
-        raise ValueError(
-            f"boundaries: the codes in {column!r} do not match: {'; '.join(faults)}; every area needs one "
-            "boundary, and every boundary an area"
-        )
+        needed = "every area needs one boundary, and every boundary an area"
+        if not all_areas:
+            needed = "every boundary needs an area, and no area has two"
+        raise ValueError(f"boundaries: the codes in {column!r} do not match: {'; '.join(faults)}; {needed}")
 
 
 def _named(labels: Any, places: IntArray) -> str:

@@ -65,7 +65,7 @@ def least_of_a_grid(sides, wanted, *, gaussian):
     targets=st.lists(st.sampled_from([None, 20.0, 30.0, 60.0, 100.0]), min_size=3, max_size=3).filter(any),
     gaussian=st.booleans(),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_no_split_of_a_grid_meets_the_targets_with_less(towns, targets, gaussian):
     sides = product(towns)
     budget = tt.Budget(rho=1) if gaussian else tt.Budget(epsilon=1)

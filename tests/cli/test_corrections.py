@@ -228,3 +228,16 @@ def test_a_release_of_other_numbers_is_not_revised(tmp_path):
     assert revised.statement["release"]["revises"]["folder"] == "counts"
     with pytest.raises(TypeError, match=r"^revises: int must be the folder of an earlier release"):
         tt.release_counts(records, areas, tt.Budget(epsilon=1), revises=3, **terms)
+
+
+@pytest.mark.needs("altair", "vl_convert", "jinja2")
+def test_the_report_of_a_revision_names_what_it_takes_the_place_of(folder, output):
+    for made in (MADE, REVISED):
+        output(*made)
+    for each in ("day", "revised"):
+        output("report", each)
+    first, later = ((folder / each / "report.html").read_text(encoding="utf-8") for each in ("day", "revised"))
+    earlier = Release.load("day").statement["release"]["id"]
+    assert f"day, release {earlier}" in later
+    assert "Takes the place of" not in first
+    assert "2026-03-04 (assumed: " in first

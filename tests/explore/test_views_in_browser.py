@@ -295,6 +295,25 @@ def test_what_is_not_listed_is_said_to_be_so_and_leads_nowhere(visit, addresses,
     assert page.locator("#headline .big").inner_text() == "Not listed"
 
 
+def test_sums_leave_out_what_is_not_listed_by_their_columns_and_say_how_much(visit, addresses, folders):
+    page = visit(addresses["partly"] + "#at=0.0,0.0&by=2,1&cols=0&count=500").page
+    page.wait_for_selector("#rows caption:has-text('sums of listed numbers')")
+    with page.expect_download() as saving:
+        page.click("button:has-text('as CSV')")
+    seen = list(csv.DictReader(Path(saving.value.path()).read_text(encoding="utf-8").splitlines()))
+    sums, more = {}, 0
+    for row in tt.Release.load(folders["partly"]).table("from_town").to_pylist():
+        key = (row["from_state"], row["from_town"], row["to_state"])
+        if None in key:
+            more += row["count"]
+        else:
+            sums[key] = sums.get(key, 0) + row["count"]
+    found = {(row["from_state"], row["from_town"], row["to_state"]): int(row["number"]) for row in seen}
+    assert found == sums
+    assert more > 0
+    assert f"Up to {more:,} more trips may lie here" in page.inner_text("#rows caption")
+
+
 @pytest.mark.parametrize("kind", ["counts", "flows", "tables"])
 def test_an_area_of_a_map_leads_to_its_view(visit, addresses, kind):
     start = {"counts": "", "flows": "#at=0.0,0.0&by=1,1", "tables": "#at=0.0,0.0&by=1,0"}[kind]

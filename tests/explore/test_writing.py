@@ -131,6 +131,13 @@ def test_a_release_that_is_replaced_while_it_is_read_is_refused(tmp_path, monkey
 def test_the_title_is_the_publisher_s_where_there_is_one(folder, tmp_path, monkeypatch):
     assert data_of(page_of(folder, tmp_path / "named"))[0]["title"] == "counts"
     release = tt.Release.load(folder)
-    monkeypatch.setattr(ReleaseView, "statement", {**release.statement, "title": "People of <Meridia>"})
-    text = page_of(folder, tmp_path / "titled").read_text(encoding="utf-8")
+    said = {"title": "People of <Meridia>", "publisher": "The <office>", "contact": "a@b.example", "status": "final"}
+    described = {**release.statement, "description": said}
+    described["release"] = {**described["release"], "period": "2025"}
+    monkeypatch.setattr(ReleaseView, "statement", described)
+    page = page_of(folder, tmp_path / "titled")
+    text = page.read_text(encoding="utf-8")
     assert "<title>People of &lt;Meridia&gt;</title>" in text
+    assert "The <office>" not in text
+    expected = "Published by The <office> · period 2025 · final numbers · contact: a@b.example"
+    assert data_of(page)[0]["publisher"] == expected

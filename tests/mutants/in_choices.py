@@ -140,7 +140,7 @@ MUTANTS = [
     fault(
         "a public total of the records in a period",
         "tests/run/test_period_column.py::test_the_total_is_private_where_records_are_left_out",
-        'all_count = self.on_unknown == "error" and self.checked_period is None',
-        'all_count = self.on_unknown == "error"',
+        'all_count = self.on_unknown != "drop" and self.checked_period is None',
+        'all_count = self.on_unknown != "drop"',
     ),
 ]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tallytree
-from tallytree._explore.writing import SCRIPTS
+from tallytree._explore.writing import SCRIPTS, STYLES
 from tallytree.lab.reproduce.published import PAPERS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -43,7 +43,7 @@ def test_the_wheel_holds_every_module_and_is_typed(wheel):
     expected |= {"tallytree/py.typed", "tallytree/ledger/schema.sql", "tallytree/ledger/schema_1.sql"}
     expected |= {f"tallytree/_report/templates/report.{kind}" for kind in ("html", "css")}
     expected |= {"tallytree/release/opendp_deployments_schema.yaml"}
-    page = ("index.html", "explorer.css", *SCRIPTS)
+    page = ("index.html", *STYLES, *SCRIPTS)
     expected |= {f"tallytree/_explore/{name}" for name in ("icon.svg", *(f"page/{each}" for each in page))}
     expected |= {f"tallytree/lab/reproduce/published_figures/{paper}.csv" for paper in (*PAPERS, "fioretto_examples")}
     assert packed == expected

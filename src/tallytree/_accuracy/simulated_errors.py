@@ -151,20 +151,23 @@ class _SimulatedLevel:
             self._unreliable.append(float(poor.sum() / (codes >= 0).sum()))
 
     def _judge_by_each_other(self) -> None:
-        """Judge numbers that are published without errors by the standard deviation that replicates give each cell."""
+        """Judge numbers that are published without errors by the root mean square error of their cell.
+
+        A cell that is 0 in truth is listed by chance, and then errs by all of its number: its errors are those of the
+        replicates that list it. Other cells err by their true number where they are not listed.
+        """
         if not self._rows:
             return
-        cells = np.concatenate([self._cells, *(rows.cells for rows in self._rows)])
-        known, places = np.unique(cells, return_inverse=True)
-        true = looked_up(known, self._cells, self._true)
-        squares = np.zeros(len(known))
-        for rows in self._rows:
-            squares += np.square(looked_up(known, rows.cells, rows.numbers) - true, dtype=np.float64)
-        std_dev = np.sqrt(squares / len(self._rows))
-        starts = np.cumsum([len(self._cells), *(len(rows.cells) for rows in self._rows)])
-        for rows, start in zip(self._rows, starts, strict=False):
-            own = places[start : start + len(rows.cells)]
-            self._judge(rows.numbers, std_dev[own], LevelErrors(len(self._rows)))
+        cells = np.concatenate([rows.cells for rows in self._rows])
+        numbers = np.concatenate([rows.numbers for rows in self._rows]).astype(np.float64)
+        known, places, times = np.unique(cells, return_inverse=True, return_counts=True)
+        true = looked_up(known, self._cells, self._true).astype(np.float64)
+        squares = np.bincount(places, np.square(numbers - true[places]), len(known))
+        squares += np.square(true) * (len(self._rows) - times)
+        std_dev = np.sqrt(squares / np.where(true == 0, times, len(self._rows)))[places]
+        ends = np.cumsum([len(rows.cells) for rows in self._rows])
+        for rows, errors in zip(self._rows, np.split(std_dev, ends[:-1]), strict=True):
+            self._judge(rows.numbers, errors, LevelErrors(len(self._rows)))
 
 
 def stand_in_of(planned: Planned[Any, Any], like: Any) -> StandIn:

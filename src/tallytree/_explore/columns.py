@@ -6,7 +6,7 @@ and verdicts are those of `Release.table(level, alpha=ALPHA)`. Nothing private i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from tallytree._derived.totals import errors_are_exact, lists_by_measurement
 from tallytree.hierarchy import QUALITY
 from tallytree.release.counted_unit import bound_sentence, counted_noun, counted_unit
+from tallytree.release.described import description_of
 from tallytree.release.intervals import stated_errors
 from tallytree.release.manifest import CONTRIBUTIONS
 from tallytree.release.quality import ALPHA, QUALITIES, number_column, with_quality
@@ -47,6 +48,7 @@ def facts(view: ReleaseView, title: str) -> Part:
     statement = view.statement
     return {
         "title": title,
+        "publisher": _publisher(statement),
         "statistic": view.statistic,
         "unit": counted_unit(statement),
         "noun": counted_noun(statement),
@@ -189,3 +191,16 @@ def totals_of_flows(view: ReleaseView) -> Iterator[tuple[list[int], Part]]:
 
 
 _NODE = "number of the node"
+
+
+def _publisher(statement: Mapping[str, Any]) -> str:
+    """Who publishes the release, of which period, how final it is and whom to ask, as far as that is known."""
+    said = description_of(statement)
+    period = (statement.get("release") or {}).get("period")
+    found = (
+        f"Published by {said['publisher']}" if "publisher" in said else "",
+        f"period {period}" if period else "",
+        f"{said['status']} numbers" if "status" in said else "",
+        f"contact: {said['contact']}" if "contact" in said else "",
+    )
+    return " · ".join(each for each in found if each)

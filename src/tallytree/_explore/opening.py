@@ -6,8 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tallytree._boundaries import boundaries_of
+from tallytree._boundaries import boundaries_of, kept_boundaries
 from tallytree._explore.writing import REPORT, write_page
+from tallytree.release.described import description_of
 from tallytree.release.files import require_writable, whole_folder
 from tallytree.release.manifest import CONTRIBUTIONS, MANIFEST
 from tallytree.release.release import Release
@@ -39,9 +40,10 @@ def fill_folder(place: Path, folder: Path, boundaries: Sequence[str], code: str 
             f"folder: {str(source)!r} was written by an earlier tallytree without its hierarchies, which are needed "
             "here; release it again, or read its tables by tallytree.Release.load"
         )
-    shapes = boundaries_of(boundaries, hierarchies_by_level(view.tree), code=code, all_areas=False)
+    hierarchies = hierarchies_by_level(view.tree)
+    shapes = kept_boundaries(source, hierarchies) | boundaries_of(boundaries, hierarchies, code=code, all_areas=False)
     report = source / REPORT
-    title = str(view.statement.get("title") or source.name)
+    title = str(description_of(view.statement).get("title") or source.name)
     try:
         write_page(view, place, title=title, report=report if report.is_file() else None, boundaries=shapes)
     finally:

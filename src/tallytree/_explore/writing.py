@@ -23,6 +23,8 @@ ONE_FILE = 100_000
 """Rows and places up to which a page is one file."""
 SCRIPTS = ("data.js", "draw.js", "charts.js", "views.js", "context.js", "main.js")
 """The script of the page, in the order of its parts."""
+STYLES = ("explorer.css", "marks.css")
+"""The style of the page; rules for narrow windows are in the last."""
 REPORT = "report.html"
 
 
@@ -121,7 +123,7 @@ def _style() -> str:
         "".join(f"{name}:{color};" for name, color in css_variables(scheme).items()) for scheme in (LIGHT, DARK)
     )
     schemes = f":root{{{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
-    return f"{schemes}body{{font-family:{FONT}}}\n{_text('explorer.css')}"
+    return f"{schemes}body{{font-family:{FONT}}}\n" + "".join(_text(name) for name in STYLES)
 
 
 @cache

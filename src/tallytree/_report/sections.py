@@ -90,6 +90,7 @@ def _appendix(release: Release) -> ReportSection:
         ("Data set in the ledger", name(ledger.get("dataset", "none: no ledger was used"))),
         ("Run", name(which.get("run") or "without a name")),
         ("Release id", name(which.get("id", "none"))),
+        *_of_time(which),
         ("Made with", f"tallytree {name(software.get('tallytree', '?'))}"),
     ]
     rows = [
@@ -111,6 +112,17 @@ def _appendix(release: Release) -> ReportSection:
     grids = [grid, _split(statement)] if statement["private"] else [grid]
     title = "Appendix: what was released, from what, and how"
     return ReportSection("appendix", title, facts=facts, grids=grids, points=notes)
+
+
+def _of_time(which: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Whether the period was compared with the records, and which release this one takes the place of."""
+    facts = []
+    if "period_is" in which:
+        facts.append(("Period", f"{name(which['period'])} ({name(which['period_is'], 200)})"))
+    if "revises" in which:
+        earlier = which["revises"]
+        facts.append(("Takes the place of", f"{name(earlier['folder'])}, release {name(earlier['id'])}"))
+    return facts
 
 
 def _sources(spec: Mapping[str, Any], words: Mapping[str, str]) -> list[str]:

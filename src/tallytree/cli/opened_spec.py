@@ -60,7 +60,8 @@ def show_end(console: Console, loaded: Spec, released: Release, out: Path) -> No
     revises = released.statement["release"].get("revises")
     if revises is not None:
         show_line(console, f"Takes the place of the release {revises['id'][:8]} in {printable(revises['folder'])}.")
-    show_measurements(console, released.statement)
+    if released.statement["statistic"] != "contributions":  # its one measurement is its table
+        show_measurements(console, released.statement)
     if loaded.ledger_path is not None:
         from tallytree.cli.rendering.ledgers import show_account
 

@@ -6,8 +6,9 @@ private ones' schemas; `Spec.release` spends the budget. The keys are documented
 
 from tallytree.errors import SpecError
 from tallytree.spec.document import read_document
+from tallytree.spec.known_mechanisms import known_mechanisms
 from tallytree.spec.load import load_spec
-from tallytree.spec.models import SPECS, Spec, known_mechanisms
+from tallytree.spec.models import SPECS, Spec
 from tallytree.spec.sections import (
     BudgetSpec,
     ContributionsSpec,

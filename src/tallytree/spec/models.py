@@ -47,6 +47,7 @@ from tallytree.sources.same_tables import refuse_private
 from tallytree.spec.built_engine import built_engine
 from tallytree.spec.document import Document, KeyPath
 from tallytree.spec.error_lines import naming_lines
+from tallytree.spec.known_mechanisms import known_mechanisms
 from tallytree.spec.scalars import (
     Flag,
     Integer,
@@ -224,9 +225,7 @@ class Spec(Section):
             return plan_release(type(self).plan_statistic, arguments)
 
     def check(self) -> Planned[Any, Any]:
-        """Plan the release, check the private tables' schemas and the ledger's room, reading no private row.
-
-        Nothing is spent or recorded.
+        """Plan it, check the private tables' schemas and the ledger's room; no private row is read, nothing is spent.
 
         Raises:
             SpecError, BudgetExceeded, OSError: as for `plan`, and where a schema does not fit.
@@ -421,16 +420,6 @@ class Spec(Section):
         if path.exists() or not glob.has_magic(written):
             return str(path)
         return str(Path(glob.escape(str(self._folder))) / written)  # the folder's own name is no pattern
-
-
-def known_mechanisms(package: ModuleType, base: type[Mechanism]) -> dict[str, type]:
-    """The mechanisms that a package exports: its dataclasses that have the package's base."""
-    exported = {name: getattr(package, name) for name in package.__all__}
-    return {
-        name: value
-        for name, value in exported.items()
-        if isinstance(value, type) and dataclasses.is_dataclass(value) and issubclass(value, base)
-    }
 
 
 class SizesSpec(Spec):

@@ -22,8 +22,9 @@ from tallytree.budget import Amount
 from tallytree.sources.same_tables import same_table
 from tallytree.spec.budget_changes import plain_mapping, with_budget
 from tallytree.spec.changes import Changes
+from tallytree.spec.known_mechanisms import known_mechanisms
 from tallytree.spec.load import load_spec
-from tallytree.spec.models import Spec, known_mechanisms
+from tallytree.spec.models import Spec
 from tallytree.spec.scalars import NUMBER
 
 

@@ -165,6 +165,7 @@ function mapOf(part, side, named, numbers, inside) {
   const shown = part.node.map((node) => numbers.get(node)?.number).filter((each) => each !== undefined);
   const ends = classesOf(shown),
     step = (number) => ends.filter((end) => number >= end).length + 1;
+  const absent = part.node.some((node) => node >= inside[0] && node < inside[1] && !numbers.has(node));
   const shapes = part.node.map((node, i) => {
     const each = numbers.get(node),
       name = labels(side, named).label[node];
@@ -198,6 +199,11 @@ function mapOf(part, side, named, numbers, inside) {
       },
       shapes,
     ),
-    el("ul", { class: "keys" }, key, el("li", null, el("span", { class: "key unknown" }), "not listed")),
+    el(
+      "ul",
+      { class: "keys" },
+      key,
+      absent ? el("li", null, el("span", { class: "key unknown" }), "not listed") : null,
+    ),
   ];
 }

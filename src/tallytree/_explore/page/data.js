@@ -156,7 +156,7 @@ function rowsBy(named, places) {
   const part = kept.get(partOf(finer)),
     found = inside(finer, part, places);
   const summed = sumsBy(named, finer, part, found.rows);
-  return { table: null, named, part: summed, rows: summed.number.map((_, i) => i), more: found.more };
+  return { table: null, named, part: summed, rows: summed.number.map((_, i) => i), more: found.more + summed.more };
 }
 
 function inside(table, part, places) {
@@ -183,9 +183,15 @@ function inside(table, part, places) {
   return { rows, more };
 }
 
+// Sums by coarser columns; `more` is what rows count that name fewer columns than that.
 function sumsBy(named, finer, part, rows) {
   const sums = new Map();
+  let more = 0;
   for (const row of rows) {
+    if (part.named && named.some((each, side) => part.named[side][row] < each)) {
+      more += part.number[row];
+      continue;
+    }
     const nodes = named.map((each, side) => {
       const node = part.node ? part.node[side][row] : row;
       return above(side, [finer.named[side], node], each)[1];
@@ -199,6 +205,7 @@ function sumsBy(named, finer, part, rows) {
   return {
     node: named.map((_, side) => listed.map((each) => each.nodes[side])),
     number: listed.map((each) => each.number),
+    more,
   };
 }
 

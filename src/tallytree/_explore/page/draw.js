@@ -82,7 +82,7 @@ function numberOf(found, row, attributes) {
     { class: "number", tabindex: "0", "data-tip": words, ...attributes },
     dot(quality),
     amount(number),
-    off ? el("span", { class: "off" }, off) : null,
+    off ? el("span", { class: off.includes("(") ? "off long" : "off" }, off) : null,
     el("span", { class: "unseen" }, ` ${words}`),
   );
 }

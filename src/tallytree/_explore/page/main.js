@@ -242,6 +242,7 @@ document.getElementById("skip").addEventListener("click", (event) => {
 document
   .getElementById("foot")
   .append(
+    el("p", { class: "note" }, about.publisher),
     el(
       "p",
       { class: "note" },

@@ -228,8 +228,8 @@ function caption(found, shown) {
   return `${amount(shown)} of ${amount(found.rows.length)} rows.${unit} ${about.unlisted}${more}`.trim();
 }
 
-function rowLink(state, found, row) {
-  const { text, own, listed } = shortName(found, row, state.places);
+function rowLink(state, found, row, common) {
+  const { text, own, listed } = shortName(found, row, common || state.places);
   return listed && sides.length ? link(text, into(state, own)) : label(text);
 }
 
@@ -247,14 +247,14 @@ function list(state, found) {
       el(
         "table",
         { id: "rows" },
-        el("caption", null, caption(found, shown.length)),
+        el("caption", null, el("span", null, caption(found, shown.length))),
         el(
           "thead",
           null,
           el(
             "tr",
             null,
-            el("th", { scope: "col" }, heading(found)),
+            el("th", { scope: "col" }, heading(state, found)),
             el("th", { scope: "col", class: "bars" }, el("span", { class: "unseen" }, "Bar")),
             el("th", { scope: "col", class: "numbers" }, about.unit),
             members ? el("th", { scope: "col", class: "numbers" }, "members") : null,
@@ -280,7 +280,7 @@ function list(state, found) {
               el(
                 "tr",
                 { "data-row": row },
-                el("th", { scope: "row" }, rowLink(state, found, row)),
+                el("th", { scope: "row" }, rowLink(state, found, row, group.places)),
                 el("td", { class: "bars" }, bar(found, row, greatest)),
                 el("td", { class: "numbers" }, numberOf(found, row)),
                 members ? el("td", { class: "numbers" }, amount(members[row])) : null,
@@ -305,16 +305,15 @@ function list(state, found) {
   ];
 }
 
-function heading(found) {
+// What rows are by: of flows both ends, else what the place that is shown does not say.
+function heading(state, found, cols) {
   if (!sides.length) return "Records of a person";
-  return (
-    found.named
-      .map((named, side) =>
-        named > sides[side].root ? levelName(side, named) : about.statistic === "flows" ? "everywhere" : "",
-      )
-      .filter(Boolean)
-      .join(about.statistic === "flows" ? " → " : ", ") || "All"
-  );
+  const flows = about.statistic === "flows";
+  const names = found.named.map((named, side) => {
+    if (side === cols || (!flows && named <= state.places[side][0])) return "";
+    return named > sides[side].root ? levelName(side, named) : flows ? "everywhere" : "";
+  });
+  return names.filter(Boolean).join(flows ? " → " : ", ") || "All";
 }
 
 // Flows under the pair of areas that both ends lie in.
@@ -371,7 +370,12 @@ function pivot(state, found, cols) {
         el(
           "caption",
           null,
-          `${caption(found, found.rows.length)}${left ? ` ${amount(left)} further columns are not shown; choose a list.` : ""}`,
+          el(
+            "span",
+            null,
+            caption(found, found.rows.length),
+            left ? ` ${amount(left)} further columns are not shown; choose a list.` : null,
+          ),
         ),
         el(
           "thead",
@@ -379,14 +383,7 @@ function pivot(state, found, cols) {
           el(
             "tr",
             null,
-            el(
-              "th",
-              { scope: "col" },
-              found.named
-                .map((named, side) => (named && side !== cols ? levelName(side, named) : ""))
-                .filter(Boolean)
-                .join(", "),
-            ),
+            el("th", { scope: "col" }, heading(state, found, cols)),
             heads.map(([, place]) =>
               el(
                 "th",
@@ -444,7 +441,7 @@ function cell(state, found, row) {
   const content = [
     dot(quality),
     amount(number),
-    off ? el("span", { class: "off" }, off) : null,
+    off ? el("span", { class: off.includes("(") ? "off long" : "off" }, off) : null,
     el("span", { class: "unseen" }, ` ${words}`),
   ];
   return listed

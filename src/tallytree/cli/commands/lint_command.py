@@ -9,6 +9,7 @@ import typer
 
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.opened_spec import opened_spec
+from tallytree.cli.rendering.terminal import open_console, show_line
 from tallytree.cli.shared_options import SetOption, SpecFile
 
 
@@ -25,16 +26,17 @@ def lint(
     ],
     changes: SetOption = None,
 ) -> None:
-    """Write what is wrong with the records of SPEC.yaml to a private file, for the owner of the data; spends nothing.
+    """Write what is wrong with the records to a private file.
 
-    The file has exact counts and values of private records. A parameter that is chosen from it is outside the
-    guarantee. What this command shows does not depend on the records.
+    The file is for the owner of the data, and nothing is spent. It has exact counts and values of private records. A
+    parameter that is chosen from it is outside the guarantee. What this command shows does not depend on the records.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree._run.lint import lint as write
 
         write(opened_spec(context, spec, changes).plan(), private_out)
-        typer.echo(
+        show_line(
+            open_console(),
             f"{private_out} is written, with mode 0600. It is PRIVATE: it has exact counts and values of the records. "
-            "Correct data and code lists with it, choose no parameter from it, and delete it."
+            "Correct data and code lists with it, choose no parameter from it, and delete it.",
         )
