@@ -174,6 +174,15 @@ def test_flows_tables_and_group_sizes_are_looked_at_too(tmp_path, monkeypatch):
     assert values["who", "more rows of a person than max_contributions (1)"] == {"'3'": 2}
 
 
+def test_of_a_period_its_rows_are_looked_at(folder):
+    (folder / "records.csv").write_text("county,day\n01,2026-03-04\n9,2026-03-04\n9,2026-03-05\n9,\n")
+    spec = SPEC.replace("person: id\ncount: n\nmax_contributions: 5\n", "leaf: county\nperiod_column: day\n")
+    (folder / "spec.yaml").write_text(spec + "period: 2026-03-04\n".replace("2026-03-04", '"2026-03-04"'))
+    assert lint().exit_code == 0
+    assert "2 rows in the period; rows with other dates" in (folder / "out.txt").read_text()
+    assert found(folder)[0] == {("county", "unknown code"): 1}
+
+
 def test_a_bound_that_is_chosen_later_and_another_engine(folder):
     auto = SPEC.replace("max_contributions: 5", "max_contributions: auto\ncontributions: {share: 0.1, at_most: 9}")
     (folder / "spec.yaml").write_text(auto)

@@ -52,7 +52,12 @@ def lint(planned: Planned[Any, Any], file: str | os.PathLike[str]) -> None:
     most = terms.bound
     found = engine.tabulate(terms.records, FindDefects(release.request, most))  # type: ignore[attr-defined]
     try:
-        write_whole(target, "\n".join([NOTICE, *_lines(found, terms.on_unknown), ""]), mode=0o600, replace=False)
+        write_whole(
+            target,
+            "\n".join([NOTICE, *_lines(found, terms.on_unknown, of_a_period=terms.in_period is not None), ""]),
+            mode=0o600,
+            replace=False,
+        )
     except FileExistsError:
         raise FileExistsError(_exists(target)) from None
 
@@ -85,9 +90,9 @@ def _exists(target: Path) -> str:
     return f"private_out: {str(target)!r} exists; it is not overwritten, so choose another file"
 
 
-def _lines(found: Defects, on_unknown: Any) -> Iterator[str]:
+def _lines(found: Defects, on_unknown: Any, *, of_a_period: bool) -> Iterator[str]:
     """The defects as lines of text; values as Python writes them, so that spaces and control characters show."""
-    yield f"{found.rows:,} rows"
+    yield f"{found.rows:,} rows{' in the period; rows with other dates, or none, are not looked at' * of_a_period}"
     dropped = "make the release fail"
     if on_unknown != "error":
         dropped = "are left out" if on_unknown == "drop" else "count in another leaf"
