@@ -302,8 +302,8 @@ class TablesArguments(RecordOptions):
     precision: Annotated[
         NumberByTable,
         Doc(
-            "the wanted standard deviation of some published tables, by table; the others are as wanted as the finest "
-            'wish. It decides the shares with `budget_split="auto"`.',
+            "the wanted standard deviation of some published tables, by table; the others have the largest of these "
+            'wishes. It decides the shares with `budget_split="auto"`.',
             hint='give standard deviations by table: precision: {"county, sex": 10}',
         ),
     ] = None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import glob
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 from pydantic import Field, PrivateAttr, create_model
 
@@ -37,7 +37,7 @@ from tallytree._run.signature import option_docs
 from tallytree._stages import stage
 from tallytree.budget import Budget
 from tallytree.counts import CountsMechanism
-from tallytree.engines import Engine, names_no_file
+from tallytree.engines import names_no_file
 from tallytree.hierarchy import Hierarchy
 from tallytree.ledger import Ledger
 from tallytree.product import Product
@@ -48,33 +48,18 @@ from tallytree.spec.built_engine import built_engine
 from tallytree.spec.document import Document, KeyPath
 from tallytree.spec.error_lines import naming_lines
 from tallytree.spec.known_mechanisms import known_mechanisms
-from tallytree.spec.scalars import (
-    Flag,
-    Integer,
-    Numbers,
-    RecordsOfAPerson,
-    Split,
-    TableNames,
-    Text,
-    TextOrTexts,
-    Texts,
-    Words,
-)
+from tallytree.spec.reading_arguments import read_as, read_by
 from tallytree.spec.sections import (
     BudgetSpec,
-    ContributionsOption,
     ContributionsSpec,
-    EngineOption,
     EngineSpec,
     HierarchySpec,
-    LargestSize,
     MechanismSpec,
     PrivateMaximumSpec,
     ProductSpec,
     Section,
-    TreeSpec,
 )
-from tallytree.spec.table_values import Table, public_name, relative_to
+from tallytree.spec.table_values import public_name, relative_to
 from tallytree.spec.wording import unknown
 from tallytree.tables import TablesMechanism
 
@@ -86,31 +71,6 @@ FILES = ("ledger", "secret", "revises")
 
 PRIVATE_TABLES = ("records", "trips")
 """Keys of tables with records; others are public."""
-
-READ_AS: tuple[tuple[Any, Any], ...] = (
-    ("table", Table),
-    ("tables", TableNames),
-    ("by table", Split),
-    ("number by table", Numbers),
-    ("contribution bound", RecordsOfAPerson),
-    ("words", Words),
-    ("text or texts", TextOrTexts),
-    (Product, TreeSpec),
-    (Hierarchy, HierarchySpec),
-    (Budget, BudgetSpec),
-    *((mechanism, MechanismSpec) for mechanism in (CountsMechanism, SizesMechanism, TablesMechanism)),
-    (Engine, EngineOption),
-    (Ledger, Text),
-    (PrivateMaximum, LargestSize),
-    (Contributions, ContributionsOption),
-    (Mapping, Split),
-    (Sequence, Texts),
-    (bool, Flag),
-    (int, Integer),
-    (str, Text),
-    (Literal, Text),
-)
-"""How a spec reads an argument, by its type: of a union, the first of these that is in it."""
 
 
 class Spec(Section):
@@ -468,26 +428,13 @@ def _spec(
     for key in keys:
         kind, doc = docs[key]
         required = defaults[key] is dataclasses.MISSING
-        read = _read_as(kind)
+        read = read_as(kind)
         default = ... if required else defaults[key]
         fields[key] = (read if default is not None else read | None, Field(default, description=doc.hint or doc.text))
     model = create_model(f"{arguments.__name__.removesuffix('Arguments')}Spec", __base__=base, **fields)
     model.arguments_class, model.plan_statistic, model.mechanisms = arguments, staticmethod(plan_statistic), mechanisms
-    model.table_keys = tuple(key for key in keys if _read_by(docs[key][0]) == "table")
+    model.table_keys = tuple(key for key in keys if read_by(docs[key][0]) == "table")
     return model
-
-
-def _read_as(kind: Any) -> Any:
-    """How a spec reads an argument of this type."""
-    return dict(READ_AS)[_read_by(kind)]
-
-
-def _read_by(kind: Any) -> Any:
-    """The entry of `READ_AS` for an argument of this type."""
-    if get_origin(kind) is Annotated:
-        return get_args(kind)[1]
-    found = {get_origin(part) or part for part in (kind, *get_args(kind))}
-    return next(entry for entry, _ in READ_AS if entry in found)
 
 
 SPECS: dict[str, type[Spec]] = {
