@@ -23,8 +23,8 @@ budget: {epsilon: 1}
 neighboring: change_one
 """
 COMMANDS = (
-    "release", "check", "plan", "contributions", "reconcile", "error", "total", "derive", "report", "explore", "export",
-    "registry", "ledger", "limit", "secret", "demo", "audit", "reproduce", "warm",
+    "release", "check", "lint", "plan", "contributions", "reconcile", "error", "total", "derive", "report", "explore",
+    "export", "registry", "ledger", "limit", "secret", "demo", "audit", "reproduce", "warm",
 )  # fmt: skip
 MAIN = "from tallytree.cli import main; main()"
 
