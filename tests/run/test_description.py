@@ -124,7 +124,7 @@ def test_the_entry_of_a_registry_has_what_was_said(areas, tmp_path):
         ({"contact": "a\x1b[0m"}, ValueError, "contact: .* has a control character"),
         ({"status": "draft"}, ValueError, "status: 'draft' is not known; choose"),
         ({"words": "trip"}, TypeError, "words: str must be a mapping from units to words"),
-        ({"words": {"trip": "ride"}}, ValueError, "words: 'trip' is no unit; name record, person, group"),
+        ({"words": {"trip": "ride"}}, ValueError, "words: key 1 of the mapping is no unit; name record, person, group"),
         ({"words": {"record": 3}}, TypeError, r"words\[record\]: int must be text"),
         ({"words": {"record": "a/b/c"}}, ValueError, r"words\[record\]: 'a/b/c' must be a word, or two with a slash"),
         ({"words": {"record": "Person"}}, ValueError, r"words\[record\]: 'person' is what a person is called"),

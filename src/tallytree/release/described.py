@@ -54,9 +54,11 @@ def checked_words(value: object) -> dict[str, str]:
             f'words: {safe_text(value)} must be a mapping from units to words, such as {{"record": "trip"}}'
         )
     found = {}
-    for unit, given in value.items():
+    for place, (unit, given) in enumerate(value.items(), 1):
         if unit not in UNIT_KEYS:
-            raise ValueError(f"words: {text(unit, 'words')[:40]!r} is no unit; name {', '.join(UNIT_KEYS)}")
+            text(unit, "words")
+            # Not shown: a column of records may be given in place of words.
+            raise ValueError(f"words: key {place} of the mapping is no unit; name {', '.join(UNIT_KEYS)}")
         word = checked_line(given, f"words[{unit}]", MOST_OF_A_WORD)
         parts = [part.strip() for part in word.split("/")]
         if len(parts) > 2 or not all(re.fullmatch(r"[^\W\d_]([^\W\d_]|[ '’-])*", part) for part in parts):
