@@ -338,7 +338,7 @@ def test_unknown_tables_of_a_release_are_named():
     release = tables()
     with pytest.raises(ValueError, match=r"^level: \(age, county\) is not one of the release's tables, which are"):
         release.table("age", "county")
-    with pytest.raises(ValueError, match=r"^level: \(\) is not one of the release's tables"):
+    with pytest.raises(ValueError, match=r"^level: \(total\) is not one of the release's tables"):
         tables(tables=[("state", "sex")]).table()
 
 

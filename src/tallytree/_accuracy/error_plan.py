@@ -57,7 +57,8 @@ LADDER = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
 
 AWAY_FROM_ZERO = (
     "Closed forms are of counts that are large compared to their noise, as are those of their siblings. The errors of "
-    "counts near 0 are smaller, and a count among many that are 0 is on average too small."
+    "counts near 0 are smaller. A count among many that are 0 is on average too small, and a coarser one, of areas "
+    "that mostly have 0, can be off by more than is shown: a public stand-in (like) simulates it."
 )
 NO_CLOSED_FORM = (
     "{} has no closed form, so nothing public but a stand-in tells the errors of its numbers: give public data such as "
