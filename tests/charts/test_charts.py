@@ -163,7 +163,7 @@ def test_colors_begin_at_round_numbers() -> None:
 
 
 @pytest.mark.needs("geopandas", "shapely")
-def test_maps_have_a_step_for_each_area_and_links_where_these_are_given() -> None:
+def test_maps_have_a_step_for_each_area() -> None:
     import geopandas
     import shapely
 
@@ -175,11 +175,10 @@ def test_maps_have_a_step_for_each_area_and_links_where_these_are_given() -> Non
         {"node": range(3), "label": ["<b>", "B", "C"]}, geometry=squares, crs="EPSG:4326"
     )  # fmt: skip
     shapes = Boundaries("town", frame)
-    areas = choropleth(shapes, [0, 5_000, 90], links=["#a", "#b", "#c"])
+    areas = choropleth(shapes, [0, 5_000, 90])
     found = [feature["properties"] for feature in areas.to_dict()["data"]["values"]]
     assert [each["value"] for each in found] == [0, 5_000, 90]
     assert len({each["step"] for each in found}) == 3
-    assert [each["link"] for each in found] == ["#a", "#b", "#c"]
     assert "<b>" not in svg(areas)
     flows = [{"origin": 0, "destination": 1, "value": 7}, {"origin": 1, "destination": 1, "value": 900}]
     lines = flow_map(shapes, flows).to_dict()["layer"][1]["data"]["values"]

@@ -22,7 +22,6 @@ def choropleth(
     boundaries: Boundaries,
     numbers: Sequence[float],
     *,
-    links: Sequence[str] | None = None,
     unit: str = "count",
     title: str = "",
     width: int = 420,
@@ -35,7 +34,6 @@ def choropleth(
     Args:
         boundaries: of a level.
         numbers: one for each of its nodes, in node order.
-        links: one for each node, to follow where its area is clicked.
         unit: what the numbers are.
         title: of the chart.
         width: in pixels.
@@ -51,8 +49,6 @@ def choropleth(
     features = boundaries.simplified(MOST_POINTS).features()
     for feature in features:
         value = found[feature["properties"]["node"]]
-        if links is not None:
-            feature["properties"]["link"] = links[feature["properties"]["node"]]
         feature["properties"] |= {"value": value, "step": names[bisect_right(edges, value)]}
     areas = (
         alt.Chart(alt.Data(values=features))
@@ -65,8 +61,6 @@ def choropleth(
             ],
         )
     )
-    if links is not None:
-        areas = areas.encode(href=alt.Href("properties.link:N"))
     return styled(_finished(areas, width, height, title, description), scheme)
 
 
