@@ -126,7 +126,7 @@ def test_a_target_beside_other_wishes_takes_the_budget_that_it_needs_and_no_more
     precision = planned_.precision
     assert precision["county, sex"] == 10
     assert precision["county, age"] / precision["sex"] == pytest.approx(2, rel=1e-3)
-    assert precision["county, age"] == precision[""]
+    assert precision["county, age"] == precision["total"]
     assert load_spec(planned_.spec).plan().plan.budget == planned_.budget
     again = tt.plan(planned_.spec, epsilons=(), mechanisms=())
     assert std_devs(again) == reached

@@ -53,8 +53,7 @@ def test_every_row_has_the_labels_the_numbers_the_interval_and_the_verdict_of_th
     assert len(published) == len(view.tables)
     for number, (table, of) in enumerate(zip(published, view.tables, strict=True)):
         part = parts[f"table-{number}"]
-        alpha = {} if kind == "contributions" else {"alpha": 0.1}
-        rows = release.table(of.level, **alpha)
+        rows = release.table(of.level, alpha=0.1)
         numbers = [name for name in rows.column_names if name in NUMBERS]
         assert numbers
         for name in numbers:
@@ -64,9 +63,7 @@ def test_every_row_has_the_labels_the_numbers_the_interval_and_the_verdict_of_th
         paths = [name for side, named in zip(view.sides, of.named, strict=True) for name in side.columns[:named]]
         for row, expected in enumerate(rows.to_pylist()):
             assert labels_in(about, parts, {**table, "part": part}, row) == [expected[name] for name in paths]
-        allowed = {*NUMBERS.values(), "quality", "node", "stop", "named"}
-        allowed |= {"std_dev"} if kind == "contributions" else set()
-        assert {*part} <= allowed
+        assert {*part} <= {*NUMBERS.values(), "quality", "node", "stop", "named"}
 
 
 @pytest.mark.parametrize("kind", ["flows", "partly"])

@@ -17,9 +17,9 @@ from tallytree._derived.totals import errors_are_exact, lists_by_measurement
 from tallytree.hierarchy import QUALITY
 from tallytree.release.counted_unit import bound_sentence, counted_noun, counted_unit
 from tallytree.release.described import description_of
-from tallytree.release.intervals import stated_errors
+from tallytree.release.intervals import number_column, stated_errors
 from tallytree.release.manifest import CONTRIBUTIONS
-from tallytree.release.quality import ALPHA, QUALITIES, number_column, with_quality
+from tallytree.release.quality import ALPHA, QUALITIES, with_quality
 from tallytree.release.remainders import unlisted_sentence
 from tallytree.release.view.release_view import PublishedTable, ReleaseView
 from tallytree.release.view.sides import TreeSide
@@ -148,8 +148,7 @@ def _slices(view: ReleaseView, table: PublishedTable) -> Iterator[Part]:
             if view.partly_listed:
                 found["stop"] = [span.stop.tolist() for span in spans]
                 found["named"] = [span.named.tolist() for span in spans]
-        alpha = None if view.statistic == CONTRIBUTIONS else ALPHA
-        yield found | _numbers(with_quality(view.with_intervals(table.level, rows, alpha), errors))
+        yield found | _numbers(with_quality(view.with_intervals(table.level, rows, ALPHA), errors))
 
 
 def _numbers(rows: pa.Table) -> Part:
@@ -158,8 +157,6 @@ def _numbers(rows: pa.Table) -> Part:
     for name in rows.column_names:
         if name in _SHORT and not pa.types.is_dictionary(rows.schema.field(name).type):
             found[_SHORT[name]] = rows.column(name).to_pylist()
-    if "lower" not in found and "std_dev" in rows.column_names:
-        found["std_dev"] = rows.column("std_dev").to_pylist()
     if QUALITY in rows.column_names and "std_dev" in rows.column_names:
         verdict = rows.column(QUALITY).cast(pa.string())
         found["quality"] = pc.index_in(verdict, pa.array(QUALITIES)).to_pylist()

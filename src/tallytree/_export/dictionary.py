@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from tallytree.hierarchy import QUALITY
 from tallytree.release.counted_unit import bound_sentence, counted_unit
-from tallytree.release.intervals import COVERS
-from tallytree.release.quality import NUMBERS, TELLS_THE_NUMBER
+from tallytree.release.intervals import COVERS, NUMBERS
+from tallytree.release.quality import TELLS_THE_NUMBER
 from tallytree.release.remainders import lists_remainders
 from tallytree.release.view.release_view import path_columns
 

@@ -18,6 +18,9 @@ from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
 from tallytree._solvers.trees.listed_intervals import listed_intervals
 from tallytree._validate import safe_text
 
+NUMBERS = ("count", "groups", "people")
+"""Columns with what was published; a table has one of them."""
+
 ERROR_COLUMNS = ("std_dev", "ci_lower", "ci_upper")
 """What a published table says of the error of its numbers."""
 
@@ -69,6 +72,11 @@ class LevelErrors:
     laplace: bool = False
 
 
+def number_column(rows: pa.Table) -> str:
+    """The column with what was published."""
+    return next(name for name in NUMBERS if name in rows.column_names)
+
+
 def stated_errors(statement: Mapping[str, Any], level: str) -> LevelErrors:
     """What a statement says of the errors of a level; errors that are not stated count as none."""
     errors = statement.get("errors")
@@ -112,8 +120,7 @@ def with_intervals(table: pa.Table, alpha: float, errors: LevelErrors) -> pa.Tab
             "numbers; estimate them with tallytree.replicate_errors(release), or `tallytree error DIR` (with "
             "StabilityHistogram, those of the leaves can be)"
         )
-    name = "count" if "count" in table.column_names else "groups"
-    numbers, std_dev = (table.column(column).to_numpy() for column in (name, "std_dev"))
+    numbers, std_dev = (table.column(column).to_numpy() for column in (number_column(table), "std_dev"))
     if UNBIASED in table.column_names:
         unbiased = table.column(UNBIASED).to_numpy()
         lower, upper = unbiased_interval(numbers, unbiased, std_dev, alpha)

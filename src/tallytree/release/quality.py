@@ -24,16 +24,7 @@ import pyarrow.compute as pc
 from tallytree._compute.arrays import FloatArray, NumberArray
 from tallytree._validate import safe_text
 from tallytree.hierarchy import QUALITY
-from tallytree.release.intervals import PROBABILITY_ZERO, UNBIASED, LevelErrors, quantile
-
-NUMBERS = ("count", "groups", "people")
-"""Columns with what was published; a table has one of them."""
-
-
-def number_column(rows: pa.Table) -> str:
-    """The column with what was published."""
-    return next(name for name in NUMBERS if name in rows.column_names)
-
+from tallytree.release.intervals import NUMBERS, PROBABILITY_ZERO, UNBIASED, LevelErrors, number_column, quantile
 
 EXACT, RELIABLE, WITH_CARE, UNRELIABLE, NEAR_ZERO = QUALITIES = (
     "exact",

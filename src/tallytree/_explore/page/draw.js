@@ -39,15 +39,8 @@ function said(found, row) {
     lower = value(found, "lower", row),
     upper = value(found, "upper", row);
   const code = value(found, "quality", row);
-  const quality = code === null ? null : about.qualities[code],
-    deviation = value(found, "std_dev", row);
-  if (lower === null || upper === null) {
-    const words =
-      deviation === null
-        ? "Its error is not known."
-        : `The standard deviation of its noise is ${deviation.toPrecision(2)}.`;
-    return { number, quality, reach: null, words };
-  }
+  const quality = code === null ? null : about.qualities[code];
+  if (lower === null || upper === null) return { number, quality, reach: null, words: "Its error is not known." };
   if (quality === "exact") return { number, quality, reach: 0, words: "Exact: published without noise." };
   const verdict = quality ? `${capital(WORDS[quality])}: t` : "T";
   const where = lower === upper ? amount(lower) : `between ${amount(lower)} and ${amount(upper)}`;
