@@ -320,7 +320,7 @@ def test_limits_of_windows_are_set_listed_and_reported(folder, output, refusal, 
     listed = output("ledger", "ledger.db", "--period", "week")
     assert re.search(r"2026-03-02/2026-03-08 +2 +epsilon 1 +epsilon [0-9.]+ +epsilon 1 +epsilon 0", listed)
     assert "limit epsilon 1 in a week" in (listed := output("ledger", "ledger.db"))
-    assert "; in 2026-03-02/2026-03-08 epsilon 1 of the epsilon 1 of a week." in listed
+    assert "; most in 2026-03-02/2026-03-08: epsilon 1 of the epsilon 1 of a week." in listed
     found = json.loads(output("ledger", "ledger.db", "--period", "month", "--json"))["datasets"][0]
     assert [(each["window"], each["releases"]) for each in found["windows"]] == [("2026-03-01/2026-03-31", 3)]
     assert output("ledger", "report", "ledger.db", "--out", "page.html") == "Report: page.html\n"

@@ -6,6 +6,7 @@ import pytest
 
 import tallytree as tt
 from tallytree.datasets import boninsegna
+from tallytree.release.remainders import unlisted_sentence
 
 MODES = {"zero": {}, "remainder": {"unlisted": "remainder"}}
 
@@ -122,10 +123,15 @@ def test_no_level_is_worse_for_it_and_leaves_are_better(sparse, epsilon):
 
 def test_nothing_is_dropped_where_too_many_records_would_be_in_dropped_cells(sparse):
     """At ε = 0.1 nine tenths of the records are in cells that noise hides."""
-    told = released(sparse, 0.1).statement["sparsity"]
+    statement = released(sparse, 0.1).statement
+    told = statement["sparsity"]
     assert not told["applied"]
     assert told["in_dropped"] > 0.7
     assert told["in_dropped"] > 1.5 * told["counted_there"]
+    share = told["in_dropped"] - told["counted_there"]
+    said = unlisted_sentence(statement)
+    assert f"About {share:.0%} of all records are in such cells" in said
+    assert "nine in ten of those at the finest level are" in said
 
 
 def test_in_parts_the_fit_is_that_of_all_cells(sparse):

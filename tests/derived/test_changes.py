@@ -205,6 +205,15 @@ def test_totals_of_bounded_records_say_what_is_left_out():
         tt.total_of([plain, small.release(5)], pa.table({"state": ["A"]}))
 
 
+def test_a_release_is_not_added_to_its_revision(areas, tmp_path):
+    terms = {"neighboring": "add_remove"}
+    rows = pa.table({"state": ["A", "B"], "county": ["x", "x"]})
+    first = tt.release_counts(rows, areas, tt.Budget(epsilon=1), **terms).save(tmp_path / "first")
+    revised = tt.release_counts(rows, areas, tt.Budget(epsilon=1), **terms, revises=first)
+    with pytest.raises(ValueError, match=r"^releases: releases\[1\] takes the place of releases\[0\], and has the"):
+        tt.total_of([first, revised], pa.table({"state": ["A"]}))
+
+
 def test_totals_refuse_what_cannot_be(pair, areas):
     one, other = pair
     state = pa.table({"state": ["A"]})

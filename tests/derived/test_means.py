@@ -155,7 +155,7 @@ def test_what_cannot_be_is_refused(sizes, areas):
         (lambda: made.mean("county", attribute="age", values=OLD | {"7": 7}), r"values: '7' is no label of 'age'"),
         (
             lambda: made.mean("town", attribute="age", values=OLD),
-            r"level: .* is no level of the areas, which are all, st",
+            r"level: .* is no level of the areas, which are total, st",
         ),
         (
             lambda: made.mean(attribute="age", values=OLD, replicates=50),

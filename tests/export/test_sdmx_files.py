@@ -196,13 +196,18 @@ def test_two_years_are_one_data_flow(tmp_path):
     for year in ("2025", "2026"):
         records = pa.table({"age": ["0-4", "95+"] * 50})
         made = tt.release_counts(
-            records, ages, tt.Budget(epsilon=1), neighboring="add_remove", seed=1, period=year
+            records, ages, tt.Budget(epsilon=1), neighboring="add_remove", seed=1, period=year,
+            title="People by age", publisher="The office", status="provisional",
         )  # fmt: skip
         export(made, "sdmx", tmp_path / year)
         (found,) = get_datasets(
             data=str(tmp_path / year / "age.csv"), structure=str(tmp_path / "2025" / "structure.json")
         )
         assert found.data["TIME_PERIOD"].tolist() == [year, year]
+        assert found.data["OBS_STATUS"].tolist() == ["P", "P"]
+        text = (tmp_path / year / "structure.json").read_text("utf-8")
+        assert "People by age, NOT PRIVATE" in text
+        assert "Publisher: The office" in text
         keys += zip(found.data["AREA"], found.data["TIME_PERIOD"], strict=True)
     assert len(set(keys)) == 4
     (definition,) = structure(tmp_path / "2026").get_data_structure_definitions()

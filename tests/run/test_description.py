@@ -128,7 +128,7 @@ def test_the_entry_of_a_registry_has_what_was_said(areas, tmp_path):
         ({"words": {"record": 3}}, TypeError, r"words\[record\]: int must be text"),
         ({"words": {"record": "a/b/c"}}, ValueError, r"words\[record\]: 'a/b/c' must be a word, or two with a slash"),
         ({"words": {"record": "Person"}}, ValueError, r"words\[record\]: 'person' is what a person is called"),
-        ({"words": {"person": "x", "group": "y/x"}}, ValueError, r"words\[person\]: 'x' is what a group is called"),
+        ({"words": {"record": "x", "group": "y/x"}}, ValueError, r"words\[record\]: 'x' is what a group is called"),
         ({"words": {"person": "<b>"}}, ValueError, r"words\[person\]: '<b>' must be a word"),
         ({"words": {"person": "x" * 41}}, ValueError, r"words\[person\]: .* has 41 characters; 40 is the most"),
     ],

@@ -22,6 +22,10 @@ def test_a_number_that_is_set_is_exact(spec, changes):
     assert load_spec(spec, changes=changes).budget.epsilon == Fraction(1, 10)
 
 
+def test_a_date_is_text_in_an_option_since_a_shell_takes_quotes_away(spec):
+    assert load_spec(spec, changes=["period=2026-03-04"])._value("period") == "2026-03-04"
+
+
 def test_what_is_not_set_stays(spec):
     changed = load_spec(spec, changes=["budget.epsilon=2", "seed=7", "budget_split.state=0.5"])
     assert (changed.budget.delta, changed.seed) == (Fraction(1, 10**8), 7)

@@ -59,7 +59,8 @@ def total_of(
         release did not measure it.
 
     Raises:
-        ValueError: no releases, one twice, or such of different statistics or units; what `Release.total` refuses.
+        ValueError: no releases, one twice, one beside its revision, or such of different statistics or units; what
+            `Release.total` refuses.
         TypeError: an argument of the wrong kind.
     """
     level_alpha = checked_alpha(alpha)
@@ -70,6 +71,7 @@ def total_of(
     names = [f"releases[{place}]" for place in range(len(releases))]
     several = [opened(given, name) for given, name in zip(releases, names, strict=True)]
     refuse_repeated(several, names)
+    _refuse_revised(several, names)
     refuse_different("total_of", several, names)
     rounds = None if replicates is None else checked_replicates(replicates)
     fixed = None if seed is None else integer(seed, "seed")
@@ -83,6 +85,16 @@ def total_of(
     if is_bounded(several[0].statement):
         made = made.append_column(SHARE, _share_left_out(several, of_each))
     return made.replace_schema_metadata(description(several[0].statement) or None)
+
+
+def _refuse_revised(several: Sequence[Release], names: Sequence[str]) -> None:
+    """Refuse a release beside the one that takes its place: both are of the same records."""
+    made = [release.statement.get("release") or {} for release in several]
+    place_of = {each["id"]: name for each, name in zip(made, names, strict=True) if each.get("id")}
+    for each, name in zip(made, names, strict=True):
+        earlier = place_of.get((each.get("revises") or {}).get("id"))
+        if earlier is not None:
+            raise ValueError(f"releases: {name} takes the place of {earlier}, and has the same records; keep one")
 
 
 def _share_left_out(several: Sequence[Release], of_each: Sequence[Totals]) -> pa.Array:

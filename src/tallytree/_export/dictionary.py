@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tallytree.hierarchy import QUALITY
 from tallytree.release.counted_unit import bound_sentence, counted_unit
+from tallytree.release.described import description_of
 from tallytree.release.intervals import COVERS, NUMBERS
 from tallytree.release.quality import TELLS_THE_NUMBER
 from tallytree.release.remainders import lists_remainders
@@ -32,7 +33,7 @@ _ERROR = (
 
 _VERDICT = (
     "Whether the number can be used, from its standard deviation as a share of the number: exact (it has no error); "
-    "reliable; with_care; unreliable; not_distinguishable_from_0 (the 90 % interval reaches 0)."
+    "reliable; with_care; unreliable; not_distinguishable_from_0 (at most 1.645 std_dev)."
 )
 
 
@@ -147,7 +148,8 @@ def title_of(statement: Mapping[str, Any]) -> str:
         "contributions": "People by their number of records",
     }
     protected = "with differential privacy" if statement["private"] else "NOT PRIVATE (seeded noise)"
-    return f"{named[statement['statistic']]}, {protected}"
+    title = description_of(statement).get("title") or named[statement["statistic"]]
+    return f"{title}, {protected}"
 
 
 def table_text(
@@ -176,7 +178,10 @@ def about(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What a reader must know of the release: headings, and a sentence or more for each."""
     invariants = "; ".join(statement["invariants"]) or "none"
     release = statement.get("release") or {}
+    said = description_of(statement) | {"period": release.get("period")}
+    told = ("Publisher", "publisher"), ("Contact", "contact"), ("Status of the numbers", "status"), ("Period", "period")
     facts = [
+        *((heading, str(said[key])) for heading, key in told if said.get(key)),
         ("Guarantee", str(statement["guarantee"])),
         ("Unit of protection", str(statement["unit_of_protection"])),
         ("Published exactly, and not protected", f"{invariants}."),

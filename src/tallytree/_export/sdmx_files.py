@@ -78,8 +78,8 @@ def write_sdmx_files(tables: Sequence[ExportedTable], folder: Path, *, agency: s
     limits = tables[0].thresholds
     note = (
         "OBS_STATUS (SDMX CL_OBS_STATUS 2.2) follows from QUALITY: U (low reliability) where the standard deviation of "
-        f"a number is more than {limits.with_care:.3g} of the number, or its 90 % interval reaches 0; Q (suppressed) "
-        "where such a number is left out; A otherwise; it is empty where no error is known."
+        f"a number is more than {limits.with_care:.3g} of the number, or the number at most 1.645 of it; Q "
+        "(suppressed) where such a number is left out; else A, or P (provisional); it is empty where no error is known."
     )
     for flow in flows.values():
         flow.text += f"\n\n{note}"
@@ -127,7 +127,7 @@ def _observations(rows: pa.Table, flow: Flow) -> pa.Table:
     made["OBS_VALUE"] = rows.column(flow.value)
     for attribute in flow.attributes:
         if attribute.column is None:
-            made[attribute.id] = _status(rows, flow.value)
+            made[attribute.id] = _status(rows, flow.value, normal=flow.normal)
         elif attribute.column in rows.column_names:
             column = rows.column(attribute.column)
             made[attribute.id] = column.cast(pa.large_string()) if attribute.kind == "string" else column
@@ -137,13 +137,13 @@ def _observations(rows: pa.Table, flow: Flow) -> pa.Table:
     return pa.table(made)
 
 
-def _status(rows: pa.Table, value: str) -> pa.Array:
-    """`U`, `Q` or `A` for each row; null where no error is known."""
+def _status(rows: pa.Table, value: str, *, normal: str = "A") -> pa.Array:
+    """`U`, `Q` or the code of a normal value for each row; null where no error is known."""
     if "std_dev" not in rows.column_names:
         return pa.nulls(rows.num_rows, pa.large_string())
     verdict = rows.column(QUALITY).cast(pa.large_string())
     poor = pc.is_in(verdict, pa.array([UNRELIABLE, NEAR_ZERO], pa.large_string()))
-    status = pc.if_else(poor, pc.if_else(pc.is_null(rows.column(value)), *_codes("Q", "U")), *_codes("A"))
+    status = pc.if_else(poor, pc.if_else(pc.is_null(rows.column(value)), *_codes("Q", "U")), *_codes(normal))
     return pc.if_else(pc.is_valid(verdict), status, pa.scalar(None, pa.large_string()))
 
 

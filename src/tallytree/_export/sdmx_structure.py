@@ -15,6 +15,7 @@ from tallytree._export.dictionary import about_text, title_of
 from tallytree._export.naming import identifiers
 from tallytree._export.sdmx_codes import SideCodes, xml_text
 from tallytree._export.tables import ExportedTable
+from tallytree.release.described import description_of
 
 VERSION = "1.0"
 _CODE_LIST = "urn:sdmx:org.sdmx.infomodel.codelist.Codelist"
@@ -71,6 +72,7 @@ class Flow:
         value_description: what the number means.
         value_role: whether it may be left out; see `Column`.
         fractions: whether the number may have fractions.
+        normal: the status of a number that can be used: `A`, or `P` where the publisher calls the numbers provisional.
         attributes: in order, the status first.
     """
 
@@ -83,6 +85,7 @@ class Flow:
     value_description: str
     value_role: str
     fractions: bool
+    normal: str = "A"
     attributes: list[ObservationAttribute] = field(default_factory=list)
 
     @classmethod
@@ -118,6 +121,7 @@ class Flow:
             value_description=value.description,
             value_role=value.role,
             fractions=value.kind == "number",
+            normal="P" if description_of(table.statement).get("status") == "provisional" else "A",
             attributes=[ObservationAttribute("OBS_STATUS", None, "string", "Whether the number is reliable.")],
         )
 
@@ -196,6 +200,7 @@ def _status_codes(agency: str) -> Any:
 
     items = [
         Code("A", name="Normal value"),
+        Code("P", name="Provisional value"),
         Code("U", name="Low reliability", description="The error of the number is large beside the number."),
         Code("Q", name="Missing value; suppressed", description="The number is left out, since its error is large."),
     ]

@@ -96,7 +96,8 @@ def finished_run(
     wanted = None if revises is None else Revised.load(revises).release_id
     if entry.revises != wanted:
         which = "none" if entry.revises is None else "another one"
-        raise ValueError(f"folder: {name} holds a release that revises {which}; choose another folder")
+        remedy = "name that one with revises (--revises), or " if wanted is None else ""
+        raise ValueError(f"folder: {name} holds a release that revises {which}; {remedy}choose another folder")
     last = _last_revision(entry, entries)
     since = inputs_since(last, inputs_digest(secret, dataset, last.run, table, "records"))
     if since == "changed":

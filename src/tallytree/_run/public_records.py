@@ -21,7 +21,7 @@ def bounded_and_all(
     table: Any,
     tree: Hierarchy | Product,
     *,
-    leaf: Any,
+    leaf: Any = None,
     person: str,
     most: int,
     count: str | None,

@@ -79,7 +79,12 @@ def _require_units_apart(words: Mapping[str, str]) -> None:
     """
     for unit, given in words.items():
         others = {name: other for name, other in UNIT_OF.items() if other != unit}
-        others |= {part: other for other, word in words.items() if other != unit for part in word.casefold().split("/")}
+        others |= {
+            part: other
+            for other, word in words.items()
+            if other != unit and {unit, other} != {"record", "person"}
+            for part in word.casefold().split("/")
+        }
         for part in given.casefold().split("/"):
             if part in others:
                 raise ValueError(
@@ -112,7 +117,7 @@ def described_statement(statement: Mapping[str, Any], description: Mapping[str, 
     return made
 
 
-def description_of(statement: Mapping[str, Any]) -> Mapping[str, Any]:
+def description_of(statement: Mapping[str, Any]) -> dict[str, Any]:
     """What the publisher says of a release; empty where nothing was said."""
     found = statement.get(DESCRIBED)
-    return found if isinstance(found, Mapping) else {}
+    return dict(found) if isinstance(found, Mapping) else {}

@@ -7,7 +7,7 @@ those that Statistics Canada prints beside estimates of its surveys (coefficient
     reliable                     std_dev is less than a sixth of the number
     with_care                    a third at most
     unreliable                   more
-    not_distinguishable_from_0   the 90 % interval number ± 1.645 · std_dev reaches 0
+    not_distinguishable_from_0   number ± 1.645 · std_dev reaches 0
 
 A number without a standard deviation has no verdict.
 """

@@ -49,12 +49,14 @@ def unlisted_sentence(statement: Mapping[str, Any]) -> str:
     if below is None:
         return ""
     nine = "0 in truth, too" if below == 1 else f"below {below:,}"
+    elsewhere = (told["in_dropped"] or 0) - (0 if told["applied"] else told["counted_there"] or 0)
     placed = ""
-    if told["applied"] and told["in_dropped"] >= LEAST_SAID:
-        placed = (
-            f" About {told['in_dropped']:.0%} of all records are in such cells, and are counted at others beside them."
-        )
-    return f"Cells without a row are published as 0. By an estimate, nine in ten of them are {nine}.{placed}"
+    if elsewhere >= LEAST_SAID:
+        placed = f" About {elsewhere:.0%} of all records are in such cells, and are counted at others beside them."
+    return (
+        "Cells without a row are published as 0. By an estimate, nine in ten of those at the finest level are "
+        f"{nine}; at coarser levels fewer are.{placed}"
+    )
 
 
 def refuse_remainders(statement: Mapping[str, Any], argument: str, what: str) -> None:

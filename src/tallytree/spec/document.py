@@ -99,7 +99,7 @@ def read_document(path: str | os.PathLike[str]) -> Document:
 
 
 def read_scalar(text: str, place: str) -> str | Plain:
-    """One value, read as a value of a spec is.
+    """One value, read as a value of a spec is; but a date is text, since a shell takes quotes away.
 
     Args:
         text: YAML.
@@ -116,7 +116,8 @@ def read_scalar(text: str, place: str) -> str | Plain:
         return Plain("", "empty value")
     if not isinstance(node, yaml.ScalarNode):
         raise SpecError(f"{place}: a list or a mapping is given; give one value, or write it in the spec")
-    return _Reader(place).scalar(node, ())
+    value = _Reader(place).scalar(node, ())
+    return value.text if isinstance(value, Plain) and value.kind == "date" else value
 
 
 def read_yaml(name: str) -> tuple[str, yaml.Node]:

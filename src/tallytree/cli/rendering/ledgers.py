@@ -127,7 +127,7 @@ def _fullest(dataset: Standing) -> str:
             continue
         name = next(iter(granted(limit)))
         days, most = max(window.sums(dataset.dated), key=lambda each: each[1].stated(limit.kind)[name])
-        where = "in any window" if days is None else f"in {days}"
+        where = "in any window" if days is None else f"most in {days}:"
         spent = shown(most.stated(limit.kind))
         found.append(f"; {where} {spent} of the {shown(granted(limit))} of {window.words}")
     return "".join(found)
