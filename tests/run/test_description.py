@@ -10,7 +10,7 @@ import tallytree as tt
 from helpers import releases
 from tallytree.ledger import Ledger
 from tallytree.release.counted_unit import counted_unit
-from tallytree.release.words import worded, words_of_a_person
+from tallytree.release.words import worded
 
 AREAS = tt.Hierarchy.from_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}), ["state", "county"])
 PEOPLE = pa.table({"state": ["A", "A", "B"] * 9, "county": ["x", "y", "x"] * 9, "person": [i % 5 for i in range(27)]})
@@ -60,9 +60,8 @@ def test_sentences_of_the_statement_have_the_words_and_names_of_columns_stay():
 @pytest.mark.parametrize(
     ("sentence", "said"),
     [
-        ("one person, who has one membership of a group", "one child, who belongs to one city"),
-        ("one person, who has at most 3 memberships of groups", "one child, who belongs to at most 3 cities"),
-        ("People: groups of memberships, at most 2 a person", "Children: cities, at most 2 a child"),
+        ("one person, who has one membership of a group", "one child, who has one membership of a city"),
+        ("one person, who has at most 3 memberships of groups", "one child, who has at most 3 memberships of cities"),
         ("A record of the column 'record', or \"groups\"", "An hour of the column 'record', or \"groups\""),
         ("that person's records, and max_records", "that child's hours, and max_records"),
     ],
@@ -77,12 +76,18 @@ def test_an_article_fits_its_word(word, said):
     assert worded("a record", {}) == "a record"
 
 
-def test_where_a_record_is_a_person_nobody_has_one():
+def test_where_a_record_is_a_person_sentences_still_say_how_many_records_one_has(areas):
     words = {"person": "resident", "record": "resident"}
-    assert worded("one person, who has one record", words) == "one resident"
-    assert worded("what one person's records can change", words) == "what one resident's details can change"
-    assert words_of_a_person({"description": {"words": words}}) == {"person": "resident"}
-    assert words_of_a_person({"description": {"words": {"record": "trip"}}}) == {"record": "trip"}
+    assert worded("one person, who has one record", words) == "one resident, who has one record"
+    rows = pa.table({"state": ["A"], "county": ["x"]})
+    made = tt.release_counts(rows, areas, tt.Budget(epsilon=1), neighboring="add_remove", words=words)
+    assert made.statement["counted"] == "residents"
+    assert made.statement["unit_of_protection"] == "one resident, who has one record"
+    assert any("more records than max_contributions" in note for note in made.statement["notes"])
+    several = tt.release_counts(
+        rows, areas, tt.Budget(epsilon=1), neighboring="add_remove", words=words, max_contributions=2
+    )
+    assert several.statement["counted"] == "records"
 
 
 def test_without_a_word_the_name_stays():
@@ -93,7 +98,7 @@ def test_groups_have_their_name(areas):
     words = {"group": "household", "person": "resident"}
     release = releases.group_sizes(areas, words=words)
     assert release.statement["counted"] == "households"
-    assert release.statement["unit_of_protection"] == "one resident, who belongs to one household"
+    assert release.statement["unit_of_protection"] == "one resident, who has one membership of a household"
 
 
 @pytest.fixture
@@ -128,6 +133,8 @@ def test_the_entry_of_a_registry_has_what_was_said(areas, tmp_path):
         ({"words": {"record": 3}}, TypeError, r"words\[record\]: int must be text"),
         ({"words": {"record": "a/b/c"}}, ValueError, r"words\[record\]: 'a/b/c' must be a word, or two with a slash"),
         ({"words": {"record": "Person"}}, ValueError, r"words\[record\]: 'person' is what a person is called"),
+        ({"words": {"person": "neighbour group"}}, ValueError, r"words\[person\]: .* is what a group is called"),
+        ({"words": {"record": "man", "group": "mans"}}, ValueError, r"words\[record\]: .* is what a group is called"),
         ({"words": {"record": "x", "group": "y/x"}}, ValueError, r"words\[record\]: 'x' is what a group is called"),
         ({"words": {"person": "<b>"}}, ValueError, r"words\[person\]: '<b>' must be a word"),
         ({"words": {"person": "x" * 41}}, ValueError, r"words\[person\]: .* has 41 characters; 40 is the most"),

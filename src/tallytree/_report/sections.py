@@ -22,7 +22,7 @@ from tallytree.release.quality import STANDARD
 from tallytree.release.remainders import unlisted_sentence
 from tallytree.release.statement import unknown_records
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.release.words import worded, words_of, words_of_a_person
+from tallytree.release.words import worded, words_of
 
 
 @dataclass(frozen=True)
@@ -329,7 +329,7 @@ def _bound(release: Release) -> ReportSection:
         f"The guarantee assumes that nobody has more than {records}. This was not enforced: nothing was cut, and a "
         "person with more records is protected less."
     )
-    words = worded(words, words_of_a_person(statement))
+    words = worded(words, words_of(statement))
     more = [name_long(found["summary"])] if found.get("summary") else []
     return ReportSection("bound", title, paragraphs=[words, *more], pictures=pictures)
 

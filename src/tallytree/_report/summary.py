@@ -13,7 +13,7 @@ from tallytree._report.wording import about, listed, name, off, percent, plural,
 from tallytree.release import Release
 from tallytree.release.counted_unit import bound_sentence, counted_noun, counted_unit, is_bounded
 from tallytree.release.drowned import drowned_sentence
-from tallytree.release.words import worded, words_of, words_of_a_person
+from tallytree.release.words import worded, words_of
 
 
 def summary(release: Release, errors: Sequence[PublishedError]) -> list[tuple[str, str]]:
@@ -135,7 +135,7 @@ def _not_protected(statement: Mapping[str, Any]) -> str:
     if statement["neighboring"] == "change_one":
         sentences.append("That somebody is in the data is not protected, only what their records say.")
     if statement["max_contributions"] is not None and not statement["max_contributions_enforced"]:
-        most = worded(plural(statement["max_contributions"], "record"), words_of_a_person(statement))
+        most = worded(plural(statement["max_contributions"], "record"), words_of(statement))
         sentences.append(f"It is taken on trust that nobody has more than {most}; whoever has more is protected less.")
     sentences.append("Further releases about the same people weaken the protection: what each gives away adds up.")
     sentences.append("Statistics also show what is true of groups, and that can be bad for their members.")

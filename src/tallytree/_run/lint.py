@@ -16,6 +16,9 @@ from tallytree._validate import path_text
 from tallytree.release import require_writable
 from tallytree.release.manifest import MANIFEST
 
+_PUBLISHED = (MANIFEST, "datapackage.json", "index.html")
+"""What a folder has that is published: a release, an export, a page."""
+
 NOTICE = """\
 PRIVATE. DO NOT PUBLISH, SEND OR LOG THIS FILE.
 It has exact counts and values of private records, without any protection. Delete it when the data are corrected.
@@ -33,7 +36,7 @@ def lint(planned: Planned[Any, Any], file: str | os.PathLike[str]) -> None:
 
     Args:
         planned: the release, whose hierarchies, columns and bound say what is right.
-        file: where to; it must not exist, nor lie in the folder of a release.
+        file: where to; it must not exist, nor lie in the folder of a release, an export or a page.
 
     Raises:
         ValueError, TypeError: the columns do not fit (as `tallytree check` says); the file lies in a release; the
@@ -78,9 +81,10 @@ def _place(file: str | os.PathLike[str]) -> Path:
     if not target.parent.is_dir():
         raise ValueError(f"private_out: {str(target.parent)!r} is not a folder; make it first")
     above = {*target.parents, *(target.parent.resolve() / target.name).parents}
-    if any((folder / MANIFEST).exists() for folder in above):
+    if any((folder / name).exists() for folder in above for name in _PUBLISHED):
         raise ValueError(
-            f"private_out: {str(target)!r} lies in the folder of a release, which is published; choose another folder"
+            f"private_out: {str(target)!r} lies in the folder of a release, an export or a page, which is published; "
+            "choose another folder"
         )
     require_writable(target)  # before the records are read
     return target
@@ -95,7 +99,11 @@ def _lines(found: Defects, on_unknown: Any, *, of_a_period: bool) -> Iterator[st
     yield f"{found.rows:,} rows{' in the period; rows with other dates, or none, are not looked at' * of_a_period}"
     dropped = "make the release fail"
     if on_unknown != "error":
-        dropped = "are left out" if on_unknown == "drop" else "count in another leaf"
+        dropped = (
+            "are left out"
+            if on_unknown == "drop"
+            else "count in the leaf that it names for their level, and others make the release fail"
+        )
     yield f"{found.outside:,} rows are outside the hierarchy, or impossible; by on_unknown, they {dropped}."
     if not isinstance(on_unknown, Mapping):
         yield "Rows with null codes make it fail in any case."

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tallytree._terms import AUTO
-from tallytree.release.words import worded, words_of
+from tallytree.release.words import in_plural, worded, words_of
 
 ONCE_IN_A_LEAF = "Every person counts at most once in a leaf."
 ONCE_IN_A_CELL = "Every person counts at most once in a combination of leaves."
@@ -32,7 +32,15 @@ def counted_noun(statement: Mapping[str, Any]) -> str:
 
     In the publisher's words, where the statement has them.
     """
-    return worded(_noun(statement), words_of(statement))
+    return _worded(_noun(statement), statement)
+
+
+def _worded(noun: str, statement: Mapping[str, Any]) -> str:
+    """A noun in the publisher's words. A record may be called as a person is, where everyone has one at most."""
+    words = words_of(statement)
+    if noun in ("records", "trips") and "record" in words and statement.get("max_contributions") == 1:
+        return in_plural(words["record"])
+    return worded(noun, words)
 
 
 def _noun(statement: Mapping[str, Any]) -> str:
@@ -58,7 +66,7 @@ def counted_unit(statement: Mapping[str, Any]) -> str:
     if is_bounded(statement):
         bound = statement["max_contributions"]
         noun = f"groups of {at_most('memberships', bound)}" if noun == "groups" else at_most(noun, bound)
-    return worded(noun, words_of(statement))
+    return _worded(noun, statement)
 
 
 def bound_sentence(statement: Mapping[str, Any]) -> str:

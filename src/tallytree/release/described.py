@@ -13,10 +13,12 @@ from typing import Any, Literal
 
 from tallytree._validate import safe_text, text
 from tallytree.release.counted_unit import ONCE_IN_A_CELL, ONCE_IN_A_LEAF, counted_unit
-from tallytree.release.words import UNIT_KEYS, UNIT_OF, worded
+from tallytree.release.words import UNIT_KEYS, UNIT_OF, plural_of, worded
 
 Status = Literal["provisional", "revised", "final"]
 """How final the numbers are, as the publisher says."""
+
+_THE_OTHER = {"record": "person", "person": "record"}
 
 DESCRIBED = "description"
 """The key of the statement under which all of it stands."""
@@ -77,19 +79,21 @@ def _require_units_apart(words: Mapping[str, str]) -> None:
     Raises:
         ValueError: naming both units.
     """
-    for unit, given in words.items():
-        others = {name: other for name, other in UNIT_OF.items() if other != unit}
-        others |= {
-            part: other
-            for other, word in words.items()
-            if other != unit and {unit, other} != {"record", "person"}
-            for part in word.casefold().split("/")
-        }
-        for part in given.casefold().split("/"):
-            if part in others:
+    forms = {unit: {each for part in given.casefold().split("/") for each in (part, plural_of(part))}
+             for unit, given in words.items()}  # fmt: skip
+    for unit, own in forms.items():
+        ours = {name: other for name, other in UNIT_OF.items() if other != unit}
+        for form in sorted(own):
+            of = next((ours[part] for part in re.split(r"[ '’-]", form) if part in ours), None)
+            if of is None:
+                same = words[unit].casefold() == words.get(_THE_OTHER.get(unit, ""), "").casefold()
+                of = next((each for each in forms if each != unit and form in forms[each]), None)
+                if same and of == _THE_OTHER.get(unit):  # in a census a record is a person
+                    of = None
+            if of is not None:
                 raise ValueError(
-                    f"words[{unit}]: {part!r} is what a {others[part]} is called, and sentences would confuse the two; "
-                    f"give the {unit} a word of its own, or leave it out"
+                    f"words[{unit}]: {form!r} is what a {of} is called, and sentences would confuse the two; give the "
+                    f"{unit} a word of its own, or leave it out"
                 )
 
 

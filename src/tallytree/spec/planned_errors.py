@@ -90,7 +90,8 @@ def plan(
 def _without_a_run(arguments: SharedArguments) -> SharedArguments:
     """The arguments without what only a run needs: its ledger, its secret and its seed."""
     absent = dict.fromkeys(("ledger", "dataset", "run", "secret", "seed", "approved_by", "reason", "ticket"))
-    return replace(arguments, **absent, on_changed="error")  # type: ignore[arg-type]
+    period = None if arguments.days is None else str(arguments.days)  # which may be known by the run's name
+    return replace(arguments, **absent, on_changed="error", period=period)  # type: ignore[arg-type]
 
 
 def _refuse_private_stand_in(spec: Spec, like: Any) -> None:
