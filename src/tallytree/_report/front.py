@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -116,8 +116,6 @@ def front_page(view: ReleaseView, errors: Sequence[PublishedError], folder: str)
     which = statement.get("release") or {}
     number, error = _in_all(view)
     noun = name(counted_noun(statement))
-    titles = {each.level: each.title for each in view.tables}
-    errors = [replace(each, level=titles.get(each.level, each.level)) for each in errors]
     bars = [_bar(each, noun) for each in errors if each.usable is not None]
     return FrontPage(
         title=said.get("title") or name(folder),
