@@ -145,6 +145,17 @@ def test_small_pyramids_have_the_names_of_their_areas() -> None:
     assert {"North", "a.b[0]"} <= {*texts(drawn)}
 
 
+def test_rows_of_small_pyramids_are_as_high_as_their_labels() -> None:
+    made = pyramid(pyramid_rows(["North"]), groups=AWKWARD[:2], order=AWKWARD, areas=["North"]).to_dict()
+    assert made["spec"]["height"] >= 16 * len(AWKWARD)
+
+
+def test_labels_of_numbers_do_not_touch_where_a_chart_is_narrow() -> None:
+    rows = [{"label": "a", "value": 3_700}]
+    ticks = [each for each in texts(svg(bars(rows, width=230))) if each[:1].isdigit()]
+    assert ticks == ["0", "1k", "2k", "3k", "4k"]
+
+
 @pytest.mark.parametrize("width", [230, 640])
 def test_a_hundred_dots_are_those_of_a_guess_those_of_an_attack_and_the_others(width: int) -> None:
     made = hundred_dots(5, 14, width=width).to_dict()

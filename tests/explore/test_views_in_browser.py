@@ -217,6 +217,24 @@ def test_tables_are_filtered_and_sums_of_what_was_not_published_say_so(visit, ad
     assert page.evaluate(SEEN) == ["f", "m"]
 
 
+def test_that_cells_have_no_row_is_said_only_where_one_has_none(visit, addresses, folders):
+    regions = tt.Release.load(folders["tables"]).table("region").num_rows
+    page = visit(addresses["tables"] + "#at=0.0,0.0&by=1,0").page
+    assert page.inner_text("#rows caption") == f"{regions} of 2 rows."
+    flows = tt.Release.load(folders["flows"])
+    pairs = flows.table(flows.levels[-1]).num_rows
+    assert pairs < 25
+    page = visit(addresses["flows"] + "#at=0.0,0.0&by=2,2").page
+    assert page.inner_text("#rows caption").startswith(f"{pairs} of {pairs} rows. Cells without a row are published")
+
+
+def test_a_table_of_sizes_is_not_cut_in_a_narrow_window(visit, addresses):
+    page = visit(addresses["group_sizes"]).page
+    page.set_viewport_size({"width": 390, "height": 900})
+    assert page.locator("#rows .bars").first.is_hidden()
+    assert page.locator(".scroll:has(#rows)").evaluate("each => each.scrollWidth - each.clientWidth") <= 0
+
+
 def test_flows_are_by_origin_and_destination_grouped_by_parent_with_in_and_out(visit, addresses, folders):
     page = visit(addresses["flows"]).page
     assert page.locator("form.choose label").all_inner_texts()[0].startswith("Origins by")
@@ -269,7 +287,7 @@ def test_sizes_are_on_an_axis_of_numbers_and_change_with_what_is_asked(visit, ad
     total = sum(row["groups"] for row in rows)
     members = sum(row["groups"] * row["size"] for row in rows)
     assert number(page) == str(total)
-    assert f"groups with {members} members" in page.inner_text("#headline")
+    assert f"groups, {members} members in all" in page.inner_text("#headline")
 
 
 def test_people_by_their_number_of_records_are_listed(visit, addresses, folders):

@@ -93,9 +93,12 @@ def test_a_release_that_is_not_private_protects_nobody(areas):
     [
         ([error("all", (1, 0, 0)), error("town", (90, 10, 0))], "You can use every number."),
         ([error("all", (1, 0, 0)), error("town", (80, 15, 5))],
-         "You can use the numbers of every level. At town do not use 5 % of the numbers: those below about 31 trips."),
+         "You can use nearly all numbers. At town do not use 5 % of the numbers: those below about 31 trips."),
         ([error("all", (1, 0, 0)), error("town", (20, 10, 70))],
          "You can use the numbers down to all. At town do not use 70 % of the numbers: those below about 31 trips."),
+        ([error("all", (1, 0, 0)), error("county", (97, 0, 3)), error("town", (20, 10, 70))],
+         "You can use nearly all numbers down to county. At town do not use 70 % of the numbers: those below about 31 "
+         "trips."),
         ([error("all", (0, 0, 1)), error("town", (0, 0, 100))],
          "Use single numbers of this release only where they are marked as reliable. At town do not use 100 % of the "
          "numbers: those below about 31 trips."),
@@ -113,7 +116,33 @@ def test_the_verdict_of_tables_counts_those_that_can_be_used():
         "You can use the numbers of 1 table of 2. At b do not use 90 %"
     )
     few = [error("a", (10, 0, 0)), error("b", (999, 0, 1))]
-    assert "do not use 1 % of the numbers" in verdict(few, "trips", tables=True)
+    assert verdict(few, "trips", tables=True).startswith("You can use nearly all numbers. At b do not use 1 % of the")
+    assert verdict([*few, error("c", (1, 0, 9))], "trips", tables=True).startswith(
+        "You can use nearly all numbers of 2 tables of 3. At c do not use 90 %"
+    )
+    assert verdict([error("c", (1, 0, 9))], "trips", tables=True).startswith("Use single numbers of this release only")
+
+
+def test_records_that_are_left_out_are_said_beside_the_number(areas):
+    assert front(releases.counts(areas)).left_out == ""
+    dropped = releases.counts(areas, neighboring="add_remove", on_unknown="drop", words={"record": "commute"})
+    assert front(dropped).left_out == "Commutes outside the areas are left out; how many is not published."
+    days = releases.PEOPLE.append_column("day", [["2026-03-04"] * releases.PEOPLE.num_rows])
+    arguments = {"neighboring": "add_remove", "period": "2026-03", "period_column": "day", "records": days}
+    checked = releases.counts(areas, **arguments)
+    assert front(checked).left_out == "Records outside the period are left out; how many is not published."
+    both = front(releases.counts(areas, **arguments, on_unknown="drop"))
+    assert both.left_out == "Records outside the areas or the period are left out; how many is not published."
+    assumed = releases.counts(areas, neighboring="add_remove", period="2026-03")
+    assert front(assumed).left_out == ""
+
+
+def test_a_release_says_that_it_takes_the_place_of_an_earlier_one(areas, tmp_path):
+    earlier = releases.counts(areas)
+    assert front(earlier).revises == ""
+    earlier.save(tmp_path / "earlier")
+    later = releases.counts(areas, revises=tmp_path / "earlier")
+    assert front(later).revises == "Takes the place of an earlier release"
 
 
 @pytest.mark.parametrize(

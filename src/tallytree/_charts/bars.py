@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tallytree._charts.basis import NUMBERS, WHOLE, data, described, values
+from tallytree._charts.basis import NUMBERS, WHOLE, data, described, most_ticks, values
 from tallytree._charts.theme import LIGHT, Scheme, styled
 
 ROW_HEIGHT = 24
@@ -44,7 +44,7 @@ def bars(
     tips = [alt.Tooltip("label:N", title="node"), alt.Tooltip("value:Q", title=unit, format=WHOLE)]
     base = alt.Chart(data(listed))
     shown = base.mark_bar(height={"band": 0.65}, color=scheme.accent).encode(
-        alt.X("value:Q", title=unit, axis=alt.Axis(format=NUMBERS, tickCount=5)), place, tooltip=tips
+        alt.X("value:Q", title=unit, axis=alt.Axis(format=NUMBERS, tickCount=most_ticks(width))), place, tooltip=tips
     )
     known = base.transform_filter("isValid(datum.lower)")
     line = known.mark_rule(color=scheme.interval, strokeWidth=1.5).encode(alt.X("lower:Q"), alt.X2("upper:Q"), place)
@@ -80,10 +80,10 @@ def errors_by_level(
     import altair as alt
 
     listed = [{**row, "place": place} for place, row in enumerate(values(rows))]
-    axis = alt.Axis(labelExpr=_labels("level", listed), labelLimit=160, ticks=False, domain=False)
+    axis = alt.Axis(labelExpr=_labels("level", listed), labelLimit=200, ticks=False, domain=False)
     place = alt.Y("place:O", title=None, axis=axis)
     base = alt.Chart(data(listed))
-    x = alt.Axis(format=NUMBERS, tickCount=5)
+    x = alt.Axis(format=NUMBERS, tickCount=most_ticks(width))
     known = [row["most"] for row in listed if row["most"]]
     top = alt.Scale(domain=[0, max(known, default=1.0)], nice=True)
     line = base.mark_rule(color=scheme.accent, strokeWidth=3).encode(

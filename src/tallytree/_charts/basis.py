@@ -19,6 +19,11 @@ WHOLE = ",.0f"
 """How tooltips write counts."""
 
 
+def most_ticks(width: int) -> int:
+    """About how many ticks an axis of numbers has at a width in pixels, so that their labels do not touch."""
+    return min(max(width // 70, 2), 5)
+
+
 def values(rows: pa.Table | Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows as Altair takes them; numbers that are not finite become null, which JSON has."""
     listed = rows.to_pylist() if isinstance(rows, pa.Table) else [dict(row) for row in rows]

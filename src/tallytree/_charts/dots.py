@@ -42,7 +42,11 @@ def hundred_dots(
         sort=names,
         scale=alt.Scale(domain=names, range=[scheme.muted, scheme.orange, scheme.step_2]),
         legend=alt.Legend(
-            orient="bottom", symbolType="circle", columns=1 if width < NARROW_FROM else 3, labelLimit=320
+            orient="bottom",
+            symbolType="circle",
+            columns=1 if width < NARROW_FROM else 3,
+            labelLimit=320,
+            columnPadding=48,  # a reader's font may be wider than the one that labels were measured with
         ),
     )
     made = (

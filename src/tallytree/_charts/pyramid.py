@@ -7,10 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from tallytree._charts.basis import NUMBERS, WHOLE, data, described, values
+from tallytree._charts.basis import NUMBERS, WHOLE, data, described, most_ticks, values
 from tallytree._charts.theme import LIGHT, Scheme, styled
 
-BAR_HEIGHT, SMALL_BAR_HEIGHT = 18, 8
+BAR_HEIGHT, SMALL_BAR_HEIGHT = 18, 16
+"""Pixels: a label fits beside each bar."""
 GAP = 36
 """Pixels beside a small pyramid, for its labels."""
 
@@ -59,14 +60,15 @@ def pyramid(
     columns = max(min(width // 210, len(areas)), 1) if small else 1
     inner = width // columns - GAP if small else width
     labels = [*order][::-1]
-    every = max(len(order) // 6, 1) if small else 1
     scale = alt.Scale(domain=[-most, most])
-    ticks = alt.Axis(labelExpr=f"format(abs(datum.value), '{NUMBERS}')", tickCount=4 if small else 6, grid=True)
+    ticks = alt.Axis(
+        labelExpr=f"format(abs(datum.value), '{NUMBERS}')", tickCount=4 if small else most_ticks(width), grid=True
+    )
     y = alt.Y(
         "at:O",
         title=None if small else order_title,
         sort=[*range(len(labels))],
-        axis=alt.Axis(labelExpr=f"datum.value % {every} == 0 ? {_listed(labels)}[datum.value] : ''", ticks=False),
+        axis=alt.Axis(labelExpr=f"{_listed(labels)}[datum.value]", ticks=False),
     )
     base = alt.Chart()
     tips = [

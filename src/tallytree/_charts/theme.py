@@ -97,11 +97,13 @@ def config(scheme: Scheme = LIGHT) -> dict[str, Any]:
     axis = {
         "domainColor": scheme.line, "tickColor": scheme.line, "gridColor": scheme.grid, "labelColor": scheme.text,
         "titleColor": scheme.text, "labelFontSize": TEXT_SIZE, "titleFontSize": TEXT_SIZE, "labelLimit": 160,
+        "labelSeparation": 10,
         "titleFontWeight": "normal", "titlePadding": 8,
     }  # fmt: skip
     legend = {
         "labelColor": scheme.text, "titleColor": scheme.text, "labelFontSize": TEXT_SIZE, "titleFontSize": TEXT_SIZE,
         "titleFontWeight": "normal", "labelLimit": 220, "titleLimit": 320, "symbolStrokeColor": scheme.line,
+        "columnPadding": 24,
     }  # fmt: skip
     return {
         "background": scheme.background,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tallytree._report.wording import titled
 from tallytree.hierarchy import decoded
 from tallytree.release.view.release_view import ReleaseView
 
@@ -92,7 +93,8 @@ def _pairs(view: ReleaseView) -> Iterable[tuple[str, str]]:
 def _sums(view: ReleaseView, upper: str, lower: str, value: str) -> Check:
     """Whether the numbers of a level are the sums of those of a lower one: of every node, or node and size."""
     numbers = view.rows(upper)
-    name = f"Sums of “{lower}” are the numbers of “{upper}”"
+    titles = {each["level"]: titled(each) for each in view.statement["levels"]}
+    name = f"Sums of “{titles[lower]}” are the numbers of “{titles[upper]}”"
     if numbers + view.rows(lower) > MOST_ROWS:
         return Check(name, numbers, None, f"not checked: more than {MOST_ROWS:,} rows")
     keys = [*view.paths(upper), *(["size"] if value == "groups" else [])]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -18,6 +18,7 @@ from tallytree._report.wording import listed, name, off, plural, what_is_counted
 from tallytree.release.counted_unit import counted_noun
 from tallytree.release.described import description_of
 from tallytree.release.quality import STANDARD
+from tallytree.release.statement import CHECKED
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.release.words import worded, words_of
 
@@ -72,11 +73,13 @@ class FrontPage:
         publisher: who publishes the release.
         contact: whom to ask.
         status: how final the numbers are.
+        revises: that the release takes the place of an earlier one.
         period: what time it is about.
         what: what was published, in a sentence.
         number: how many there are in all.
         unit: of what.
         error: how far off that number is.
+        left_out: that records were left out, and which.
         verdict: which numbers can be used.
         bars: of levels, root first.
         more: levels that have no bar.
@@ -87,11 +90,13 @@ class FrontPage:
     publisher: str
     contact: str
     status: str
+    revises: str
     period: str
     what: str
     number: str
     unit: str
     error: str
+    left_out: str
     verdict: str
     bars: Sequence[UsableBar]
     more: int
@@ -108,21 +113,22 @@ def front_page(view: ReleaseView, errors: Sequence[PublishedError], folder: str)
     """
     statement = view.statement
     said = {key: name(text, 200) for key, text in description_of(statement).items() if isinstance(text, str)}
+    which = statement.get("release") or {}
     number, error = _in_all(view)
     noun = name(counted_noun(statement))
-    titles = {each.level: each.title for each in view.tables}
-    errors = [replace(each, level=titles.get(each.level, each.level)) for each in errors]
     bars = [_bar(each, noun) for each in errors if each.usable is not None]
     return FrontPage(
         title=said.get("title") or name(folder),
         publisher=said.get("publisher", ""),
         contact=said.get("contact", ""),
         status=said.get("status", ""),
-        period=period_words((statement.get("release") or {}).get("period")),
+        revises="Takes the place of an earlier release" if "revises" in which else "",
+        period=period_words(which.get("period")),
         what=_what(view),
         number=number,
         unit=noun if number else "",
         error=error,
+        left_out=_left_out(statement),
         verdict=verdict(errors, noun, tables=view.statistic == "tables"),
         bars=bars[:MOST_LEVELS],
         more=max(len(bars) - MOST_LEVELS, 0),
@@ -188,6 +194,19 @@ def _in_all(view: ReleaseView) -> tuple[str, str]:
     return whole(total), "exactly" if std_dev == 0 else f"± {max(round(off(std_dev)), 1):,}"
 
 
+def _left_out(statement: Mapping[str, Any]) -> str:
+    """Which records are not in the numbers; empty where none was left out, or the publisher says that none is."""
+    places = "areas or categories" if statement["statistic"] == "tables" else "areas"
+    outside = [f"the {places}"] if statement["on_unknown"] == "drop" else []
+    if (statement.get("release") or {}).get("period_is") == CHECKED:
+        outside.append("the period")
+    if not outside:
+        return ""
+    return worded(
+        f"Records outside {listed(outside, 'or')} are left out; how many is not published.", words_of(statement)
+    )
+
+
 def _bar(error: PublishedError, noun: str) -> UsableBar:
     usable = error.usable or (0, 0, 0)
     total = max(sum(usable), 1)
@@ -224,21 +243,18 @@ def verdict(errors: Sequence[PublishedError], noun: str, *, tables: bool = False
         return "You can use every number."
     if tables:
         good = [each for each in known if poor[each.level] <= 1 - ENOUGH]
-        begin = (
-            "You can use the numbers of every table."
-            if len(good) == len(known)
-            else f"You can use the numbers of {plural(len(good), 'table')} of {len(known):,}."
-        )
+        where = "" if len(good) == len(known) else f" of {plural(len(good), 'table')} of {len(known):,}"
     else:
         down_to = next((place for place, each in enumerate(known) if poor[each.level] > 1 - ENOUGH), len(known))
-        begin = (
-            "You can use the numbers of every level."
-            if down_to == len(known)
-            else f"You can use the numbers down to {name(known[down_to - 1].level)}."
-            if down_to
-            else "Use single numbers of this release only where they are marked as reliable."
-        )
+        good = known[:down_to]
+        where = "" if len(good) == len(known) else f" down to {name(good[-1].level)}" if good else ""
         worst = known[-1] if poor[known[-1].level] else worst
+    which = "nearly all" if any(poor[each.level] for each in good) else "the"
+    begin = (
+        f"You can use {which} numbers{where}."
+        if good
+        else "Use single numbers of this release only where they are marked as reliable."
+    )
     share = _percent(100 * poor[worst.level])
     below = f": those below about {_least(worst)} {noun}" if worst.median else ""
     return f"{begin} At {name(worst.level)} do not use {share} of the numbers{below}."

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree._compute.arrays import FloatArray
-from tallytree._report.wording import name
+from tallytree._report.wording import name, titled
 from tallytree.hierarchy import decoded
 from tallytree.release.intervals import TAIL_COLUMNS, stated_errors
 from tallytree.release.quality import usable_numbers
@@ -31,7 +31,7 @@ class PublishedError:
     """What is known of the errors of a level's numbers.
 
     Attributes:
-        level: its name.
+        level: what it is called, see `titled`.
         rows: how many numbers are published.
         least, median, most: of their standard deviations; None where they are unknown.
         reach: how far off nine in ten of the numbers are at most, see `reach_of`; None where it is unknown.
@@ -129,12 +129,13 @@ def _level_error(view: ReleaseView, level: str, about: Mapping[str, Any]) -> Pub
         if len(found):
             least, most = min(least, float(found.min())), max(most, float(found.max()))
             kept.append(found[::step])
+    title = titled(about)
     if not kept:
-        return PublishedError(level, rows, None, None, None, None, noise)
+        return PublishedError(title, rows, None, None, None, None, noise)
     std_devs = np.concatenate(kept)
     good, care, poor = usable.tolist()
     verdicts = (good, care, poor) if usable.any() else None
-    return PublishedError(level, rows, least, float(np.median(std_devs)), most, reach_of(std_devs), noise, verdicts)
+    return PublishedError(title, rows, least, float(np.median(std_devs)), most, reach_of(std_devs), noise, verdicts)
 
 
 def _of_tails(rows: pa.Table) -> pa.Table:

@@ -14,7 +14,7 @@ from tallytree._report.numbers import number_pictures, people_picture
 from tallytree._report.pictures import Grid, Picture, errors_picture
 from tallytree._report.reading import PublishedError
 from tallytree._report.risk import risk_picture
-from tallytree._report.wording import about, amount, listed, name, percent, plural, rounded, whole
+from tallytree._report.wording import about, amount, listed, name, percent, plural, rounded, titled, whole
 from tallytree.release import Release
 from tallytree.release.counted_unit import bound_sentence, counted_unit, is_bounded
 from tallytree.release.described import description_of
@@ -94,7 +94,7 @@ def _appendix(release: Release) -> ReportSection:
         ("Made with", f"tallytree {name(software.get('tallytree', '?'))}"),
     ]
     rows = [
-        (name(each["level"]), f"{each['nodes']:,}", f"{release.level_tables[each['level']].num_rows:,}",
+        (name(titled(each)), f"{each['nodes']:,}", f"{release.level_tables[each['level']].num_rows:,}",
          "yes" if each.get("measured") else "no")
         for each in statement["levels"] if each["level"] in release.level_tables
     ]  # fmt: skip
@@ -286,7 +286,7 @@ def _split(statement: Mapping[str, Any]) -> Grid:
         for key, title in (("maximum", "the largest size"), ("contributions", "people by number of records"))
         if isinstance(statement.get(key), Mapping) and "noise" in statement[key] and statement["statistic"] != key
     ]
-    measured = [(name(each["level"]), each) for each in statement["levels"] if each.get("measured")]
+    measured = [(name(titled(each)), each) for each in statement["levels"] if each.get("measured")]
     return Grid(
         "How the budget was split",
         ("level, table or other", "share of the budget", "spent", "noise", "std_dev of the noise"),

@@ -77,6 +77,11 @@ def name(text: object, length: int = 120) -> str:
     return f"\u2068{kept}\u2069" if turned else kept
 
 
+def titled(level: Mapping[str, Any]) -> str:
+    """What a level of a statement is called where people read: its name; of tables its levels, such as town × sex."""
+    return (" × ".join(level["table"]) or "total") if "table" in level else str(level["level"])
+
+
 def what_is_counted(statement: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
     """What one number of the release is, in the publisher's words."""
     return worded(_counted(statement, spec), words_of(statement))

@@ -62,7 +62,7 @@ function headline(state) {
     const { words, quality, number } = said(found, row);
     const members = value(found, "members", row);
     const with_members =
-      members === null ? "" : ` with ${amount(members)} members${found.part.open.has(row) ? " or more" : ""}`;
+      members === null ? "" : `, ${found.part.open.has(row) ? "at least " : ""}${amount(members)} members in all`;
     return el(
       "div",
       { id: "headline" },
@@ -220,12 +220,19 @@ function sorted(found, order) {
   return [...found.rows].sort((a, b) => found.part.number[b] - found.part.number[a] || a - b);
 }
 
-function caption(found, shown) {
+// Whether a cell of a place has no row; of sums, cells that were summed may have none.
+function lacksRows(found, places) {
+  if (!about.unlisted || !found.table) return Boolean(about.unlisted);
+  return found.rows.filter((row) => placesOf(found, row).listed).length < cells(found.table, places);
+}
+
+function caption(found, shown, places) {
   const unit = found.table ? "" : " They are sums of listed numbers, whose errors this page does not have.";
   const more = found.more
     ? ` Up to ${amount(found.more)} more ${about.unit} may lie here, which are not listed of larger cells.`
     : "";
-  return `${amount(shown)} of ${amount(found.rows.length)} rows.${unit} ${about.unlisted}${more}`.trim();
+  const unlisted = lacksRows(found, places) ? ` ${about.unlisted}` : "";
+  return `${amount(shown)} of ${amount(found.rows.length)} rows.${unit}${unlisted}${more}`;
 }
 
 function rowLink(state, found, row, common) {
@@ -246,8 +253,8 @@ function list(state, found) {
       { class: "scroll", tabindex: "0", role: "region", "aria-label": "Rows" },
       el(
         "table",
-        { id: "rows" },
-        el("caption", null, el("span", null, caption(found, shown.length))),
+        { id: "rows", class: members ? "sizes" : null },
+        el("caption", null, el("span", null, caption(found, shown.length, state.places))),
         el(
           "thead",
           null,
@@ -373,7 +380,7 @@ function pivot(state, found, cols) {
           el(
             "span",
             null,
-            caption(found, found.rows.length),
+            caption(found, found.rows.length, state.places),
             left ? ` ${amount(left)} further columns are not shown; choose a list.` : null,
           ),
         ),
