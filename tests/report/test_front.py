@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 import tallytree as tt
@@ -76,6 +77,16 @@ def test_of_group_sizes_the_groups_are_counted_and_tails_judged(sizes_release):
     shown = front(sizes_release)
     assert (shown.number, shown.unit, shown.error) == ("4,000", "groups", "exactly")
     assert [bar.level for bar in shown.bars] == [*sizes_release.levels]
+
+
+@pytest.mark.parametrize("invariants", ["groups", "total"])
+def test_numbers_of_groups_that_are_public_are_exact_though_the_smallest_size_is_noisy(invariants):
+    rows = pa.table({"state": ["A", "B"], "size": [5, 5], "groups": [800, 800]})
+    made = tt.release_group_sizes(
+        rows, tt.Hierarchy.from_values("state", ["A", "B"]), tt.Budget(epsilon=1), neighboring="add_remove",
+        size="size", groups="groups", invariants=invariants, max_group_size=9, mechanism=tt.sizes.Joint(),
+    )  # fmt: skip
+    assert (front(made).number, front(made).error) == ("1,600", "exactly")
 
 
 def test_of_tables_the_total_is_the_number_and_bars_have_titles(areas):

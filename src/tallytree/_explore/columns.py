@@ -59,7 +59,7 @@ def facts(view: ReleaseView, title: str) -> Part:
         "sure": f"{100 - 100 * ALPHA:g} %",
         "qualities": list(QUALITIES),
         "last_size": view.largest_size if view.statistic == "group_sizes" else None,
-        "public_groups": _public_groups(view),
+        "public_groups": view.public_groups,
         "statement": dict(statement),
         "sides": [
             {
@@ -91,14 +91,6 @@ def _same_labels(one: TreeSide, other: TreeSide) -> bool:
         and all(a.equals(b) for a, b in pairs)
         and all(np.array_equal(a, b) for a, b in above)
     )
-
-
-def _public_groups(view: ReleaseView) -> str | None:
-    """Whether the number of groups of every place was published exactly, that of all of them, or none."""
-    invariants = [str(each) for each in view.statement.get("invariants", ())]
-    if any(each.startswith("the number of groups in every leaf") for each in invariants):
-        return "leaf"
-    return "total" if any(each.startswith("the total number of ") for each in invariants) else None
 
 
 def _unlisted(view: ReleaseView) -> str:

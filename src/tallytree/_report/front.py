@@ -181,7 +181,9 @@ def _in_all(view: ReleaseView) -> tuple[str, str]:
     std_dev = None
     if view.statistic == "group_sizes":
         total = sum(rows.column("groups").to_pylist())
-        if "tail_std_dev" in rows.column_names:
+        if view.public_groups:
+            std_dev = 0.0
+        elif "tail_std_dev" in rows.column_names:
             std_dev = rows.column("tail_std_dev")[0].as_py()
     elif view.rows(level) == 1:
         total = rows.column("count")[0].as_py()

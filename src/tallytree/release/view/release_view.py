@@ -260,6 +260,14 @@ class ReleaseView:
         """The path columns of a table."""
         return path_columns(self.read(level, 0, 0))
 
+    @property
+    def public_groups(self) -> str | None:
+        """Which numbers of groups are exact: of every place (`leaf`), of all together (`total`), or none."""
+        invariants = [str(each) for each in self.statement.get("invariants", ())]
+        if any(each.startswith("the number of groups in every leaf") for each in invariants):
+            return "leaf"
+        return "total" if any(each.startswith("the total number of ") for each in invariants) else None
+
     def with_intervals(self, level: str, rows: pa.Table, alpha: float | None) -> pa.Table:
         """Rows of a table with intervals at `alpha`, where their errors are known."""
         if alpha is None or not {"std_dev", TAIL_COLUMNS[1]} & {*rows.column_names}:
