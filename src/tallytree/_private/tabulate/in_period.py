@@ -53,6 +53,8 @@ def _in_period(value: str, kind: pa.DataType, days: Period) -> str:
     for pattern, within in (("(0[1-9]|1[0-2])", _whole_months(days)), ("W(0[1-9]|[1-4][0-9]|5[0-3])", _weeks(days))):
         if within is not None:
             inside = f"{text} BETWEEN '{within[0]}' AND '{within[1]}'"
+            if pattern.startswith("W") and (absent := _absent_weeks(days)):
+                inside += f" AND {text} NOT IN ({', '.join(absent)})"
             cases.append(f"WHEN full_match({text}, '[0-9]{{4}}-{pattern}') THEN {inside}")
     return f"CASE {' '.join(cases)} ELSE FALSE END"
 
@@ -74,6 +76,12 @@ def _weeks(days: Period) -> tuple[str, str] | None:
     first = days.first + (-days.first.weekday() % 7) * _DAY
     last = days.last - (days.last.isoweekday() % 7) * _DAY
     return (_week(first), _week(last)) if first <= last else None
+
+
+def _absent_weeks(days: Period) -> list[str]:
+    """The 53rd weeks of the years of the period that have 52, as SQL."""
+    years = range(days.first.year, days.last.year + 1)
+    return [f"'{year:04}-W53'" for year in years if date(year, 12, 28).isocalendar().week < 53]
 
 
 def _week(day: date) -> str:
