@@ -354,3 +354,11 @@ def test_debug_shows_the_traceback_without_local_variables(folder, run, monkeypa
 
 def test_control_characters_in_an_error_are_escaped(folder, refusal):
     assert refusal("check", "a\x1b[31m\nb.yaml") == "a\\x1b[31m\\nb.yaml: no such file; give the path of a YAML spec"
+
+
+def test_check_calls_units_as_the_publisher_does(folder, run):
+    spec = folder / "counts.yaml"
+    spec.write_text(spec.read_text() + "words: {record: trip, person: commuter}\n")
+    shown = run("check", "counts.yaml").stdout
+    assert "To be published: numbers of trips" in shown
+    assert "one commuter" in shown

@@ -120,15 +120,16 @@ def check(
         options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
         from tallytree._accuracy.expected_errors import expected_errors
         from tallytree._terms import AUTO
+        from tallytree.release.described import described_statement
 
         loaded = opened_spec(context, spec, changes, **options, revises=revises)
         planned = loaded.check()
-        statement = planned.statement
+        statement = described_statement({**planned.statement, **planned.risk()}, planned.arguments.description)
         console = open_console()
         errors = None if statement["max_contributions"] == AUTO else expected_errors(planned)
         _show_numbers(console, statement, errors, spec)
         show_noise(console, statement)
-        show_terms(console, {**statement, **planned.risk()})
+        show_terms(console, statement)
         show_measurements(console, statement)
         if planned.expected_work:
             show_line(console, planned.expected_work)
