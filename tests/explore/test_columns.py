@@ -63,7 +63,27 @@ def test_every_row_has_the_labels_the_numbers_the_interval_and_the_verdict_of_th
         paths = [name for side, named in zip(view.sides, of.named, strict=True) for name in side.columns[:named]]
         for row, expected in enumerate(rows.to_pylist()):
             assert labels_in(about, parts, {**table, "part": part}, row) == [expected[name] for name in paths]
-        assert {*part} <= {*NUMBERS.values(), "quality", "node", "stop", "named"}
+        shares = {"share", "share_lower", "share_upper"}
+        assert {*part} <= {*NUMBERS.values(), "quality", "node", "stop", "named"} | shares
+
+
+@pytest.mark.parametrize(
+    ("kind", "level", "within", "named"),
+    [("counts", "region", ("all",), [0]), ("counts", "town", ("region",), [1]),
+     ("tables", "town.sex", ("town",), [2, 0]), ("tables", "region", (), [0, 0])],
+)  # fmt: skip
+def test_shares_are_those_of_the_release(pages, folders, kind, level, within, named):
+    about, parts = pages[kind]
+    release = tt.Release.load(folders[kind])
+    place = [table.level for table in ReleaseView(release).tables].index(level)
+    rows = {tuple(row.values())[: len(row) - 7]: row for row in release.share(level, within=within).to_pylist()}
+    part, table = parts[f"table-{place}"], about["tables"][place]
+    assert table["within"] == named
+    for row, share in enumerate(part["share"]):
+        expected = rows[tuple(labels_in(about, parts, {**table, "part": part}, row))]
+        ends = (part["share_lower"][row], part["share_upper"][row])
+        assert share == pytest.approx(expected["share"], abs=1e-5)
+        assert ends == pytest.approx((expected["ci_lower"], expected["ci_upper"]), abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["flows", "partly"])

@@ -148,6 +148,13 @@ def test_a_number_has_its_verdict_and_its_interval_on_focus(visit, addresses, fo
     assert "± " in page.inner_text("#rows")
 
 
+def test_a_number_has_its_share_of_what_it_is_a_part_of(visit, addresses, folders):
+    page = visit(addresses["counts"] + "#at=2.1").page
+    row = tt.Release.load(folders["counts"]).share("town", within="region").to_pylist()[1]
+    percents = [f"{100 * row[name]:.1f} %" for name in ("share", "ci_lower", "ci_upper")]
+    assert page.inner_text("#share") == "{} of N (probably {} to {}).".format(*percents)
+
+
 def test_exact_numbers_are_marked(visit, folders, tmp_path):
     records = pa.table({"region": ["N"] * 30 + ["S"] * 10, "town": ["a"] * 40})
     release = tt.release_counts(records, towns(), tt.Budget(epsilon=1), neighboring="change_one")

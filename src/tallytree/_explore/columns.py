@@ -6,6 +6,7 @@ and verdicts are those of `Release.table(level, alpha=ALPHA)`. Nothing private i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -26,6 +27,9 @@ from tallytree.release.view.sides import TreeSide
 
 MOST_TOTALS = 2_000
 """Places of a level of flows whose totals are computed."""
+
+MOST_SHARES = 100_000
+"""Rows of a table with shares."""
 
 _SHORT = {
     "ci_lower": "lower",
@@ -121,6 +125,48 @@ def rows_of(view: ReleaseView, table: PublishedTable) -> Part:
     """
     parts = list(_slices(view, table))
     return {name: _joined([part[name] for part in parts]) for name in parts[0]}
+
+
+def shares_of(view: ReleaseView, table: PublishedTable) -> tuple[list[int], Part] | None:
+    """What share of a larger number each row is, with the ends of its interval: those of `Release.share`.
+
+    Of counts the larger number is that of the place above; of tables that of the area, or the total.
+
+    Returns:
+        How many columns each side names of the larger number, and the columns; None where errors would need replicates,
+        not all cells are listed, or there are more than `MOST_SHARES` rows.
+    """
+    within = _larger(view, table)
+    if within is None or view.rows(table.level) > MOST_SHARES:
+        return None
+    names, named = within
+    found = view.release.share(table.level, within=names, alpha=ALPHA)
+    published = pa.concat_tables(view.slices(table.level)).column("count").to_pylist()
+    if found.num_rows > len(published):  # cells that are 0 have no row
+        found = found.filter(pc.not_equal(found.column("count"), 0))
+    if found.column("count").to_pylist() != published:
+        return None
+    columns = (("share", "share"), ("share_lower", "ci_lower"), ("share_upper", "ci_upper"))
+    return named, {name: _short_numbers(found.column(column)) for name, column in columns}
+
+
+def _larger(view: ReleaseView, table: PublishedTable) -> tuple[tuple[str, ...], list[int]] | None:
+    """The level or table of which the rows of a table are parts: its names, and how many columns each side names."""
+    depth = view.levels.index(table.level)
+    if view.statistic == "counts":
+        if depth == 0 or len(view.sides) > 1 or not view.lists_all or not errors_are_exact(view.release):
+            return None
+        return (view.levels[depth - 1],), [table.named[0] - 1]
+    if view.statistic != "tables" or not any(table.named):
+        return None
+    areas = view.sides[0].columns[: table.named[0]]
+    of_area = bool(areas) and any(table.named[1:])
+    named = [table.named[0] if of_area and side == 0 else 0 for side in range(len(view.sides))]
+    return ((areas[-1],) if of_area else ()), named
+
+
+def _short_numbers(column: pa.ChunkedArray) -> list[float | None]:
+    return [None if each is None or math.isnan(each) else round(each, 5) for each in column.to_pylist()]
 
 
 def _joined(parts: list[list[Any]]) -> list[Any]:

@@ -56,6 +56,19 @@ function crumbs(state) {
 
 const replaced = (places, side, place) => places.map((each, i) => (i === side ? place : each));
 
+// What share of the place above, or of the area, the number is.
+function shareOf(state, found, row) {
+  const [share, lower, upper] = ["share", "share_lower", "share_upper"].map((name) => value(found, name, row));
+  if (share === null || lower === null || upper === null) return null;
+  const whole = state.places.map((place, side) => above(side, place, Math.max(found.table.within[side], sides[side].root)));
+  const percent = (each) => `${(100 * each).toFixed(1)} %`;
+  return el(
+    "p",
+    { id: "share" },
+    `${percent(share)} of ${nameOf(whole)} (probably ${percent(lower)} to ${percent(upper)}).`,
+  );
+}
+
 function headline(state) {
   const { found, row } = ownRow(state.places);
   if (row !== null && found.table) {
@@ -68,6 +81,7 @@ function headline(state) {
       { id: "headline" },
       el("p", { class: "big" }, numberOf(found, row, { id: "number" }), ` ${about.unit}${with_members}`),
       el("p", { class: "verdict" }, words),
+      shareOf(state, found, row),
       quality === "not_distinguishable_from_0" && number > 0
         ? el("p", { class: "note" }, "The noise alone can make a number of this size.")
         : null,
