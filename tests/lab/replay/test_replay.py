@@ -32,6 +32,9 @@ from tallytree.lab.replay.configurations import KEPT_APART, NEW_LEDGER, Pair, ra
 from tallytree.lab.replay.replaying import compare_pair
 from tallytree.lab.replay.stated import KEYS, contradictions, moved
 
+FIRST_SEED = 8
+WANTED = {"counts", "distinct_counts", "histogram", "tail_counts", "total", "contributions", "largest_size"}
+"""Statistics of which a pair differs by all that is stated."""
 PAIRS = int(os.environ.get("TALLYTREE_PAIRS", "80"))
 PEOPLE = pa.table({"a": ["x", "x", "y", "y", "y"], "id": [1, 1, 2, 3, 4]})
 AREAS = tt.Hierarchy.from_table(pa.table({"a": ["x", "y"]}), levels=["a"])
@@ -65,19 +68,15 @@ def test_many_pairs_show_nothing_and_reach_the_stated_sensitivities(monkeypatch)
         return contradictions(statement, *runs)
 
     monkeypatch.setattr(replaying, "contradictions", noting)
-    found = replay(PAIRS, seed=4)
-    assert found.faults == ()
-    assert found.least >= (PAIRS >= 200)
+    # 80 pairs seldom have every statistic at its stated sensitivity; those of the next seed then have the others.
+    for seed in range(FIRST_SEED, FIRST_SEED + 4):
+        found = replay(PAIRS, seed=seed)
+        assert found.faults == ()
+        if not WANTED - reached:
+            break
     # So a smaller sensitivity would be found.
-    assert reached >= {
-        "counts",
-        "distinct_counts",
-        "histogram",
-        "tail_counts",
-        "total",
-        "contributions",
-        "largest_size",
-    }
+    assert reached >= WANTED
+    assert found.least >= (PAIRS >= 200)
 
 
 def test_equal_seeds_give_equal_pairs():
