@@ -76,7 +76,10 @@ def facts(view: ReleaseView, title: str) -> Part:
             }
             for side in view.sides
         ],
-        "tables": [{"title": table.title, "named": list(table.named)} for table in view.tables],
+        "tables": [
+            {"title": table.title, "named": list(table.named), "within": (_larger(view, table) or ((), None))[1]}
+            for table in view.tables
+        ],
     }
 
 
@@ -121,33 +124,29 @@ def rows_of(view: ReleaseView, table: PublishedTable) -> Part:
     `number` is what was published. `lower`, `upper` and `quality` are absent where no error is known. Where rows do not
     list every node in its order, `node` has, for each side, the node of each row. Where rows say how much is not
     listed, such a row is about several nodes: `node` has the first, `stop` the one after the last, and `named` how many
-    columns the row names.
+    columns the row names. `share`, `share_lower` and `share_upper` are there where shares are known.
     """
     parts = list(_slices(view, table))
-    return {name: _joined([part[name] for part in parts]) for name in parts[0]}
+    return {name: _joined([part[name] for part in parts]) for name in parts[0]} | _shares(view, table)
 
 
-def shares_of(view: ReleaseView, table: PublishedTable) -> tuple[list[int], Part] | None:
+def _shares(view: ReleaseView, table: PublishedTable) -> Part:
     """What share of a larger number each row is, with the ends of its interval: those of `Release.share`.
 
-    Of counts the larger number is that of the place above; of tables that of the area, or the total.
-
-    Returns:
-        How many columns each side names of the larger number, and the columns; None where errors would need replicates,
-        not all cells are listed, or there are more than `MOST_SHARES` rows.
+    Of counts the larger number is that of the place above; of tables that of the area, or the total. There are none
+    where errors would need replicates, not all cells are listed, or there are more than `MOST_SHARES` rows.
     """
     within = _larger(view, table)
     if within is None or view.rows(table.level) > MOST_SHARES:
-        return None
-    names, named = within
-    found = view.release.share(table.level, within=names, alpha=ALPHA)
+        return {}
+    found = view.release.share(table.level, within=within[0], alpha=ALPHA)
     published = pa.concat_tables(view.slices(table.level)).column("count").to_pylist()
     if found.num_rows > len(published):  # cells that are 0 have no row
         found = found.filter(pc.not_equal(found.column("count"), 0))
     if found.column("count").to_pylist() != published:
-        return None
+        return {}
     columns = (("share", "share"), ("share_lower", "ci_lower"), ("share_upper", "ci_upper"))
-    return named, {name: _short_numbers(found.column(column)) for name, column in columns}
+    return {name: _short_numbers(found.column(column)) for name, column in columns}
 
 
 def _larger(view: ReleaseView, table: PublishedTable) -> tuple[tuple[str, ...], list[int]] | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tallytree._boundaries import Boundaries
 from tallytree._charts.theme import DARK, FONT, LIGHT, css_variables
-from tallytree._explore.columns import Part, facts, labels_of, rows_of, shares_of, totals_of_flows
+from tallytree._explore.columns import Part, facts, labels_of, rows_of, totals_of_flows
 from tallytree._explore.shapes import shapes_of
 from tallytree.release.view.release_view import ReleaseView
 
@@ -52,12 +52,7 @@ def write_page(
     totals = list(totals_of_flows(view))
     about["tables"] += [{"title": "totals", "named": names, "totals": True} for names, _ in totals]
     about["maps"] = sorted(boundaries)
-    shares = [shares_of(view, table) for table in view.tables]
-    for described, found in zip(about["tables"], shares, strict=False):
-        described["within"] = None if found is None else found[0]
-    parts = _parts(
-        view, [None if each is None else each[1] for each in shares], [part for _, part in totals], boundaries
-    )
+    parts = _parts(view, [part for _, part in totals], boundaries)
     size = sum(view.rows(table.level) for table in view.tables) + sum(sum(side["sizes"]) for side in about["sides"])
     if size <= ONE_FILE:
         page = _page(about, dict(parts), f"<style>{_style()}</style>", f"<script>{_script()}</script>", inline=True)
@@ -73,15 +68,13 @@ def write_page(
     (folder / "index.html").write_text(page, encoding="utf-8")
 
 
-def _parts(
-    view: ReleaseView, shares: list[Part | None], totals: list[Part], boundaries: Mapping[str, Boundaries]
-) -> Iterator[tuple[str, Part]]:
+def _parts(view: ReleaseView, totals: list[Part], boundaries: Mapping[str, Boundaries]) -> Iterator[tuple[str, Part]]:
     """What the page loads, by name, one after the other: tables are not held together."""
     for position, side in enumerate(view.sides):
         for named in range(1, len(side.columns) + 1):
             yield f"labels-{position}-{named}", labels_of(side, named)
     for number, table in enumerate(view.tables):
-        yield f"table-{number}", rows_of(view, table) | (shares[number] or {})
+        yield f"table-{number}", rows_of(view, table)
     for number, part in enumerate(totals, len(view.tables)):
         yield f"table-{number}", part
     for level in sorted(boundaries):
