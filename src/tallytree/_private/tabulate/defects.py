@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from tallytree._impossible import Impossible
-from tallytree._private.tabulate.leaf_tables import leaf_table, same_path
+from tallytree._private.tabulate.leaf_tables import joined_leaves
 from tallytree._private.tabulate.records import Records
 from tallytree._private.tabulate.renamed_columns import id_columns
 from tallytree._private.tabulate.session import Session
@@ -87,16 +87,12 @@ def find_defects(
     """
     source, parameters = db.source(records)
     columns: list[tuple[str, pa.ChunkedArray]] = []
-    first, joins, leaves = 0, [], []
-    for i, (key, present) in enumerate(zip(keys, records.keys, strict=True)):
-        path = range(first, first + len(present))
-        types = [[layout.types[k] for layout in records.layouts] for k in path]
-        table, are_integers = leaf_table(key.hierarchy, key.leaf_columns(present), types)
-        db.register(f"leaves{i}", table)
-        joins.append(f"LEFT JOIN leaves{i} ON {same_path(i, path, are_integers)}")
-        leaves.append(f"leaf{i}")
+    joins, paths = [], []
+    for key, present, path, join in joined_leaves(db, records, keys):
+        joins.append(join)
+        paths.append(path)
         columns += zip(present, key.leaf_columns(present), strict=True)
-        first = path.stop
+    leaves = [f"leaf{i}" for i in range(len(keys))]
     db.make(
         "placed",
         f"SELECT source.*, {', '.join(f'leaves{i}.leaf AS leaf{i}' for i in range(len(keys)))} "
@@ -107,10 +103,8 @@ def find_defects(
     found: list[Defect] = []
     for k, (name, labels) in enumerate(columns):
         found += _of_codes(db, k, name, labels)
-    first = 0
-    for leaf, present in zip(leaves, records.keys, strict=True):
-        found += _of_paths(db, range(first, first + len(present)), present, leaf)
-        first += len(present)
+    for leaf, present, path in zip(leaves, records.keys, paths, strict=True):
+        found += _of_paths(db, path, present, leaf)
     for i, each in enumerate(impossible):
         db.register(f"impossible{i}", each.leaves)
         same = " AND ".join(f"impossible{i}.leaf{side} = placed.leaf{side}" for side in each.sides)

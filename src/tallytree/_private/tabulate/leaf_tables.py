@@ -6,18 +6,43 @@ integers: no integer is turned into text, and an integer never meets another lab
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree._private.tabulate.key_types import CANONICAL
-from tallytree._private.tabulate.records import enumerate_names
+from tallytree._private.tabulate.records import Records, enumerate_names
+from tallytree._private.tabulate.session import Session
 from tallytree.hierarchy import Hierarchy
+from tallytree.product import LeafKey
 
 _ALL_FIT = 18
 """Characters of an integer that certainly fits into 64 bits."""
+
+
+def joined_leaves(
+    db: Session, records: Records, keys: Sequence[LeafKey]
+) -> Iterator[tuple[LeafKey, Sequence[str], range, str]]:
+    """Make the leaves of each hierarchy a table of the session, and say how records are joined with it.
+
+    Args:
+        db: where statements run; the ith table is `leaves{i}`.
+        records: their columns.
+        keys: the columns that say where a record belongs.
+
+    Yields:
+        The key, the columns of its path, the places of these among the columns of all paths, and the join.
+    """
+    first = 0
+    for i, (key, present) in enumerate(zip(keys, records.keys, strict=True)):
+        path = range(first, first + len(present))
+        types = [[layout.types[k] for layout in records.layouts] for k in path]
+        table, are_integers = leaf_table(key.hierarchy, key.leaf_columns(present), types)
+        db.register(f"leaves{i}", table)
+        yield key, present, path, f"LEFT JOIN leaves{i} ON {same_path(i, path, are_integers)}"
+        first = path.stop
 
 
 def leaf_table(

@@ -28,7 +28,7 @@ from tallytree._private.tabulate.contribution_bound import (
 )
 from tallytree._private.tabulate.key_types import hint_on_types
 from tallytree._private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
-from tallytree._private.tabulate.leaf_tables import leaf_table, same_path
+from tallytree._private.tabulate.leaf_tables import joined_leaves
 from tallytree._private.tabulate.records import Records, Wanted, key_types, named
 from tallytree._private.tabulate.renamed_columns import id_columns
 from tallytree._private.tabulate.session import Session
@@ -243,17 +243,12 @@ def _placed(
     named_faults = [f"{fault} AS fault{i}" for i, fault in enumerate(faults)]
     columns = _listed([*path, *ids, size, f"{amount} AS amount", *named_faults])
     nulls: list[str] = []
-    joins, leaves, first = [], [], 0
-    for i, (key, present) in enumerate(zip(keys, records.keys, strict=True)):
-        of_path = range(first, first + len(present))
-        types = [[layout.types[k] for layout in records.layouts] for k in of_path]
-        table, are_integers = leaf_table(key.hierarchy, key.leaf_columns(present), types)
-        db.register(f"leaves{i}", table)
-        joins.append(f"LEFT JOIN leaves{i} ON {same_path(i, of_path, are_integers)}")
+    joins, leaves = [], []
+    for i, (key, _, of_path, join) in enumerate(joined_leaves(db, records, keys)):
+        joins.append(join)
         other = key.other_leaf
         leaves.append(f"leaves{i}.leaf" if other is None else f"coalesce(leaves{i}.leaf, {other})")
         nulls += [f"k{k} IS NULL" if other is None else "FALSE" for k in of_path]
-        first = of_path.stop
     refused = []
     for i, each in enumerate(impossible):
         db.register(f"impossible{i}", each.leaves)
