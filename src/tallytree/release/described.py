@@ -18,8 +18,6 @@ from tallytree.release.words import UNIT_KEYS, UNIT_OF, plural_of, worded
 Status = Literal["provisional", "revised", "final"]
 """How final the numbers are, as the publisher says."""
 
-_THE_OTHER = {"record": "person", "person": "record"}
-
 DESCRIBED = "description"
 """The key of the statement under which all of it stands."""
 MOST_LETTERS, MOST_OF_A_WORD = 200, 40
@@ -81,15 +79,13 @@ def _require_units_apart(words: Mapping[str, str]) -> None:
     """
     forms = {unit: {each for part in given.casefold().split("/") for each in (part, plural_of(part))}
              for unit, given in words.items()}  # fmt: skip
+    # In a census a record is a person, and both may have one word.
+    alike = {"record", "person"} if words.get("record", "").casefold() == words.get("person", "").casefold() else set()
     for unit, own in forms.items():
         ours = {name: other for name, other in UNIT_OF.items() if other != unit}
+        theirs = {form: other for other in forms if other != unit and {unit, other} != alike for form in forms[other]}
         for form in sorted(own):
-            of = next((ours[part] for part in re.split(r"[ '’-]", form) if part in ours), None)
-            if of is None:
-                same = words[unit].casefold() == words.get(_THE_OTHER.get(unit, ""), "").casefold()
-                of = next((each for each in forms if each != unit and form in forms[each]), None)
-                if same and of == _THE_OTHER.get(unit):  # in a census a record is a person
-                    of = None
+            of = next((ours[part] for part in re.split(r"[ '’-]", form) if part in ours), theirs.get(form))
             if of is not None:
                 raise ValueError(
                     f"words[{unit}]: {form!r} is what a {of} is called, and sentences would confuse the two; give the "
