@@ -15,7 +15,15 @@ import pyarrow.parquet
 
 from tallytree.release.files import sha256
 from tallytree.release.intervals import ERROR_COLUMNS, LISTED_FROM, PROBABILITY_ZERO, TAIL_COLUMNS, UNBIASED
-from tallytree.release.manifest import CONTRIBUTIONS, MANIFEST, NOT_ITS_TREE, TABLES, contributions_files, table_name
+from tallytree.release.manifest import (
+    CONTRIBUTIONS,
+    MANIFEST,
+    NOT_ITS_TREE,
+    TABLES,
+    contributions_files,
+    detail_files,
+    table_name,
+)
 from tallytree.sources.failures import Withheld
 
 _NUMBERS = {"tables": ("count",), "counts": ("count",), "flows": ("count",), "group_sizes": ("size", "groups")}
@@ -67,6 +75,8 @@ def check_files(place: Path, manifest: Mapping[str, Any]) -> None:
     _check_hierarchies(place, manifest)
     for depth, about in enumerate(manifest["statement"]["levels"]):
         _check_level(place, manifest, depth, about)
+    for name in detail_files(manifest["statement"]):
+        _check_detail(place, manifest, name)
 
 
 def _changed(path: Path) -> str:
@@ -110,6 +120,16 @@ def _check_people(place: Path, manifest: Mapping[str, Any], name: str, number: s
     """Refuse a file of people by their number of records that has other columns."""
     schema, _ = _opened(place, manifest, name)
     if not _has_columns(schema, (), ("records_from", "records_to", number, "std_dev")):
+        raise ValueError(_other_columns(place / name))
+
+
+def _check_detail(place: Path, manifest: Mapping[str, Any], name: str) -> None:
+    """Refuse a file of the cells that all tables are sums of that has not the columns of every table, and a number."""
+    schema, _ = _opened(place, manifest, name)
+    sides = manifest.get("tree", {}).get("attributes", [])
+    paths = [column for side in sides for column in _down_to(side["columns"], schema.names)]
+    tables = [column for depth in range(len(manifest["levels"])) for column in _path_columns(manifest, depth) or ()]
+    if not set(tables) <= set(paths) or not _has_columns(schema, paths, ("count",)):
         raise ValueError(_other_columns(place / name))
 
 

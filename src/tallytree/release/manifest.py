@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-FORMAT_VERSION = 3
+FORMAT_VERSION, WITHOUT_DETAIL = 4, 3
+"""The latest format, which has the detail of tables, and that of folders without it."""
 MANIFEST = "release.json"
 REPORT = "report.html"
 """The report on the other files; not one of those that the manifest names."""
@@ -23,6 +24,8 @@ _TABLES = ("tables", "measurements")
 _OF_TREE = "hierarchies/"
 TABLES = "tables"
 """The statistic whose levels are tables, named by their own levels with dots between them."""
+DETAIL_FILE = "detail.parquet"
+"""The cells that all tables are sums of, where they are published; `detail` in the statement says so."""
 CONTRIBUTIONS = "contributions"
 """People by their number of records: the statistic of a release, and the stem of their file beside other tables."""
 
@@ -129,13 +132,15 @@ def _missing_from(manifest: Mapping[str, Any]) -> str | None:
     level_of = {table_name(kind, level, statistic): level for kind in _TABLES for level in levels}
     of_csv = {f"tables/{table_stem(level, statistic)}.csv": level for level in levels}
     beside = contributions_files(manifest["statement"])
-    for name in (*level_of, *beside[:1], *files):
+    detail = detail_files(manifest["statement"])
+    for name in (*level_of, *beside[:1], *detail, *files):
         facts = files.get(name)
         rows = facts.get("rows") if isinstance(facts, dict) else None
         if type(rows) is not int or rows < 0 or not isinstance(facts.get("sha256"), str):
             return f"entry for {name!r} in 'files'"
         level = (level_of | of_csv).get(name)
-        if facts.get("level") != level or (level is None and not name.startswith(_OF_TREE) and name not in beside):
+        known = level is not None or name.startswith(_OF_TREE) or name in (*beside, *detail)
+        if facts.get("level") != level or not known:
             return f"entry for {name!r} in 'files'"
         if name in of_csv and rows != files[table_name("tables", of_csv[name], statistic)]["rows"]:
             return f"entry for {name!r} in 'files'"
@@ -147,6 +152,11 @@ def contributions_files(statement: Mapping[str, Any]) -> tuple[str, ...]:
     if CONTRIBUTIONS not in statement or statement.get("statistic") == CONTRIBUTIONS:
         return ()
     return (f"{CONTRIBUTIONS}.parquet", f"{CONTRIBUTIONS}.csv")
+
+
+def detail_files(statement: Mapping[str, Any]) -> tuple[str, ...]:
+    """The file of the cells that all tables are sums of, if the statement says that they are published."""
+    return (DETAIL_FILE,) if "detail" in statement and statement.get("statistic") == TABLES else ()
 
 
 def _missing_from_statement(statement: Mapping[str, Any], levels: list[str]) -> str | None:
