@@ -56,6 +56,7 @@ _MODULES_OF_METHODS |= {
     "plot": "tallytree._report.plots",
     "quantile": "tallytree._derived.means",
     "ratio": "tallytree._derived.ratios",
+    "records": "tallytree._derived.records",
     "scaled": "tallytree._derived.all_records",
     "share": "tallytree._derived.shares",
     "total": "tallytree._derived.totals",

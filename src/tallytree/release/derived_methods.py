@@ -181,3 +181,26 @@ class DerivedNumbers(ABC):
         options: dict[str, Any] = {"attribute": attribute, "values": values, "where": where, "alpha": alpha}
         options |= {"replicates": replicates, "seed": seed}
         return registered_method("quantile")(self, level, q, **options, hierarchy=hierarchy)
+
+    def records(self, *, dictionaries: bool = False) -> pa.RecordBatchReader:
+        """Made-up records that give every published number back, exactly, when they are counted.
+
+        One row for each unit of the finest counts: a record, a trip, a member of a group. The columns are those that
+        the published tables have for places and attributes, down to the leaves, and the code of a leaf where the
+        private records had one (`leaf`); of group sizes also `group`, a made-up number. With `count=` a row stands for
+        one unit, and not for a row of the private table.
+
+        No row is about a person. Only numbers of the published tables, and sums of them, have known errors; finer
+        counts are mostly noise. `docs/how-to/records.md` says what such records can be used for. Nothing is spent.
+
+        Args:
+            dictionaries: give the columns as Arrow dictionaries, each batch with its own; many times as fast.
+
+        Returns:
+            A reader of batches, which are made when they are read. The metadata of its schema say what the rows are.
+
+        Raises:
+            ValueError: tables that were released without `keep_detail`; numbers that are negative or have fractions,
+                or do not add up; `unlisted="remainder"`; people by their number of records; a total alone.
+        """
+        return registered_method("records")(self, dictionaries=dictionaries)
