@@ -81,7 +81,11 @@ class Records:
     @property
     def sentences(self) -> tuple[str, ...]:
         """What a reader must know of them, the most important first."""
-        unit = "one member of a group (one unit of its size)" if self.group else f"one of what was counted: {counted_unit(self.statement)}"
+        unit = (
+            "one member of a group (one unit of its size)"
+            if self.group
+            else f"one of what was counted: {counted_unit(self.statement)}"
+        )
         grouped = () if self.group is None else (GROUPED.format(self.group),)
         return (NOBODYS, COUNTED, *grouped, f"A row stands for {unit}.")
 
@@ -97,19 +101,20 @@ class Records:
         for rows in in_slices(self.source):
             units = _units(rows)
             ends = np.cumsum(units)
-            groups = _groups(rows, first_group)
+            with_members = _with_members(rows)
+            groups = first_group + np.cumsum(with_members) - with_members
             for start in range(0, int(ends[-1]) if len(ends) else 0, rows_at_once):
                 stop = min(start + rows_at_once, int(ends[-1]))
                 span = slice(int(np.searchsorted(ends, start, "right")), int(np.searchsorted(ends, stop, "left")) + 1)
                 begins = ends[span] - units[span]
                 times = np.minimum(ends[span], stop) - np.maximum(begins, start)
                 number = None
-                if groups is not None:
+                if self.group is not None:
                     place = np.arange(start, stop) - np.repeat(begins, times)
                     sizes = rows.column("size").to_numpy()[span]
                     number = np.repeat(groups[span], times) + place // np.repeat(sizes, times)
                 yield self._repeated(rows.slice(span.start, span.stop - span.start), times, number)
-            first_group += 0 if groups is None else int(rows.column("groups").to_numpy().sum())
+            first_group += int(with_members.sum())
 
     def _repeated(self, rows: pa.Table, times: IntArray, group: IntArray | None) -> pa.Table:
         """Each of some rows so many times, without numbers; and the number of the group of each of these."""
@@ -135,12 +140,11 @@ def _units(rows: pa.Table) -> IntArray:
     return np.asarray(rows.column("size").to_numpy() * rows.column("groups").to_numpy(), dtype=np.int64)
 
 
-def _groups(rows: pa.Table, first: int) -> IntArray | None:
-    """The number of the first group of each row of group sizes; None for other tables."""
+def _with_members(rows: pa.Table) -> IntArray:
+    """How many groups with members each row of group sizes stands for; 0 in other tables."""
     if "size" not in rows.column_names:
-        return None
-    groups = rows.column("groups").to_numpy()
-    return np.asarray(first + np.cumsum(groups) - groups, dtype=np.int64)
+        return np.zeros(rows.num_rows, dtype=np.int64)
+    return np.where(rows.column("size").to_numpy() > 0, rows.column("groups").to_numpy(), 0)
 
 
 def records_of(release: Release) -> Records:

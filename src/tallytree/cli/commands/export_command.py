@@ -14,7 +14,9 @@ from tallytree.cli.shared_options import BoundariesOption, BoundaryCodeOption
 def export(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")],
-    to: Annotated[str, typer.Option("--to", metavar="csv|xlsx|parquet|geoparquet|duckdb|sdmx|records", help="The format.")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="csv|xlsx|parquet|geoparquet|duckdb|sdmx|records", help="The format.")
+    ],
     out: Annotated[
         Path,
         typer.Option(

@@ -234,6 +234,7 @@ def _tables(rng: np.random.Generator) -> Pair:
     options = _terms(rng) | {
         "hierarchy": Product(sides, impossible=impossible), "tables": wanted,
         "budget_split": _one_of(rng, ("auto", "even")), "mechanism": _one_of(rng, (None, tables.LeastSquares())),
+        "keep_detail": len(wanted) % 2 == 0,
     }  # fmt: skip
     if rng.random() < 0.3:
         options["measure"] = [every[-1], *([()] if rng.random() < 0.5 else [])]
