@@ -129,7 +129,8 @@ def _check_detail(place: Path, manifest: Mapping[str, Any], name: str) -> None:
     sides = manifest.get("tree", {}).get("attributes", [])
     paths = [column for side in sides for column in _down_to(side["columns"], schema.names)]
     tables = [column for depth in range(len(manifest["levels"])) for column in _path_columns(manifest, depth) or ()]
-    if not set(tables) <= set(paths) or not _has_columns(schema, paths, ("count",)):
+    whole = _has_columns(schema, paths, ("count",)) and schema.field("count").type == pa.int64()
+    if not whole or not set(tables) <= set(paths):
         raise ValueError(_other_columns(place / name))
 
 
