@@ -1,7 +1,7 @@
 """What a release is: its tables and statement, and the folder that it is saved in."""
 
 from tallytree.release.files import refuse_existing, require_writable
-from tallytree.release.households_release import HouseholdsRelease
+from tallytree.release.households_release import HouseholdsRelease, part_folders
 from tallytree.release.level_tables import LevelTable, NodeTable, beside_paths
 from tallytree.release.quality import QualityThresholds
 from tallytree.release.release import Release
@@ -13,6 +13,7 @@ __all__ = [
     "QualityThresholds",
     "Release",
     "beside_paths",
+    "part_folders",
     "refuse_existing",
     "require_writable",
 ]

@@ -23,7 +23,7 @@ from tallytree.product import Attribute, Product
 from tallytree.release.files import sha256, write_text
 from tallytree.release.intervals import checked_alpha, quantile
 from tallytree.release.level_tables import beside_paths
-from tallytree.release.manifest import FORMAT_VERSION, HOUSEHOLDS, MANIFEST, PARTS, PERSONS, manifest_text
+from tallytree.release.manifest import FORMAT_VERSION, HOUSEHOLDS, MANIFEST, PARTS, PERSONS, manifest_text, read_manifest
 from tallytree.release.registry_entry import REGISTRY_FILE, has_entry, registry_entry
 from tallytree.release.release import Release
 
@@ -185,6 +185,17 @@ class HouseholdsRelease(Release):
         if has_entry(self.statement):
             write_text(registry_entry(self.statement), folder / REGISTRY_FILE)
         write_text(manifest_text(manifest), folder / MANIFEST)
+
+
+def part_folders(folder: Path) -> tuple[Path, ...]:
+    """The folders of the parts of a release of persons and households; of any other release, its own.
+
+    Raises:
+        ValueError: no complete release.
+    """
+    if read_manifest(folder)["statement"]["statistic"] != HOUSEHOLDS:
+        return (folder,)
+    return tuple(folder / part for part in PARTS)
 
 
 def loaded_parts(place: Path, manifest: dict[str, Any]) -> HouseholdsRelease:
