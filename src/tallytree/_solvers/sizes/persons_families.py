@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tallytree._compute.arrays import FloatArray, IntArray
+from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree._compute.kernels import inlined, kernel
 
 OVER_RELAXATION = 1.6
@@ -326,10 +326,11 @@ def round_families(
     end: int,
     target: FloatArray,
     weight: FloatArray,
+    fixed: BoolArray,
     persons: IntArray,
     parents: IntArray,
     out: IntArray,
-) -> int:
+) -> None:
     """The integer ranks of the children of the parents begin … end − 1.
 
     Args:
@@ -338,29 +339,36 @@ def round_families(
         end: one after the last parent.
         target: (children, K + 1) of the whole level; rows add up to `persons`, columns of a family to its parent.
         weight: (children, K + 1) > 0.
+        fixed: (children,) whose ranks are already in `out`.
         persons: (children,)
-        parents: (parents, K + 1) integers.
+        parents: (parents, K + 1) integers; the columns of a family add up to them where `repair_columns` finds a way.
         out: (children, K + 1)
-
-    Returns:
-        What families miss of their parents' columns in the end, in all: see `repair_columns`.
     """
-    missed = 0
     for parent in range(begin, end):
         first, stop = first_child[parent], first_child[parent + 1]
+        total = parents[parent].copy()
         if stop - first == 1:
-            out[first] = parents[parent]
+            out[first] = total
             continue
-        here, heavy = target[first:stop], weight[first:stop]
+        kids = np.empty(stop - first, np.int64)
+        n = 0
+        for c in range(first, stop):
+            if fixed[c]:
+                total -= out[c]
+            else:
+                kids[n] = c
+                n += 1
+        kids = kids[:n]
+        here, heavy, many, t = target[kids], weight[kids], persons[kids], out[kids]
         x = here.copy()
         inside = True
-        for c in range(stop - first):
+        for c in range(n):
             for r in range(x.shape[1]):
                 low = x[c, r + 1] if r < x.shape[1] - 2 else 0.0
                 inside = inside and x[c, r] >= low - NEARLY
         if not inside:
-            fit_rows(here, heavy, persons[first:stop], parents[parent].astype(np.float64), x)
-        for c in range(stop - first):
-            round_row(x[c], heavy[c], persons[first + c], out[first + c])
-        missed += repair_columns(x, heavy, out[first:stop], parents[parent])
-    return missed
+            fit_rows(here, heavy, many, total.astype(np.float64), x)
+        for c in range(n):
+            round_row(x[c], heavy[c], many[c], t[c])
+        repair_columns(x, heavy, t, total)
+        out[kids] = t

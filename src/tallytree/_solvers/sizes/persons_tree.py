@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tallytree._compute.arrays import FloatArray, IntArray, chunks
+from tallytree._compute.arrays import BoolArray, FloatArray, IntArray, chunks
 from tallytree._compute.threads import side_by_side
 from tallytree._solvers.sizes.persons_families import project_row, round_families, round_row
 
@@ -22,6 +22,8 @@ LEAST_VARIANCE = 0.01
 """No cell has a weight in fits as if its variance were less."""
 ROUNDS = 4
 """In which the weights of moments are found."""
+PASSES = 4
+"""Downward, at most. In all but the first, siblings make up for what families missed in the one before."""
 LEAST_HOUSEHOLDS = 0.5
 """Of each size, in the whole tree, for the expected scatter of nodes."""
 CERTAIN_PERSONS = 1
@@ -107,51 +109,108 @@ def fit(levels: Sequence[RanksLevel]) -> RanksOfTree:
     directions, expected = _directions_of(levels)
     raw = _climb(levels, directions)
     scatters = _scatters(levels, raw, expected)
-    real, weight = _ranks(raw[0].mean, directions, levels[0].persons), _weights(raw[0].variance, directions)
-    ranks = np.empty(real.shape, np.int64)
-    round_row(_nearest_row(real[0], weight[0], levels[0].persons[0]), weight[0], levels[0].persons[0], ranks[0])
-    found = [RanksFit(ranks, real, raw[0].variance)]
-    missed = 0
-    for level, upper, cells, scatter in zip(levels[1:], levels[:-1], raw[1:], scatters, strict=True):
-        above, parent = found[-1], _parents(upper.first_child)
-        # Estimates of children that are independent of each other; then their sums are given.
-        prior = level.persons[:, None] * scatter
-        gain = _quotient(prior, prior + cells.variance)
-        alone = _Estimates(gain * cells.mean, gain * cells.variance)
-        sums = alone.sums(upper.first_child)
-        share = _quotient(alone.variance, sums.variance[parent])
-        mean = alone.mean + share * (above.ranks @ directions - sums.mean)[parent]
-        spread = alone.variance * (1 - share) + share**2 * above.spread[parent]
-        real, weight = _ranks(mean, directions, level.persons), _weights(alone.variance, directions)
-        ranks = np.empty(real.shape, np.int64)
-        missed += _round(upper.first_child, real, weight, level.persons, above.ranks, ranks)
-        found.append(RanksFit(ranks, real, spread))
-    if missed:
-        for i in range(len(found) - 2, -1, -1):
-            found[i] = found[i]._replace(ranks=np.add.reduceat(found[i + 1].ranks, levels[i].first_child[:-1]))
+    pinned = [_Pinned.certain(level) for level in levels]
+    missed = -1
+    for _ in range(PASSES):
+        found = _descend(levels, raw, scatters, directions, pinned)
+        misses = [
+            _pin(pinned[i], found[i].ranks, found[i + 1].ranks, levels[i].first_child) for i in range(len(raw) - 1)
+        ]
+        if missed < 0:
+            missed = sum(misses)
+        if not any(misses):
+            break
+    for i in range(len(found) - 2, -1, -1):
+        found[i] = found[i]._replace(ranks=np.add.reduceat(found[i + 1].ranks, levels[i].first_child[:-1]))
     return RanksOfTree(found, directions, missed)
 
 
+class _Pinned(NamedTuple):
+    """Nodes of a level whose ranks are not to be changed."""
+
+    nodes: BoolArray
+    """(nodes,)"""
+    ranks: IntArray
+    """(nodes, K + 1) of these nodes."""
+
+    @classmethod
+    def certain(cls, level: RanksLevel) -> _Pinned:
+        """Those whose ranks follow from their numbers of persons."""
+        ranks = np.zeros(level.values.shape, np.int64)
+        ranks[:, 0] = level.persons
+        return cls(level.persons <= CERTAIN_PERSONS, ranks)
+
+
+def _pin(pinned: _Pinned, ranks: IntArray, children: IntArray, first_child: IntArray) -> int:
+    """Pin nodes whose children could not be made to add up to them: to what they add up to. Persons who differ."""
+    sums = np.add.reduceat(children, first_child[:-1])
+    missed = np.abs(sums - ranks).sum(axis=1) // 2
+    other = np.flatnonzero(missed)
+    pinned.nodes[other] = True
+    pinned.ranks[other] = sums[other]
+    return int(missed.sum())
+
+
+def _descend(
+    levels: Sequence[RanksLevel],
+    raw: Sequence[_Estimates],
+    scatters: Sequence[FloatArray],
+    directions: FloatArray,
+    pinned: Sequence[_Pinned],
+) -> list[RanksFit]:
+    """From the root down: each family is estimated given the parent's integers, and rounded.
+
+    Siblings of pinned nodes take over what these differ from their estimates by. Errors that are stated are those
+    without pins.
+    """
+    real, weight = _ranks(raw[0].mean, directions, levels[0].persons), _weights(raw[0].variance, directions)
+    ranks = pinned[0].ranks.copy()
+    if not pinned[0].nodes[0]:
+        round_row(_nearest_row(real[0], weight[0], levels[0].persons[0]), weight[0], levels[0].persons[0], ranks[0])
+    found = [RanksFit(ranks, real, raw[0].variance)]
+    for level, upper, cells, scatter, pins in zip(levels[1:], levels[:-1], raw[1:], scatters, pinned[1:], strict=True):
+        above, parent = found[-1], _parents(upper.first_child)
+        prior = level.persons[:, None] * scatter
+        gain = _quotient(prior, prior + cells.variance)
+        alone = _Estimates(gain * cells.mean, gain * cells.variance)  # of children that are independent of each other
+        mean, share = _given_parents(alone, above.ranks @ directions, upper.first_child, parent)
+        spread = alone.variance * (1 - share) + share**2 * above.spread[parent]
+        real = target = _ranks(mean, directions, level.persons)
+        if pins.nodes.any():
+            fixed = pins.nodes[:, None]
+            held = _Estimates(np.where(fixed, pins.ranks @ directions, alone.mean), np.where(fixed, 0, alone.variance))
+            mean, _ = _given_parents(held, above.ranks @ directions, upper.first_child, parent)
+            target = _ranks(mean, directions, level.persons)
+        ranks = pins.ranks.copy()
+        weight = _weights(alone.variance, directions)
+        work = partial(_round, upper.first_child, target, weight, pins.nodes, level.persons, above.ranks, ranks)
+        at_once = max(1, -(-len(target) // SLICES), LEAST_CELLS // target.shape[1])
+        for _ in side_by_side(work, chunks(np.diff(upper.first_child), at_once)):
+            pass
+        found.append(RanksFit(ranks, real, spread))
+    return found
+
+
+def _given_parents(
+    alone: _Estimates, above: FloatArray, first_child: IntArray, parent: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Means given that families add up to `above`, and each child's share of what is missing to that."""
+    sums = alone.sums(first_child)
+    share = _quotient(alone.variance, sums.variance[parent])
+    return alone.mean + share * (above - sums.mean)[parent], share
+
+
 def _round(
-    first_child: IntArray, real: FloatArray, weight: FloatArray, persons: IntArray, parents: IntArray, out: IntArray
-) -> int:
-    """All families of a level, in threads; see `persons_families.round_families`."""
-    work = partial(_round_slice, first_child, real, weight, persons, parents, out)
-    children = np.diff(first_child)
-    at_once = max(1, -(-len(real) // SLICES), LEAST_CELLS // real.shape[1])
-    return sum(side_by_side(work, chunks(children, at_once)))
-
-
-def _round_slice(
     first_child: IntArray,
-    real: FloatArray,
+    target: FloatArray,
     weight: FloatArray,
+    fixed: BoolArray,
     persons: IntArray,
     parents: IntArray,
     out: IntArray,
     part: slice,
-) -> int:
-    return int(round_families(first_child, part.start, part.stop, real, weight, persons, parents, out))
+) -> None:
+    round_families(first_child, part.start, part.stop, target, weight, fixed, persons, parents, out)
 
 
 def _directions_of(levels: Sequence[RanksLevel]) -> tuple[FloatArray, FloatArray]:
