@@ -65,6 +65,7 @@ from tallytree.release.level_tables import (
 )
 from tallytree.release.manifest import (
     FORMAT_VERSION,
+    HOUSEHOLDS,
     MANIFEST,
     TABLES,
     WITHOUT_DETAIL,
@@ -461,6 +462,10 @@ class Release(DerivedNumbers):
             )
         manifest = read_manifest(place)
         check_files(place, manifest)
+        if manifest["statement"]["statistic"] == HOUSEHOLDS:
+            from tallytree.release.households_release import loaded_parts
+
+            return loaded_parts(place, manifest)
 
         def tables(kind: str) -> dict[str, LevelTable]:
             return {
