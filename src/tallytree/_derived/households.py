@@ -41,6 +41,12 @@ class HouseholdSizes:
     largest: int
     persons_in_largest: IntArray
 
+    def of_leaves(self, part: slice) -> HouseholdSizes:
+        """The same of some leaves that follow each other, which are numbered from 0 on."""
+        rows = slice(*np.searchsorted(self.leaf, [part.start, part.stop]).tolist())
+        leaf, size, households = self.leaf[rows] - part.start, self.size[rows], self.households[rows]
+        return HouseholdSizes(leaf, size, households, self.largest, self.persons_in_largest[part])
+
     def each(self) -> tuple[IntArray, IntArray]:
         """The leaf of every household, in order, and its size: int64 (households,) each.
 

@@ -16,17 +16,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tallytree._compute.arrays import IntArray, numbered
+from tallytree._compute.arrays import IntArray, chunks, numbered
+from tallytree._derived.households import RANDOM_HOUSEHOLDS, HouseholdSizes, put_into_households, seed_of
 from tallytree._leaf_codes import codes_by_side
 from tallytree._methods import method_of_release
+from tallytree._validate import integer
 from tallytree.hierarchy import decoded
-from tallytree.release import LevelTable, Release
+from tallytree.release import HouseholdsRelease, LevelTable, Release
 from tallytree.release.counted_unit import counted_unit
+from tallytree.release.households_release import IN_HOUSEHOLD, IN_OR_OUTSIDE, area_tables
 from tallytree.release.level_tables import ROWS_AT_ONCE, in_slices
 from tallytree.release.manifest import CONTRIBUTIONS, TABLES
 from tallytree.release.remainders import refuse_remainders
 from tallytree.release.view.release_view import ReleaseView, path_columns
+from tallytree.tables.layout import table_of
 
 NOBODYS = (
     "No row is about a person. The rows are made from published numbers with noise: they are there to be counted, and "
@@ -77,6 +82,12 @@ class Records:
     @property
     def _number(self) -> str:
         return "count" if self.group is None else "groups"
+
+    @property
+    def made_up(self) -> tuple[str, str, str] | None:
+        """The column of made-up numbers, its role in a data dictionary, and what it means; None without one."""
+        said = "A made-up number: rows with the same one are members of one group."
+        return None if self.group is None else (self.group, "made up", said)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -147,12 +158,76 @@ def _with_members(rows: pa.Table) -> IntArray:
     return np.where(rows.column("size").to_numpy() > 0, rows.column("groups").to_numpy(), 0)
 
 
-def records_of(release: Release) -> Records:
+@dataclass(frozen=True, eq=False)
+class HouseholdRecords(Records):
+    """The records of persons, put into the households of their leaf.
+
+    Attributes:
+        household: the name of the column that numbers households; null in it are persons who live in none.
+        persons: int64 (leaves,), how many persons in households each leaf has.
+        sizes: the households of all leaves.
+        seed: of the shuffle.
+    """
+
+    household: str = field(kw_only=True)
+    persons: IntArray = field(kw_only=True)
+    sizes: HouseholdSizes = field(kw_only=True)
+    seed: int = field(kw_only=True)
+
+    @property
+    def made_up(self) -> tuple[str, str, str]:
+        """See `Records.made_up`."""
+        said = "A made-up number: rows with the same one were put into one household. Empty of persons in none."
+        return (self.household, "made up or empty", said)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """See `Records.sentences`."""
+        first, *others = super().sentences
+        return (first, RANDOM_HOUSEHOLDS.format(self.household), *others)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """See `Records.schema`."""
+        return super().schema.append(pa.field(self.household, pa.int64()))
+
+    def slices(self, rows_at_once: int = ROWS_AT_ONCE) -> Iterator[pa.Table]:
+        """See `Records.slices`."""
+        numbers, ready = self._numbers(), np.zeros(0, dtype=np.int64)
+        for rows in super().slices(rows_at_once):
+            coded = rows.column(IN_HOUSEHOLD).chunk(0)
+            inside = (pc.equal(coded.dictionary, IN_OR_OUTSIDE[0]).to_numpy(zero_copy_only=False))[coded.indices]
+            wanted = int(inside.sum())
+            while len(ready) < wanted:
+                ready = np.concatenate([ready, next(numbers)])
+            found = np.zeros(rows.num_rows, dtype=np.int64)
+            found[inside], ready = ready[:wanted], ready[wanted:]
+            yield rows.append_column(self.household, pa.array(found, mask=~inside))
+
+    def _numbers(self) -> Iterator[IntArray]:
+        """The household of each person who lives in one, from 1 on, for some leaves after the other."""
+        random, first = np.random.Philox(self.seed), 1
+        for part in chunks(self.persons, ROWS_AT_ONCE):
+            sizes = self.sizes.of_leaves(part)
+            yield first + put_into_households(self.persons[part], sizes, random)
+            first += int(sizes.households.sum())
+
+
+def records_of(release: Release, seed: int | None = None) -> Records:
     """The records of a release, not made yet.
+
+    Args:
+        release: the release.
+        seed: of persons and households, shuffles persons over the households of their leaf; by default it follows from
+            the statement.
 
     Raises:
         ValueError: the release has none; see `Release.records`.
     """
+    if isinstance(release, HouseholdsRelease):
+        return _household_records(release, seed_of(release.statement) if seed is None else integer(seed, "seed"))
+    if seed is not None:
+        raise ValueError("seed: it puts persons into households, and this release has no households; leave it out")
     statement = release.statement
     if statement["statistic"] == CONTRIBUTIONS:
         raise ValueError(
@@ -183,6 +258,32 @@ def records_of(release: Release) -> Records:
     made = Records(source, statement, codes, _free("group", (*paths, *codes)) if grouped else None)
     made.num_rows  # noqa: B018 (refuses numbers that no rows have)
     return made
+
+
+def _household_records(release: HouseholdsRelease, seed: int) -> HouseholdRecords:
+    """The records of a release of persons and households; see `records_of`."""
+    made = records_of(release.persons)
+    view = ReleaseView(release.persons)
+    everybody = table_of(view.layout.product, area_tables(view.layout.product.attributes[0])[-1], "records")
+    place = view.layout.place(everybody)
+    if place is None:
+        raise ValueError("records: the persons of the leaves are not in the release; take a fresh copy of it")
+    persons = view.cells_of_table(place)[:, 0]
+    households, largest = ReleaseView(release.households), int(release.statement["max_household_size"])
+    found = households.published(len(households.levels) - 1)
+    sizes = np.asarray(found.sizes, dtype=np.int64)
+    members = households.column(households.levels[-1], "persons")
+    last = np.bincount(found.nodes, weights=np.where(sizes == largest, members, 0), minlength=len(persons))
+    numbers = np.asarray(found.numbers, dtype=np.int64)
+    return HouseholdRecords(
+        made.source,
+        made.statement,
+        made.codes,
+        household=_free("household", tuple(made.schema.names)),
+        persons=persons,
+        sizes=HouseholdSizes(found.nodes, sizes, numbers, largest, last.astype(np.int64)),
+        seed=seed,
+    )
 
 
 def _detail(view: ReleaseView) -> LevelTable:
@@ -223,9 +324,9 @@ def _not_whole(statement: Mapping[str, Any]) -> str:
 
 
 @method_of_release("records")
-def records(release: Release, *, dictionaries: bool = False) -> pa.RecordBatchReader:
+def records(release: Release, *, dictionaries: bool = False, seed: int | None = None) -> pa.RecordBatchReader:
     """See `Release.records`."""
-    found = records_of(release)
+    found = records_of(release, seed)
     schema = found.schema if dictionaries else decoded(found.schema.empty_table()).schema
 
     def batches() -> Iterator[pa.RecordBatch]:

@@ -87,9 +87,9 @@ def _write_parquet(records: Records, columns: Sequence[Column], path: Path) -> N
 def _columns(records: Records) -> tuple[Column, ...]:
     made = []
     for name in records.schema.names:
-        if name == records.group:
-            said = "A made-up number: rows with the same one are members of one group."
-            made.append(Column(name, "integer", "made up", "", said))
+        if records.made_up is not None and name == records.made_up[0]:
+            _, role, said = records.made_up
+            made.append(Column(name, "integer", role, "", said))
             continue
         of = records.codes.get(name, name)
         said = "The code of the leaf" if name in records.codes else "The label"

@@ -100,6 +100,14 @@ class HouseholdsArguments(SharedArguments):
         ),
     ] = None
 
+    keep_detail: Annotated[
+        bool,
+        Doc(
+            "publish the cells that all tables of persons are sums of, too; see `tallytree.release_tables`.",
+            hint="true to publish the cells that all tables are sums of, for records",
+        ),
+    ] = False
+
     def __post_init__(self) -> None:
         """Check the options.
 

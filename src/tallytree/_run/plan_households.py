@@ -53,6 +53,7 @@ def plan_households(arguments: HouseholdsArguments) -> PlannedHouseholds:
             person=arguments.person,
             precision=arguments.precision,
             mechanism=arguments.mechanism,
+            keep_detail=arguments.keep_detail,
             **{**shared, "budget_split": arguments.budget_split},
         )
     )

@@ -222,8 +222,6 @@ class Planned(ABC, Generic[T, M]):
             statement |= risk if shown is self else shown.risk()
             if not self.arguments.keep_measurements:
                 statement["measurements_kept"] = False
-            if made.detail is not None:
-                statement["notes"].append(DETAIL_NOTE)
             # Last, so that neither the plan nor the noise depends on how the publisher describes the release.
             statement = described_statement(statement, self.arguments.description)
             spec = copy.deepcopy({**self.spec, **self.table_names})
@@ -256,6 +254,8 @@ class Planned(ABC, Generic[T, M]):
         if measured is None:
             taken = made.taken if self.arguments.keep_measurements else ()
             measured = measurement_tables(self.tree, taken, self.measured_column)
+        if made.detail is not None:
+            statement = {**statement, "notes": [*statement["notes"], DETAIL_NOTE]}
         return Release(statement, spec, made.tables, measured, self.public_tree, made.contributions, made.detail)
 
     @contextmanager
