@@ -52,6 +52,9 @@ def show_published(
         headings.append("accuracy")
         columns.append([accuracy.get(name, "") for name in names])
     console.print(fitted_table(console, headings, [*zip(*columns, strict=True)]))
+    if "detail" in statement:
+        listed, cells = statement["detail"]["cells_listed"], statement["detail"]["cells"]
+        show_line(console, f"Published too: the detail, {listed:,} cells of {cells:,}, which are mostly noise.")
     show_bound(console, statement)
 
 
