@@ -189,7 +189,9 @@ def test_the_rank_of_a_person_beyond_the_last_class_moves_the_last_cell():
     book.first = False
     with forced(book) as second:
         release(home[:-1], seed=None)
-    cells = {address: (first.true[address], second.true[address]) for address in first.true if "households" in address[0]}
+    cells = {
+        address: (first.true[address], second.true[address]) for address in first.true if "households" in address[0]
+    }
     root, less = cells["households/all", "persons_by_rank"]
     assert root == {0: 1, 1: 1, 2: 1, 3: 1, 4: 2}
     assert less == {0: 1, 1: 1, 2: 1, 3: 1, 4: 1}
@@ -364,11 +366,11 @@ def test_a_changed_part_is_refused(change, tmp_path):
         ({"max_household_size": 1_001}, ValueError, "max_household_size: 1001"),
         ({"share_of_sizes": 1}, ValueError, "share_of_sizes: 1 must lie strictly between 0 and 1"),
         ({"share_of_sizes": "half"}, TypeError, "share_of_sizes: .* must be a number"),
-        ({"household": 3}, TypeError, "household: 3"),
+        ({"household": 3}, TypeError, "household: "),
         ({"household": "county"}, ValueError, "household: 'county' is a column of the hierarchy"),
         ({"person": "home"}, ValueError, "person: 'home' is the column of household too"),
         ({"person": "sex"}, ValueError, "person: 'sex' is a column of the hierarchy"),
-        ({"tables": "county"}, TypeError, "tables: 'county' must be a list"),
+        ({"tables": "county"}, TypeError, "tables: .* must be a list of tables"),
         ({"tables": [("county", "age")]}, ValueError, "tables: 'age' is not a level"),
         ({"household": "house"}, ValueError, "house"),
         ({"quantity": "cars"}, TypeError, r"release_households\(\) got an unexpected keyword argument 'quantity'"),
@@ -396,14 +398,14 @@ def test_other_hierarchies_are_refused():
 
 def test_fractional_ids_of_households_are_refused_with_a_remedy():
     fractions = table([("A", "x", "f", "h", 1)]).drop_columns("home").append_column("home", pa.array([1.5]))
-    with pytest.raises(TypeError, match="a household's id must be text or an integer .* Int64"):
+    with pytest.raises(TypeError, match=r"a household's id must be text or an integer .* Int64"):
         release(fractions)
 
 
 def test_faces_that_cannot_show_two_parts_at_once_say_which_to_give():
     made = release()
-    for ask in (made.total, lambda: made.share("state"), lambda: made.quantile(0.5)):
-        with pytest.raises(ValueError, match="give one of them: release.persons or release.households"):
+    for ask in (made.total, lambda: made.share("state"), lambda: made.quantile("state", q=0.5)):
+        with pytest.raises(ValueError, match=r"give one of them: release\.persons or release\.households"):
             ask()
     with pytest.raises(ValueError, match="fitted to the persons of the same release"):
         made.households.mean()
@@ -420,7 +422,7 @@ def test_one_entry_of_the_ledger_has_the_loss_of_both_and_a_run_is_repeated(tmp_
     assert (entry.statistic, entry.unit, entry.loss.epsilon) == ("households", "record", 1)
     assert first.sizes("county") == again.sizes("county")
     assert first.statement["release"]["id"] == again.statement["release"]["id"] == entry.release_id
-    with pytest.raises(tt.BudgetExceeded):
+    with pytest.raises(ValueError, match="its statistics differ"):
         release(population(seed=2), **options)
 
 

@@ -296,8 +296,8 @@ def mechanism_of(statement: Mapping[str, Any], package: Any, kind: Any) -> Any:
     """
     if "part_of" in statement and statement.get("statistic") == "group_sizes":
         raise ValueError(
-            "release: its households by size were fitted to the persons of the same release, and replicates of that are "
-            "not made; its tables have the std_dev of every number, and mean of the whole release the mean size"
+            "release: its households by size were fitted to the persons of the same release, and replicates of that "
+            "are not made; its tables have the std_dev of every number, and mean of the whole release the mean size"
         )
     stated = statement.get("mechanism")
     name = stated.get("name") if isinstance(stated, Mapping) else None

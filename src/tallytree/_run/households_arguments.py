@@ -39,8 +39,8 @@ class HouseholdsArguments(SharedArguments):
     household: Annotated[
         str,
         Doc(
-            "the column with the id of the household that a person lives in; null (or empty) for a person who lives in "
-            "none. All persons of a household are in one leaf of the areas.",
+            "the column with the id of the household that a person lives in; null (or empty) for a person who lives "
+            "in none. All persons of a household are in one leaf of the areas.",
             hint="name the column with the id of the household, null for persons who live in none",
         ),
     ]
@@ -55,17 +55,17 @@ class HouseholdsArguments(SharedArguments):
         TableNames,
         Doc(
             "what is published of persons, as in `tallytree.release_tables`: a list of tables, each a tuple of level "
-            "names; `in_household` (`yes` or `no`) is an attribute too. Every area level by `in_household` is published "
-            "beside these.",
+            "names; `in_household` (`yes` or `no`) is an attribute too. Every area level by `in_household` is "
+            "published beside these.",
             hint="list the tables of persons by their levels: tables: [[county, age, sex], [state]]",
         ),
     ] = ()
     share_of_sizes: Annotated[
         Share,
         Doc(
-            "the share of the budget that measures households by size; the tables of persons have the rest. With a half "
-            "neither part has more than √2 times (with pure ε: 2 times) the noise that it would have with all of it, "
-            "which no other share does.",
+            "the share of the budget that measures households by size; the tables of persons have the rest. With a "
+            "half neither part has more than √2 times (with pure ε: 2 times) the noise that it would have with all of "
+            "it; with any other share one of them has.",
             hint="the share of the budget for households by size, between 0 and 1",
         ),
     ] = 0.5
@@ -73,7 +73,8 @@ class HouseholdsArguments(SharedArguments):
         str | None,
         Doc(
             "the column with the id of the person whom a record belongs to (text or integers), for people with several "
-            "records, such as two homes. Of every person at most `max_contributions` records then count, in both parts.",
+            "records, such as two homes. Of every person at most `max_contributions` records then count, in both "
+            "parts.",
             hint="the column with the ids of people, to enforce max_contributions",
         ),
     ] = None

@@ -1,8 +1,8 @@
 """From the arguments of persons and households to a planned release; no private data is opened.
 
-It is a composition of two releases under one budget: tables of persons (`plan_tables`), and the persons by rank of every
-area. One `NoisePlan` has all that is measured, so the two parts are accounted for together, in every kind of budget, and
-every measurement has a name, and so an address of its noise, of its own.
+It is a composition of two releases under one budget: tables of persons (`plan_tables`), and the persons by rank of
+every area. One `NoisePlan` has all that is measured. So the two parts are accounted for together, in every kind of
+budget, and every measurement has a name, and its noise an address, of its own.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ MOST_CELLS = 2**28
 def plan_households(arguments: HouseholdsArguments) -> PlannedHouseholds:
     """Plan a release of persons and households; see `tallytree.release_households`."""
     given = _checked(arguments.hierarchy)
+    _check_columns(arguments, given)
     product = given.with_attribute(IN_HOUSEHOLD, IN_OR_OUTSIDE)
     side = product.attributes[0]
     areas = side.hierarchy
     largest = arguments.max_household_size
-    _check_columns(arguments, given)
     _check_cells(areas, largest)
     shared = options_of(arguments, SharedArguments)
     persons = plan_tables(

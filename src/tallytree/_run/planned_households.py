@@ -35,6 +35,7 @@ from tallytree._run.planned import CHANGED, PLANNED_SOFTWARE, Planned, Reconcile
 from tallytree._run.planned_tables import MAX_RECORDS_OF_TABLES, PlannedTables
 from tallytree._run.release_keys import release_key
 from tallytree._run.workspace import Workspace
+from tallytree._solvers.checks import MAX_EXACT
 from tallytree.errors import BudgetExceeded
 from tallytree.hierarchy import Hierarchy, Levels, nodes_per_level
 from tallytree.product import LeafKey, Product, leaf_keys
@@ -58,9 +59,9 @@ from tallytree.tables import TablesMechanism
 from tallytree.tables.layout import sizes_of
 
 _AGREES = (
-    "At every level and in every area, the members of the households by size add up to the published number of persons "
-    "in households. Households by size add up over areas, and every table of persons is a sum of the cells of one table "
-    "of integers."
+    "At every level and in every area, the members of the households by size add up to the published number of "
+    "persons in households. Households by size add up over areas, and every table of persons is a sum of the cells of "
+    "one table of integers."
 )
 _RANKS = (
     "persons_by_rank: for every area the number of households of s members or more, for s = 1 … {0}, and the number of "
@@ -319,8 +320,9 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
                 continue
             nodes = np.arange(areas.size(depth), dtype=np.int64)
             measured = measurer.measure(size_level(level), nodes, "persons_by_rank")
-            laplace = measured.noise.distribution == "discrete_laplace"
-            ranks.append(MeasuredRanks(measured.values.reshape(len(nodes), -1), float(measured.noise.scale), laplace))
+            most = MAX_EXACT // max(measured.values.size, 1)  # larger values are noise alone; sums must be exact
+            values = np.clip(measured.values, -most, most).reshape(len(nodes), -1)
+            ranks.append(MeasuredRanks(values, measured.noise))
         fitted = sizes_given_persons(ranks, persons, areas.first_child)
         tables: dict[str, LevelTable] = {}
         released, disagreeing = [], 0
@@ -358,8 +360,8 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
         """The statement of a part: what is measured is its own, what is protected is that of the whole release."""
         spent = ", ".join(f"{name} = {amount}" for name, amount in whole["spent"].items())
         note = (
-            f"This is the part {part!r} of one release of persons and households. What is spent here is this part's; the "
-            f"guarantee is that of the whole release, which spends {spent} for both parts together."
+            f"This is the part {part!r} of one release of persons and households. What is spent here is this part's; "
+            f"the guarantee is that of the whole release, which spends {spent} for both parts together."
         )
         statement = {**own, "notes": [note, *own["notes"]]}
         statement = described_statement(statement, self.arguments.description)

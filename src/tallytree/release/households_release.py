@@ -41,6 +41,13 @@ IN_OR_OUTSIDE = ("yes", "no")
 """Its values."""
 
 
+TWO_PARTS = (
+    "release: it is of persons and households, in two parts; give one of them: release.persons or release.households, "
+    "or the folder DIR/persons or DIR/households"
+)
+"""Said where a release is read that has tables of its own."""
+
+
 def area_tables(side: Attribute) -> list[tuple[str, ...]]:
     """For every level of the areas, root first, the table of persons in households and outside.
 
@@ -160,6 +167,14 @@ class HouseholdsRelease(Release):
         for column, values in zip(("mean", "std_dev", "ci_lower", "ci_upper"), (mean, std_dev, *ends), strict=True):
             columns[column] = pa.array(values, mask=none)
         return decoded(beside_paths(areas, depth, np.arange(size, dtype=np.int64), pa.table(columns)))
+
+    def _name(self, given: tuple[str, ...]) -> str:
+        """Refuse to name a table of the whole release, which has none of its own.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(TWO_PARTS)
 
     def _in_households(self, depth: int, size: int) -> tuple[Any, Any]:
         """Of every area of a level, the published persons in households and the standard deviation, (areas,) each."""

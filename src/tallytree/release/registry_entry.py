@@ -143,8 +143,8 @@ def _variant(statement: Mapping[str, Any]) -> dict[str, Any]:
         "tables": "All tables of records that each belong to a leaf of every public hierarchy",
         "group_sizes": "All assignments of people to groups that lie at leaves of the public hierarchy",
         "contributions": "All tables of records that each belong to a person",
-        "households": "All tables of persons who each belong to a leaf of every public hierarchy, and to a household in "
-        "that leaf or to none",
+        "households": "All tables of persons who each belong to a leaf of every public hierarchy, and to a household "
+        "in that leaf or to none",
     }.get(statement["statistic"], "All tables of records that each belong to a leaf of the public hierarchy")
     return {
         "variant_name": name,

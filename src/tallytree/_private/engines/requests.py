@@ -32,7 +32,7 @@ class InPeriod:
 
 
 class Request(Protocol[Found_co]):
-    """What is counted; implemented by `CountRecords`, `CountGroups`, `CountHouseholds`, `GroupRows` and `FindDefects`."""
+    """What is counted; implemented by the classes below."""
 
     @property
     def argument(self) -> str:

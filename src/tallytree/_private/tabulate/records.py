@@ -236,7 +236,8 @@ def _require_type(column: Wanted, kind: pa.DataType, numbers_are_text: bool, whe
         "group": (_is_identity(kind), "a group's id must be text or an integer (cast the column first)"),
         "household": (
             _is_identity(kind),
-            "a household's id must be text or an integer (cast the column first; in pandas, integers with nulls are Int64)",
+            "a household's id must be text or an integer (cast the column first; in pandas, integers with nulls are "
+            "Int64)",
         ),
         "person": (_is_text_or_integer(kind) or _is_uuid(kind), "ids must be text or integers (cast the column first)"),
         "number": (

@@ -16,6 +16,7 @@ from tallytree._measurements import Noise, Statistic
 from tallytree.hierarchy import QUALITY, RESERVED, Hierarchy, Levels, decoded
 from tallytree.product import Product
 from tallytree.release.dense import largest_size
+from tallytree.release.households_release import TWO_PARTS
 from tallytree.release.intervals import TAIL_COLUMNS, stated_errors, with_intervals
 from tallytree.release.level_tables import ChangedTable, LevelTable, NodeTable, in_slices, read_all
 from tallytree.release.manifest import CONTRIBUTIONS, HOUSEHOLDS, TABLES
@@ -93,10 +94,7 @@ class ReleaseView:
             ValueError: a release of persons and households, of which each part is one to read.
         """
         if self.statistic == HOUSEHOLDS:
-            raise ValueError(
-                "release: it is of persons and households, in two parts; give one of them: release.persons or "
-                "release.households, or the folder DIR/persons or DIR/households"
-            )
+            raise ValueError(TWO_PARTS)
 
     @property
     def statement(self) -> Mapping[str, Any]:
