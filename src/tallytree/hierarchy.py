@@ -287,7 +287,7 @@ def decoded(table: pa.Table) -> pa.Table:
     for place, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             texts = table.column(place).cast(pa.large_string())
-            table = table.set_column(place, field.name, texts)
+            table = table.set_column(place, field.with_type(pa.large_string()), texts)
     return table
 
 

@@ -3,6 +3,7 @@
 import duckdb
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
@@ -39,6 +40,35 @@ def test_a_map_leaves_out_what_has_no_boundaries_and_says_so(folder, output):
         "Left out, without boundaries: all",
         "Nothing was spent. Export: map",
     ]
+
+
+SPEC = """\
+statistic: tables
+records: people.parquet
+hierarchy:
+  attributes:
+    area: {path: areas.parquet, levels: [state]}
+    sex: {path: sexes.parquet, levels: [sex]}
+tables: [[state], [sex]]
+keep_detail: true
+budget: {epsilon: 1}
+neighboring: add_remove
+seed: 1
+"""
+
+
+def test_records_are_exported_from_a_detail_which_is_named_when_it_is_published(folder, output):
+    people = {"state": ["A", "A", "B"] * 20, "sex": ["f", "m"] * 30}
+    tables = {"people": people, "areas": {"state": ["A", "B"]}, "sexes": {"sex": ["f", "m"]}}
+    for name, table in tables.items():
+        pq.write_table(pa.table(table), folder / f"{name}.parquet")
+    (folder / "spec.yaml").write_text(SPEC)
+    shown = output("release", "spec.yaml", "--out", "out", "--no-report")
+    assert "Published too: the detail, 4 cells of 4, which are mostly noise." in shown
+    total = tt.Release.load("out").total()["count"][0].as_py()
+    shown = output("export", "out", "--to", "records", "--out", "records.csv")
+    assert shown.splitlines() == [f"records: {total} rows", "Nothing was spent. Export: records.csv"]
+    assert len((folder / "records.csv").read_text("utf-8").splitlines()) == total + 1
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,7 @@ def main():
 
 VIEWS = (
     *(f"export counts --to {to} --out {to}" for to in ("csv", "xlsx", "parquet", "duckdb", "sdmx")),
+    "export counts --to records --out records.csv",
     "export counts --to geoparquet --out shapes --boundaries state=states.geojson",
     "report counts",
     "plan counts.yaml --picture errors.svg",

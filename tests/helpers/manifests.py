@@ -19,7 +19,7 @@ def rewrite(folder, change, *, files=()):
     for name in files:
         manifest["files"][name]["sha256"] = sha256(folder / name)
     change(manifest)
-    text = manifest_text(manifest) if manifest.get("format_version") in (2, 3) else json.dumps(manifest)
+    text = manifest_text(manifest) if manifest.get("format_version") in (2, 3, 4) else json.dumps(manifest)
     (folder / "release.json").write_text(text, encoding="utf-8")
 
 

@@ -180,7 +180,7 @@ def test_what_is_not_a_whole_release_is_not_loaded(release, tmp_path):
         tt.Release.load(missing)
     future = shutil.copytree(folder, tmp_path / "future")
     (future / "release.json").write_text(json.dumps(manifest | {"format_version": 99}))
-    with pytest.raises(ValueError, match="format version 99; this tallytree reads 1 to 3"):
+    with pytest.raises(ValueError, match="format version 99; this tallytree reads 1 to 4"):
         tt.Release.load(future)
 
 

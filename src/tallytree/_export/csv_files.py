@@ -36,16 +36,12 @@ def write_csv_files(tables: Sequence[ExportedTable], folder: Path, *, for_spread
     """
     files = {}
     for table in tables:
-        marked = next((name for name in table.schema.names if re.search(_FORMULA, name)), None)
-        if for_spreadsheets and marked is not None:
-            raise ValueError(
-                f"for_spreadsheets: the column {marked!r} is named like a formula, and a header cannot be marked; "
-                "rename the level, or export to xlsx"
-            )
+        if for_spreadsheets:
+            refuse_marked_headers(table.schema.names)
         path = f"{table.stem}.csv"
         with pyarrow.csv.CSVWriter(folder / path, table.schema) as writer:
             for rows in table.slices():
-                writer.write_table(_as_text(rows) if for_spreadsheets else rows)
+                writer.write_table(as_text(rows) if for_spreadsheets else rows)
         flush(folder / path)
         files[path] = table
     notes = (_ESCAPED,) if for_spreadsheets else ()
@@ -54,7 +50,21 @@ def write_csv_files(tables: Sequence[ExportedTable], folder: Path, *, for_spread
     write_csvw(folder, files, statement, notes=notes)
 
 
-def _as_text(rows: pa.Table) -> pa.Table:
+def refuse_marked_headers(names: Sequence[str]) -> None:
+    """Refuse columns whose names a spreadsheet would take for formulas.
+
+    Raises:
+        ValueError: there is one.
+    """
+    marked = next((name for name in names if re.search(_FORMULA, name)), None)
+    if marked is not None:
+        raise ValueError(
+            f"for_spreadsheets: the column {marked!r} is named like a formula, and a header cannot be marked; rename "
+            "the level, or export to xlsx"
+        )
+
+
+def as_text(rows: pa.Table) -> pa.Table:
     """The rows with an apostrophe before every label that a spreadsheet would take for a formula."""
     for place, field in enumerate(rows.schema):
         if pa.types.is_large_string(field.type) or pa.types.is_string(field.type):

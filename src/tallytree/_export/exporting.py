@@ -11,19 +11,21 @@ from typing import Any
 
 from tallytree._boundaries import Boundaries
 from tallytree._compute.whole_files import flush
+from tallytree._derived.records import records_of
 from tallytree._export.csv_files import write_csv_files
 from tallytree._export.duckdb_file import write_duckdb_file
 from tallytree._export.geoparquet_files import read_shapes, with_boundaries, write_geoparquet_files
 from tallytree._export.parquet_files import write_parquet_files
+from tallytree._export.records_file import dictionary_name, write_records
 from tallytree._export.sdmx_files import checked_agency, write_sdmx_files
 from tallytree._export.tables import exported_tables
 from tallytree._export.xlsx_file import refuse_what_no_sheet_holds, write_xlsx_file
 from tallytree._validate import choice, path_text, require_packages
-from tallytree.release import Release
-from tallytree.release.files import building_folder, require_writable
+from tallytree.release import HouseholdsRelease, Release
+from tallytree.release.files import building_folder, checked_table_file, require_writable
 from tallytree.release.quality import STANDARD, QualityThresholds
 
-FORMATS = ("csv", "xlsx", "parquet", "geoparquet", "duckdb", "sdmx")
+FORMATS = ("csv", "xlsx", "parquet", "geoparquet", "duckdb", "sdmx", "records")
 _FILES = ("xlsx", "duckdb")
 """Formats that are one file; the others are a folder."""
 _PACKAGES = {"xlsx": ("xlsxwriter",), "geoparquet": ("geopandas", "shapely"), "sdmx": ("pysdmx",)}
@@ -63,7 +65,9 @@ def export(
     Args:
         release: a release, or the folder of one.
         to: `"csv"`, `"parquet"`, `"geoparquet"` or `"sdmx"`, each a folder with a file for each table and a data
-            dictionary; or `"xlsx"` or `"duckdb"`, one file.
+            dictionary; or `"xlsx"` or `"duckdb"`, one file; or `"records"`, the rows of `Release.records` as one file,
+            Parquet or CSV by its ending, with a data dictionary beside it. Of the options below it takes
+            `for_spreadsheets` alone.
         out: the folder or file to make; it must not exist.
         tables: the levels to export; of tables, each as its name or as the levels that it was asked for by. By default
             all.
@@ -95,6 +99,18 @@ def export(
     checked_agency(agency)
     target = _free_place(out)
     opened = release if isinstance(release, Release) else Release.load(release)
+    if to == "records":
+        of_tables = {"tables": tables, "alpha": alpha, "boundaries": boundaries or None, "suppress": suppress}
+        return Exported(target, {"records": _export_records(opened, target, of_tables, for_spreadsheets)})
+    if isinstance(opened, HouseholdsRelease):
+        if tables is not None:
+            raise ValueError(
+                "tables: this release has two parts, and each has tables of its own; export DIR/persons or "
+                "DIR/households, or leave tables out"
+            )
+        options: dict[str, Any] = {"alpha": alpha, "boundaries": boundaries, "boundary_code": boundary_code}
+        options |= {"for_spreadsheets": for_spreadsheets, "thresholds": thresholds}
+        return _export_parts(opened, to, target, {**options, "suppress": suppress, "agency": agency})
     chosen = exported_tables(opened, tables, alpha, thresholds, suppressed=suppress is not None)
     shapes: dict[str, Boundaries] = {}
     every = chosen
@@ -116,6 +132,51 @@ def export(
     _write_whole(target, writers[to], file=to in _FILES)
     left_out = tuple(table.name for table in every if table not in chosen)
     return Exported(target, {table.name: table.num_rows for table in chosen}, left_out)
+
+
+def _export_records(release: Release, target: Path, of_tables: Mapping[str, Any], for_spreadsheets: bool) -> int:
+    """Write the records of a release and their data dictionary, all or nothing; how many there are.
+
+    Args:
+        release: the release.
+        target: the file.
+        of_tables: options that are of tables alone: None where they are not given.
+        for_spreadsheets: see `export`.
+    """
+    given = next((name for name, value in of_tables.items() if value is not None), None)
+    if given is not None:
+        raise ValueError(f"{given}: it is about published tables, and records have none; leave it out")
+    checked_table_file(target)
+    dictionary = target.with_name(dictionary_name(target))
+    _refuse_existing(dictionary)
+    found = records_of(release)
+    with building_folder(target) as building:
+        write_records(found, building / target.name, for_spreadsheets=for_spreadsheets)
+        for place in (dictionary, target):
+            (building / place.name).chmod(0o644)
+            _refuse_existing(place)
+        (building / dictionary.name).rename(dictionary)  # first: where there are records, they are described
+        try:
+            (building / target.name).rename(target)
+        except BaseException:
+            dictionary.unlink()
+            raise
+        flush(target.parent)
+        shutil.rmtree(building, ignore_errors=True)
+    return found.num_rows
+
+
+def _export_parts(release: HouseholdsRelease, to: str, target: Path, options: Mapping[str, Any]) -> Exported:
+    """Write persons and households, each as a file or a folder of its own in the folder `target`."""
+    made: dict[str, Exported] = {}
+
+    def write(place: Path) -> None:
+        for name, part in release.parts.items():
+            made[name] = export(part, to, place / (f"{name}.{to}" if to in _FILES else name), **options)
+
+    _write_whole(target, write, file=False)
+    rows = {f"{name}/{table}": rows for name, each in made.items() for table, rows in each.tables.items()}
+    return Exported(target, rows, tuple(f"{name}/{table}" for name, each in made.items() for table in each.left_out))
 
 
 def _write_whole(target: Path, write: Callable[[Path], None], *, file: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tallytree._export.dictionary import Column, about_text, title_of
 from tallytree._export.naming import resource_names, variable_names
@@ -16,16 +16,34 @@ DATA_PACKAGE = "datapackage.json"
 CSVW = "csv-metadata.json"
 
 
+class Described(Protocol):
+    """What a data package says of a file."""
+
+    @property
+    def name(self) -> str:
+        """Of the table."""
+
+    @property
+    def text(self) -> str:
+        """What it holds, in sentences."""
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """Its columns, described."""
+
+
 def write_data_package(
     folder: Path,
-    files: Mapping[str, ExportedTable],
+    files: Mapping[str, Described],
     statement: Mapping[str, Any],
     *,
     kind: str,
     notes: Sequence[str] = (),
     columns: Mapping[str, Sequence[Column]] | None = None,
+    file: str = DATA_PACKAGE,
+    first: Sequence[str] = (),
 ) -> None:
-    """Write `datapackage.json` (Frictionless Data Package) for the files of a folder.
+    """Write a Frictionless Data Package for the files of a folder.
 
     Args:
         folder: of the files.
@@ -34,6 +52,8 @@ def write_data_package(
         kind: `"csv"` or `"parquet"`.
         notes: paragraphs to add to the description.
         columns: of files whose columns are not those of their tables.
+        file: the name of the file to write.
+        first: the first of them is the title of the whole, before that of the release; all begin the description.
     """
     names = resource_names(table.name for table in files.values())
     resources = [
@@ -42,15 +62,15 @@ def write_data_package(
     ]
     package = {
         "name": "tallytree-release",
-        "title": title_of(statement),
-        "description": "\n\n".join((about_text(statement), *notes)),
+        "title": ". ".join((*first[:1], title_of(statement))),
+        "description": "\n\n".join((*first, about_text(statement), *notes)),
         "resources": resources,
     }
-    _write_json(package, folder / DATA_PACKAGE)
+    _write_json(package, folder / file)
 
 
 def _resource(
-    name: str, path: str, table: ExportedTable, folder: Path, kind: str, columns: Sequence[Column]
+    name: str, path: str, table: Described, folder: Path, kind: str, columns: Sequence[Column]
 ) -> dict[str, Any]:
     key = [column.name for column in columns if column.role in ("path", "key")]
     file = folder / path

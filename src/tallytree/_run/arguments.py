@@ -331,6 +331,23 @@ class TablesArguments(RecordOptions):
             hint="give its name, and options if any: mechanism: {name: ...}",
         ),
     ] = None
+    keep_detail: Annotated[
+        bool,
+        Doc(
+            "publish the detail too: the cells, not 0, of the one table of integers that all published tables are sums "
+            "of. `Release.records` needs it. It costs no privacy; most of its cells are mostly noise.",
+            hint="true to publish the cells that all tables are sums of, for records",
+        ),
+    ] = False
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            ValueError, TypeError: a value that cannot be used.
+        """
+        super().__post_init__()
+        flag(self.keep_detail, "keep_detail")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

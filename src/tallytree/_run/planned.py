@@ -40,6 +40,7 @@ from tallytree.ledger import Account, KeyedDigest
 from tallytree.product import Product
 from tallytree.release import LevelTable, Release
 from tallytree.release.described import described_statement
+from tallytree.release.detail import DETAIL_NOTE
 from tallytree.release.measured_table import measurement_tables
 from tallytree.release.risk_statement import risk_statement
 from tallytree.release.statement import ASSUMED, CHECKED, versions
@@ -68,6 +69,7 @@ class Reconciled:
         beside: what it says of what was measured beside the levels, by its keys.
         contributions: people by their number of records, where they were counted.
         measured: the noisy measurements as tables by level, where they are in files; `taken` is empty then.
+        detail: of tables, the cells that all of them are sums of, where these are published.
     """
 
     tables: Mapping[str, LevelTable]
@@ -76,6 +78,7 @@ class Reconciled:
     beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     contributions: LevelTable | None = None
     measured: Mapping[str, LevelTable] | None = None
+    detail: LevelTable | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -251,7 +254,9 @@ class Planned(ABC, Generic[T, M]):
         if measured is None:
             taken = made.taken if self.arguments.keep_measurements else ()
             measured = measurement_tables(self.tree, taken, self.measured_column)
-        return Release(statement, spec, made.tables, measured, self.public_tree, made.contributions)
+        if made.detail is not None:
+            statement = {**statement, "notes": [*statement["notes"], DETAIL_NOTE]}
+        return Release(statement, spec, made.tables, measured, self.public_tree, made.contributions, made.detail)
 
     @contextmanager
     def telling_what_is_spent(self) -> Iterator[None]:

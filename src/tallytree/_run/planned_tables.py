@@ -26,6 +26,7 @@ from tallytree._run.workspace import Workspace
 from tallytree.hierarchy import nodes_per_level
 from tallytree.product import LeafKey, leaf_keys
 from tallytree.release.counted_unit import ONCE_IN_A_CELL
+from tallytree.release.detail import detail_facts, detail_table
 from tallytree.release.released_tables import published_tables
 from tallytree.release.statement import TOTAL_IS_PUBLIC, TOTALS_ARE_PUBLIC, privacy_statement
 from tallytree.tables import PublicTotals, TableLayout, TablesMechanism
@@ -198,8 +199,12 @@ class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
         if unmet:
             logger.warning("tables that contradict others within their noise: %s", ", ".join(unmet))
         about = {"constraint_violations": 0, "negative_numbers": int((made.leaves < 0).sum()), "unmet": unmet}
+        detail = detail_table(self.layout, made.leaves) if self.arguments.keep_detail else None
+        if detail is not None:  # no part of the plan: with a secret the same run can be repeated with it
+            about["detail"] = detail_facts(self.layout, detail)
         taken = tuple(map(self._without_impossible, measurer.taken))
-        return Reconciled(published_tables(self.layout, made), taken, about, people.facts, people.table)
+        tables = published_tables(self.layout, made)
+        return Reconciled(tables, taken, about, people.facts, people.table, detail=detail)
 
     def _without_impossible(self, measurement: Measurement) -> Measurement:
         """A measurement of whole areas with 0 in the cells that are impossible: the noise drawn there is not used."""

@@ -14,13 +14,30 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from tallytree.release.files import sha256
-from tallytree.release.intervals import ERROR_COLUMNS, LISTED_FROM, PROBABILITY_ZERO, TAIL_COLUMNS, UNBIASED
-from tallytree.release.manifest import CONTRIBUTIONS, MANIFEST, NOT_ITS_TREE, TABLES, contributions_files, table_name
+from tallytree.release.intervals import (
+    ERROR_COLUMNS,
+    LISTED_FROM,
+    MEMBER_COLUMNS,
+    PROBABILITY_ZERO,
+    TAIL_COLUMNS,
+    UNBIASED,
+)
+from tallytree.release.manifest import (
+    CONTRIBUTIONS,
+    HOUSEHOLDS,
+    MANIFEST,
+    NOT_ITS_TREE,
+    TABLES,
+    contributions_files,
+    detail_files,
+    table_name,
+)
 from tallytree.sources.failures import Withheld
 
 _NUMBERS = {"tables": ("count",), "counts": ("count",), "flows": ("count",), "group_sizes": ("size", "groups")}
 _ERRORS = ((), ERROR_COLUMNS[:1], ERROR_COLUMNS)
 _FURTHER = {"group_sizes": (*_ERRORS, *((*TAIL_COLUMNS, *errors) for errors in _ERRORS))}
+_FURTHER["group_sizes"] += tuple((*MEMBER_COLUMNS, *errors) for errors in _ERRORS[1:])
 _FURTHER |= {"tables": (*_ERRORS, *((errors[0], UNBIASED, *errors[1:]) for errors in _ERRORS[1:]))}
 _LISTED = tuple(
     (errors[0], UNBIASED, LISTED_FROM, *chance, *errors[1:])
@@ -34,6 +51,9 @@ _TYPES |= {"records_from": "integer", "records_to": "integer", "people": "intege
 _TYPES |= {
     "tail_count": "integer",
     "tail_std_dev": "float",
+    "persons": "integer",
+    "persons_std_dev": "float",
+    "households_std_dev": "float",
     UNBIASED: "float",
     LISTED_FROM: "float",
     PROBABILITY_ZERO: "float",
@@ -58,6 +78,8 @@ def check_files(place: Path, manifest: Mapping[str, Any]) -> None:
         _require_inside(root, place, name)
         if sha256(place / name) != facts["sha256"]:
             raise ValueError(_changed(place / name))
+    if manifest["statement"]["statistic"] == HOUSEHOLDS:
+        return  # its parts compare their files themselves
     if manifest["statement"]["statistic"] == CONTRIBUTIONS:
         _check_people(place, manifest, table_name("tables", CONTRIBUTIONS, CONTRIBUTIONS), "people")
         _check_people(place, manifest, table_name("measurements", CONTRIBUTIONS, CONTRIBUTIONS), "value")
@@ -67,6 +89,8 @@ def check_files(place: Path, manifest: Mapping[str, Any]) -> None:
     _check_hierarchies(place, manifest)
     for depth, about in enumerate(manifest["statement"]["levels"]):
         _check_level(place, manifest, depth, about)
+    for name in detail_files(manifest["statement"]):
+        _check_detail(place, manifest, name)
 
 
 def _changed(path: Path) -> str:
@@ -110,6 +134,17 @@ def _check_people(place: Path, manifest: Mapping[str, Any], name: str, number: s
     """Refuse a file of people by their number of records that has other columns."""
     schema, _ = _opened(place, manifest, name)
     if not _has_columns(schema, (), ("records_from", "records_to", number, "std_dev")):
+        raise ValueError(_other_columns(place / name))
+
+
+def _check_detail(place: Path, manifest: Mapping[str, Any], name: str) -> None:
+    """Refuse a file of the cells that all tables are sums of that has not the columns of every table, and a number."""
+    schema, _ = _opened(place, manifest, name)
+    sides = manifest.get("tree", {}).get("attributes", [])
+    paths = [column for side in sides for column in _down_to(side["columns"], schema.names)]
+    tables = [column for depth in range(len(manifest["levels"])) for column in _path_columns(manifest, depth) or ()]
+    whole = _has_columns(schema, paths, ("count",)) and schema.field("count").type == pa.int64()
+    if not whole or not set(tables) <= set(paths):
         raise ValueError(_other_columns(place / name))
 
 

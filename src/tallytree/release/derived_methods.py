@@ -181,3 +181,28 @@ class DerivedNumbers(ABC):
         options: dict[str, Any] = {"attribute": attribute, "values": values, "where": where, "alpha": alpha}
         options |= {"replicates": replicates, "seed": seed}
         return registered_method("quantile")(self, level, q, **options, hierarchy=hierarchy)
+
+    def records(self, *, dictionaries: bool = False, seed: int | None = None) -> pa.RecordBatchReader:
+        """Made-up records that give every published number back, exactly, when they are counted.
+
+        One row for each unit of the finest counts: a record, a trip, a member of a group. The columns are those that
+        the published tables have for places and attributes, down to the leaves, and the code of a leaf where the
+        private records had one (`leaf`); of group sizes also `group`, a made-up number. With `count=` a row stands for
+        one unit, and not for a row of the private table. Persons of `release_households` are put into the households of
+        their leaf at random (`household`, null in none): who lives with whom carries no information.
+
+        No row is about a person. Only numbers of the published tables, and sums of them, have known errors; finer
+        counts are mostly noise. `docs/how-to/records.md` says what such records can be used for. Nothing is spent.
+
+        Args:
+            dictionaries: give the columns as Arrow dictionaries, each batch with its own; many times as fast.
+            seed: of persons and households, another public shuffle; by default it follows from the statement.
+
+        Returns:
+            A reader of batches, which are made when they are read. The metadata of its schema say what the rows are.
+
+        Raises:
+            ValueError: tables that were released without `keep_detail`; numbers that are negative or have fractions,
+                or do not add up; `unlisted="remainder"`; people by their number of records; a total alone.
+        """
+        return registered_method("records")(self, dictionaries=dictionaries, seed=seed)

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-FORMAT_VERSION = 3
+FORMAT_VERSION, WITHOUT_DETAIL = 4, 3
+"""The latest format, which has the detail of tables, and that of folders without it."""
 MANIFEST = "release.json"
 REPORT = "report.html"
 """The report on the other files; not one of those that the manifest names."""
@@ -23,6 +24,10 @@ _TABLES = ("tables", "measurements")
 _OF_TREE = "hierarchies/"
 TABLES = "tables"
 """The statistic whose levels are tables, named by their own levels with dots between them."""
+DETAIL_FILE = "detail.parquet"
+"""The cells that all tables are sums of, where they are published; `detail` in the statement says so."""
+PERSONS, HOUSEHOLDS = PARTS = "persons", "households"
+"""The parts of a release of persons and households, by the names of their folders; its statistic is the second."""
 CONTRIBUTIONS = "contributions"
 """People by their number of records: the statistic of a release, and the stem of their file beside other tables."""
 
@@ -126,16 +131,23 @@ def _missing_from(manifest: Mapping[str, Any]) -> str | None:
     if not levels or not all(isinstance(level, str) for level in levels) or len({*levels}) < len(levels):
         return "'levels'"
     statistic = manifest["statement"].get("statistic")
-    level_of = {table_name(kind, level, statistic): level for kind in _TABLES for level in levels}
-    of_csv = {f"tables/{table_stem(level, statistic)}.csv": level for level in levels}
-    beside = contributions_files(manifest["statement"])
-    for name in (*level_of, *beside[:1], *files):
+    detail: tuple[str, ...] = ()
+    if statistic == HOUSEHOLDS:  # all its files are its parts', whose own manifests have them
+        level_of, of_csv = {}, {}
+        needed = beside = tuple(f"{part}/{MANIFEST}" for part in PARTS)
+    else:
+        level_of = {table_name(kind, level, statistic): level for kind in _TABLES for level in levels}
+        of_csv = {f"tables/{table_stem(level, statistic)}.csv": level for level in levels}
+        beside, detail = contributions_files(manifest["statement"]), detail_files(manifest["statement"])
+        needed = (*beside[:1], *detail)
+    for name in (*level_of, *needed, *files):
         facts = files.get(name)
         rows = facts.get("rows") if isinstance(facts, dict) else None
         if type(rows) is not int or rows < 0 or not isinstance(facts.get("sha256"), str):
             return f"entry for {name!r} in 'files'"
         level = (level_of | of_csv).get(name)
-        if facts.get("level") != level or (level is None and not name.startswith(_OF_TREE) and name not in beside):
+        known = level is not None or name.startswith(_OF_TREE) or name in (*beside, *detail)
+        if facts.get("level") != level or not known:
             return f"entry for {name!r} in 'files'"
         if name in of_csv and rows != files[table_name("tables", of_csv[name], statistic)]["rows"]:
             return f"entry for {name!r} in 'files'"
@@ -149,6 +161,11 @@ def contributions_files(statement: Mapping[str, Any]) -> tuple[str, ...]:
     return (f"{CONTRIBUTIONS}.parquet", f"{CONTRIBUTIONS}.csv")
 
 
+def detail_files(statement: Mapping[str, Any]) -> tuple[str, ...]:
+    """The file of the cells that all tables are sums of, if the statement says that they are published."""
+    return (DETAIL_FILE,) if "detail" in statement and statement.get("statistic") == TABLES else ()
+
+
 def _missing_from_statement(statement: Mapping[str, Any], levels: list[str]) -> str | None:
     listed = statement.get("levels")
     if not isinstance(listed, list) or [each.get("level") for each in listed if isinstance(each, dict)] != levels:
@@ -156,7 +173,7 @@ def _missing_from_statement(statement: Mapping[str, Any], levels: list[str]) -> 
     for each in listed:
         if type(each.get("nodes")) is not int or type(each.get("measured")) is not bool:
             return f"level {each['level']!r} in 'statement'"
-    if statement.get("statistic") not in ("counts", "flows", "group_sizes", TABLES, CONTRIBUTIONS):
+    if statement.get("statistic") not in ("counts", "flows", "group_sizes", TABLES, CONTRIBUTIONS, HOUSEHOLDS):
         return "'statistic' in 'statement'"
     if statement["statistic"] == TABLES:
         for each in listed:

@@ -1,12 +1,13 @@
 """`Release`: published tables, the noisy measurements behind them and the privacy statement.
 
-A release on disk is a folder (format version 2):
+A release on disk is a folder (format version 3; 4 with a detail):
 
     release.json                 statement, spec, rows and checksum of every file, digest of all this; written last
     tables/LEVEL.parquet         the published numbers (and LEVEL.csv when asked); a table's name has all its levels
     measurements/LEVEL.parquet   the noisy measurements, enough to post-process again
     hierarchies/NAME.parquet     the leaves of the public hierarchies, in order
     contributions.parquet        people by their number of records, where they were counted (and .csv when asked)
+    detail.parquet               of tables, the cells that all of them are sums of, where these are published
     deployment.yaml              of a private release: an entry for a registry, to be edited by the publisher
 
 It is written to a temporary sibling folder, which is renamed when it is complete. So a folder of that name is never
@@ -41,6 +42,7 @@ from tallytree.release.contributions_table import (
 )
 from tallytree.release.dense import dense_table
 from tallytree.release.derived_methods import DerivedNumbers
+from tallytree.release.detail import stored_detail, write_detail
 from tallytree.release.files import (
     refuse_existing,
     require_writable,
@@ -63,8 +65,10 @@ from tallytree.release.level_tables import (
 )
 from tallytree.release.manifest import (
     FORMAT_VERSION,
+    HOUSEHOLDS,
     MANIFEST,
     TABLES,
+    WITHOUT_DETAIL,
     manifest_text,
     read_manifest,
     table_name,
@@ -91,6 +95,7 @@ class Release(DerivedNumbers):
     _measurements: Mapping[str, LevelTable]
     _tree: Hierarchy | Product | StoredTree | None = None
     _contributions: LevelTable | None = None
+    _detail: LevelTable | None = None
 
     def __repr__(self) -> str:
         """The levels with their numbers of published rows."""
@@ -325,6 +330,11 @@ class Release(DerivedNumbers):
         return tuple(tuple(each["table"]) for each in self.statement["levels"] if each["asked"])
 
     @property
+    def detail(self) -> LevelTable | None:
+        """Of tables, the cells that all of them are sums of, in slices: path columns and `count`. None if not kept."""
+        return self._detail
+
+    @property
     def level_tables(self) -> Mapping[str, LevelTable]:
         """The published tables by level, root first, to be read in slices."""
         return self._tables
@@ -385,11 +395,12 @@ class Release(DerivedNumbers):
             files |= self._write_tables(folder, kind, tables, csv=csv and kind == "tables")
             flush(folder / kind)
         files |= write_contributions(self._contributions, folder, csv=csv)
+        files |= write_detail(self._detail, folder, self.statement)
         tree = self.tree
         if tree is not None:
             files |= _write_hierarchies(tree, folder)
         manifest = {
-            "format_version": FORMAT_VERSION,
+            "format_version": FORMAT_VERSION if self._detail is not None else WITHOUT_DETAIL,
             "levels": list(self.levels),
             "statement": self.statement,
             "spec": self.spec,
@@ -451,6 +462,10 @@ class Release(DerivedNumbers):
             )
         manifest = read_manifest(place)
         check_files(place, manifest)
+        if manifest["statement"]["statistic"] == HOUSEHOLDS:
+            from tallytree.release.households_release import loaded_parts
+
+            return loaded_parts(place, manifest)
 
         def tables(kind: str) -> dict[str, LevelTable]:
             return {
@@ -460,8 +475,8 @@ class Release(DerivedNumbers):
             }
 
         tree = None if "tree" not in manifest else StoredTree(place, manifest["tree"])
-        people = stored_contributions(place, manifest["files"])
-        return cls(manifest["statement"], manifest["spec"], tables("tables"), tables("measurements"), tree, people)
+        beside = stored_contributions(place, manifest["files"]), stored_detail(place, manifest["files"])
+        return cls(manifest["statement"], manifest["spec"], tables("tables"), tables("measurements"), tree, *beside)
 
 
 def _write_hierarchies(tree: Hierarchy | Product, folder: Path) -> dict[str, dict[str, Any]]:

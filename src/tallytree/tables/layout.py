@@ -302,6 +302,12 @@ class TableLayout:
         return tuple(side.refined[-1] for side in self._sides)
 
     @property
+    def finest(self) -> Table:
+        """The table of all detail cells of the finest areas, which need not be published."""
+        sides = zip(self.product.attributes, self.finest_refined, strict=True)
+        return Table(tuple(side.columns[depth - 1] for side, depth in sides if depth), self.finest_refined)
+
+    @property
     def areas_per_level(self) -> tuple[int, ...]:
         """The number of areas of each level in `families`; 1 at the root."""
         return self._sides[0].sizes

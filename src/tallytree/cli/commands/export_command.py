@@ -14,10 +14,16 @@ from tallytree.cli.shared_options import BoundariesOption, BoundaryCodeOption
 def export(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")],
-    to: Annotated[str, typer.Option("--to", metavar="csv|xlsx|parquet|geoparquet|duckdb|sdmx", help="The format.")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="csv|xlsx|parquet|geoparquet|duckdb|sdmx|records", help="The format.")
+    ],
     out: Annotated[
         Path,
-        typer.Option("--out", metavar="PATH", help="The file (xlsx, duckdb) or the folder to make; it must not exist."),
+        typer.Option(
+            "--out",
+            metavar="PATH",
+            help="The file (xlsx, duckdb; records: .parquet or .csv) or the folder to make; it must not exist.",
+        ),
     ],
     tables: Annotated[
         list[str] | None,
@@ -64,7 +70,8 @@ def export(
     """Write the tables in another format; spends nothing.
 
     Each column is described. csv, parquet, geoparquet and sdmx make a folder with a file for each table and a data
-    dictionary; xlsx and duckdb make one file.
+    dictionary; xlsx and duckdb make one file. records makes a file of made-up rows, to be counted, which give every
+    published number back.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree._boundaries import boundary_files

@@ -1,0 +1,326 @@
+"""Ranks of persons in households at all levels of a tree, given how many persons each node has.
+
+The ranks of a node are its tail counts T(1) … T(K) and the excess E. As they add up to its persons N, they vary in K
+directions only. These are chosen so that in each of them the noise of every cell and the scatter of nodes about their
+parents are independent of all others. So the problem falls into K trees of single numbers, which Gaussian smoothing
+solves exactly: upward and downward. `docs/explanation/households.md` gives the formulas. Source: ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from tallytree._compute.arrays import BoolArray, FloatArray, IntArray, chunks
+from tallytree._compute.threads import side_by_side
+from tallytree._solvers.sizes.persons_families import project_row, round_families, round_row
+
+LEAST_VARIANCE = 0.01
+"""No cell has a weight in fits as if its variance were less."""
+ROUNDS = 4
+"""In which the weights of moments are found."""
+PASSES = 4
+"""Downward, at most. In all but the first, siblings make up for what families missed in the one before."""
+LEAST_HOUSEHOLDS = 0.5
+"""Of each size, in the whole tree, for the expected scatter of nodes."""
+CERTAIN_PERSONS = 1
+"""A node with at most so many persons has known ranks: nobody, or one household of one person."""
+SLICES = 32
+"""The families of a level are divided into about this many slices, which threads work on."""
+LEAST_CELLS = 4_000
+"""A slice has at least about this many cells."""
+
+
+class RanksLevel(NamedTuple):
+    """One measured level."""
+
+    values: IntArray
+    """(nodes, K + 1) noisy tail counts and noisy excess."""
+    variance: float
+    """Of the noise in every cell, > 0."""
+    persons: IntArray
+    """(nodes,) what the true cells of each node add up to."""
+    first_child: IntArray
+    """(nodes + 1,) into the next measured level; not used in the last."""
+
+
+class RanksFit(NamedTuple):
+    """What `fit` finds at one level."""
+
+    ranks: IntArray
+    """(nodes, K + 1) tail counts and excess."""
+    real: FloatArray
+    """(nodes, K + 1) the estimate before rounding."""
+    spread: FloatArray
+    """(nodes, K) the variances of its error in each of the directions."""
+
+
+class RanksOfTree(NamedTuple):
+    """What `fit` returns."""
+
+    levels: list[RanksFit]
+    """Root first."""
+    directions: FloatArray
+    """(K + 1, K) orthonormal columns."""
+    missed: int
+    """Persons whose rank is another than the parents' first estimates say, as the children's persons cannot have it."""
+
+    def variances(self, level: int, functions: FloatArray) -> FloatArray:
+        """Of the errors of linear functions of the ranks of each node of a level, with what rounding changed.
+
+        Args:
+            level: which one.
+            functions: (functions, K + 1)
+
+        Returns:
+            (nodes, functions)
+        """
+        found = self.levels[level]
+        moved = (found.ranks - found.real) @ functions.T
+        return np.asarray(found.spread @ ((functions @ self.directions) ** 2).T + moved**2)
+
+
+class _Estimates(NamedTuple):
+    """Of the nodes of a level, in each direction."""
+
+    mean: FloatArray
+    """(nodes, K)"""
+    variance: FloatArray
+    """(nodes, K)"""
+
+    def sums(self, first_child: IntArray) -> _Estimates:
+        """Of the children of each node."""
+        return _Estimates(*(np.add.reduceat(each, first_child[:-1]) for each in self))
+
+
+def fit(levels: Sequence[RanksLevel]) -> RanksOfTree:
+    """Estimate the ranks of all nodes, as integers.
+
+    Args:
+        levels: root first; the root has one node.
+
+    Returns:
+        Rows that are non-increasing tail counts and an excess, which is 0 where the last tail count is, with the sums
+        `persons`; each node's are the sums of its children's.
+    """
+    directions, expected = _directions_of(levels)
+    raw = _climb(levels, directions)
+    scatters = _scatters(levels, raw, expected)
+    pinned = [_Pinned.certain(level) for level in levels]
+    missed = -1
+    for _ in range(PASSES):
+        found = _descend(levels, raw, scatters, directions, pinned)
+        misses = [
+            _pin(pinned[i], found[i].ranks, found[i + 1].ranks, levels[i].first_child) for i in range(len(raw) - 1)
+        ]
+        if missed < 0:
+            missed = sum(misses)
+        if not any(misses):
+            break
+    for i in range(len(found) - 2, -1, -1):
+        found[i] = found[i]._replace(ranks=np.add.reduceat(found[i + 1].ranks, levels[i].first_child[:-1]))
+    return RanksOfTree(found, directions, missed)
+
+
+class _Pinned(NamedTuple):
+    """Nodes of a level whose ranks are not to be changed."""
+
+    nodes: BoolArray
+    """(nodes,)"""
+    ranks: IntArray
+    """(nodes, K + 1) of these nodes."""
+
+    @classmethod
+    def certain(cls, level: RanksLevel) -> _Pinned:
+        """Those whose ranks follow from their numbers of persons."""
+        ranks = np.zeros(level.values.shape, np.int64)
+        ranks[:, 0] = level.persons
+        return cls(level.persons <= CERTAIN_PERSONS, ranks)
+
+
+def _pin(pinned: _Pinned, ranks: IntArray, children: IntArray, first_child: IntArray) -> int:
+    """Pin nodes whose children could not be made to add up to them: to what they add up to. Persons who differ."""
+    sums = np.add.reduceat(children, first_child[:-1])
+    missed = np.abs(sums - ranks).sum(axis=1) // 2
+    other = np.flatnonzero(missed)
+    pinned.nodes[other] = True
+    pinned.ranks[other] = sums[other]
+    return int(missed.sum())
+
+
+def _descend(
+    levels: Sequence[RanksLevel],
+    raw: Sequence[_Estimates],
+    scatters: Sequence[FloatArray],
+    directions: FloatArray,
+    pinned: Sequence[_Pinned],
+) -> list[RanksFit]:
+    """From the root down: each family is estimated given the parent's integers, and rounded.
+
+    Siblings of pinned nodes take over what these differ from their estimates by. Errors that are stated are those
+    without pins.
+    """
+    real, weight = _ranks(raw[0].mean, directions, levels[0].persons), _weights(raw[0].variance, directions)
+    ranks = pinned[0].ranks.copy()
+    if not pinned[0].nodes[0]:
+        round_row(_nearest_row(real[0], weight[0], levels[0].persons[0]), weight[0], levels[0].persons[0], ranks[0])
+    found = [RanksFit(ranks, real, raw[0].variance)]
+    for level, upper, cells, scatter, pins in zip(levels[1:], levels[:-1], raw[1:], scatters, pinned[1:], strict=True):
+        above, parent = found[-1], _parents(upper.first_child)
+        prior = level.persons[:, None] * scatter
+        gain = _quotient(prior, prior + cells.variance)
+        alone = _Estimates(gain * cells.mean, gain * cells.variance)  # of children that are independent of each other
+        mean, share = _given_parents(alone, above.ranks @ directions, upper.first_child, parent)
+        spread = alone.variance * (1 - share) + share**2 * above.spread[parent]
+        real = target = _ranks(mean, directions, level.persons)
+        if pins.nodes.any():
+            fixed = pins.nodes[:, None]
+            held = _Estimates(np.where(fixed, pins.ranks @ directions, alone.mean), np.where(fixed, 0, alone.variance))
+            mean, _ = _given_parents(held, above.ranks @ directions, upper.first_child, parent)
+            target = _ranks(mean, directions, level.persons)
+        ranks = pins.ranks.copy()
+        weight = _weights(alone.variance, directions)
+        work = partial(_round, upper.first_child, target, weight, pins.nodes, level.persons, above.ranks, ranks)
+        at_once = max(1, -(-len(target) // SLICES), LEAST_CELLS // target.shape[1])
+        for _ in side_by_side(work, chunks(np.diff(upper.first_child), at_once)):
+            pass
+        found.append(RanksFit(ranks, real, spread))
+    return found
+
+
+def _given_parents(
+    alone: _Estimates, above: FloatArray, first_child: IntArray, parent: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Means given that families add up to `above`, and each child's share of what is missing to that."""
+    sums = alone.sums(first_child)
+    share = _quotient(alone.variance, sums.variance[parent])
+    return alone.mean + share * (above - sums.mean)[parent], share
+
+
+def _round(
+    first_child: IntArray,
+    target: FloatArray,
+    weight: FloatArray,
+    fixed: BoolArray,
+    persons: IntArray,
+    parents: IntArray,
+    out: IntArray,
+    part: slice,
+) -> None:
+    round_families(first_child, part.start, part.stop, target, weight, fixed, persons, parents, out)
+
+
+def _directions_of(levels: Sequence[RanksLevel]) -> tuple[FloatArray, FloatArray]:
+    """See `_directions`; from what the raw cells of all levels say of the root."""
+    plain, _ = _hyperplane(np.eye(levels[0].values.shape[1]))
+    raw = _climb(levels, plain)[0]
+    row, persons = _ranks(raw.mean, plain, levels[0].persons)[0], int(levels[0].persons[0])
+    return _directions(_nearest_row(row, np.ones(len(row)), persons), persons)
+
+
+def _parents(first_child: IntArray) -> IntArray:
+    """The parent of each child."""
+    return np.repeat(np.arange(len(first_child) - 1), np.diff(first_child))
+
+
+def _scatters(levels: Sequence[RanksLevel], raw: Sequence[_Estimates], expected: FloatArray) -> list[FloatArray]:
+    """The variance per person, in each direction, of a node about its share of the parent: of each level but the root.
+
+    Found by moments. No level has less than the one below it: what nodes deviate by is part of their parents' ranks.
+
+    Args:
+        levels: root first.
+        raw: what the raw cells of each node and all below it say.
+        expected: the variances per person if households came independently; the least that are taken.
+    """
+    found: list[FloatArray] = []
+    least = expected
+    for i in range(len(levels) - 1, 0, -1):
+        above, parent = levels[i - 1], _parents(levels[i - 1].first_child)
+        persons = levels[i].persons.astype(np.float64)
+        share = _quotient(persons, above.persons.astype(np.float64)[parent])[:, None]
+        part = _quotient(raw[i - 1].variance, raw[i].sums(above.first_child).variance)[parent]
+        noise = raw[i].variance * (1 - 2 * share * part) + share**2 * raw[i - 1].variance[parent]
+        square = (raw[i].mean - share * raw[i - 1].mean[parent]) ** 2 - noise
+        exposure = persons[:, None] * (1 - share)
+        scatter = least
+        for _ in range(ROUNDS):
+            weight = _quotient(exposure, (scatter * exposure + noise) ** 2)
+            moment = _quotient((weight * square).sum(axis=0), (weight * exposure).sum(axis=0))
+            scatter = np.maximum(moment, least)
+        least = scatter
+        found.append(scatter)
+    return found[::-1]
+
+
+def _hyperplane(covariance: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The orthonormal eigenvectors of a covariance within the rows whose sum is 0, and their eigenvalues."""
+    cells = len(covariance)
+    ones = np.full((cells, cells), 1 / cells)
+    inside = (np.eye(cells) - ones) @ covariance @ (np.eye(cells) - ones)
+    values, vectors = np.linalg.eigh(inside + (1 + 2 * np.trace(inside)) * ones)
+    return np.ascontiguousarray(vectors[:, :-1]), np.maximum(values[:-1], 0.0)
+
+
+def _directions(row: FloatArray, persons: int) -> tuple[FloatArray, FloatArray]:
+    """Directions, and the variance per person that a node's ranks have in each if households came independently.
+
+    Households of each size are Poisson numbers, and the excess of the last class is geometric; then N is given.
+    """
+    k = len(row) - 1
+    if persons == 0:
+        return _hyperplane(np.eye(k + 1))
+    households = np.maximum(-np.diff(row[:k], append=0.0), LEAST_HOUSEHOLDS) / persons
+    excess = row[k] / persons
+    covariance = np.zeros((k + 1, k + 1))
+    covariance[:k, :k] = np.diag(households)
+    covariance[k, k - 1] = covariance[k - 1, k] = excess
+    covariance[k, k] = excess + 2 * excess**2 / households[k - 1] + LEAST_HOUSEHOLDS / persons
+    tails = np.eye(k + 1)
+    tails[:k, :k] = np.triu(np.ones((k, k)))
+    covariance = tails @ covariance @ tails.T
+    sums = covariance.sum(axis=0)
+    return _hyperplane(covariance - np.outer(sums, sums) / sums.sum())
+
+
+def _ranks(mean: FloatArray, directions: FloatArray, persons: IntArray) -> FloatArray:
+    """From coordinates to ranks, which add up to the persons."""
+    return np.asarray(mean @ directions.T + persons[:, None] / len(directions))
+
+
+def _weights(variance: FloatArray, directions: FloatArray) -> FloatArray:
+    return np.asarray(1 / np.maximum(variance @ (directions**2).T, LEAST_VARIANCE))
+
+
+def _nearest_row(row: FloatArray, weight: FloatArray, persons: int) -> FloatArray:
+    out = np.empty(len(row))
+    project_row(row, weight, float(persons), out, np.empty((3, len(row))), np.empty(len(row), np.int64))
+    return out
+
+
+def _quotient(part: FloatArray, whole: FloatArray) -> FloatArray:
+    out = np.zeros(np.broadcast_shapes(part.shape, whole.shape))
+    return np.divide(part, whole, out=out, where=whole > 0)
+
+
+def _climb(levels: Sequence[RanksLevel], directions: FloatArray) -> list[_Estimates]:
+    """From the leaves up: least squares over the cells of each node and the sums of its children's estimates.
+
+    Nothing is assumed of the ranks, so that sums of many nodes have no bias.
+    """
+    found: list[_Estimates] = []
+    for level in reversed(levels):
+        mean = level.values @ directions
+        variance = np.full(mean.shape, level.variance)
+        if found:
+            sums = found[-1].sums(level.first_child)
+            weight = _quotient(variance, variance + sums.variance)
+            mean, variance = mean + weight * (sums.mean - mean), variance * (1 - weight)
+        certain = np.flatnonzero(level.persons <= CERTAIN_PERSONS)
+        mean[certain] = level.persons[certain, None] * directions[0]
+        variance[certain] = 0.0
+        found.append(_Estimates(mean, variance))
+    return found[::-1]
