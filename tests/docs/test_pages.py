@@ -5,16 +5,18 @@ file. What only shows something, such as output or a line for another program, i
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+
+from helpers.warm_program import warm_program
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -51,6 +53,13 @@ PAGES = sorted(
     for found in [BLOCK.findall(page.read_text(encoding="utf-8"))]
     if {kind for kind, _ in found} & {"console", "sh", "python", "yaml"}
 )
+
+
+@pytest.fixture(scope="module")
+def environment():
+    """Variables of the commands of pages."""
+    with tempfile.TemporaryDirectory(prefix="tallytree-") as folder, warm_program(Path(folder)) as variables:
+        yield variables
 
 
 @pytest.fixture
@@ -91,10 +100,8 @@ def commands(text):
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=pytest.mark.needs("pyspark") if page == OWN_PROCESS else ()) for page in PAGES]
 )
-def test_the_blocks_of_a_page_run(workbench, page, monkeypatch):
+def test_the_blocks_of_a_page_run(workbench, environment, page, monkeypatch):
     monkeypatch.chdir(workbench)
-    scripts = Path(sys.executable).parent
-    environment = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
 
     def run(*command):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -19,7 +19,7 @@ from tallytree._private.noise.noise_source import KeyedNoise
 from tallytree.lab.audit import Subject, audit, audit_subject, clopper_pearson, exact_loss
 from tallytree.lab.audit.audited import Audited
 from tallytree.lab.audit.confidence_bounds import epsilon_at_least
-from tallytree.lab.audit.events import AuditedView, best_event
+from tallytree.lab.audit.events import AuditedView, best_events
 from tallytree.lab.audit.runs import ReplayMeasurer, draw_runs
 from tallytree.lab.audit.views import Publisher, publisher
 from tallytree.sizes import SizesDomain
@@ -109,7 +109,7 @@ def test_half_the_scale_shows_in_the_releases_alone():
         levels = draw_runs(statistics, subject.plan, WithHalfTheScale(key), 3_000)
         released.append(np.stack([subject.publisher.publish(ReplayMeasurer(levels, run)) for run in range(3_000)]))
     chosen_on, counted_on = AuditedView(released[0], released[1], subject.publisher.labels).split()
-    event = best_event(chosen_on, lambda p, q: epsilon_at_least(p, q, 0.0))
+    event = best_events(chosen_on, {"ε": lambda p, q: epsilon_at_least(p, q, 0.0)})["ε"]
     more, fewer = event.counts(counted_on)
     low, high = clopper_pearson(more, 2_250, 5e-5)[0], clopper_pearson(fewer, 2_250, 5e-5)[1]
     assert epsilon_at_least(low, high, 0.0) > 2
