@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""What Java is told: to compile quickly, not for long runs, and to collect garbage with one thread."""
+
 
 def started(folder: Path, master: str = "local[2,4]", **conf: str) -> Any:
     """A small session with all its files in a folder: event logs in `events`, shuffled and kept rows in `local`.
@@ -31,6 +34,8 @@ def started(folder: Path, master: str = "local[2,4]", **conf: str) -> Any:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "700m",
+        "spark.driver.extraJavaOptions": JAVA,
+        "spark.executor.extraJavaOptions": JAVA,
         "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than the few rows do
     }
     builder = SparkSession.Builder().master(master).appName("tests of tallytree")
