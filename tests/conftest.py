@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 import tallytree as tt
-from helpers.spark import started
+from helpers.spark import ended, forget, started
 from helpers.tools import check_release
 from tallytree._run.planned import Planned
 from tallytree.release.release import Release
@@ -143,14 +143,26 @@ def spark_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def spark(spark_folder):
-    """One Spark session for all tests: starting it takes seconds."""
+def spark_sessions(spark_folder):
+    """The Spark session of all tests, the last one in the list: starting it takes seconds."""
     from py4j.protocol import Py4JError
 
-    session = started(spark_folder)
-    yield session
-    with suppress(Py4JError, OSError):  # a machine that stood still for minutes makes Spark end by itself
-        session.stop()
+    sessions = []
+    yield sessions
+    if sessions:
+        with suppress(Py4JError, OSError):  # where Java has ended
+            sessions[-1].stop()
+
+
+@pytest.fixture
+def spark(spark_folder, spark_sessions):
+    """A Spark session: the one of the tests before, unless the machine has ended its Java process."""
+    if spark_sessions and ended(spark_sessions[-1]):
+        forget(spark_sessions[-1])
+        spark_sessions.append(started(spark_folder))
+    if not spark_sessions:
+        spark_sessions.append(started(spark_folder))
+    return spark_sessions[-1]
 
 
 @pytest.fixture(scope="session")

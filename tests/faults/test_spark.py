@@ -135,7 +135,7 @@ def test_executors_that_are_killed_and_a_query_that_fails(tmp_path: Path) -> Non
     assert said["bands killed"] == 1
     assert said["bands"] == said["bands on this machine"] or said["bands"].startswith("OSError: engine: the work on a")
     assert said["failing"].startswith("ValueError: records: Spark cannot read or group the records")
-    assert said["stopped"].startswith("OSError: engine: the Spark session was stopped; start another")
+    assert said["stopped"].startswith("OSError: engine: the Spark session was stopped, or")
     assert not said["key seen"]
     assert "s3cr3t" not in done.stdout + done.stderr
 
@@ -225,6 +225,8 @@ for how in ("a task fails", "Java is killed"):
         ledger = Ledger(folder / "other.db")
         ledger.set_limit("people", tt.Budget(epsilon=1), neighboring="add_remove")
         options["ledger"] = ledger
+release("people", tt.engines.Spark(spark))
+release("people", tt.engines.Spark())
 release(people)
 release(people)
 """
@@ -240,10 +242,11 @@ def test_a_task_that_fails_and_java_that_is_killed_cost_nothing_and_the_repetiti
         capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": path}, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2_000:]
-    task, unpaid, made, paid, killed, unpaid_too, again, paid_once, repeated, still_once = done.stdout.splitlines()
+    task, unpaid, made, paid, killed, unpaid_too, *dead, again, paid_once, repeated, last = done.stdout.splitlines()
     assert task.startswith("ValueError: records: Spark cannot read or group the records")
     assert killed.startswith("OSError: records: Spark was stopped, or its process has ended; nothing was released")
-    assert (unpaid, paid, unpaid_too, paid_once, still_once) == ("0", "1", "0", "1", "1")
+    assert (unpaid, paid, unpaid_too, paid_once, last) == ("0", "1", "0", "1", "1")
+    assert [line[:54] for line in dead] == ["OSError: engine: the Spark session was stopped, or the", "0"] * 2
     assert made.startswith("made [")
     assert again.startswith("made [")
     assert repeated == again

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +34,37 @@ def started(folder: Path, master: str = "local[2,4]", **conf: str) -> Any:
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.shuffle.partitions": "2",
-        "spark.driver.memory": "700m",
+        "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": JAVA,
         "spark.executor.extraJavaOptions": JAVA,
+        # Java ends by itself where it did not hear of itself for minutes: the machine may stand still for as long.
+        **({} if "cluster" in master else {"spark.network.timeout": "24h", "spark.executor.heartbeatInterval": "12h"}),
+        # A process runs hundreds of queries, and nobody looks at what is kept of them.
+        **{f"spark.{what}": "1" for what in ("sql.ui.retainedExecutions", "ui.retainedJobs", "ui.retainedStages")},
         "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than the few rows do
     }
     builder = SparkSession.Builder().master(master).appName("tests of tallytree")
     for key, value in (settings | {key.replace("__", "."): value for key, value in conf.items()}).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def ended(session: Any) -> bool:
+    """Whether the Java process of a session has ended."""
+    return session.sparkContext._gateway.proc.poll() is not None
+
+
+def forget(session: Any) -> None:
+    """Make PySpark start Java anew for the next session: by itself it asks the process that has ended."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway = session.sparkContext._gateway
+    gateway.shutdown()
+    with suppress(BrokenPipeError):  # what it was told last has not arrived
+        gateway.proc.stdin.close()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
 
 
 def files_with_rows(folder: Path) -> list[str]:

@@ -171,13 +171,23 @@ class Spark:
         """The session.
 
         Raises:
-            OSError: it was stopped, or none can be made.
+            OSError: it was stopped, its Java has ended, or none can be made.
             ValueError: Spark is too old.
         """
-        session = self.session or _active() or _made(self.master, self.conf)
-        context = session.sparkContext
-        if context._jsc is None or context._jsc.sc().isStopped():
-            raise OSError("engine: the Spark session was stopped; start another one and give that")
+        from py4j.protocol import Py4JError
+
+        try:
+            session = self.session or _active()
+            context = None if session is None else session.sparkContext
+            stopped = context is not None and (context._jsc is None or context._jsc.sc().isStopped())
+        except (Py4JError, ConnectionError):  # nobody answers
+            stopped = True
+        if stopped:
+            raise OSError(
+                "engine: the Spark session was stopped, or the Java process that it runs in has ended; start another "
+                "one and give that (where Java has ended, in a new Python process)"
+            )
+        session = session or _made(self.master, self.conf)
         _require_version(session.version, "engine: the session's Spark")
         return session
 
