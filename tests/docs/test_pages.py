@@ -8,15 +8,12 @@ import json
 import re
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-
-from helpers.warm_program import warm_program
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -53,13 +50,6 @@ PAGES = sorted(
     for found in [BLOCK.findall(page.read_text(encoding="utf-8"))]
     if {kind for kind, _ in found} & {"console", "sh", "python", "yaml"}
 )
-
-
-@pytest.fixture(scope="module")
-def environment():
-    """Variables of the commands of pages."""
-    with tempfile.TemporaryDirectory(prefix="tallytree-") as folder, warm_program(Path(folder)) as variables:
-        yield variables
 
 
 @pytest.fixture
@@ -100,11 +90,11 @@ def commands(text):
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=pytest.mark.needs("pyspark") if page == OWN_PROCESS else ()) for page in PAGES]
 )
-def test_the_blocks_of_a_page_run(workbench, environment, page, monkeypatch):
+def test_the_blocks_of_a_page_run(workbench, with_program, page, monkeypatch):
     monkeypatch.chdir(workbench)
 
     def run(*command):
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=with_program, capture_output=True, text=True, check=False)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
 
     names, blocks = {}, BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))

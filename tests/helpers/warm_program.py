@@ -67,7 +67,7 @@ def serve(folder: Path) -> None:
         import_module(module)
     made_up = pa.table({"state": ["A", "B"]})
     areas = tt.Hierarchy.from_table(made_up, ["state"])
-    tt.release_counts(made_up, areas, tt.Budget(epsilon=1), neighboring="add_remove", engine=tt.engines.Local(threads=1))
+    tt.release_counts(made_up, areas, tt.Budget(epsilon=1), neighboring="add_remove")
     assert threading.active_count() == 1, threading.enumerate()  # others would be missed by what waits for them
     program, place = folder / "tallytree", folder / "socket"
     program.write_text(PROGRAM.format(python=sys.executable, place=str(place)), encoding="utf-8")
@@ -104,7 +104,7 @@ def _run(caller: socket.socket, main: object) -> None:
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    except BaseException:
+    except BaseException:  # noqa: BLE001 (as a process that ends by it)
         traceback.print_exc()
     finally:
         atexit._run_exitfuncs()
