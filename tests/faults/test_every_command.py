@@ -51,6 +51,8 @@ COMMANDS = {
         [f"papers/fioretto-table3.{kind}" for kind in ("csv", "md")],
     ),
 }
+VIEWS = True
+"""The warm process loads what exports, reports and pictures need."""
 STRIDE = 15
 FEW = dict.fromkeys(("registry", "secret", "plan", "reproduce"), 4)
 """Strides of the commands that make few calls."""
