@@ -22,9 +22,9 @@ demo: $(if $(wildcard $(VENV)/.wheel),$(VENV)/.wheel,$(VENV)/.demo)
 # dist/tallytree-*.whl, with the kernels compiled
 wheel: $(VENV)/.wheel
 
-# A file is run by one process, so that its kernels are compiled and its fixtures made once. Files in order of their names:
-# xdist would begin with those that have most tests, and end with those that take longest.
-# One process more than there are cores: a quarter of the time, tests wait for servers and programs that they have started.
+# A file is run by one process, so that its kernels are compiled and its fixtures made once. Files begin in the order of
+# tests/helpers/order.py: xdist would begin with those that have most tests, and end with those that take longest.
+# Two processes more than there are cores: a quarter of the time, tests wait for servers and programs that they have started.
 PYTEST := TALLYTREE_TEST_INSTALLED=1 $(BIN)/python -m pytest -n $$(($$(nproc) + 2)) --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.dev

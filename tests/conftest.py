@@ -1,7 +1,6 @@
 """Fixtures that several tests share, and what a test needs to run."""
 
 import os
-from collections import deque
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 import tallytree as tt
+from helpers.order import in_order
 from helpers.spark import ended, forget, started
 from helpers.tools import check_release
 from tallytree._run.planned import Planned
@@ -49,22 +49,14 @@ EXTRA_OF = {
 
 
 def pytest_collection_modifyitems(config, items):
-    """Make property tests short in `make test`, and order the files so that processes seldom compile the same kernels.
-
-    The files come from the beginning and from the end of the list in turn: neighbors in the list use the same kernels.
-    """
+    """Make property tests short in `make test`, and order the files."""
     if config.option.markexpr == "not slow":
         for item in items:
             try_fewer_examples(item)
     files = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
-    waiting = deque(files.values())
-    items.clear()
-    while waiting:
-        items.extend(waiting.popleft())
-        if waiting:
-            items.extend(waiting.pop())
+    items[:] = [item for path in in_order(files) for item in files[path]]
 
 
 def try_fewer_examples(item):

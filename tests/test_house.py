@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.order import LONGEST, in_order
 from tallytree.errors import ARGUMENT
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -145,6 +146,13 @@ def prose(text):
             fence = mark[1] if fence is None else None
         elif fence is None and not line.lstrip().startswith("|"):
             yield number, line
+
+
+def test_the_files_that_begin_first_are_there():
+    assert [name for name in LONGEST if not (TESTS / name).is_file()] == []
+    files = [TESTS / "a.py", TESTS / LONGEST[1], TESTS / "b.py", TESTS / LONGEST[0], TESTS / "c.py"]
+    first = [Path(name).name for name in LONGEST[:2]]
+    assert [path.name for path in in_order(files)] == [*first, "a.py", "c.py", "b.py"]
 
 
 def test_lines_of_the_documentation_fit_a_screen():

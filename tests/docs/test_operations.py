@@ -2,11 +2,9 @@
 
 import importlib.util
 import json
-import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -22,14 +20,20 @@ CONTAINER = REPOSITORY / "examples/container"
 NIGHT, NEXT = "2026-11-22", "2026-11-23"
 
 
-def tallytree(folder, *arguments, **environment):
-    command = [sys.executable, "-m", "tallytree", *arguments]
-    given = {**os.environ, **environment}
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False, env=given)
+@pytest.fixture(scope="module")
+def tallytree(with_program):
+    """Runs a command in a folder, with more variables of the environment."""
+
+    def run(folder, *arguments, **more):
+        command = ["bash", "-c", 'tallytree "$@"', "bash", *arguments]
+        given = {**with_program, **more}
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False, env=given)
+
+    return run
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory):
+def work(tmp_path_factory, tallytree):
     """The folder of the container: the spec, the data of two nights, a ledger with its limit, a secret."""
     tmp_path = tmp_path_factory.mktemp("work")
     movement = commutes(500)
@@ -58,7 +62,7 @@ def environment():
 
 
 @pytest.mark.slow
-def test_the_container_checks_the_spec_when_it_starts(work):
+def test_the_container_checks_the_spec_when_it_starts(work, tallytree):
     (entry,) = (json.loads(text) for name, text in instructions() if name == "ENTRYPOINT")
     (command,) = (json.loads(text) for name, text in instructions() if name == "CMD")
     assert entry == ["tallytree"]
@@ -103,7 +107,7 @@ def test_the_night_of_the_crontab_uses_what_the_command_line_has(run_help):
 
 
 @pytest.mark.slow
-def test_the_night_of_the_crontab_is_released(work):
+def test_the_night_of_the_crontab_is_released(work, tallytree):
     done = tallytree(work, *nightly(), TALLYTREE_LOG_FORMAT="json")
     assert done.returncode == 0, done.stderr
     stages = [json.loads(line)["stage"] for line in done.stderr.splitlines()]

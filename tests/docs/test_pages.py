@@ -5,7 +5,6 @@ file. What only shows something, such as output or a line for another program, i
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -91,13 +90,11 @@ def commands(text):
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=pytest.mark.needs("pyspark") if page == OWN_PROCESS else ()) for page in PAGES]
 )
-def test_the_blocks_of_a_page_run(workbench, page, monkeypatch):
+def test_the_blocks_of_a_page_run(workbench, with_program, page, monkeypatch):
     monkeypatch.chdir(workbench)
-    scripts = Path(sys.executable).parent
-    environment = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
 
     def run(*command):
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=with_program, capture_output=True, text=True, check=False)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
 
     names, blocks = {}, BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))

@@ -37,11 +37,11 @@ class Faults:
         environment: variables of the commands, besides those of the process.
     """
 
-    def __init__(self, injector, root):
+    def __init__(self, injector, root, words):
         environment = os.environ | {"LD_PRELOAD": str(injector), "TALLYTREE_DEBUG": "", "OMP_NUM_THREADS": "1"}
         environment["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # so that the injector sees what it asks for
         self._process = subprocess.Popen(
-            [sys.executable, HERE / "zygote.py", injector],
+            [sys.executable, HERE / "zygote.py", injector, *words],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root, env=environment, bufsize=1,
         )  # fmt: skip
         self.below, self._start, self._log, self.environment = root / "below", root / "start", root / "errors", {}
@@ -151,9 +151,12 @@ class Faults:
         self._process.stdout.close()
 
 
-@pytest.fixture(scope="session")
-def warm_process(tmp_path_factory):
-    """One process for all tests; its folder is in memory where the system has such a place, so that fsync is quick."""
+@pytest.fixture(scope="module")
+def warm_process(tmp_path_factory, request):
+    """A process for a file of tests, with the views loaded if it has `VIEWS`.
+
+    Its folder is in memory where the system has such a place, so that fsync is quick.
+    """
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None or sys.platform != "linux":
         pytest.skip("the fault injector needs a C compiler and Linux")
@@ -162,7 +165,7 @@ def warm_process(tmp_path_factory):
     memory = Path("/dev/shm")  # noqa: S108
     place = memory if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 1 << 26 else None
     with tempfile.TemporaryDirectory(prefix="tallytree-faults-", dir=place) as root:
-        process = Faults(injector, Path(root))
+        process = Faults(injector, Path(root), ["views"] * hasattr(request.module, "VIEWS"))
         yield process
         process.close()
 

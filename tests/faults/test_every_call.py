@@ -53,7 +53,7 @@ OPTIONS = ("--run", "Monday", "--out", "out", "--if-exists", "skip", "--fallback
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("command", "stride"), [("release", 4), ("contributions", 8)])
+@pytest.mark.parametrize(("command", "stride"), [("release", 6), ("contributions", 12)])
 def test_every_fault_of_a_release_leaves_nothing_unpaid_and_nothing_half_made(faults, inputs, seen, command, stride):
     faults.keep_start()
     argv = (command, "day.yaml", *OPTIONS)
@@ -123,7 +123,7 @@ def test_faults_of_a_release_in_bands_leave_no_files_of_private_statistics(fault
     (inputs / "spill" / "keep").touch()
     faults.keep_start()
     command = ("release", "day.yaml", "--memory", "1GB", "--run", "Monday", "--out", "out", "--if-exists", "skip")
-    for fault, status in faults.each_fault(*command, choose=in_the_workspace):
+    for fault, status in faults.each_fault(*command, choose=in_the_workspace, stride=2):
         entries = Ledger(inputs / "ledger.db").entries()
         assert len(entries) <= 1, fault
         left = [file.name for file in (inputs / "spill").iterdir() if file.name != "keep"]
@@ -158,7 +158,7 @@ def test_every_fault_of_post_processing_leaves_a_complete_release(faults, inputs
     assert faults.run(*argv)[0] == 0, faults.log
     expected = tables(place)
     faults.back()
-    for fault, status in faults.each_fault(*argv):
+    for fault, status in faults.each_fault(*argv, stride=6):
         made = tables(place) if place.exists() else None
         assert made in (before if command == "error" else None, expected), fault
         assert status != 0 or made == expected, fault
@@ -172,7 +172,7 @@ def test_every_fault_of_post_processing_leaves_a_complete_release(faults, inputs
 def test_every_fault_of_a_limit_leaves_the_earlier_limit_or_the_new_one(faults, inputs, seen):
     faults.keep_start()
     argv = ("limit", "ledger.db", "people", "--epsilon", "3", "--reason", "a year more")
-    for fault, status in faults.each_fault(*argv):
+    for fault, status in faults.each_fault(*argv, stride=3):
         limit = Ledger(inputs / "ledger.db").dataset("people").limit
         assert limit in (tt.Budget(epsilon=0.5), tt.Budget(epsilon=3)), fault
         assert status != 0 or limit == tt.Budget(epsilon=3), fault
@@ -184,7 +184,7 @@ def test_every_fault_of_a_limit_leaves_the_earlier_limit_or_the_new_one(faults, 
 def test_every_fault_of_a_first_limit_leaves_a_whole_ledger_or_none_and_nothing_beside_it(faults, inputs, seen):
     faults.keep_start()
     argv = ("limit", "new.db", "people", "--epsilon", "3", "--neighboring", "add_remove")
-    for fault, status in faults.each_fault(*argv):
+    for fault, status in faults.each_fault(*argv, stride=3):
         made = (inputs / "new.db").exists()
         limit = Ledger(inputs / "new.db").standings() if made else None
         assert status != 0 or limit, fault

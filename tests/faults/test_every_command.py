@@ -52,8 +52,10 @@ COMMANDS = {
         [f"papers/fioretto-table3.{kind}" for kind in ("csv", "md")],
     ),
 }
-STRIDE = 9
-FEW = dict.fromkeys(("registry", "secret", "plan", "reproduce"), 3)
+VIEWS = True
+"""The warm process loads what exports, reports and pictures need."""
+STRIDE = 15
+FEW = dict.fromkeys(("registry", "secret", "plan", "reproduce"), 4)
 """Strides of the commands that make few calls."""
 VARIES = re.compile(rb"\d{4}-\d\d-\d\dT[0-9:.]+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """Times, and ids of messages of SDMX."""

@@ -1,6 +1,7 @@
 """A week of daily runs, killed at random points and repeated: seven releases, each charged once."""
 
 import multiprocessing
+import os
 import random
 import signal
 import sys
@@ -28,7 +29,13 @@ dataset: people
 secret: secret
 """
 WEEK = [str(date(2026, 11, 16) + timedelta(days=day)) for day in range(7)]
-KILLS_A_DAY = 15
+LOADED = (
+    "duckdb", "dp_accounting.pld.privacy_loss_distribution", "numba.core.typed_passes", "pyarrow.parquet",
+    "rich.console", "scipy.special", "tallytree.api", "tallytree.cli.app", "tallytree.spec",
+)  # fmt: skip
+"""What a run would import by itself, in most of its time: so kills seldom came where it writes."""
+KILLS_A_DAY = 15 if os.environ.get("TALLYTREE_FAULTS") == "all" else 5
+"""With `make faults`, and with `make test-all`."""
 
 
 def tallytree(folder, *arguments):
@@ -59,7 +66,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_week_of_runs_that_are_killed_and_repeated_ends_with_seven_releases_each_charged_once(folder):
     processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(["tallytree.cli.app", "tallytree.spec", "tallytree.api", "duckdb"])
+    processes.set_forkserver_preload([*LOADED])
     chance = random.Random(20261122)  # noqa: S311
 
     def start(day):
@@ -90,7 +97,7 @@ def test_a_week_of_runs_that_are_killed_and_repeated_ends_with_seven_releases_ea
                 moments.append((paid, (folder / day).exists()))
             assert process.exitcode in (0, -signal.SIGKILL), (folder / "log").read_text()
         usual = (usual + succeed(day)) / 2
-    assert len(moments) >= 100
+    assert len(moments) >= 7 * KILLS_A_DAY
     entries = book.entries("people")
     assert [entry.run for entry in entries] == WEEK
     assert [entry.state for entry in entries] == ["finished"] * 7

@@ -9,6 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""What Java is told: to compile quickly, not for long runs, and to collect garbage with one thread."""
+
 
 def started(folder: Path, master: str = "local[2,4]", **conf: str) -> Any:
     """A small session with all its files in a folder: event logs in `events`, shuffled and kept rows in `local`.
@@ -32,6 +35,8 @@ def started(folder: Path, master: str = "local[2,4]", **conf: str) -> Any:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": JAVA,
+        "spark.executor.extraJavaOptions": JAVA,
         # Java ends by itself where it did not hear of itself for minutes: the machine may stand still for as long.
         **({} if "cluster" in master else {"spark.network.timeout": "24h", "spark.executor.heartbeatInterval": "12h"}),
         # A process runs hundreds of queries, and nobody looks at what is kept of them.

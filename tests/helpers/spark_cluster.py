@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import tallytree as tt
-from helpers.spark import bytes_of, started
+from helpers.spark import JAVA, bytes_of, started
 from tallytree._bands import ForcedCut
 from tallytree._private.engines import CountRecords, Spark
 from tallytree._private.noise.noise_source import KeyedNoise
@@ -86,7 +86,7 @@ def main() -> None:
     os.environ["SPARK_WORKER_DIR"] = str(folder / "work")
     spark = started(
         folder, "local-cluster[2,1,600]", spark__speculation="true", spark__speculation__interval="50ms",
-        spark__executor__memory="600m", spark__executor__extraJavaOptions=f"-Dtallytree.test={folder}",
+        spark__executor__memory="600m", spark__executor__extraJavaOptions=f"{JAVA} -Dtallytree.test={folder}",
     )  # fmt: skip
     tree = tt.Hierarchy.from_table(pa.table({"leaf": ["x", "y"]}), ["leaf"])
     people = pa.table({"leaf": ["x", "y"] * 50, "who": [i % 9 for i in range(100)]})

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tallytree.lab.audit.confidence_bounds import clopper_pearson, epsilon_at_least
-from tallytree.lab.audit.events import AuditedView, best_event
+from tallytree.lab.audit.events import AuditedView, best_events
 
 N = 4_000
 
@@ -24,7 +24,7 @@ def noise(cells, seed):
 def found(seen):
     """The best event, and the ε that it shows on runs that it was not chosen on."""
     chosen_on, counted_on = seen.split()
-    event = best_event(chosen_on, objective)
+    event = best_events(chosen_on, {"loss": objective})["loss"]
     more, fewer = event.counts(counted_on)
     trials = len(counted_on.before)
     low, high = clopper_pearson(more, trials, 1e-5)[0], clopper_pearson(fewer, trials, 1e-5)[1]
@@ -70,7 +70,7 @@ def test_events_are_chosen_and_counted_on_different_runs():
 
 def test_nothing_seen_is_no_event():
     nothing = np.empty((N, 0), dtype=np.int64)
-    assert best_event(view(nothing, nothing), objective) is None
+    assert best_events(view(nothing, nothing), {"loss": objective}) == {}
 
 
 def test_an_event_says_what_it_is():

@@ -29,7 +29,7 @@ from tallytree.lab._internals import (
 )
 from tallytree.lab.audit.audited import Audited, Tree, neighborhood_of
 from tallytree.lab.audit.confidence_bounds import clopper_pearson, epsilon_at_least, rho_at_least
-from tallytree.lab.audit.events import AuditedView, Event, Objective, best_event
+from tallytree.lab.audit.events import AuditedView, Event, Objective, best_events
 from tallytree.lab.audit.exact import exact_delta, exact_loss
 from tallytree.lab.audit.inputs import group_lists
 from tallytree.lab.audit.maximum import draw_within_maximum, measured_within_maximum, published_within_maximum
@@ -338,22 +338,20 @@ class _Stated:
 
 def _findings(
     views: list[AuditedView], objectives: Mapping[str, Objective], alpha: float
-) -> list[tuple[str, float, Event | None]]:
+) -> list[tuple[str, float, Event]]:
     """For every view and objective the loss that is certain, all of them with probability 1 − alpha (Bonferroni).
 
     Each event is chosen on the first quarter of the runs and counted on the others, with two Clopper-Pearson bounds.
     """
     share = alpha / (2 * len(views) * len(objectives))
-    findings: list[tuple[str, float, Event | None]] = []
+    findings: list[tuple[str, float, Event]] = []
     for view in views:
         chosen_on, counted_on = view.split()
-        for name, objective in objectives.items():
-            event = best_event(chosen_on, objective)
-            if event is not None:
-                more, fewer = event.counts(counted_on)
-                trials = len(counted_on.before)
-                low, high = clopper_pearson(more, trials, share)[0], clopper_pearson(fewer, trials, share)[1]
-                findings.append((name, float(objective(np.array(low), np.array(high))), event))
+        for name, event in best_events(chosen_on, objectives).items():
+            more, fewer = event.counts(counted_on)
+            trials = len(counted_on.before)
+            low, high = clopper_pearson(more, trials, share)[0], clopper_pearson(fewer, trials, share)[1]
+            findings.append((name, float(objectives[name](np.array(low), np.array(high))), event))
     return findings
 
 

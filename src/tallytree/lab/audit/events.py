@@ -13,9 +13,9 @@ An event is chosen on one part of the runs and counted on the rest, so the choic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
 from tallytree.lab.audit.confidence_bounds import wilson
 
 Comparison = Literal["at least", "at most", "equal to"]
+COMPARISONS: tuple[Comparison, ...] = get_args(Comparison)
 Objective = Callable[[FloatArray, FloatArray], FloatArray]
 """From lower bounds of p and upper bounds of q to the loss that they show."""
 
@@ -105,38 +106,35 @@ class Event:
         return np.asarray(compare(scores, self.value))
 
 
-def best_event(view: AuditedView, objective: Objective) -> Event | None:
-    """The event with the largest (approximate) lower bound of the objective; None if nothing was seen."""
-    best: tuple[float, Event] | None = None
+def best_events(view: AuditedView, objectives: Mapping[str, Objective]) -> dict[str, Event]:
+    """For each objective, by its name, the event with its largest (approximate) lower bound; none if nothing was seen.
+
+    The runs are sorted and counted once for all objectives.
+    """
+    best: dict[str, tuple[float, Event]] = {}
     for score in [*view.scores, *_found_scores(view)]:
-        value, event = _best_of_score(score, view, objective)
-        if best is None or value > best[0]:
-            best = value, event
-    return None if best is None else best[1]
+        values, counts = _counted(score, view)
+        low, high = wilson(counts, len(view.before), CAUTION)
+        for name, objective in objectives.items():
+            shown = objective(low, high[:, ::-1])
+            comparison, likelier_after, place = np.unravel_index(np.argmax(shown), shown.shape)
+            largest = float(shown[comparison, likelier_after, place])
+            if name not in best or largest > best[name][0]:
+                event = Event(score, COMPARISONS[comparison], float(values[place]), bool(likelier_after))
+                best[name] = largest, event
+    return {name: event for name, (_, event) in best.items()}
 
 
-def _best_of_score(score: Score, view: AuditedView, objective: Objective) -> tuple[float, Event]:
+def _counted(score: Score, view: AuditedView) -> tuple[FloatArray, IntArray]:
+    """Values of a score; int64 (3, 2, values), in how many runs it compares with each, before and after."""
     before, after = np.sort(score.of(view.before)), np.sort(score.of(view.after))
     values = np.unique(np.concatenate([before, after]))
     if len(values) > MAX_VALUES:
         values = values[np.linspace(0, len(values) - 1, MAX_VALUES).astype(np.int64)]
-    found: list[tuple[float, Event]] = []
-    below = [np.searchsorted(runs, values, side="left") for runs in (before, after)]
-    up_to = [np.searchsorted(runs, values, side="right") for runs in (before, after)]
-    seen: dict[Comparison, list[IntArray]] = {
-        "at least": [len(before) - count for count in below],
-        "at most": list(up_to),
-        "equal to": [upper - lower for upper, lower in zip(up_to, below, strict=True)],
-    }
-    for comparison, (count_before, count_after) in seen.items():
-        for likelier_after, (more, fewer) in (
-            (False, (count_before, count_after)),
-            (True, (count_after, count_before)),
-        ):
-            shown = objective(wilson(more, len(before), CAUTION)[0], wilson(fewer, len(before), CAUTION)[1])
-            place = int(np.argmax(shown))
-            found.append((float(shown[place]), Event(score, comparison, float(values[place]), likelier_after)))
-    return max(found, key=lambda pair: pair[0])
+    below, up_to = (
+        np.stack([np.searchsorted(runs, values, side=side) for runs in (before, after)]) for side in ("left", "right")
+    )
+    return values, np.stack([len(before) - below, up_to, up_to - below])
 
 
 def _found_scores(view: AuditedView) -> list[Score]:
