@@ -27,6 +27,7 @@ from tallytree._accuracy.bootstrap import (
 from tallytree._accuracy.fitted_errors import stated_errors_of
 from tallytree._accuracy.squared_errors import SquaredErrors
 from tallytree._compute.arrays import IntArray, NumberArray
+from tallytree._foreign import known_class, made_by
 from tallytree._measurements import Noise, Statistic
 from tallytree._progress import step_progress
 from tallytree._stages import stage
@@ -296,6 +297,8 @@ def mechanism_of(statement: Mapping[str, Any], package: Any, kind: Any) -> Any:
     """
     stated = statement.get("mechanism")
     name = stated.get("name") if isinstance(stated, Mapping) else None
+    if isinstance(stated, Mapping) and isinstance(stated.get("code"), str):
+        return _mechanism_from_outside(stated["code"], stated.get("options"), kind)
     chosen = getattr(package, name) if isinstance(name, str) and name in package.__all__ else None
     if not (isinstance(chosen, type) and is_dataclass(chosen) and issubclass(chosen, kind)):
         raise ValueError(
@@ -309,6 +312,21 @@ def mechanism_of(statement: Mapping[str, Any], package: Any, kind: Any) -> Any:
             f"release: its mechanism {name} does not take the options that its statement has ({error}); use the "
             "tallytree that made the release, or a later one"
         ) from None
+
+
+def _mechanism_from_outside(code: str, options: Any, kind: Any) -> Any:
+    """The mechanism that a statement names as `module:Class`: what is not known here is not imported.
+
+    Raises:
+        ValueError: it is not known here, or does not take the options.
+    """
+    found = known_class(code, kind)
+    if found is None:
+        raise ValueError(
+            f"release: its mechanism {code!r} is code from outside, which is not installed here; import its module "
+            "first (on the command line: --allow-code, with the module on PYTHONPATH)"
+        )
+    return made_by(found, options if isinstance(options, Mapping) else {})
 
 
 def stated_plan(view: ReleaseView) -> StatedPlan:
