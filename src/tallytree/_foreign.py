@@ -19,6 +19,10 @@ from typing import Any, TypeVar, cast
 from tallytree._mechanism import Mechanism
 from tallytree._validate import safe_text
 
+NOT_ALLOWED = (
+    "is code from outside, which runs beside the private data and is not audited by tallytree; read it, and allow it "
+    "with --allow-code (in Python allow_code=True)"
+)
 GROUP = "tallytree.mechanisms"
 """The group of entry points that packages offer mechanisms in."""
 CODE = re.compile(r"(?P<module>\w+(?:\.\w+)*):(?P<name>\w+(?:\.\w+)*)")
@@ -114,6 +118,18 @@ def known_class(code: str, base: type[M]) -> type[M] | None:
     return None if found is None else _checked(found, code, base)
 
 
+def named_mechanism(name: str, options: Mapping[str, Any], *, allow_code: bool) -> Mechanism | None:
+    """A mechanism from outside of any kind, by the name of an entry point or as `module:Class`; None for other names.
+
+    Raises:
+        ValueError: it is code that is not allowed, the import fails, or it is no mechanism that takes the options.
+    """
+    if is_code(name) and not allow_code:
+        raise ValueError(f"mechanism: {name[:200]!r} {NOT_ALLOWED}")
+    found = imported_class(name, Mechanism) if is_code(name) else installed_class(name, Mechanism)
+    return None if found is None else made_by(found, options)
+
+
 def import_code(statement: Mapping[str, Any]) -> None:
     """Import the mechanism of a release, where somebody allowed its code; nothing for one of this library.
 
@@ -152,6 +168,6 @@ def _checked(found: Any, code: str, base: type[M]) -> type[M]:
     if not fits:
         raise ValueError(
             f"mechanism: {code!r} is {safe_text(found)}; it must be a frozen dataclass whose base is "
-            f"tallytree.mechanisms.{base.__name__}"
+            f"tallytree.mechanisms.{'…Mechanism' if base is Mechanism else base.__name__}"
         )
     return cast(type[M], found)

@@ -48,7 +48,7 @@ from tallytree.release.intervals import (
 from tallytree.release.level_tables import ChangedTable
 from tallytree.release.manifest import TABLES
 from tallytree.release.remainders import NO_REPLICATES, refuse_remainders
-from tallytree.release.statement import TOTAL_IS_PUBLIC
+from tallytree.release.statement import TOTAL_IS_PUBLIC, mechanism_code
 from tallytree.release.view.layouts import published_totals
 from tallytree.release.view.recorded_measurements import FRESH_COPY, published_range
 from tallytree.release.view.release_view import PublishedLevel, ReleaseView
@@ -279,6 +279,11 @@ def _not_seen(statement: Mapping[str, Any], plan: StatedPlan) -> list[str]:
         sentences.append(
             "Cells below the threshold are missing from every sum, and nothing published tells how much they had: only "
             f"{', '.join(plan.thresholds)} has intervals, of the cells that it lists."
+        )
+    if mechanism_code(statement):
+        sentences.append(
+            "The mechanism is from outside. What it assumes beside its measurements is in the published numbers, so "
+            "replicates do not show by how much that is wrong."
         )
     dropped = statement.get("sparsity", {"applied": True})["applied"]  # "auto" says whether it dropped anything
     if statement["mechanism"]["options"].get("sparsity") and dropped:

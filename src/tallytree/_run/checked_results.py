@@ -68,23 +68,19 @@ def checked_counts(tree: Tree, levels: Any) -> list[ReleasedCounts]:
         where = f"of the level {tree.levels[depth]!r}"
         nodes = _integers(level.nodes, f"nodes {where}")
         _check_between(nodes, tree.size(depth), f"nodes {where}")
-        if (np.diff(nodes) <= 0).any():
-            raise ValueError(f"mechanism: nodes {where} must ascend, each once")
         counts = _numbers(level.counts, len(nodes), f"counts {where}")
-        for name in ("std_dev", "unbiased"):
-            if getattr(level, name) is not None:
-                _numbers(getattr(level, name), len(nodes), f"{name} {where}")
-        made = replace(level, nodes=nodes, counts=counts)
-        if tree.enumerated and len(nodes) < tree.size(depth):
-            if level.std_dev is not None or level.errors is not None:
-                raise ValueError(f"mechanism: nodes {where} must be all of them where they have std_dev")
-            made = dense_level(tree, depth, made)
-        elif not tree.enumerated and level.errors is None and not counts.all():
-            there = counts != 0
-            errors = {each: getattr(level, each) for each in ("std_dev", "unbiased")}
-            kept = {each: None if value is None else value[there] for each, value in errors.items()}
-            made = replace(made, nodes=nodes[there], counts=counts[there], **kept)
-        found.append(made)
+        errors = {name: getattr(level, name) for name in ("std_dev", "unbiased") if getattr(level, name) is not None}
+        for name, values in errors.items():
+            _numbers(values, len(nodes), f"{name} {where}")
+        if tree.enumerated and len(nodes) < tree.size(depth) and (errors or level.errors is not None):
+            raise ValueError(f"mechanism: nodes {where} must be all of them where they have std_dev")
+        if level.errors is None:  # a mechanism of the library that was subclassed has its rows in order
+            kept = _ascending(nodes, where)
+            kept = kept if tree.enumerated else kept[counts[kept] != 0]
+            nodes, counts = nodes[kept], counts[kept]
+            errors = {name: np.asarray(values, dtype=np.float64)[kept] for name, values in errors.items()}
+        made = replace(level, nodes=nodes, counts=counts, **errors)
+        found.append(dense_level(tree, depth, made) if tree.enumerated and len(nodes) < tree.size(depth) else made)
     return found
 
 
@@ -107,14 +103,12 @@ def checked_sizes(domain: SizesDomain, levels: Any) -> list[ReleasedSizes]:
             raise ValueError(f"mechanism: sizes {where} must be as many as its nodes, {len(nodes)}, not {len(sizes)}")
         _check_between(nodes, tree.size(depth), f"nodes {where}")
         _check_between(sizes, domain.largest + 1, f"sizes {where}")
-        if (np.diff(nodes * (domain.largest + 1) + sizes) <= 0).any():
-            raise ValueError(f"mechanism: pairs of node and size {where} must ascend, each once")
-        if level.std_dev is not None:
-            _numbers(level.std_dev, len(nodes), f"std_dev {where}")
-        elif not groups.all():
-            there = groups != 0
-            nodes, sizes, groups = nodes[there], sizes[there], groups[there]
-        found.append(ReleasedSizes(nodes, sizes, groups, level.std_dev))
+        kept = _ascending(nodes * (domain.largest + 1) + sizes, where)
+        kept = kept[groups[kept] != 0]
+        std_dev = level.std_dev
+        if std_dev is not None:
+            std_dev = _numbers(std_dev, len(nodes), f"std_dev {where}").astype(np.float64)[kept]
+        found.append(ReleasedSizes(nodes[kept], sizes[kept], groups[kept], std_dev))
     return found
 
 
@@ -187,6 +181,18 @@ def _numbers(given: Any, shape: int | tuple[int, ...], what: str) -> NumberArray
         raise ValueError(f"mechanism: {what} must be finite, and smaller than 2^62")
     whole = given.dtype.kind in "iu" or bool((given == np.rint(given)).all())
     return given.astype(np.int64 if whole else np.float64, copy=False)
+
+
+def _ascending(keys: IntArray, where: str) -> IntArray:
+    """The places of the keys in ascending order.
+
+    Raises:
+        ValueError: a key is there twice.
+    """
+    order = np.argsort(keys, kind="stable")
+    if (np.diff(keys[order]) == 0).any():
+        raise ValueError(f"mechanism: a node {where} is there twice, or one of its sizes")
+    return order
 
 
 def _check_between(numbers: IntArray, stop: int, what: str) -> None:

@@ -103,7 +103,7 @@ class ReleasedCounts:
 
 def dense_level(tree: Tree, depth: int, released: ReleasedCounts) -> ReleasedCounts:
     """Every node of one level of an enumerated tree, in order, zeros included."""
-    counts = np.zeros(tree.size(depth), dtype=np.int64)
+    counts = np.zeros(tree.size(depth), dtype=released.counts.dtype)
     counts[released.nodes] = released.counts
     return ReleasedCounts(np.arange(tree.size(depth), dtype=np.int64), counts)
 

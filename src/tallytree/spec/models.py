@@ -16,7 +16,7 @@ from tallytree import counts, sizes, tables
 from tallytree._contributions import Contributions
 from tallytree._derived.reconcile_counts import reconcile_counts
 from tallytree._derived.reconcile_sizes import reconcile_group_sizes
-from tallytree._foreign import imported_class, installed, installed_class, is_code, made_by
+from tallytree._foreign import NOT_ALLOWED, imported_class, installed, installed_class, is_code, made_by
 from tallytree._mechanism import Mechanism
 from tallytree._run import (
     CountsArguments,
@@ -382,11 +382,7 @@ class Spec(Section):
                 raise self._document.error(at, unknown(name, names, f"mechanism for {self.statistic}"))
             return found
         if not self._allow_code:
-            raise self._document.error(
-                at,
-                f"{shown(name)} is code from outside, which runs beside the private data and is not audited by "
-                "tallytree; read it, and allow it with --allow-code (in Python allow_code=True)",
-            )
+            raise self._document.error(at, f"{shown(name)} {NOT_ALLOWED}")
         return imported_class(name, base)
 
     @property

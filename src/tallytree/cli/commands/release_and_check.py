@@ -100,7 +100,7 @@ def release(
                 note_invariants(released.statement)
             else:
                 _show_released(loaded, released, out)
-        fail_if_broken(released.statement, out)
+    fail_if_broken(released.statement, out)
 
 
 def _show_released(loaded: Spec, released: Release, out: Path) -> None:
