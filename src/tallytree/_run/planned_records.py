@@ -108,7 +108,7 @@ class PlannedRecords(Planned[T, M]):
 
     def rehearse(self) -> None:
         """See `Planned.rehearse` and `rehearsal.py`."""
-        rehearse(self.mechanism, self.made_up, noise=self.arguments.noise)
+        rehearse(self.mechanism, self.made_up)
 
     def tabulate(self, work: Workspace | None = None) -> T:
         """See `Planned.tabulate`."""

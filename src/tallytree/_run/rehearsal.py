@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tallytree._foreign import is_foreign
-from tallytree._private import KeyedNoise, OpenDPNoise, entropy
+from tallytree._private import KeyedNoise, entropy
 from tallytree._run.measured_contributions import PublishedContributions
 from tallytree._run.promises import broken, described, in_words
 from tallytree._stages import stage
@@ -23,13 +23,12 @@ RECORDS = (400, 2, 0)
 """Leaves with records in each data set, at most; in the last there is nothing."""
 
 
-def rehearse(mechanism: Any, made_up: Callable[[int], tuple[Any, Any]], *, noise: str) -> None:
+def rehearse(mechanism: Any, made_up: Callable[[int], tuple[Any, Any]]) -> None:
     """Try a mechanism from outside; those of this library are tested, and not tried.
 
     Args:
         mechanism: the mechanism.
         made_up: see `PlannedRecords.made_up`.
-        noise: where the noise of the release comes from, whose scales another source may not draw.
 
     Raises:
         ValueError: the mechanism fails, or breaks a promise that it does not declare.
@@ -41,9 +40,8 @@ def rehearse(mechanism: Any, made_up: Callable[[int], tuple[Any, Any]], *, noise
         for number, records in enumerate(RECORDS):
             planned, true = made_up(records)
             key = entropy.derive(entropy.key_from_seed(0), LABEL, number)
-            source = OpenDPNoise() if noise == "opendp" else KeyedNoise(key)
             try:
-                made = planned.reconcile_levels(true, source, _not_shown, None, PublishedContributions())
+                made = planned.reconcile_levels(true, KeyedNoise(key), _not_shown, None, PublishedContributions())
             except Exception as error:  # any code runs here, and all that it has seen is made up
                 raise ValueError(
                     f"mechanism: {who} was tried on made-up statistics with records in at most {records} leaves, and "

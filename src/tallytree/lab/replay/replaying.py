@@ -29,6 +29,8 @@ from tallytree.tables import TablesMechanism
 DEFAULT_PAIRS = 500
 CANDIDATES = 8
 """Of so many random pairs, one is compared."""
+MOST_REFUSED = 20
+"""So many times as many pairs as are to be compared may be refused."""
 WIDELY = 16
 """Of one pair in so many, the report and the exports are compared."""
 KEYED_DIGEST = re.compile(rb"statistics='[0-9a-f]{64}'")
@@ -100,12 +102,12 @@ def replay(
     faults: list[str] = []
     while compared < pairs:
         begin(compared)
-        pair = choice.next() if 4 * compared < 3 * pairs else random_pair(rng, engines, mechanisms)
+        pair = choice.next() if choice.left and 4 * compared < 3 * pairs else random_pair(rng, engines, mechanisms)
         found, was_refused = compare_pair(pair, widely=compared % WIDELY == 0)
         faults += [f"pair {compared}: {fault}; {pair}" for fault in found]
         choice.note(pair, was_refused)
         compared, not_made = compared + (not was_refused), not_made + was_refused
-        if not_made > CANDIDATES * (pairs + compared):
+        if not_made > MOST_REFUSED * (pairs + compared):
             raise ValueError(
                 f"mechanisms: {not_made} of {not_made + compared} random releases were refused; give mechanisms that "
                 "go with most trees, whose levels are a0, a1, …"
