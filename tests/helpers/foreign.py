@@ -130,5 +130,6 @@ class FinestTable(TablesMechanism):
         if self.fault == "integers":
             leaves = leaves + 0.25
         shapes = {each: (layout.areas(i), layout.width(i)) for i, each in enumerate(layout.levels)}
-        unknown = {each: np.full(shape, np.nan) for each, shape in shapes.items() if each != self.fault}
-        return FittedTables(leaves, unknown, unknown, {})
+        known = {each: np.full(shape, -1.0 if self.fault == "negative" else 1.0) for each, shape in shapes.items()}
+        known.pop(self.fault, None)
+        return FittedTables(leaves, known if self.fault else {}, {}, {})

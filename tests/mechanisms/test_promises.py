@@ -222,10 +222,15 @@ def test_group_sizes_and_tables_from_outside():
     options = {"neighboring": "add_remove", "tables": [("county", "sex"), ("state",)]}
     table = tt.release_tables(people, product, BUDGET, mechanism=FinestTable(), **options)
     assert table.statement["fractional_numbers"] == 0
+    assert table.table("state").column_names == ["state", "count"]
     assert tt.replicate_errors(table, 10).table("state").num_rows == 2
     with pytest.raises(ValueError, match="made by a mechanism from outside, and the errors of their sums are not"):
         table.total()
-    for fault, says in (("integers", "all numbers are integers"), ("state", "std_devs must have the table 'state'")):
+    for fault, says in (
+        ("integers", "all numbers are integers"),
+        ("state", "std_devs must have the table 'state', or no table"),
+        ("negative", "std_devs of '.*' must not be negative"),
+    ):
         with pytest.raises(ValueError, match=says):
             tt.release_tables(people, product, BUDGET, mechanism=FinestTable(fault), **options)
 

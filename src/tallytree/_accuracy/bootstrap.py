@@ -316,10 +316,11 @@ class TableReplicates:
 def _listed(layout: TableLayout, depth: int, made: FittedTables) -> ReplicatedLevel:
     """The rows of one table, as `release.released_tables` lists them."""
     table = layout.summed(made.leaves, depth)
-    std_dev = np.broadcast_to(made.std_devs[layout.levels[depth]], table.shape).ravel()
+    known = made.std_devs.get(layout.levels[depth])
     numbers = table.ravel()
     cells = np.arange(len(numbers), dtype=np.int64) if layout.lists_zeros(depth) else np.flatnonzero(numbers)
-    return ReplicatedLevel(cells, numbers[cells], std_dev[cells])
+    std_dev = None if known is None else np.broadcast_to(known, table.shape).ravel()[cells]
+    return ReplicatedLevel(cells, numbers[cells], std_dev)
 
 
 def fresh_sources(replicates: int, seed: int | None) -> Iterator[NoiseSource]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray, NumberArray
+from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
 from tallytree._foreign import is_foreign
 from tallytree._measurements import Measures, NoisyAnswers, Statistic
 from tallytree.counts import CountsMechanism, ReleasedCounts
@@ -71,7 +71,7 @@ def checked_counts(tree: Tree, levels: Any) -> list[ReleasedCounts]:
         counts = _numbers(level.counts, len(nodes), f"counts {where}")
         errors = {name: getattr(level, name) for name in ("std_dev", "unbiased") if getattr(level, name) is not None}
         for name, values in errors.items():
-            _numbers(values, len(nodes), f"{name} {where}")
+            _errors(values, (len(nodes),), f"{name} {where}")
         if tree.enumerated and len(nodes) < tree.size(depth) and (errors or level.errors is not None):
             raise ValueError(f"mechanism: nodes {where} must be all of them where they have std_dev")
         if level.errors is None:  # a mechanism of the library that was subclassed has its rows in order
@@ -107,7 +107,7 @@ def checked_sizes(domain: SizesDomain, levels: Any) -> list[ReleasedSizes]:
         kept = kept[groups[kept] != 0]
         std_dev = level.std_dev
         if std_dev is not None:
-            std_dev = _numbers(std_dev, len(nodes), f"std_dev {where}").astype(np.float64)[kept]
+            std_dev = _errors(std_dev, (len(nodes),), f"std_dev {where}")[kept]
         found.append(ReleasedSizes(nodes[kept], sizes[kept], groups[kept], std_dev))
     return found
 
@@ -126,14 +126,13 @@ def checked_tables(layout: TableLayout, made: Any) -> FittedTables:
         raise TypeError(f"mechanism: {type(made).__name__} was returned; return tallytree.mechanisms.FittedTables")
     shape = (layout.areas_per_level[-1], layout.detail.cells)
     _numbers(made.leaves, shape, "leaves")
-    for depth, name in enumerate(layout.levels):
-        for what, by_name, wide in (("std_devs", made.std_devs, True), ("unbiased", made.unbiased, False)):
+    for what, by_name in (("std_devs", made.std_devs), ("unbiased", made.unbiased)):
+        for depth, name in enumerate(layout.levels if by_name else ()):
             if name not in by_name:
-                raise ValueError(f"mechanism: {what} must have the table {name!r}; NaN says that a number is not known")
-            cells = (layout.areas(depth), layout.width(depth))
-            given = np.shape(by_name[name])
-            if given != cells and not (wide and given == (cells[0], 1)):
-                raise ValueError(f"mechanism: {what} of {name!r} must have the shape {cells}, not {given}")
+                raise ValueError(f"mechanism: {what} must have the table {name!r}, or no table")
+            areas, width = layout.areas(depth), layout.width(depth)
+            alike = what == "std_devs" and np.shape(by_name[name]) == (areas, 1)  # for all cells of an area
+            _errors(by_name[name], (areas, 1 if alike else width), f"{what} of {name!r}")
     misses = {str(name): float(miss) for name, miss in made.misses.items() if name in layout.levels}
     return replace(made, misses=misses)
 
@@ -181,6 +180,14 @@ def _numbers(given: Any, shape: int | tuple[int, ...], what: str) -> NumberArray
         raise ValueError(f"mechanism: {what} must be finite, and smaller than 2^62")
     whole = given.dtype.kind in "iu" or bool((given == np.rint(given)).all())
     return given.astype(np.int64 if whole else np.float64, copy=False)
+
+
+def _errors(given: Any, shape: tuple[int, ...], what: str) -> FloatArray:
+    """Standard deviations, or unbiased estimates, which may be negative."""
+    found = _numbers(given, shape, what).astype(np.float64)
+    if what.startswith("std_dev") and (found < 0).any():
+        raise ValueError(f"mechanism: {what} must not be negative")
+    return found
 
 
 def _ascending(keys: IntArray, where: str) -> IntArray:

@@ -101,7 +101,7 @@ class Case(Audited):
 
     @property
     def described(self) -> str:
-        """The name, the relation, the contribution bound and the budget: no two cases have the same."""
+        """The name, the relation, the contribution bound and the budget."""
         return f"{self.name}, {self.neighboring}, m = {self.max_contributions}, {self.budget!r}"
 
     @property
@@ -232,8 +232,8 @@ def audit_mechanism(
         TypeError: not a mechanism.
     """
     return {
-        case.described: case.run(runs=runs, releases=releases, seed=seed)
-        for case in mechanism_cases(mechanism, epsilon)
+        f"{number}. {case.described}": case.run(runs=runs, releases=releases, seed=seed)
+        for number, case in enumerate(mechanism_cases(mechanism, epsilon), 1)
     }
 
 
