@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal, NoReturn, Protocol
 
 from tallytree._compute.arrays import IntArray
 
@@ -108,3 +108,33 @@ class Measures(Protocol):
         Raises:
             BudgetExceeded: the plan has no threshold for the level.
         """
+
+
+class NoisyAnswers:
+    """Implements `Measures` for a mechanism from outside: it answers, and holds nothing else to read or to copy.
+
+    A mechanism that hands what it got to other processes, or keeps it in a cache on disk, would copy true statistics
+    with a measurer. This is no wall against code that means harm: in one process there is none.
+
+    Args:
+        measurer: what measures.
+    """
+
+    __slots__ = ("_measure", "_measure_stable")
+
+    def __init__(self, measurer: Measures) -> None:
+        self._measure = measurer.measure
+        self._measure_stable = measurer.measure_stable
+
+    def measure(
+        self, level: str, nodes: IntArray, statistic: Statistic, cells: tuple[int, int] | None = None
+    ) -> Measurement:
+        """See `Measures`."""
+        return self._measure(level, nodes, statistic, cells)
+
+    def measure_stable(self, level: str) -> Measurement:
+        """See `Measures`."""
+        return self._measure_stable(level)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("measurer: it stays in its process; copy, pickle or cache the measurements, not the measurer")

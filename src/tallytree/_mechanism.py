@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Mapping
 from dataclasses import is_dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 from tallytree._validate import safe_text
 
@@ -12,6 +13,15 @@ MOST_OF_GENERAL_SOLVERS = 2**39
 """The most records or groups that a general solver takes: it computes in floats, to 2^40 with the noise."""
 FOR_COMPARISON = "For comparison only."
 """The last sentence of every caution."""
+
+Promise = Literal["adds_up", "not_negative", "integers", "public_numbers"]
+PROMISES: Mapping[Promise, str] = {
+    "adds_up": "the numbers of the children of a node add up to the node's",
+    "not_negative": "no number is negative",
+    "integers": "all numbers are integers",
+    "public_numbers": "numbers that are public are published as they are",
+}
+"""What the releases of every mechanism keep, unless it says otherwise (`Mechanism.breaks`)."""
 
 
 class Mechanism(ABC):
@@ -23,9 +33,12 @@ class Mechanism(ABC):
 
     Attributes:
         package: where the mechanisms of this kind are, as messages name it.
+        breaks: of a mechanism from outside, the `PROMISES` that its releases need not keep. What it breaks beside these
+            is refused before a release is paid for.
     """
 
     package: ClassVar[str]
+    breaks: ClassVar[frozenset[Promise]] = frozenset()
 
     @classmethod
     def chosen(cls, given: object, default: Self) -> Self:
@@ -47,7 +60,8 @@ class Mechanism(ABC):
     @property
     def caveat(self) -> str | None:
         """The promise that its releases do not keep, as the rest of a sentence that begins with its name; or None."""
-        return None
+        broken = [f"that {words}" for name, words in PROMISES.items() if name in self.breaks]
+        return f"does not promise {', nor '.join(broken)}." if broken else None
 
     @property
     def most(self) -> int | None:

@@ -20,8 +20,10 @@ import numpy as np
 
 from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
 from tallytree._compute.threads import side_by_side
+from tallytree._foreign import is_foreign
 from tallytree._measurements import Noise, Statistic
 from tallytree._private import KeyedNoise, Measurer, NoiseSource, TrueCounts, TrueSizes, entropy
+from tallytree._run.checked_results import counts_by, sizes_by, tables_by
 from tallytree._terms import Invariants
 from tallytree.counts import CountsMechanism, TopDown
 from tallytree.hierarchy import Hierarchy
@@ -146,7 +148,7 @@ class CountReplicates:
         total = truth.total if self.total_is_public else None
 
         def replicate(source: NoiseSource) -> list[ReplicatedLevel]:
-            levels = self.mechanism.reconcile(self.tree, total, Measurer(truth, self.plan, source))
+            levels = counts_by(self.mechanism, self.tree, total, Measurer(truth, self.plan, source))
             return [
                 ReplicatedLevel(
                     level.nodes, level.counts, level.std_dev if level.errors is None else level.errors.std_dev
@@ -158,7 +160,9 @@ class CountReplicates:
 
     @property
     def _several_at_once(self) -> bool:
-        """Whether replicates are small, and made by our own solvers: CVXPY numbers its variables without a lock."""
+        """Whether replicates are small, and made by our own code: CVXPY numbers its variables without a lock."""
+        if is_foreign(self.mechanism):
+            return False
         ours = not isinstance(self.mechanism, TopDown) or not self.mechanism.projection.startswith("cvxpy")
         return ours and len(self.nodes) <= LEAVES_AT_ONCE
 
@@ -225,7 +229,7 @@ class SizeReplicates:
             domain.largest,
         )
         for source in sources:
-            levels = self.mechanism.reconcile(domain, Measurer(truth, self.plan, source))
+            levels = sizes_by(self.mechanism, domain, Measurer(truth, self.plan, source))
             yield [ReplicatedLevel(*self._cells(level)) for level in levels]
 
     @cached_property
@@ -304,17 +308,19 @@ class TableReplicates:
         layout = self.truth.layout
         measured = {name: self.plan.asked(name) for name in self.plan.levels}
         for source in sources:
-            made = self.mechanism.reconcile(layout, measured, self.totals, Measurer(self.truth, self.plan, source))
+            measurer = Measurer(self.truth, self.plan, source)
+            made = tables_by(self.mechanism, layout, measured, self.totals, measurer)
             yield [_listed(layout, depth, made) for depth in range(len(layout.levels))]
 
 
 def _listed(layout: TableLayout, depth: int, made: FittedTables) -> ReplicatedLevel:
     """The rows of one table, as `release.released_tables` lists them."""
     table = layout.summed(made.leaves, depth)
-    std_dev = np.broadcast_to(made.std_devs[layout.levels[depth]], table.shape).ravel()
+    known = made.std_devs.get(layout.levels[depth])
     numbers = table.ravel()
     cells = np.arange(len(numbers), dtype=np.int64) if layout.lists_zeros(depth) else np.flatnonzero(numbers)
-    return ReplicatedLevel(cells, numbers[cells], std_dev[cells])
+    std_dev = None if known is None else np.broadcast_to(known, table.shape).ravel()[cells]
+    return ReplicatedLevel(cells, numbers[cells], std_dev)
 
 
 def fresh_sources(replicates: int, seed: int | None) -> Iterator[NoiseSource]:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from tallytree._foreign import is_foreign
 from tallytree._run import Planned, PlannedCounts, PlannedHouseholds, PlannedSizes, PlannedTables
 from tallytree._solvers.error_law import ErrorLaw
 from tallytree.hierarchy import nodes_per_level
@@ -145,6 +146,8 @@ def _of_counts(planned: PlannedCounts) -> list[LevelLaw]:
 
 @expected_laws.register
 def _of_tables(planned: PlannedTables) -> list[LevelLaw]:
+    if is_foreign(planned.mechanism):  # what follows is about the least-squares fit
+        return _not_known(planned)
     variances = {name: each.noise.variance for name, each in planned.plan.levels.items()}
     laplace = any(each.noise.distribution == "discrete_laplace" for each in planned.plan.levels.values())
     found = table_std_devs(planned.layout, variances, planned.exact_level)

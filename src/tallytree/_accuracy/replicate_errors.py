@@ -27,6 +27,7 @@ from tallytree._accuracy.bootstrap import (
 from tallytree._accuracy.fitted_errors import stated_errors_of
 from tallytree._accuracy.squared_errors import SquaredErrors
 from tallytree._compute.arrays import IntArray, NumberArray
+from tallytree._foreign import known_class, made_by
 from tallytree._measurements import Noise, Statistic
 from tallytree._progress import step_progress
 from tallytree._stages import stage
@@ -47,7 +48,7 @@ from tallytree.release.intervals import (
 from tallytree.release.level_tables import ChangedTable
 from tallytree.release.manifest import TABLES
 from tallytree.release.remainders import NO_REPLICATES, refuse_remainders
-from tallytree.release.statement import TOTAL_IS_PUBLIC
+from tallytree.release.statement import TOTAL_IS_PUBLIC, mechanism_code
 from tallytree.release.view.layouts import published_totals
 from tallytree.release.view.recorded_measurements import FRESH_COPY, published_range
 from tallytree.release.view.release_view import PublishedLevel, ReleaseView
@@ -279,6 +280,11 @@ def _not_seen(statement: Mapping[str, Any], plan: StatedPlan) -> list[str]:
             "Cells below the threshold are missing from every sum, and nothing published tells how much they had: only "
             f"{', '.join(plan.thresholds)} has intervals, of the cells that it lists."
         )
+    if mechanism_code(statement):
+        sentences.append(
+            "The mechanism is from outside. What it assumes beside its measurements is in the published numbers, so "
+            "replicates do not show by how much that is wrong."
+        )
     dropped = statement.get("sparsity", {"applied": True})["applied"]  # "auto" says whether it dropped anything
     if statement["mechanism"]["options"].get("sparsity") and dropped:
         sentences.append(
@@ -301,6 +307,8 @@ def mechanism_of(statement: Mapping[str, Any], package: Any, kind: Any) -> Any:
         )
     stated = statement.get("mechanism")
     name = stated.get("name") if isinstance(stated, Mapping) else None
+    if isinstance(stated, Mapping) and isinstance(stated.get("code"), str):
+        return _mechanism_from_outside(stated["code"], stated.get("options"), kind)
     chosen = getattr(package, name) if isinstance(name, str) and name in package.__all__ else None
     if not (isinstance(chosen, type) and is_dataclass(chosen) and issubclass(chosen, kind)):
         raise ValueError(
@@ -314,6 +322,21 @@ def mechanism_of(statement: Mapping[str, Any], package: Any, kind: Any) -> Any:
             f"release: its mechanism {name} does not take the options that its statement has ({error}); use the "
             "tallytree that made the release, or a later one"
         ) from None
+
+
+def _mechanism_from_outside(code: str, options: Any, kind: Any) -> Any:
+    """The mechanism that a statement names as `module:Class`: what is not known here is not imported.
+
+    Raises:
+        ValueError: it is not known here, or does not take the options.
+    """
+    found = known_class(code, kind)
+    if found is None:
+        raise ValueError(
+            f"release: its mechanism {code!r} is code from outside, which is not installed here; import its module "
+            "first (on the command line: --allow-code, with the module on PYTHONPATH)"
+        )
+    return made_by(found, options if isinstance(options, Mapping) else {})
 
 
 def stated_plan(view: ReleaseView) -> StatedPlan:

@@ -43,6 +43,7 @@ from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
 from tallytree.release import Release
 from tallytree.release.intervals import checked_alpha, stated_rounding
+from tallytree.release.statement import own_mechanism
 from tallytree.release.view.areas import SummedAreas, read_areas
 from tallytree.release.view.release_view import ReleaseView
 
@@ -153,7 +154,7 @@ def _of_counts(
         moments = second_moments(replicates_for(view), partial(_sums, pair), rounds, seed)
         own = [with_floor(moments[i, i], numbers[i], upward_of_areas(each, plan)) for i, each in enumerate(pair)]
         return names, numbers, RatioErrors.of(numbers, (*own, moments[0, 1]), rounds)
-    if view.statement["mechanism"]["name"] == "LeafGaussian":
+    if own_mechanism(view.statement) == "LeafGaussian":
         variances = _independent_leaves(pair, plan.levels[tree.levels[-1]][1].variance)
     else:
         fitted = FittedTree.of(tree, plan.levels, published)

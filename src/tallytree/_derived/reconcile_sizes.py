@@ -10,13 +10,24 @@ from typing import Any
 import numpy as np
 
 from tallytree._compute.arrays import IntArray, NumberArray
+from tallytree._foreign import check_foreign
 from tallytree._measurements import Noise, Statistic
-from tallytree._mechanism import FOR_COMPARISON
+from tallytree._mechanism import FOR_COMPARISON, Mechanism
+from tallytree._run.checked_results import sizes_by
+from tallytree._run.promises import broken, in_words
+from tallytree._run.promises import described as described_class
 from tallytree._terms import Invariants
 from tallytree.hierarchy import Hierarchy
 from tallytree.release import Release
 from tallytree.release.released_tables import about_size_tables, size_tables
-from tallytree.release.statement import TABLES_MADE_BY, mechanism_spec, versions
+from tallytree.release.statement import (
+    BROKEN,
+    TABLES_MADE_BY,
+    marks_of_code,
+    mechanism_spec,
+    not_audited,
+    versions,
+)
 from tallytree.release.view.recorded_measurements import (
     FRESH_COPY,
     described,
@@ -70,6 +81,7 @@ def reconcile_group_sizes(
     statement = earlier.statement
     _check_kind(statement)
     chosen = SizesMechanism.chosen(mechanism, Joint())
+    check_foreign(chosen)
     measured = recorded_noise(statement, hierarchy)
     invariants, smallest, largest = published_range(earlier.spec, statement)
     chosen.check_cells(hierarchy, largest - smallest + 1)
@@ -82,11 +94,14 @@ def reconcile_group_sizes(
     caution = chosen.caution
     if caution is not None:
         warnings.warn(f"mechanism: {caution}", stacklevel=2)
-    levels = chosen.reconcile(domain, measures)
+    levels = sizes_by(chosen, domain, measures)
     about = about_size_tables(domain, levels)
-    return earlier.with_tables(size_tables(hierarchy, levels), _statement(statement, chosen, about, caution))
+    refuse_broken(chosen, about)
+    return earlier.with_tables(size_tables(hierarchy, levels), remade_statement(statement, chosen, about, caution))
 
 
+_OF_THE_TABLES = ("errors", BROKEN, "fractional_numbers", "public_total_kept")
+"""What a statement says of the earlier tables, and not of all."""
 _TAKEN_OVER: dict[str, type] = {
     "private": bool,
     "seeded": bool,
@@ -225,8 +240,22 @@ def _groups_of_nodes(view: ReleaseView, depth: int) -> NumberArray:
     return counted
 
 
-def _statement(
-    earlier: Mapping[str, Any], mechanism: SizesMechanism, about: Mapping[str, Any], caution: str | None
+def refuse_broken(mechanism: Mechanism, about: Mapping[str, Any]) -> None:
+    """Refuse tables that break a promise of a mechanism from outside: nothing is spent, so nothing is lost.
+
+    Raises:
+        ValueError: naming the promises.
+    """
+    names = broken(mechanism, about)
+    if names:
+        raise ValueError(
+            f"mechanism: in what {described_class(mechanism)} made of the measurements it does not hold "
+            f"{in_words(names)}. Nothing was spent; correct it, or choose another"
+        )
+
+
+def remade_statement(
+    earlier: Mapping[str, Any], mechanism: Mechanism, about: Mapping[str, Any], caution: str | None
 ) -> dict[str, Any]:
     """The earlier statement with the new mechanism and tables: what is protected and what was spent is as it was."""
     note = (
@@ -235,11 +264,16 @@ def _statement(
         "statement's, taken over unchecked."
     )
     # Of the earlier notes those go that are about its tables.
-    kept = [each for each in earlier["notes"] if not each.startswith(MADE_AGAIN) and not each.endswith(FOR_COMPARISON)]
+    marks = marks_of_code(earlier)
+    kept = [
+        each
+        for each in earlier["notes"]
+        if not each.startswith(MADE_AGAIN) and not each.endswith(FOR_COMPARISON) and each not in marks
+    ]
     return {
-        **{key: value for key, value in earlier.items() if key != "errors"},  # of the earlier tables
+        **{key: value for key, value in earlier.items() if key not in _OF_THE_TABLES},
         "mechanism": mechanism_spec(mechanism),
         **about,
         "reconciled": {"measured_for": _measured_for(earlier), "software": versions(TABLES_MADE_BY)},
-        "notes": [*([] if caution is None else [caution]), note, *kept],
+        "notes": [*not_audited(mechanism), *([] if caution is None else [caution]), note, *kept],
     }

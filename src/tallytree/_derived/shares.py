@@ -21,7 +21,7 @@ from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
 from tallytree._derived.fieller import RatioErrors, ratio_columns
 from tallytree._derived.kinds import require_statistic
 from tallytree._derived.moments import replicates_for, rounds_of, second_moments, with_floor
-from tallytree._derived.table_totals import unbiased_table
+from tallytree._derived.table_totals import fitted_precisions, unbiased_table
 from tallytree._derived.totals import errors_are_exact, lists_by_measurement
 from tallytree._methods import method_of_release
 from tallytree._solvers.tables.nested import nested_covariances
@@ -31,10 +31,10 @@ from tallytree.hierarchy import ROOT, Hierarchy, stored_level
 from tallytree.product import Product
 from tallytree.release import Release
 from tallytree.release.intervals import UNBIASED, checked_alpha, stated_rounding
+from tallytree.release.statement import own_mechanism
 from tallytree.release.view.areas import SummedAreas
 from tallytree.release.view.layouts import exact_level_of
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.tables.expected import precisions_of
 from tallytree.tables.layout import Table, table_of
 
 
@@ -126,7 +126,7 @@ def _of_tables(view: ReleaseView, level: str, within: Sequence[str]) -> Parts:
         of_all = unbiased_table(view, place) if place is not None else None
         whole_of = np.bincount(above, numbers[0], minlength=cells) if of_all is None else of_all.ravel()
         numbers[1] = np.asarray(whole_of[above], dtype=np.float64)
-    precisions = precisions_of(layout, {name: law.variance for name, (_, law) in view.noise.items()})
+    precisions = fitted_precisions(view)
     exact = exact_level_of(view.statement, layout)
     wanted = layout.area_level(depth), layout.marginal(depth)
     there = layout.place_at(coarse)
@@ -220,7 +220,7 @@ def _exact_variances(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The variances of nodes and of their ancestors, and their covariance: float64 (n,) each."""
     tree, plan = view.known_tree, stated_plan(view)
-    if view.statement["mechanism"]["name"] == "LeafGaussian":  # sums of leaves with independent noise
+    if own_mechanism(view.statement) == "LeafGaussian":  # sums of leaves with independent noise
         no_areas = SummedAreas(tree, None, pa.nulls(0, pa.string()), ())
         noise = plan.levels[tree.levels[-1]][1].variance
         own, whole = (

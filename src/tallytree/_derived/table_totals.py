@@ -12,10 +12,12 @@ import pyarrow as pa
 from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree._derived.summed_totals import Totals
 from tallytree._solvers.tables.linear import NoisyTable, linear_estimate
+from tallytree._solvers.tables.marginals import Marginal
 from tallytree._solvers.tables.sums import sum_variances
 from tallytree._validate import safe_text
 from tallytree.product import Attribute, Product
 from tallytree.release.intervals import UNBIASED
+from tallytree.release.statement import mechanism_code
 from tallytree.release.view.areas import Block, SummedAreas, read_areas
 from tallytree.release.view.layouts import exact_level_of, published_totals
 from tallytree.release.view.recorded_measurements import FRESH_COPY
@@ -78,7 +80,7 @@ class TableSums:
         zero = layout.impossible_cells(self.depth)
         if zero is not None:
             varying = np.where(zero[layout.detail.cell_of(layout.marginal(self.depth))], 0.0, varying)
-        precisions = precisions_of(layout, {name: law.variance for name, (_, law) in self.view.noise.items()})
+        precisions = fitted_precisions(self.view)
         exact = exact_level_of(self.view.statement, layout)
         found = [
             sum_variances(layout.detail, layout.families, precisions, *self.leaves, row, public_totals_level=exact)
@@ -95,6 +97,20 @@ class TableSums:
         places, offsets = self.members
         rows = np.concatenate([values[places], np.zeros((1, values.shape[1]))])
         return np.asarray(np.add.reduceat(rows, offsets[:-1], axis=0) * (np.diff(offsets) > 0)[:, None])
+
+
+def fitted_precisions(view: ReleaseView) -> list[dict[Marginal, float]]:
+    """The precisions of what was measured, from which the errors of sums of the fitted tables follow.
+
+    Raises:
+        ValueError: the tables were fitted by a mechanism from outside, whose errors nothing tells.
+    """
+    if mechanism_code(view.statement):
+        raise ValueError(
+            "release: its tables were made by a mechanism from outside, and the errors of their sums are not known; "
+            "add up the rows of a table yourself, or release by tallytree.tables.LeastSquares()"
+        )
+    return precisions_of(view.layout, {name: law.variance for name, (_, law) in view.noise.items()})
 
 
 def totals_of_tables(

@@ -43,6 +43,7 @@ from tallytree.release.intervals import (
     stated_rounding,
 )
 from tallytree.release.remainders import NO_REPLICATES, refuse_remainders
+from tallytree.release.statement import own_mechanism
 from tallytree.release.view.areas import SummedAreas, read_areas
 from tallytree.release.view.release_view import PublishedLevel, ReleaseView
 
@@ -173,7 +174,7 @@ def unbiased_sums(view: ReleaseView, areas: SummedAreas) -> FloatArray | None:
 
 def errors_are_exact(release: Release) -> bool:
     """Whether the errors of sums follow from the release, without replicates."""
-    mechanism = release.statement["mechanism"]["name"]
+    mechanism = own_mechanism(release.statement)
     return mechanism == "LeafGaussian" or (mechanism == "LeastSquares" and has_fitted_errors(release))
 
 
@@ -183,7 +184,7 @@ def _exact(
     """The variance of every area's count where the release is a linear fit; None elsewhere."""
     if not errors_are_exact(view.release):
         return None
-    if view.statement["mechanism"]["name"] == "LeafGaussian":  # sums of leaves with independent noise
+    if own_mechanism(view.statement) == "LeafGaussian":  # sums of leaves with independent noise
         return areas.leaves.astype(np.float64) * plan.levels[areas.tree.levels[-1]][1].variance
     return FittedTree.of(areas.tree, plan.levels, published).variances(areas)
 

@@ -20,7 +20,7 @@ from tallytree.release.counted_unit import bound_sentence, counted_unit, is_boun
 from tallytree.release.described import description_of
 from tallytree.release.quality import STANDARD
 from tallytree.release.remainders import unlisted_sentence
-from tallytree.release.statement import unknown_records
+from tallytree.release.statement import mechanism_code, unknown_records
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.release.words import worded, words_of
 
@@ -86,6 +86,7 @@ def _appendix(release: Release) -> ReportSection:
         ("From the private table", listed(from_files) or "not named in the release"),
         ("With the public tables", listed(beside) or "the hierarchy, which is in the folder"),
         ("Method", f"{name(mechanism['name'])} ({_options(mechanism.get('options') or {})})"),
+        *([("Code of the method", f"{name(code)}, from outside")] if (code := mechanism_code(statement)) else []),
         ("Records outside the hierarchy", unknown_records(statement)),
         ("Data set in the ledger", name(ledger.get("dataset", "none: no ledger was used"))),
         ("Run", name(which.get("run") or "without a name")),

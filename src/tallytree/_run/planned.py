@@ -27,6 +27,7 @@ from tallytree._private import KeyedNoise, NoiseSource, OpenDPNoise, core_dumps_
 from tallytree._progress import level_progress
 from tallytree._run.planning import opened, posting
 from tallytree._run.private_inputs import inputs_digest
+from tallytree._run.promises import marked
 from tallytree._run.release_keys import ReleaseKeys, plan_digest, release_key
 from tallytree._run.same_shape import refuse_other_shape
 from tallytree._run.shared_arguments import SharedArguments
@@ -175,10 +176,14 @@ class Planned(ABC, Generic[T, M]):
         """
         return self, self.reconcile(true, paid.source, on_measure, work)
 
+    def rehearse(self) -> None:
+        """Try a mechanism from outside; what only mechanisms of this library make is not tried."""
+
     def check(self) -> None:
-        """Check what is revised, the ledger's room and the records' schema, reading no private row."""
+        """Check what is revised, the ledger's room, the mechanism and the records' schema, reading no private row."""
         refuse_other_shape(self)
         self._check_room()
+        self.rehearse()
         self.check_records()
 
     @core_dumps_disabled()
@@ -198,6 +203,7 @@ class Planned(ABC, Generic[T, M]):
             workspace(self.arguments.memory, self.engine, forced) as work,
         ):
             self._check_room()
+            self.rehearse()
             if self.account is not None and isinstance(self.plan, NoisePlan):
                 self.plan.check_without_kept()
             # It follows from the plan, so it is computed before the payment, where a failure costs nothing. It is added
@@ -211,6 +217,7 @@ class Planned(ABC, Generic[T, M]):
             with self.stage("reconcile"):
                 shown, made = self.measured(true, paid, on_measure, work)
             statement = with_facts({**self.statement, **made.about}, made.beside)
+            statement = marked(statement, self.mechanism)
             statement["release"] = {"id": paid.release_id, "run": self.arguments.run, "plan": self.plan_digest}
             if self.arguments.days is not None:
                 statement["release"]["period"] = str(self.arguments.days)

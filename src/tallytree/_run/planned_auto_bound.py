@@ -206,6 +206,10 @@ class PlannedAutoBound(Planned[FirstPhase, Any]):
         planned["contributions"]["chosen_among"] = self.candidates
         return {**planned, "counted": counted_unit(planned)}
 
+    def rehearse(self) -> None:
+        """See `Planned.rehearse`: with the largest bound."""
+        self.largest.rehearse()
+
     def tabulate(self, work: Workspace | None = None) -> FirstPhase:
         """See `Planned.tabulate`: the statistics with the largest bound, of which people by records are measured.
 

@@ -9,9 +9,12 @@ from typing import Any, Literal
 
 from tallytree._accounting import StabilityPlan
 from tallytree._contributions import Contributions
+from tallytree._foreign import is_foreign
 from tallytree._measurements import Measures
 from tallytree._private import CountRecords, CountsInFiles, Measurer, NoiseSource, TrueCounts, as_it_is
+from tallytree._run import made_up
 from tallytree._run.arguments import CountsArguments
+from tallytree._run.checked_results import about_foreign_counts, counts_by
 from tallytree._run.counted_records import counted_records, refuse_more_than, request_for
 from tallytree._run.counts_in_bands import Bands, CountsMeasuring, reconcile_in_bands
 from tallytree._run.measured_contributions import PublishedContributions, true_contributions
@@ -117,6 +120,12 @@ class PlannedCounts(PlannedRecords[TrueCounts | CountsInFiles, CountsMechanism])
         )
         return with_contributions(statement, self.arguments)
 
+    def made_up(self, records: int) -> tuple[PlannedCounts, TrueCounts]:
+        """See `PlannedRecords.made_up`."""
+        tree = made_up.cut_tree(self.tree)
+        numbers = made_up.leaf_numbers(tree.size(len(tree.levels) - 1), records)
+        return replace(self, tree=tree), TrueCounts(tree, *numbers, distinct=self.arguments.distinct)
+
     def tabulate_with(
         self, asked: Contributions | None, work: Workspace | None = None, *, bins_of: int | None = None
     ) -> TrueCounts | CountsInFiles:
@@ -154,7 +163,11 @@ class PlannedCounts(PlannedRecords[TrueCounts | CountsInFiles, CountsMechanism])
             return replace(made, beside=people.facts, contributions=people.table)
         total = true.total if self._total_is_published else None
         measurer = Measurer(true, self.plan, source, on_measure, None if given.keep_measurements else not_taken)
-        levels, told = self.mechanism.reconcile_and_tell(self.tree, total, self.measures(measurer))
+        if is_foreign(self.mechanism):  # what it would tell could take the place of what the statement says
+            levels = counts_by(self.mechanism, self.tree, total, self.measures(measurer))
+            told: Mapping[str, Any] = about_foreign_counts(levels, total)
+        else:
+            levels, told = self.mechanism.reconcile_and_tell(self.tree, total, self.measures(measurer))
         about = {
             "constraint_violations": count_violations(self.tree, levels),
             "negative_numbers": count_negative(levels),

@@ -5,15 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from tallytree._contributions import Contributions
+from tallytree._foreign import check_foreign
 from tallytree._measurements import Statistic
 from tallytree._private import CountGroups, CountRecords, GroupRows, NoiseSource, TrueContributions
 from tallytree._run.arguments import PersonOptions
 from tallytree._run.measured_contributions import PublishedContributions, published_contributions
 from tallytree._run.person_bound import beside_the_levels
 from tallytree._run.planned import CHANGED, HasDigest, Planned, Reconciled
+from tallytree._run.rehearsal import rehearse
 from tallytree._run.workspace import Workspace
 from tallytree.errors import BudgetExceeded
 
@@ -89,6 +91,24 @@ class PlannedRecords(Planned[T, M]):
         people: PublishedContributions,
     ) -> Reconciled:
         """See `Planned.reconcile`, where people by their number of records are measured already."""
+
+    @abstractmethod
+    def made_up(self, records: int) -> tuple[PlannedRecords[T, M], T]:
+        """Made-up statistics with records in so many leaves, and the release of them, in a tree that may be smaller."""
+
+    def seal(self) -> Self:
+        """See `Planned.seal`.
+
+        Raises:
+            BudgetExceeded: the noise is planned for another sensitivity.
+            TypeError: a mechanism from outside that can be changed, or has options that cannot be published.
+        """
+        check_foreign(self.mechanism)
+        return super().seal()
+
+    def rehearse(self) -> None:
+        """See `Planned.rehearse` and `rehearsal.py`."""
+        rehearse(self.mechanism, self.made_up)
 
     def tabulate(self, work: Workspace | None = None) -> T:
         """See `Planned.tabulate`."""

@@ -27,7 +27,9 @@ from tallytree._private import (
     TrueSizes,
     digest_with,
 )
+from tallytree._run import made_up
 from tallytree._run.arguments import SizesArguments
+from tallytree._run.checked_results import sizes_by
 from tallytree._run.counted_records import dropped_or_refused, listed_counts, refuse_more_than
 from tallytree._run.measured_contributions import PublishedContributions, true_contributions
 from tallytree._run.measured_maximum import within_measured_maximum
@@ -187,6 +189,17 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
             statement["maximum"] |= {"at_most": self.largest, "margin": margin(self.plan.maximum.noise)}
         return with_contributions(statement, self.arguments)
 
+    def made_up(self, records: int) -> tuple[PlannedSizes, TabulatedSizes]:
+        """See `PlannedRecords.made_up`."""
+        tree = made_up.cut(self.tree, self.cells_per_node)
+        leaves, groups = made_up.leaf_numbers(tree.n_leaves, records)
+        per_leaf = np.zeros(tree.n_leaves, dtype=np.int64)
+        per_leaf[leaves] = groups
+        bounds = self.smallest, self.largest
+        domain = SizesDomain.from_leaves(tree, per_leaf, *bounds, self.invariants)
+        true = TrueSizes(tree, leaves, made_up.sizes(len(leaves), *bounds), groups, domain.groups, *bounds)
+        return replace(self, tree=tree), TabulatedSizes(domain, true)
+
     def tabulate_with(
         self, asked: Contributions | None, work: Workspace | None = None, *, bins_of: int | None = None
     ) -> TabulatedSizes:
@@ -231,7 +244,7 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
             made = self._in_bands(clamped, domain, source, on_measure, work, beside)
             return replace(made, beside=beside, contributions=people.table)
         measurer = Measurer(clamped, self.plan, source, on_measure)
-        levels = self.mechanism.reconcile(domain, measurer)
+        levels = sizes_by(self.mechanism, domain, measurer)
         tables = size_tables(self.tree, levels)
         return Reconciled(tables, measurer.taken, about_size_tables(domain, levels), beside, people.table)
 

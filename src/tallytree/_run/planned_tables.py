@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,9 +14,12 @@ import pyarrow as pa
 
 from tallytree._compute.memory import described_bytes
 from tallytree._contributions import Contributions
+from tallytree._foreign import is_foreign
 from tallytree._measurements import Measurement
 from tallytree._private import CountRecords, Measurer, NoiseSource, TrueTables
+from tallytree._run import made_up
 from tallytree._run.arguments import TablesArguments
+from tallytree._run.checked_results import about_foreign_tables, tables_by
 from tallytree._run.counted_records import counted_records, request_for
 from tallytree._run.measured_contributions import PublishedContributions, true_contributions
 from tallytree._run.person_bound import contributions_spec, with_contributions
@@ -170,6 +173,14 @@ class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
             f"{described_bytes(max(memory, 1e8))} of memory beside 0.5 GB for the process."
         )
 
+    def made_up(self, records: int) -> tuple[PlannedTables, TrueTables]:
+        """See `PlannedRecords.made_up`."""
+        layout = made_up.cut_layout(self.layout)
+        found = made_up.cell_numbers(layout, records)
+        totals = None if self.totals is None else made_up.totals_of(layout, found, self.totals.area_level)
+        true = TrueTables(layout, found, self.statistics, None, totals)
+        return dataclasses.replace(self, tree=layout, totals=totals), true
+
     def tabulate_with(
         self, asked: Contributions | None, work: Workspace | None = None, *, bins_of: int | None = None
     ) -> TrueTables:
@@ -194,11 +205,15 @@ class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
         """See `PlannedRecords.reconcile_levels`."""
         measurer = Measurer(true, self.plan, source, on_measure)
         totals = self.exact_totals(true.total if self.arguments.total_is_public else None)
-        made = self.mechanism.reconcile(self.layout, self.statistics, totals, measurer)
+        made = tables_by(self.mechanism, self.layout, self.statistics, totals, measurer)
+        told: Mapping[str, Any] = {}
+        if is_foreign(self.mechanism):
+            told = about_foreign_tables(self.layout, made, totals)
+            made = dataclasses.replace(made, leaves=np.rint(made.leaves).astype(np.int64))
         unmet = {name: round(miss, 2) for name, miss in made.misses.items() if miss > UNMET}
         if unmet:
             logger.warning("tables that contradict others within their noise: %s", ", ".join(unmet))
-        about = {"constraint_violations": 0, "negative_numbers": int((made.leaves < 0).sum()), "unmet": unmet}
+        about = {"constraint_violations": 0, "negative_numbers": int((made.leaves < 0).sum()), "unmet": unmet, **told}
         detail = detail_table(self.layout, made.leaves) if self.arguments.keep_detail else None
         if detail is not None:  # no part of the plan: with a secret the same run can be repeated with it
             about["detail"] = detail_facts(self.layout, detail)

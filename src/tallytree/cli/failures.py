@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
+from pathlib import Path
+from typing import Any
 
 import typer
 
 from tallytree.cli import logs
 from tallytree.cli.logs import in_one_line
 
-__all__ = ["ExitCode", "errors_in_one_line", "exit_code", "in_one_line"]
+__all__ = ["ExitCode", "errors_in_one_line", "exit_code", "fail_if_broken", "in_one_line"]
 
 
 class ExitCode(IntEnum):
@@ -31,6 +33,8 @@ class ExitCode(IntEnum):
     """The machine: memory, the disk, permissions, a ledger that is locked, a package that is missing."""
     CHANGED = 6
     """A finished run was left as it is, and its input may have changed since."""
+    BROKEN = 7
+    """A release was made and saved, and its mechanism, which is from outside, broke a promise."""
 
 
 INTERRUPTED = 130
@@ -63,6 +67,16 @@ def errors_in_one_line(*, debug: bool) -> Iterator[None]:
         code = exit_code(error)
         logs.error(in_one_line(_shortened(_message(error))) + _notes(error), exit_code=code)
         raise typer.Exit(code) from None
+
+
+def fail_if_broken(statement: Mapping[str, Any], out: Path) -> None:
+    """End with an exit code of its own where a release that is saved and paid for broke a promise of its mechanism."""
+    from tallytree.release.statement import BROKEN
+
+    if BROKEN in statement:
+        which = ", ".join(statement[BROKEN])
+        logs.error(f"{out} is saved, and marked: its mechanism broke a promise ({which})", exit_code=ExitCode.BROKEN)
+        raise typer.Exit(ExitCode.BROKEN)
 
 
 def _shortened(message: str) -> str:

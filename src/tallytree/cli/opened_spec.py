@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from tallytree.spec import Spec
 
 
-def opened_spec(context: typer.Context, path: Path, changes: Sequence[str] | None, **options: Any) -> Spec:
+def opened_spec(
+    context: typer.Context, path: Path, changes: Sequence[str] | None, *, allow_code: bool = False, **options: Any
+) -> Spec:
     """The spec at a path, with other values of some keys; what is None stays.
 
     A secret that the environment names is used by commands that make a named run, and left alone by others.
@@ -32,7 +34,7 @@ def opened_spec(context: typer.Context, path: Path, changes: Sequence[str] | Non
     """
     from tallytree.spec import load_spec
 
-    loaded = load_spec(path, changes=changes or ())
+    loaded = load_spec(path, changes=changes or (), allow_code=allow_code)
     source = context.get_parameter_source("secret")
     if source is not None and source.name == "ENVIRONMENT" and options.get("run") is None and loaded.run is None:
         options["secret"] = None

@@ -95,6 +95,13 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A key of the spec, such as budget.epsilon=0.5, in its place."),
 ]
+AllowCodeOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-code",
+        help="Import a mechanism that is named as module:Class. Its code runs beside the private data: read it first.",
+    ),
+]
 LedgerFile = Annotated[
     Path, typer.Argument(metavar="LEDGER", help="The ledger, a file; docs/how-to/ledger.md explains it.")
 ]

@@ -16,6 +16,8 @@ NODES_AT_ONCE = 4_000_000
 """Parents of nodes are looked up in chunks of this many nodes, which bounds the memory of a step."""
 
 
+FRACTIONS = 1e-6
+"""Sums of fractions that differ by less are equal; of integers none do."""
 _NONE = np.empty(0, dtype=np.int64)
 
 
@@ -101,7 +103,7 @@ class ReleasedCounts:
 
 def dense_level(tree: Tree, depth: int, released: ReleasedCounts) -> ReleasedCounts:
     """Every node of one level of an enumerated tree, in order, zeros included."""
-    counts = np.zeros(tree.size(depth), dtype=np.int64)
+    counts = np.zeros(tree.size(depth), dtype=released.counts.dtype)
     counts[released.nodes] = released.counts
     return ReleasedCounts(np.arange(tree.size(depth), dtype=np.int64), counts)
 
@@ -140,7 +142,7 @@ def count_violations(tree: Tree, levels: Sequence[ReleasedCounts], *, first: int
         left = above.unlisted or ReleasedCounts(_NONE, _NONE)
         nodes = np.concatenate([above.nodes, summed.nodes, left.nodes])
         _, rest = sum_by_key(nodes, np.concatenate([above.counts, -summed.counts, -left.counts]))
-        violations += int(np.count_nonzero(rest))
+        violations += int(np.count_nonzero(np.abs(rest) > FRACTIONS))
     return violations
 
 
@@ -154,7 +156,7 @@ def _sums_of_children(tree: Tree, depth: int, level: ReleasedCounts) -> Released
         nodes, sums = sum_by_key(tree.parents(depth, level.nodes), level.counts)
         kept = sums != 0
         return ReleasedCounts(nodes[kept], sums[kept])
-    dense = np.zeros(parents, dtype=np.int64)
+    dense = np.zeros(parents, dtype=level.counts.dtype)
     for start in range(0, len(level.nodes), NODES_AT_ONCE):
         part = slice(start, start + NODES_AT_ONCE)
         np.add.at(dense, tree.parents(depth, level.nodes[part]), level.counts[part])

@@ -56,7 +56,8 @@ from tallytree._run import (
 )
 from tallytree._run.arguments import RecordOptions
 from tallytree._run.planned import Planned
-from tallytree._run.release_keys import make_secret
+from tallytree._run.planned_records import PlannedRecords
+from tallytree._run.release_keys import ReleaseKeys, make_secret
 from tallytree._run.signature import takes
 from tallytree._solvers.papers.cost_table import root_table
 from tallytree._solvers.papers.packages import PROJECTION_PACKAGES, SOLVER_PACKAGES
@@ -103,9 +104,11 @@ __all__ = [
     "Plan",
     "Planned",
     "PlannedCounts",
+    "PlannedRecords",
     "PlannedSizes",
     "PlannedTables",
     "RecordOptions",
+    "ReleaseKeys",
     "Scheme",
     "SizesArguments",
     "StabilityPlan",

@@ -17,6 +17,7 @@ import pyarrow as pa
 from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
 from tallytree._solvers.trees.listed_intervals import listed_intervals
 from tallytree._validate import safe_text
+from tallytree.release.statement import own_mechanism
 
 NUMBERS = ("count", "groups", "people")
 """Columns with what was published; a table has one of them."""
@@ -96,8 +97,7 @@ def stated_errors(statement: Mapping[str, Any], level: str) -> LevelErrors:
 
 def stated_rounding(statement: Mapping[str, Any]) -> float:
     """The variance that rounding adds to the stated one of a count; a sum of n counts has n times as much, about."""
-    mechanism = (statement.get("mechanism") or {}).get("name")  # earlier folders may lack it
-    fitted = statement.get("statistic") in ("counts", "flows") and mechanism == "LeastSquares"
+    fitted = statement.get("statistic") in ("counts", "flows") and own_mechanism(statement) == "LeastSquares"
     return ROUNDING if fitted else 0.0
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from tallytree.release.described import description_of
-from tallytree.release.statement import unknown_records
+from tallytree.release.statement import mechanism_code, unknown_records
 from tallytree.release.words import worded, words_of
 
 REGISTRY_FILE = "deployment.yaml"
@@ -187,7 +187,8 @@ def _model() -> dict[str, Any]:
 
 
 def _accounting(statement: Mapping[str, Any]) -> dict[str, Any]:
-    mechanism = statement["mechanism"]["name"]
+    mechanism, code = statement["mechanism"]["name"], mechanism_code(statement)
+    of = f"({_plain(code)}, code from outside, not audited by tallytree)" if code else "of tallytree"
     measured = [each for each in statement["levels"] if each["measured"]]
     if statement["statistic"] != "contributions":  # whose only level is what was measured
         beside = [(key, statement[key]) for key in ("maximum", "contributions") if key in statement]
@@ -205,7 +206,7 @@ def _accounting(statement: Mapping[str, Any]) -> dict[str, Any]:
         "paper": "The zero-concentrated losses add up, and are converted as in Boninsegna's Lemma 3",
     }[statement["accounting"]]
     return {
-        "post_processing": f"The mechanism {_plain(mechanism)} of tallytree makes the published numbers from noisy "
+        "post_processing": f"The mechanism {_plain(mechanism)} {of} makes the published numbers from noisy "
         "measurements and public facts alone.",
         "composition": f"{how}. What is measured spends about: {spends}{more}.",
     }

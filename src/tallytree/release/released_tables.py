@@ -65,10 +65,14 @@ def published_tables(layout: TableLayout, fitted: FittedTables) -> dict[str, Lev
 def _published_table(layout: TableLayout, depth: int, fitted: FittedTables) -> LevelTable:
     counts = layout.summed(fitted.leaves, depth)
     name = layout.levels[depth]
-    std_dev, unbiased = np.broadcast_to(fitted.std_devs[name], counts.shape).ravel(), fitted.unbiased[name].ravel()
+    known = {}
+    if name in fitted.std_devs:  # a mechanism from outside may know no errors
+        known["std_dev"] = np.broadcast_to(fitted.std_devs[name], counts.shape).ravel()
+    if name in fitted.unbiased:
+        known[UNBIASED] = fitted.unbiased[name].ravel()
     counts = counts.ravel()
     cells = np.arange(len(counts), dtype=np.int64) if layout.lists_zeros(depth) else np.flatnonzero(counts)
-    columns = {"count": counts[cells], "std_dev": std_dev[cells], UNBIASED: unbiased[cells]}
+    columns = {"count": counts[cells], **{column: values[cells] for column, values in known.items()}}
     return NodeTable(layout, depth, cells, pa.table(columns))
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tallytree._compute.arrays import IntArray
 from tallytree.hierarchy import Levels
+from tallytree.release.statement import own_mechanism
 
 NOTE = (
     "Cells are listed where that lowers the expected error. A row without a label in some columns counts what is not "
@@ -35,7 +36,7 @@ NO_REPLICATES = (
 
 def lists_remainders(statement: Mapping[str, Any]) -> bool:
     """Whether tables have rows, null in the finer columns, with how much is not listed."""
-    return bool((statement.get("mechanism") or {}).get("name") == "Remainders")
+    return own_mechanism(statement) == "Remainders"
 
 
 def unlisted_sentence(statement: Mapping[str, Any]) -> str:

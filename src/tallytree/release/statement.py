@@ -11,6 +11,7 @@ from typing import Any
 
 from tallytree._accounting import LevelPlan, Plan, StableLevel
 from tallytree._accounting.amounts import float_up, shown_up
+from tallytree._foreign import code_of, is_foreign
 from tallytree._terms import Terms
 from tallytree.budget import Budget
 from tallytree.release.counted_unit import counted_unit
@@ -23,6 +24,10 @@ _LIMITS = (
     "The guarantee covers the released tables and measurements; the running time of the program, and whether it "
     "refused its input, are outside it.",
     "Another release about the same people adds to what is spent; the budgets of all of them add up.",
+)
+_NOT_AUDITED = (
+    "The mechanism {} ({}) is code from outside, not audited by tallytree. It was handed noisy measurements and public "
+    "facts; the guarantee rests on that it uses nothing else."
 )
 _ASSUMED = "That nobody has more records than max_contributions is assumed, not enforced."
 _SOURCES = {
@@ -86,6 +91,7 @@ def privacy_statement(
         "levels": [_level(level, nodes, plan.levels.get(level), private=private) for level, nodes in levels.items()],
         **beside,
         "notes": [
+            *not_audited(mechanism),
             *notes,
             *([] if terms.checked_period is None else [_IN_PERIOD.format(*terms.checked_period)]),
             *(
@@ -129,10 +135,42 @@ _NOT_PRIVATE = (
 
 
 def mechanism_spec(mechanism: Any) -> dict[str, Any]:
-    """A mechanism's name and options, as a spec gives them."""
+    """A mechanism's name and options, as a spec gives them; of one from outside also where its code is."""
     options = {field.name: getattr(mechanism, field.name) for field in dataclasses.fields(mechanism)}
     plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in options.items()}
-    return {"name": type(mechanism).__name__, "options": plain}
+    code = {"code": code_of(type(mechanism))} if is_foreign(mechanism) else {}
+    return {"name": type(mechanism).__name__, "options": plain, **code}
+
+
+def own_mechanism(statement: Mapping[str, Any]) -> str | None:
+    """The name of the mechanism of a release, where it is one of this library's; earlier folders may lack it."""
+    return None if mechanism_code(statement) else (statement.get("mechanism") or {}).get("name")
+
+
+def mechanism_code(statement: Mapping[str, Any]) -> str | None:
+    """Where the code of the mechanism of a release is, as `module:Class`; None for one of this library's."""
+    return (statement.get("mechanism") or {}).get("code")
+
+
+BROKEN = "broken_promises"
+"""The key of a statement that lists what its release does not keep, though its mechanism promised it."""
+
+
+def marks_of_code(statement: Mapping[str, Any]) -> list[str]:
+    """What nobody may overlook of a release by a mechanism from outside: broken promises, and that it was not audited.
+
+    These are the first notes of its statement.
+    """
+    if not mechanism_code(statement):
+        return []
+    return list(statement["notes"][: 2 if BROKEN in statement else 1])
+
+
+def not_audited(mechanism: Any) -> list[str]:
+    """What has to be said of a mechanism from outside."""
+    if not is_foreign(mechanism):
+        return []
+    return [_NOT_AUDITED.format(type(mechanism).__name__, code_of(type(mechanism)))]
 
 
 def _guarantee(plan: Plan, terms: Terms, unit: str) -> str:

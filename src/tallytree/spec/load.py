@@ -18,7 +18,9 @@ from tallytree.spec.variables import substituted
 from tallytree.spec.wording import alternatives
 
 
-def load_spec(spec: str | os.PathLike[str] | Mapping[str, Any], *, changes: Changes = ()) -> Spec:
+def load_spec(
+    spec: str | os.PathLike[str] | Mapping[str, Any], *, changes: Changes = (), allow_code: bool = False
+) -> Spec:
     """Read and validate a spec; tables are not opened yet.
 
     Args:
@@ -28,6 +30,8 @@ def load_spec(spec: str | os.PathLike[str] | Mapping[str, Any], *, changes: Chan
         changes: keys to use in place of the spec's, by dotted names, such as `{"budget.epsilon": 0.5}`; values of
             variables are among them, such as `{"variables.DATE": "2026-11-22"}`. Or texts such as
             `["budget.epsilon=0.5"]`, whose values are read as in YAML (the option `--set` of the command line).
+        allow_code: whether a mechanism that the spec names as `module:Class` is imported, which runs its code. One that
+            is installed as an entry point of `tallytree.mechanisms` is imported where the spec names it.
 
     Raises:
         SpecError: the file is not a spec, or a key or value is wrong.
@@ -50,6 +54,6 @@ def load_spec(spec: str | os.PathLike[str] | Mapping[str, Any], *, changes: Chan
     if not isinstance(statistic, str) or statistic not in SPECS:
         raise document.error(("statistic",), f"{shown(statistic)} is not known; choose {alternatives(SPECS)}")
     try:
-        return SPECS[statistic].from_document(document)
+        return SPECS[statistic].from_document(document, allow_code=allow_code)
     except ValidationError as error:
         raise explained(document, statistic, error.errors()) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import glob
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
@@ -14,7 +14,9 @@ from pydantic import Field, PrivateAttr, create_model
 
 from tallytree import counts, sizes, tables
 from tallytree._contributions import Contributions
+from tallytree._derived.reconcile_counts import reconcile_counts
 from tallytree._derived.reconcile_sizes import reconcile_group_sizes
+from tallytree._foreign import NOT_ALLOWED, imported_class, installed, installed_class, is_code, made_by
 from tallytree._mechanism import Mechanism
 from tallytree._run import (
     CountsArguments,
@@ -51,6 +53,7 @@ from tallytree.spec.document import Document, KeyPath
 from tallytree.spec.error_lines import naming_lines
 from tallytree.spec.known_mechanisms import known_mechanisms
 from tallytree.spec.reading_arguments import read_as, read_by
+from tallytree.spec.scalars import shown
 from tallytree.spec.sections import (
     BudgetSpec,
     ContributionsSpec,
@@ -88,6 +91,7 @@ class Spec(Section):
     """The keys whose values are tables."""
 
     _document: Document = PrivateAttr()
+    _allow_code: bool = PrivateAttr(False)
 
     if TYPE_CHECKING:  # some of the keys that every model has
         budget: BudgetSpec
@@ -98,15 +102,19 @@ class Spec(Section):
         mechanism: MechanismSpec | None
 
     @classmethod
-    def from_document(cls, document: Document) -> Self:
+    def from_document(cls, document: Document, *, allow_code: bool = False) -> Self:
         """The spec in a document, as far as it can be validated without opening a table.
+
+        Args:
+            document: what was read.
+            allow_code: see `load_spec`.
 
         Raises:
             pydantic.ValidationError: keys or values are wrong.
             SpecError: an argument is wrong, or a mechanism or one of its options is not known.
         """
         spec = cls.model_validate(document.data)
-        spec._document = document
+        spec._document, spec._allow_code = document, allow_code
         spec._check_shared_options()
         with naming_lines(document):
             spec._value("mechanism")
@@ -304,7 +312,7 @@ class Spec(Section):
         Raises:
             SpecError: the spec is one of another statistic.
         """
-        raise self._document.error(("statistic",), f"{self.statistic} cannot be reconciled again; give group_sizes")
+        raise self._document.error(("statistic",), f"{self.statistic} cannot be reconciled again; give another")
 
     def _value(self, key: str) -> Any:
         """The argument that a key gives."""
@@ -357,17 +365,27 @@ class Spec(Section):
             return Product(hierarchies, order=wanted.order, columns=wanted.columns, impossible=tables)
 
     def _build_mechanism(self, wanted: MechanismSpec) -> Any:
-        known = known_mechanisms(*self.mechanisms)
-        if wanted.name not in known:
-            raise self._document.error(
-                ("mechanism", "name"), unknown(wanted.name, known, f"mechanism for {self.statistic}")
-            )
-        options = [field.name for field in dataclasses.fields(known[wanted.name]) if field.init]
+        package, base = self.mechanisms
+        known = known_mechanisms(package, base)
+        kind = known.get(wanted.name) or self._mechanism_from_outside(wanted.name, [*known, *installed()])
+        options = [field.name for field in dataclasses.fields(kind) if field.init]
         for option in wanted.options:
             if option not in options:
                 message = unknown(option, options, f"option of {wanted.name}")
                 raise self._document.error(("mechanism", "options", option), message)
-        return known[wanted.name](**wanted.options)
+        return kind(**wanted.options) if wanted.name in known else made_by(kind, wanted.options)
+
+    def _mechanism_from_outside(self, name: str, names: Sequence[str]) -> type:
+        """The class that an installed entry point, or `module:Class`, is; its module is imported."""
+        at, (_, base) = ("mechanism", "name"), self.mechanisms
+        if not is_code(name):
+            found = installed_class(name, base)
+            if found is None:
+                raise self._document.error(at, unknown(name, names, f"mechanism for {self.statistic}"))
+            return found
+        if not self._allow_code:
+            raise self._document.error(at, f"{shown(name)} {NOT_ALLOWED}")
+        return imported_class(name, base)
 
     @property
     def _folder(self) -> Path:
@@ -382,6 +400,25 @@ class Spec(Section):
         if path.exists() or not glob.has_magic(written):
             return str(path)
         return str(Path(glob.escape(str(self._folder))) / written)  # the folder's own name is no pattern
+
+
+class CountsSpec(Spec):
+    """What only specs of counts and flows can do."""
+
+    def reconcile(self, release: Release, folder: str | os.PathLike[str], *, csv: bool = False) -> Release:
+        """See `Spec.reconcile` and `tallytree.mechanisms.reconcile_counts`; only the mechanism is read.
+
+        Raises:
+            SpecError: the mechanism wants what was not measured.
+            ValueError: the release cannot be used.
+            OSError: the folder exists or cannot be written to.
+        """
+        require_writable(refuse_existing(folder))
+        mechanism = self._value("mechanism")
+        with naming_lines(self._document, elsewhere=("release",)):
+            again = reconcile_counts(release, mechanism=mechanism)
+        again.save(folder, csv=csv)
+        return again
 
 
 class SizesSpec(Spec):
@@ -440,8 +477,8 @@ def _spec(
 
 
 SPECS: dict[str, type[Spec]] = {
-    "counts": _spec("counts", CountsArguments, plan_counts, (counts, CountsMechanism)),
-    "flows": _spec("flows", FlowsArguments, plan_flows, (counts, CountsMechanism)),
+    "counts": _spec("counts", CountsArguments, plan_counts, (counts, CountsMechanism), CountsSpec),
+    "flows": _spec("flows", FlowsArguments, plan_flows, (counts, CountsMechanism), CountsSpec),
     "tables": _spec("tables", TablesArguments, plan_tables, (tables, TablesMechanism)),
     "group_sizes": _spec("group_sizes", SizesArguments, plan_group_sizes, (sizes, SizesMechanism), SizesSpec),
     "households": _spec("households", HouseholdsArguments, plan_households, (tables, TablesMechanism)),

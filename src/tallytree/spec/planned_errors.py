@@ -38,6 +38,7 @@ def plan(
     replicates: int = DEFAULT_REPLICATES,
     seed: int | None = None,
     changes: Changes = (),
+    allow_code: bool = False,
     progress: bool = False,
 ) -> ErrorPlan:
     """The expected error of every level and the risk of a release, before it is paid for; opens no private data.
@@ -56,6 +57,7 @@ def plan(
         replicates: of a simulation.
         seed: makes a simulation reproducible.
         changes: keys in place of the spec's; see `load_spec`.
+        allow_code: whether a mechanism that the spec names as `module:Class` is imported; see `load_spec`.
         progress: show a progress bar on standard error.
 
     Raises:
@@ -68,7 +70,7 @@ def plan(
         >>> tt.plan("examples/counts.yaml", target={"county": 50})  # doctest: +SKIP
         ErrorPlan(TopDown, Budget(rho=0.000803), std_dev: country 49.9, state 50, county 50)
     """
-    loaded = load_spec(spec, changes=changes)
+    loaded = load_spec(spec, changes=changes, allow_code=allow_code)
     _refuse_private_stand_in(loaded, like)
     arguments = loaded.arguments()
     if arguments.max_contributions == AUTO:

@@ -67,7 +67,8 @@ class FittedTables:
 
     Attributes:
         leaves: (finest areas, detail cells), integers ≥ 0: every published table is a sum of them.
-        std_devs: of all tables, by name: (areas, 1), or (areas, cells of an area).
+        std_devs: of all tables, by name: (areas, 1), or (areas, cells of an area). A mechanism from outside
+            that knows no errors leaves it empty, and `unbiased` too.
         unbiased: of all tables, by name: the estimates before x ≥ 0 and rounding, float64 (areas, cells of an area).
         misses: of the tables that the numbers could not all be near to at once, by name: by how much the numbers miss
             what was decided for the table, as the root of the mean square in standard deviations.

@@ -173,7 +173,7 @@ def test_a_summary_is_that_of_pandas(people, both):
     frame = results.to_pandas()
     keys = ["data", "mechanism", "epsilon", "delta", "rho", "neighboring", "accounting", "level", "depth", "metric"]
     expected = frame.groupby(keys, dropna=False, sort=False)["value"].agg(["count", "mean", "std", "min", "max"])
-    assert summary.column_names == [*keys, "runs", "mean", "sd", "min", "max", "seconds"]
+    assert summary.column_names == [*keys, "runs", "mean", "sd", "min", "max", "seconds", "true_number", "noise"]
     found = summary.to_pandas()
     assert (found["runs"] == 5).all()
     for ours, theirs in (("mean", "mean"), ("sd", "std"), ("min", "min"), ("max", "max")):

@@ -15,9 +15,8 @@ def blocks(page):
 
 
 def test_the_experiment_runs_and_its_summary_has_the_columns_that_are_named():
-    (code,) = blocks("how-to/evaluate.md")
     names = {}
-    exec(code, names)  # noqa: S102 (the page's own code)
+    exec(blocks("how-to/evaluate.md")[0], names)  # noqa: S102 (the page's own code)
     results, means = names["results"], names["means"]
     assert results.num_rows == 2 * 3 * 3 * 9 * 4
     assert means.num_rows == 2 * 3 * 9 * 4
@@ -28,6 +27,23 @@ def test_the_experiment_runs_and_its_summary_has_the_columns_that_are_named():
         assert f"| `{metric}` |" in text
     root = means.filter((pc.field("level") == "all") & (pc.field("metric") == "max_absolute_error"))
     assert root["max"].to_pylist() == [0] * 6
+
+
+@pytest.mark.slow
+def test_the_benchmark_runs_on_its_data_sets_and_has_the_metrics_that_are_described():
+    names = {}
+    for code in blocks("how-to/evaluate.md"):
+        exec(code.replace("runs=3", "runs=1"), names)  # noqa: S102 (the page's own code)
+    benchmark = names["benchmark"]
+    text = (DOCS / "how-to/evaluate.md").read_text(encoding="utf-8")
+    for metric in set(benchmark["metric"].to_pylist()):
+        assert f"| `{metric}` |" in text
+    for size in set(benchmark["true_number"].to_pylist()) - {"100 to 999", "1,000 to 9,999"}:
+        assert f"`{size}`" in text
+    for column in {*names["against"].column_names[-3:]}:
+        assert f"`{column}`" in text
+    paired = names["against"].filter((pc.field("mechanism") == "Euclidean") & (pc.field("metric") == "rmse"))
+    assert paired["std_error"].to_pylist() != []
 
 
 @pytest.mark.parametrize("number", [0, 1])

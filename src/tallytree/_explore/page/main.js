@@ -184,13 +184,16 @@ function body(view, layout) {
 }
 
 function warning() {
-  return about.private
-    ? null
-    : el(
+  const marks = about.marks.map((mark) => el("p", { class: "warning", role: "note" }, mark));
+  if (!about.private)
+    marks.unshift(
+      el(
         "p",
         { class: "warning", role: "note", id: "not-private" },
         "NOT PRIVATE. The noise of this release came from a fixed seed, so anybody can remove it. It is for tests and experiments only.",
-      );
+      ),
+    );
+  return marks;
 }
 
 function skeleton() {

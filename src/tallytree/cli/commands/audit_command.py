@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.rendering.terminal import filled_columns, fitted_table, open_console, show_line
+from tallytree.cli.shared_options import AllowCodeOption
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tallytree._mechanism import Mechanism
     from tallytree.lab.audit import AuditResult
     from tallytree.lab.audit.library import Case
     from tallytree.lab.replay import Replay
@@ -22,8 +24,18 @@ if TYPE_CHECKING:
 def audit(
     context: typer.Context,
     mechanism: Annotated[
-        str | None, typer.Option("--mechanism", metavar="NAME", help="Audit only this mechanism, such as TopDown.")
+        str | None,
+        typer.Option(
+            "--mechanism",
+            metavar="NAME",
+            help="Audit only this mechanism, such as TopDown; or one from outside: an installed one, or module:Class.",
+        ),
     ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option("--option", metavar="KEY=VALUE", help="An option of a mechanism from outside. May be repeated."),
+    ] = None,
+    allow_code: AllowCodeOption = False,
     epsilon: Annotated[
         float, typer.Option("--epsilon", metavar="NUMBER", help="The privacy loss that the mechanisms state.")
     ] = 1.0,
@@ -48,13 +60,14 @@ def audit(
     No data is read. An audit takes minutes. With --replay, whole releases of random data are compared instead.
     """
     if replayed:
-        _replay(context, pairs, seed)
+        _replay(context, pairs, seed, mechanism, options or (), allow_code=allow_code)
         return
     with errors_in_one_line(debug=context.obj):
         from tallytree._progress import audit_progress
-        from tallytree.lab.audit.library import library_cases
+        from tallytree.lab.audit.library import library_cases, mechanism_cases
 
-        cases = library_cases(epsilon, mechanism)
+        given: Any = _from_outside(mechanism, options or (), allow_code=allow_code)
+        cases = library_cases(epsilon, mechanism) if given is None else mechanism_cases(given, epsilon)
         results = []
         with audit_progress(logs.show_bar(), len(cases)) as begin:
             for case in cases:
@@ -65,13 +78,42 @@ def audit(
         raise typer.Exit(1)
 
 
-def _replay(context: typer.Context, pairs: int, seed: int) -> None:
+def _from_outside(name: str | None, written: Sequence[str], *, allow_code: bool) -> Mechanism | None:
+    """The mechanism from outside that a name and options are of; None for the library's own, which take no options.
+
+    Raises:
+        ValueError: options of no such mechanism, or not of the form KEY=VALUE; or see `named_mechanism`.
+    """
+    from tallytree._foreign import named_mechanism
+    from tallytree.spec import MechanismSpec
+    from tallytree.spec.document import read_scalar
+
+    pairs = [each.partition("=") for each in written]
+    for key, sign, _ in pairs:
+        if not key or not sign:
+            raise ValueError(f"option: {key[:80]!r} must be KEY=VALUE, such as level=county")
+    options = {key.strip(): read_scalar(value, f"--option {key}") for key, _, value in pairs}
+    found = None
+    if name is not None:
+        found = named_mechanism(name, MechanismSpec(name=name, options=options).options, allow_code=allow_code)
+    if found is None and options:
+        raise ValueError("option: it is of a mechanism from outside; name one with --mechanism, or leave it out")
+    return found
+
+
+def _replay(
+    context: typer.Context, pairs: int, seed: int, mechanism: str | None, options: Sequence[str], *, allow_code: bool
+) -> None:
     with errors_in_one_line(debug=context.obj):
         from tallytree._progress import audit_progress
         from tallytree.lab.replay import replay
 
+        given: Any = _from_outside(mechanism, options, allow_code=allow_code)
+        if mechanism is not None and given is None:
+            raise ValueError(f"mechanism: {mechanism!r} is no mechanism from outside; a replay has all others at once")
+        chosen = () if given is None else (given,)
         with audit_progress(logs.show_bar(), pairs) as begin:
-            found = replay(pairs, seed=seed, begin=lambda number: begin("replay"))
+            found = replay(pairs, seed=seed, mechanisms=chosen, begin=lambda number: begin("replay"))
         show_replay(open_console(), found)
     if not found.passed:
         raise typer.Exit(1)

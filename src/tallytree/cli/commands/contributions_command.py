@@ -13,6 +13,7 @@ from tallytree.cli.opened_spec import is_finished, opened_spec, show_end, showin
 from tallytree.cli.rendering.statements import say_repeated, show_choices
 from tallytree.cli.rendering.terminal import fitted_table, open_console, show_line
 from tallytree.cli.shared_options import (
+    AllowCodeOption,
     ApprovedByOption,
     CsvOption,
     DatasetOption,
@@ -68,6 +69,7 @@ def contributions(
     reason: ReasonOption = None,
     ticket: TicketOption = None,
     changes: SetOption = None,
+    allow_code: AllowCodeOption = False,
     csv: CsvOption = False,
 ) -> None:
     """Count people by their records; recommends a bound.
@@ -81,7 +83,7 @@ def contributions(
 
         options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
         approval = {"approved_by": approved_by, "reason": reason, "ticket": ticket}
-        loaded = opened_spec(context, spec, changes, **options, **approval, revises=revises)
+        loaded = opened_spec(context, spec, changes, allow_code=allow_code, **options, **approval, revises=revises)
         output = Output(out, if_exists, fallback_out, csv, on_repeated=say_repeated)
         if is_finished(loaded, output, statistic="contributions"):
             return

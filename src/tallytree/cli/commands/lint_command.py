@@ -10,7 +10,7 @@ import typer
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.opened_spec import opened_spec
 from tallytree.cli.rendering.terminal import open_console, show_line
-from tallytree.cli.shared_options import SetOption, SpecFile
+from tallytree.cli.shared_options import AllowCodeOption, SetOption, SpecFile
 
 
 def lint(
@@ -25,6 +25,7 @@ def lint(
         ),
     ],
     changes: SetOption = None,
+    allow_code: AllowCodeOption = False,
 ) -> None:
     """Write what is wrong with the records to a private file.
 
@@ -34,7 +35,7 @@ def lint(
     with errors_in_one_line(debug=context.obj):
         from tallytree._run.lint import lint as write
 
-        write(opened_spec(context, spec, changes).plan(), private_out)
+        write(opened_spec(context, spec, changes, allow_code=allow_code).plan(), private_out)
         show_line(
             open_console(),
             f"{private_out} is written, with mode 0600. It is PRIVATE: it has exact counts and values of the records. "

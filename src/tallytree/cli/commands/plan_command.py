@@ -13,7 +13,7 @@ import typer
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.rendering.terminal import fitted_table, open_console, printable, show_line
-from tallytree.cli.shared_options import SetOption, SpecFile
+from tallytree.cli.shared_options import AllowCodeOption, SetOption, SpecFile
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,6 +66,7 @@ def plan(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     changes: SetOption = None,
+    allow_code: AllowCodeOption = False,
 ) -> None:
     """Show the expected errors of SPEC.yaml; spends nothing.
 
@@ -90,6 +91,7 @@ def plan(
             replicates=DEFAULT_REPLICATES if replicates is None else replicates,
             seed=seed,
             changes=changes or (),
+            allow_code=allow_code,
             progress=logs.show_bar(),
         )
         console = open_console()

@@ -21,7 +21,7 @@ from tallytree.cli.rendering.statements import (
     shown_names,
 )
 from tallytree.cli.rendering.terminal import filled_columns, fitted_table, open_console, printable, show_line
-from tallytree.cli.shared_options import CsvOption, OutFolder, ReportOption, SetOption, SpecFile
+from tallytree.cli.shared_options import AllowCodeOption, CsvOption, OutFolder, ReportOption, SetOption, SpecFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +36,7 @@ def reconcile(
     spec: SpecFile,
     out: OutFolder,
     changes: SetOption = None,
+    allow_code: AllowCodeOption = False,
     csv: CsvOption = False,
     report: ReportOption = True,
 ) -> None:
@@ -48,7 +49,8 @@ def reconcile(
         from tallytree.release import Release
         from tallytree.spec import load_spec
 
-        made = load_spec(spec, changes=changes or ()).reconcile(Release.load(earlier), out, csv=csv)
+        given = load_spec(spec, changes=changes or (), allow_code=allow_code)
+        made = given.reconcile(Release.load(earlier), out, csv=csv)
         report_beside(out, wanted=report, earlier=earlier)
         if not made.statement["private"]:
             logs.loud_warning("NOT PRIVATE. The noise was drawn from a seed.")
@@ -81,6 +83,7 @@ def show_errors(
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="NUMBER", help="Makes the replicates reproducible, for tests.")
     ] = None,
+    allow_code: AllowCodeOption = False,
     csv: CsvOption = False,
     report: ReportOption = True,
     all_records: Annotated[
@@ -130,12 +133,15 @@ def show_errors(
                 raise ValueError(f"{name}: it is about estimates of all records; add --all-records")
         from tallytree._accuracy.fitted_errors import METHOD, fitted_errors, has_fitted_errors
         from tallytree._accuracy.replicate_errors import DEFAULT_REPLICATES, replicate_errors
+        from tallytree._foreign import import_code
         from tallytree.release import Release, refuse_existing, require_writable
         from tallytree.release.replacing import replace_release
 
         if out is not None:
             require_writable(refuse_existing(out))
         release = Release.load(folder)
+        if allow_code:
+            import_code(release.statement)
         if not replicates and has_fitted_errors(release):
             made = fitted_errors(release, alpha=alpha)
         else:

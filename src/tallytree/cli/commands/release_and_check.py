@@ -12,7 +12,7 @@ import typer
 from tallytree._progress import run_progress
 from tallytree.cli import logs
 from tallytree.cli.commands.report_command import report_beside
-from tallytree.cli.failures import errors_in_one_line
+from tallytree.cli.failures import errors_in_one_line, fail_if_broken
 from tallytree.cli.opened_spec import is_finished, opened_spec, show_end, showing_what_is_paid
 from tallytree.cli.rendering.statements import (
     note_invariants,
@@ -26,6 +26,7 @@ from tallytree.cli.rendering.statements import (
 )
 from tallytree.cli.rendering.terminal import open_console, printable, show_line
 from tallytree.cli.shared_options import (
+    AllowCodeOption,
     ApprovedByOption,
     CsvOption,
     DatasetOption,
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tallytree._accuracy.expected_errors import ExpectedError
+    from tallytree.release import Release
+    from tallytree.spec import Spec
 
 
 def release(
@@ -68,6 +71,7 @@ def release(
     ticket: TicketOption = None,
     memory: MemoryOption = None,
     changes: SetOption = None,
+    allow_code: AllowCodeOption = False,
     csv: CsvOption = False,
     report: ReportOption = True,
     quiet: Annotated[
@@ -83,8 +87,9 @@ def release(
             from tallytree._run.output import Output
 
             options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
-            approval = {"approved_by": approved_by, "reason": reason, "ticket": ticket}
-            loaded = opened_spec(context, spec, changes, **options, **approval, memory=memory, revises=revises)
+            options |= {"approved_by": approved_by, "reason": reason, "ticket": ticket}
+            options |= {"memory": memory, "revises": revises}
+            loaded = opened_spec(context, spec, changes, allow_code=allow_code, **options)
             output = Output(out, if_exists, fallback_out, csv, on_repeated=say_repeated)
             if is_finished(loaded, output):
                 return
@@ -93,12 +98,18 @@ def release(
         with showing_what_is_paid(loaded, released, out):
             if quiet:
                 note_invariants(released.statement)
-                return
-            console = open_console()
-            show_published(console, released.statement, published_rows(out))
-            show_drowned(console, released)
-            show_noise(console, released.statement)
-            show_end(console, loaded, released, out)
+            else:
+                _show_released(loaded, released, out)
+    fail_if_broken(released.statement, out)
+
+
+def _show_released(loaded: Spec, released: Release, out: Path) -> None:
+    """The summary of a release."""
+    console = open_console()
+    show_published(console, released.statement, published_rows(out))
+    show_drowned(console, released)
+    show_noise(console, released.statement)
+    show_end(console, loaded, released, out)
 
 
 def check(
@@ -111,6 +122,7 @@ def check(
     ledger: LedgerOption = None,
     dataset: DatasetOption = None,
     changes: SetOption = None,
+    allow_code: AllowCodeOption = False,
 ) -> None:
     """Show what SPEC.yaml would publish; spends nothing.
 
@@ -122,7 +134,7 @@ def check(
         from tallytree._terms import AUTO
         from tallytree.release.described import described_statement
 
-        loaded = opened_spec(context, spec, changes, **options, revises=revises)
+        loaded = opened_spec(context, spec, changes, allow_code=allow_code, **options, revises=revises)
         planned = loaded.check()
         statement = described_statement({**planned.statement, **planned.risk()}, planned.arguments.description)
         console = open_console()

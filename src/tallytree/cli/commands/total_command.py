@@ -10,7 +10,14 @@ import typer
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.rendering.terminal import fitted_table, printable
-from tallytree.cli.shared_options import AlphaOption, ReplicatesOption, RowsOption, SavedFolder, SeedOption
+from tallytree.cli.shared_options import (
+    AllowCodeOption,
+    AlphaOption,
+    ReplicatesOption,
+    RowsOption,
+    SavedFolder,
+    SeedOption,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,6 +67,7 @@ def total(
     replicates: ReplicatesOption = None,
     out: RowsOption = None,
     seed: SeedOption = None,
+    allow_code: AllowCodeOption = False,
 ) -> None:
     """Sum a release over areas, with the error of each sum.
 
@@ -68,6 +76,7 @@ def total(
     Spends nothing.
     """
     with errors_in_one_line(debug=context.obj):
+        from tallytree._foreign import import_code
         from tallytree.cli.rendering.statements import show_bound
         from tallytree.cli.rendering.terminal import open_console, show_line
         from tallytree.release import Release
@@ -77,6 +86,8 @@ def total(
 
         target = None if out is None else checked_table_file(out)
         release = Release.load(folder)
+        if allow_code:
+            import_code(release.statement)
         made = release.total(
             areas,
             by=by,

@@ -194,6 +194,10 @@ def _measurement(level: Mapping[str, Any]) -> list[str]:
 
 def show_terms(console: Console, statement: Mapping[str, Any], spends: str = "Spends") -> None:
     """Show what is published exactly, what is spent of which budget, and the guarantee."""
+    from tallytree.release.statement import marks_of_code
+
+    for mark in marks_of_code(statement):
+        show_line(console, printable(mark), "bold red")
     show_invariants(console, statement)
     spent = ", ".join(f"{name} {_amount(amount)}" for name, amount in statement["spent"].items())
     granted = ", ".join(f"{name} {_amount(amount)}" for name, amount in statement["budget"].items())

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tallytree import counts, sizes, tables
 from tallytree._compute.arrays import IntArray
-from tallytree._validate import text
+from tallytree._validate import safe_text, text
 from tallytree.budget import Budget, exact
 from tallytree.counts import CountsMechanism, StabilityHistogram, TopDown
 from tallytree.counts.top_down import Projection
@@ -100,6 +100,11 @@ class Case(Audited):
         return " ".join([self.statistic, f"{type(self.mechanism).__name__}({', '.join(options)})", *more])
 
     @property
+    def described(self) -> str:
+        """The name, the relation, the contribution bound and the budget."""
+        return f"{self.name}, {self.neighboring}, m = {self.max_contributions}, {self.budget!r}"
+
+    @property
     def invariants(self) -> Invariants:
         """Which numbers of groups are public; of counts nothing is said by it."""
         return invariants_of(self.tree) if isinstance(self.tree, SizesDomain) else "groups"
@@ -182,12 +187,7 @@ def library_cases(epsilon: Any = 1, mechanism: str | None = None) -> list[Case]:
     mechanisms = library_mechanisms()
     if mechanism is not None and text(mechanism, "mechanism", "the name of a mechanism") not in mechanisms:
         raise ValueError(f"mechanism: {mechanism!r} is not known; choose one of {', '.join(mechanisms)}")
-    pure = Budget(epsilon=epsilon)
-    budgets = (
-        pure,
-        Budget(epsilon=epsilon, delta=DELTA),
-        Budget(rho=exact(epsilon, "epsilon") ** 2 / 2),
-    )
+    budgets = _budgets(epsilon)
     cases: list[Case] = []
     measured: set[tuple[Statistic, ...]] = set()
     for name, variants in mechanisms.items():
@@ -202,6 +202,80 @@ def library_cases(epsilon: Any = 1, mechanism: str | None = None) -> list[Case]:
                 found = _counts_cases(variant, budgets)
             cases += found if mechanism in (None, name) else []
     return cases
+
+
+def audit_mechanism(
+    mechanism: Mechanism,
+    *,
+    epsilon: Any = 1,
+    runs: int = DEFAULT_RUNS,
+    releases: int = DEFAULT_RELEASES,
+    seed: int | None = None,
+) -> dict[str, AuditResult]:
+    """Audit a mechanism, of the library or from outside, as the library audits its own.
+
+    Every relation and kind of budget, on trees small enough to enumerate all neighboring inputs and to take the worst
+    pair of them. Inputs are made up; no data is read.
+
+    Args:
+        mechanism: the mechanism.
+        epsilon: see `library_cases`.
+        runs: how often everything is measured under each input.
+        releases: how many runs are turned into releases, at most.
+        seed: makes the audits reproducible.
+
+    Returns:
+        By the name of the case, what was found; cases that the mechanism refuses are left out.
+
+    Raises:
+        ValueError: it refuses all cases.
+        TypeError: not a mechanism.
+    """
+    return {
+        f"{number}. {case.described}": case.run(runs=runs, releases=releases, seed=seed)
+        for number, case in enumerate(mechanism_cases(mechanism, epsilon), 1)
+    }
+
+
+def mechanism_cases(mechanism: Mechanism, epsilon: Any = 1) -> list[Case]:
+    """The audits of one mechanism, but for those that it refuses; see `audit_mechanism`.
+
+    Raises:
+        ValueError: it refuses all cases.
+        TypeError: not a mechanism.
+    """
+    budgets = _budgets(epsilon)
+    if isinstance(mechanism, SizesMechanism):
+        cases = _sizes_cases(mechanism, budgets, first_of_its_kind=True)
+    elif isinstance(mechanism, TablesMechanism):
+        cases = _tables_cases(mechanism, budgets)
+    elif isinstance(mechanism, CountsMechanism):
+        cases = [case for case in _counts_cases(mechanism, budgets) if not _is_refused(case)]
+    else:
+        raise TypeError(f"mechanism: {safe_text(mechanism)} must be a mechanism, with one of the three bases")
+    if not cases:
+        raise ValueError(
+            f"mechanism: {mechanism!r} refuses every case; those of counts have the levels state and county, or those "
+            "of flows between counties: audit it on a tree of yours, with tallytree.lab.audit.audit"
+        )
+    return cases
+
+
+def _is_refused(case: Case) -> bool:
+    """Whether the mechanism of a case of counts raises that the tree is not for it."""
+    try:
+        case.plan()
+    except ValueError:
+        return True
+    return False
+
+
+def _budgets(epsilon: Any) -> tuple[Budget, Budget, Budget]:
+    return (
+        Budget(epsilon=epsilon),
+        Budget(epsilon=epsilon, delta=DELTA),
+        Budget(rho=exact(epsilon, "epsilon") ** 2 / 2),
+    )
 
 
 def _counts_cases(mechanism: CountsMechanism, budgets: Sequence[Budget]) -> list[Case]:

@@ -102,9 +102,9 @@ def _counts_publisher(planned: PlannedCounts, total: int | None) -> Publisher:
     sizes = [tree.size(depth) for depth in range(len(tree.levels))]
     begins = np.cumsum([0, *sizes])
 
-    def publish(measurer: Measures) -> IntArray:
-        vector = np.zeros(begins[-1], dtype=np.int64)
+    def publish(measurer: Measures) -> NumberArray:
         levels = planned.mechanism.reconcile(tree, total, planned.measures(measurer))
+        vector = np.zeros(begins[-1], dtype=np.result_type(np.int64, *(level.counts.dtype for level in levels)))
         for begin, released in zip(begins[:-1], levels, strict=True):
             vector[begin + released.nodes] = released.counts
         return vector

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +16,14 @@ import pyarrow.compute as pc
 from tallytree._validate import integer, safe_text
 from tallytree.budget import Budget
 from tallytree.hierarchy import RESERVED
+from tallytree.lab.compare.by_size import ALL, parts_of
 from tallytree.lab.compare.compared_data import Data, TrueByLevel
 from tallytree.lab.compare.level_metrics import COUNT_METRICS, GROUP_SIZE_METRICS, LevelResult, Metric
+from tallytree.lab.compare.shared_noise import shared_noise
 from tallytree.release import Release
+
+ALPHA = 0.1
+"""Of the intervals that releases by mechanisms which know their errors are given."""
 
 
 def compare(
@@ -31,6 +37,8 @@ def compare(
     seed: int = 0,
     levels: Sequence[str] | None = None,
     metrics: Mapping[str, Metric] | None = None,
+    paired: bool = False,
+    by_size: bool = False,
 ) -> pa.Table:
     """Release data with every mechanism and every budget, several times, and measure the errors.
 
@@ -48,11 +56,16 @@ def compare(
         seed: of the noise. Equal arguments give equal results, except for the seconds.
         levels: only these; by default all levels.
         metrics: by name, functions of a `LevelResult`; by default `COUNT_METRICS`, or `GROUP_SIZE_METRICS`.
+        paired: whether the mechanisms of a run get the same noise where they measure the same. Fewer runs then tell
+            them apart: see `differences`.
+        by_size: whether counts are also measured by the size of the true number; see `by_size.CLASSES`.
 
     Returns:
         One row per data set, mechanism, budget, relation, accounting, run, level and metric: `data`, `mechanism`,
         `epsilon`, `delta`, `rho` (null where the budget has none), `neighboring`, `accounting` (as the statement has
-        it), `run` (from 0), `seed`, `seconds` (of the release), `level`, `depth`, `metric` and `value`.
+        it), `run` (from 0), `seed`, `seconds` (of the release), `level`, `depth`, `metric`, `value`, `true_number` (the
+        class of nodes that it is about; `"all"`) and `noise` (`"own"`, or `"shared"` where it is paired). The table's
+        metadata say that the results are not private.
 
     Raises:
         ValueError: nothing to compare, a name that is used twice, fewer than one run, an unknown level, a true table
@@ -77,9 +90,11 @@ def compare(
             for run, run_seed in enumerate(seeds):
                 arguments = {"budget": budget, "neighboring": relation, "accounting": account, "seed": run_seed}
                 where = f"compare: data {truth.data.name!r}, mechanism {name!r}, {budget!r}, run {run}"
-                release, seconds = _timed_release(truth.data, {"mechanism": mechanism, **arguments}, where)
+                with shared_noise(run_seed) if paired else nullcontext():
+                    release, seconds = _timed_release(truth.data, {"mechanism": mechanism, **arguments}, where)
                 about = {"data": truth.data.name, "mechanism": name, "run": run, "seed": run_seed, "seconds": seconds}
-                for measured in _measured(release, truth, levels, metrics):
+                about["noise"] = "shared" if paired else "own"
+                for measured in _measured(release, truth, levels, metrics, by_size=by_size):
                     rows.add(about | _terms(release, budget) | measured)
     return rows.table()
 
@@ -93,13 +108,13 @@ def summary(results: pa.Table) -> pa.Table:
     Returns:
         One row per group of runs, in the order of the results: their columns without `run`, `seed`, `seconds` and
         `value`; then `runs`, `mean`, `sd` (divided by runs − 1; null for one run), `min`, `max` and the mean of the
-        `seconds`.
+        `seconds`; last `true_number` and `noise`.
 
     Raises:
         ValueError: a column is missing.
     """
     for column in _SCHEMA.names:
-        if column not in results.column_names:
+        if column not in (*_LATER, *results.column_names):
             raise ValueError(f"results: column {column!r} is missing; give a table that compare returned")
     keys = [column for column in results.column_names if column not in ("run", "seed", "seconds", "value")]
     spread = pc.VarianceOptions(ddof=1)
@@ -127,7 +142,14 @@ def summary(results: pa.Table) -> pa.Table:
         "value_max": "max",
         "seconds_mean": "seconds",
     }
-    return grouped.sort_by("row_min").select([*keys, *names]).rename_columns([*keys, *names.values()])
+    last = [key for key in keys if key in _LATER]
+    first = [key for key in keys if key not in _LATER]
+    chosen = grouped.sort_by("row_min").select([*first, *names, *last])
+    return chosen.rename_columns([*first, *names.values(), *last]).replace_schema_metadata(results.schema.metadata)
+
+
+_LATER = ("true_number", "noise")
+"""Columns that stand after those that there were before them."""
 
 
 _SCHEMA = pa.schema(
@@ -146,7 +168,10 @@ _SCHEMA = pa.schema(
         ("depth", pa.int64()),
         ("metric", pa.string()),
         ("value", pa.float64()),
-    ]
+        ("true_number", pa.string()),
+        ("noise", pa.string()),
+    ],
+    {"privacy": "NOT PRIVATE: errors are computed from the true numbers, and the noise is drawn from a seed"},
 )
 
 
@@ -176,9 +201,16 @@ def _timed_release(data: Data, arguments: Mapping[str, Any], where: str) -> tupl
 
 
 def _measured(
-    release: Release, truth: TrueByLevel, levels: Sequence[str] | None, metrics: Mapping[str, Metric] | None
+    release: Release,
+    truth: TrueByLevel,
+    levels: Sequence[str] | None,
+    metrics: Mapping[str, Metric] | None,
+    *,
+    by_size: bool,
 ) -> Iterator[dict[str, Any]]:
     """Level, metric and value of every row about a release."""
+    if by_size and truth.data.is_group_sizes:
+        raise ValueError(f"by_size: {truth.data.name!r} has group sizes, and it is about counts; leave it out")
     chosen = metrics or (GROUP_SIZE_METRICS if truth.data.is_group_sizes else COUNT_METRICS)
     n_nodes = {level["level"]: level["nodes"] for level in release.statement["levels"]}
     for level in levels or ():
@@ -189,10 +221,14 @@ def _measured(
     for depth, level in enumerate(release.levels):
         if levels is None or level in levels:
             released = release.table(level)
+            if metrics is not None and {"std_dev", "count"} <= {*released.column_names}:
+                released = release.table(level, alpha=ALPHA)
             path = tuple(column for column in released.column_names if column not in RESERVED)
             result = LevelResult(released, truth.at(path), n_nodes[level])
-            for name, metric in chosen.items():
-                yield {"level": level, "depth": depth, "metric": name, "value": float(metric(result))}
+            for size, part in [(ALL, result), *(parts_of(result) if by_size else [])]:
+                for name, metric in chosen.items():
+                    row = {"level": level, "depth": depth, "metric": name, "value": float(metric(part))}
+                    yield {**row, "true_number": size}
 
 
 def _terms(release: Release, budget: Budget) -> dict[str, Any]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 
 from tallytree._compute.arrays import IntArray
+from tallytree.hierarchy import RESERVED
 from tallytree.lab.compare import count_errors as of_counts
 from tallytree.lab.compare.metrics import earth_movers_distance, l1_error, paired_counts
 
@@ -36,6 +39,22 @@ class LevelResult:
         """Released and true counts of every node that has a row in either table, in one order: int64 (nodes,) each."""
         return paired_counts(self.released, self.true)
 
+    @cached_property
+    def intervals(self) -> tuple[IntArray, IntArray, IntArray] | None:
+        """Lower and upper ends of the stated intervals of the same nodes, and 1 for each that has one, else 0.
+
+        None where the release states none.
+        """
+        if not {"ci_lower", "ci_upper"} <= {*self.released.column_names}:
+            return None
+        path = [name for name in self.released.column_names if name not in RESERVED]
+        ends = (
+            self.released.select([*path, name]).rename_columns([*path, "count"]) for name in ("ci_lower", "ci_upper")
+        )
+        rows = self.released.select(path).append_column("count", pa.array(np.ones(self.released.num_rows, np.int64)))
+        lower, upper, listed = (paired_counts(each, self.true)[0] for each in (*ends, rows))
+        return lower, upper, listed
+
 
 Metric = Callable[[LevelResult], float]
 
@@ -47,6 +66,26 @@ COUNT_METRICS: Mapping[str, Metric] = {
     "false_negative_rate": lambda level: of_counts.false_negatives(*level.counts),
 }
 """What `compare` computes for counts and flows: Boninsegna and Silvestri 2025, section 5."""
+
+BENCHMARK_METRICS: Mapping[str, Metric] = {
+    **COUNT_METRICS,
+    "rmse": lambda level: of_counts.root_mean_square(*level.counts, level.n_nodes),
+    "bias": lambda level: of_counts.mean_deviation(*level.counts, level.n_nodes),
+    "relative_error": lambda level: of_counts.relative_error(*level.counts),
+    "coverage": lambda level: _coverage(level),
+    "top_10_overlap": lambda level: of_counts.top_overlap(*level.counts, 10),
+}
+"""For a benchmark of counts: `COUNT_METRICS` and others."""
+
+
+def _coverage(level: LevelResult) -> float:
+    """The share of the listed nodes whose stated interval holds the true number; NaN where none is stated."""
+    if level.intervals is None:
+        return math.nan
+    lower, upper, listed = level.intervals
+    true = level.counts[1]
+    return float(((lower <= true) & (true <= upper))[listed > 0].mean()) if listed.any() else math.nan
+
 
 GROUP_SIZE_METRICS: Mapping[str, Metric] = {
     "earth_movers_distance": lambda level: float(

@@ -26,7 +26,16 @@ from unittest import mock
 import numpy as np
 
 from tallytree._compute.arrays import IntArray
-from tallytree.lab._internals import ForcedCut, Measurer, Noise, Planned, Statistic, discrete, representable
+from tallytree.lab._internals import (
+    ForcedCut,
+    Measurer,
+    Noise,
+    Planned,
+    PlannedRecords,
+    Statistic,
+    discrete,
+    representable,
+)
 
 Address = tuple[str | int, ...]
 KEY = bytes(range(32))
@@ -66,6 +75,7 @@ class Book:
         first: whether it is the first one, which makes the answers.
         cut: where the run that goes on cuts the tree, if it has `memory`; as deep as the tree allows.
         used: by subkey and the number of a cell, the true value and the address of that cell, of both runs.
+        rehearsing: whether a mechanism from outside is being tried on made-up statistics, which nothing is forced of.
         drawn_with: the subkeys of the noise that is being drawn, with its samplers.
     """
 
@@ -75,6 +85,7 @@ class Book:
     first: bool = True
     cut: ForcedCut | None = None
     used: dict[bytes, dict[int, tuple[int, Address]]] = field(default_factory=dict)
+    rehearsing: bool = False
     drawn_with: list[tuple[bytes, Any]] = field(default_factory=list)
 
 
@@ -87,10 +98,11 @@ def forced(book: Book) -> Iterator[Run]:
     """
     book.run, owner = Run(), threading.get_ident()
     made, ran, drawn, named = Measurer.__init__, Planned.run, secrets.token_bytes, secrets.token_hex
+    rehearsed = PlannedRecords.rehearse
     filled = discrete._filled  # where every keyed noise is drawn, whatever its source
 
     def wrapped(measurer: Measurer, statistics: Any, plan: Any, source: Any, *rest: Any, **more: Any) -> None:
-        if threading.get_ident() != owner:
+        if threading.get_ident() != owner or book.rehearsing:
             made(measurer, statistics, plan, source, *rest, **more)
             return
         seen = _SeenStatistics(statistics, book.run)
@@ -100,6 +112,13 @@ def forced(book: Book) -> Iterator[Run]:
         if threading.get_ident() == owner and book.cut is not None:
             forced = replace(book.cut, depth=min(book.cut.depth, max(len(planned.tree.levels) - 2, 0)))
         return ran(planned, forced=forced)
+
+    def rehearse(planned: PlannedRecords[Any, Any]) -> None:
+        book.rehearsing = threading.get_ident() == owner
+        try:
+            rehearsed(planned)
+        finally:
+            book.rehearsing = False
 
     def token_bytes(size: int | None = None) -> bytes:
         return KEY[:size] if threading.get_ident() == owner else drawn(size)
@@ -116,6 +135,7 @@ def forced(book: Book) -> Iterator[Run]:
         _ONE_AT_A_TIME,
         mock.patch.object(Measurer, "__init__", wrapped),
         mock.patch.object(Planned, "run", cut_run),
+        mock.patch.object(PlannedRecords, "rehearse", rehearse),
         mock.patch.object(discrete, "_filled", filled_with),
         mock.patch.object(secrets, "token_bytes", token_bytes),
         mock.patch.object(secrets, "token_hex", token_hex),

@@ -27,6 +27,11 @@ class Choice:
         self._refused: Counter[str] = Counter()
         self._every = frozenset().union(*(values for _, values in self._left))
 
+    @property
+    def left(self) -> int:
+        """How many candidates there are."""
+        return len(self._left)
+
     def next(self) -> Pair:
         """The candidate whose values were seen least: the sum of 4^−n over its values, each seen n times."""
         place = max(range(len(self._left)), key=lambda place: sum(map(self._worth, self._left[place][1])))

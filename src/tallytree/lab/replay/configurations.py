@@ -144,15 +144,35 @@ ABOVE_A_THRESHOLD = (Budget(epsilon=1, delta=DELTA), Budget(epsilon=2, delta=0.0
 """With the second, even a count of 3 may be published."""
 
 
-def random_pair(rng: np.random.Generator, engines: Sequence[Any] = ()) -> Pair:
+def random_pair(rng: np.random.Generator, engines: Sequence[Any] = (), mechanisms: Sequence[Any] = ()) -> Pair:
     """A statistic, its options, and two neighboring data sets.
 
     Args:
         rng: where the numbers come from.
         engines: one of which tabulates, in place of DuckDB.
+        mechanisms: one of which makes the release, in place of those of the library.
     """
+    if mechanisms:
+        return _with_engine(rng, _pair_by(rng, _one_of(rng, mechanisms)), engines)
     makers = (_counts, _counts, _flows, _tables, _group_rows, _entity_rows, _entity_rows, _contributions, _households)
     pair = _many_cells(rng) if rng.random() < 0.02 else makers[int(rng.integers(len(makers)))](rng)
+    return _with_engine(rng, pair, engines)
+
+
+def _pair_by(rng: np.random.Generator, mechanism: Any) -> Pair:
+    """A pair of a mechanism's statistic, released by it, in memory as mechanisms from outside are."""
+    makers: tuple[Callable[[np.random.Generator], Pair], ...] = (_counts, _flows)
+    if isinstance(mechanism, sizes.SizesMechanism):
+        makers = (_group_rows, _entity_rows)
+    elif isinstance(mechanism, tables.TablesMechanism):
+        makers = (_tables,)
+    pair = makers[int(rng.integers(len(makers)))](rng)
+    options = {name: value for name, value in pair.options.items() if name not in ("memory", "unlisted")}
+    return dataclasses.replace(pair, options=options | {"mechanism": mechanism})
+
+
+def _with_engine(rng: np.random.Generator, pair: Pair, engines: Sequence[Any]) -> Pair:
+    """The pair tabulated by one of the engines, and cut where it has `memory`."""
     if engines:  # with `memory` an engine's own tasks draw noise, which is beyond this process's reach
         options = {name: value for name, value in pair.options.items() if name != "memory"}
         pair = dataclasses.replace(pair, options=options | {"engine": _one_of(rng, engines)})

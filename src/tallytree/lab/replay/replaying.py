@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree._validate import integer
+from tallytree.counts import CountsMechanism
 from tallytree.engines import Engine
 from tallytree.lab.replay.answers import Book, Run, forced
 from tallytree.lab.replay.choice import Choice
@@ -22,10 +23,14 @@ from tallytree.lab.replay.published import differences, refused, shown_by
 from tallytree.lab.replay.stated import contradictions
 from tallytree.ledger import Ledger
 from tallytree.release import Release
+from tallytree.sizes import SizesMechanism
+from tallytree.tables import TablesMechanism
 
 DEFAULT_PAIRS = 500
 CANDIDATES = 8
 """Of so many random pairs, one is compared."""
+MOST_REFUSED = 20
+"""So many times as many pairs as are to be compared may be refused."""
 WIDELY = 16
 """Of one pair in so many, the report and the exports are compared."""
 KEYED_DIGEST = re.compile(rb"statistics='[0-9a-f]{64}'")
@@ -68,6 +73,7 @@ def replay(
     *,
     seed: int = 0,
     engines: Sequence[Engine] = (),
+    mechanisms: Sequence[CountsMechanism | SizesMechanism | TablesMechanism] = (),
     begin: Callable[[int], None] = lambda number: None,
 ) -> Replay:
     """Give neighboring data sets the same noisy answers, and compare all that their releases show, byte for byte.
@@ -83,23 +89,29 @@ def replay(
         pairs: how many pairs to compare, ≥ 1.
         seed: of data and options, ≥ 0. Equal seeds give equal pairs.
         engines: what tabulates the records, in place of DuckDB, such as `tallytree.engines.Spark`.
+        mechanisms: what makes the releases, in place of the library's own: a mechanism from outside, for instance.
         begin: called with the number of each pair.
 
     Raises:
-        ValueError, TypeError: no such number.
+        ValueError, TypeError: no such number; or mechanisms that nearly all random releases refuse.
     """
     integer(pairs, "pairs", least=1)
     rng = np.random.default_rng(integer(seed, "seed", least=0))
-    choice = Choice([random_pair(rng, engines) for _ in range(CANDIDATES * pairs)])
+    choice = Choice([random_pair(rng, engines, mechanisms) for _ in range(CANDIDATES * pairs)])
     compared = not_made = 0
     faults: list[str] = []
     while compared < pairs:
         begin(compared)
-        pair = choice.next() if 4 * compared < 3 * pairs else random_pair(rng, engines)
+        pair = choice.next() if choice.left and 4 * compared < 3 * pairs else random_pair(rng, engines, mechanisms)
         found, was_refused = compare_pair(pair, widely=compared % WIDELY == 0)
         faults += [f"pair {compared}: {fault}; {pair}" for fault in found]
         choice.note(pair, was_refused)
         compared, not_made = compared + (not was_refused), not_made + was_refused
+        if not_made > MOST_REFUSED * (pairs + compared):
+            raise ValueError(
+                f"mechanisms: {not_made} of {not_made + compared} random releases were refused; give mechanisms that "
+                "go with most trees, whose levels are a0, a1, …"
+            )
     return Replay(compared, not_made, tuple(faults), choice.covered())
 
 
