@@ -59,6 +59,7 @@ from tallytree._run.planned import Planned
 from tallytree._run.release_keys import make_secret
 from tallytree._run.signature import takes
 from tallytree._solvers.papers.cost_table import root_table
+from tallytree._solvers.papers.nearest_in_l1 import Method, nearest_in_l1
 from tallytree._solvers.papers.packages import PROJECTION_PACKAGES, SOLVER_PACKAGES
 from tallytree._solvers.trees import project, simplex
 from tallytree._terms import (
@@ -92,6 +93,7 @@ __all__ = [
     "Measurement",
     "Measurer",
     "Measures",
+    "Method",
     "Neighboring",
     "NeighboringName",
     "Noise",
@@ -126,6 +128,7 @@ __all__ = [
     "kept_values",
     "level_sensitivities",
     "make_secret",
+    "nearest_in_l1",
     "one_drawing_process",
     "options_of",
     "plan_counts",

@@ -187,6 +187,13 @@ def _same(what: str, counted: int, planned: int) -> None:
 
 EXPERIMENTS = (
     Experiment(
-        "errata", "errata", "what is wrong in the papers' privacy, with counterexamples", "none", errata, 0.1, 1
+        "errata",
+        "errata",
+        "what is wrong in the papers' privacy, with counterexamples",
+        "none",
+        errata,
+        0.1,
+        1,
+        "what is claimed, in the papers or by their code's intent",
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -15,12 +16,13 @@ from tallytree.lab.reproduce.marks import colors, shapes
 from tallytree.lab.reproduce.measured import AS_RUN, AS_STATED
 
 PUBLISHED = "published"
-SOURCES = {PUBLISHED: ([5, 4], 0.0, 170), AS_STATED: ([1, 0], 1.0, 40), AS_RUN: ([2, 2], 0.5, 70)}
-"""How lines and points of each source look: the dashes, how opaque the points' insides are, and their area.
+SOURCES = {PUBLISHED: ([5, 4], 0.0, 1.0, 170), AS_STATED: ([1, 0], 1.0, 0.0, 60), AS_RUN: ([2, 2], 0.45, 0.0, 60)}
+"""How lines and points of each source look: the dashes, how opaque the points' insides and outlines are, their area.
 
-Published points are large and hollow, so that one of ours at the same place is seen within it.
+Published points alone are hollow, and large, so that one of ours at the same place is seen within it. Ours are filled
+and have no outline; one reading is dark, the other light.
 """
-OTHERS = (([6, 2, 1, 2], 0.25, 70), ([1, 3], 0.0, 70), ([8, 3], 0.75, 70), ([3, 1], 0.35, 70))
+OTHERS = (([1, 0], 1.0, 0.0, 60), ([2, 2], 0.45, 0.0, 60), ([8, 3], 0.7, 0.0, 110), ([1, 3], 0.3, 0.0, 110))
 """Of what else was varied, in order."""
 PANEL_WIDTH, PANEL_HEIGHT = 250, 210
 
@@ -30,7 +32,8 @@ class Plot:
     """What a figure shows of the tidy table.
 
     Attributes:
-        x: the column on the horizontal axis; `level`, `data` and `mechanism` are in steps.
+        x: the column on the horizontal axis; `level` and `data` are in steps. With `"variant"` each mechanism and
+            variant has a line of its own, and the quantity is on the horizontal axis.
         x_title: the title of that axis, with its unit.
         y_title: of the vertical axis, with its unit; empty: the quantity, panel by panel.
         log_x: whether the horizontal axis is logarithmic.
@@ -39,9 +42,10 @@ class Plot:
         panels: columns whose values get a panel each.
         columns: how many panels are in a row.
         quantities: only these; empty: all.
+        shared_y: whether all panels have the same vertical axis.
     """
 
-    x: Literal["level", "epsilon", "x", "data"]
+    x: Literal["level", "epsilon", "x", "data", "variant"]
     x_title: str
     y_title: str = ""
     log_x: bool = False
@@ -49,10 +53,11 @@ class Plot:
     panels: tuple[str, ...] = ("data",)
     columns: int = 3
     quantities: tuple[str, ...] = ()
+    shared_y: bool = False
 
 
 def drawn(table: pa.Table, plot: Plot, title: str, scheme: Scheme = LIGHT) -> Any:
-    """The figure as an Altair chart: filled points are ours, hollow ones published; bars are intervals of means.
+    """The figure as an Altair chart: hollow points are published, filled ones ours; bars are intervals of means.
 
     Args:
         table: from `measured.tidy`.
@@ -66,7 +71,8 @@ def drawn(table: pa.Table, plot: Plot, title: str, scheme: Scheme = LIGHT) -> An
     mechanisms = list(dict.fromkeys(row["mechanism"] for row in rows))
     sources = list(dict.fromkeys(row["source"] for row in rows))
     panels = list(dict.fromkeys(row["panel"] for row in rows))
-    others = iter(OTHERS)
+    lone = plot.x == "variant"  # the lines of the axis name the variants
+    others = repeat(SOURCES[AS_STATED]) if lone else iter(OTHERS)
     looks = [SOURCES.get(source) or next(others) for source in sources]
     by_source = [alt.Scale(type="ordinal", domain=sources, range=list(each)) for each in zip(*looks, strict=True)]
     color = alt.Color(
@@ -74,22 +80,28 @@ def drawn(table: pa.Table, plot: Plot, title: str, scheme: Scheme = LIGHT) -> An
     )
     shape = alt.Shape("mechanism:N", title=None, scale=alt.Scale(domain=mechanisms, range=shapes(mechanisms)))
     hollow = f"datum.label == {json.dumps(PUBLISHED)} ? datum.label + ' (hollow)' : datum.label"
-    key = alt.Legend(symbolFillColor="transparent", symbolStrokeColor=scheme.muted, labelExpr=hollow)
-    dash = alt.StrokeDash("source:N", title=None, scale=by_source[0], legend=key)
-    inside = alt.FillOpacity("source:N", title=None, scale=by_source[1], legend=key)
-    area = alt.Size("source:N", title=None, scale=by_source[2], legend=key)
-    x, y = _axes(plot)
-    base = alt.Chart().encode(x=x, color=color, detail=["mechanism:N", "source:N"])
-    lines = base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=dash)
-    bars = base.mark_rule(strokeWidth=1.5).transform_filter("isValid(datum.lower)").encode(y="lower:Q", y2="upper:Q")
+    key = alt.Legend(symbolFillColor=scheme.muted, symbolStrokeColor=scheme.muted, labelExpr=hollow)
+    looks_of = [
+        channel("source:N", title=None, scale=scale, legend=None if lone else key)
+        for channel, scale in zip(
+            (alt.StrokeDash, alt.FillOpacity, alt.StrokeOpacity, alt.Size), by_source, strict=True
+        )
+    ]
+    x, y = _axes(plot, [row["place"] for row in rows])
+    ends = {"x": "lower:Q", "x2": "upper:Q", "y": y} if lone else {"x": x, "y": "lower:Q", "y2": "upper:Q"}
+    base = alt.Chart().encode(color=color, detail=["mechanism:N", "source:N"])
+    lines = base.mark_line(strokeWidth=1.5).encode(x=x, y=y, strokeDash=looks_of[0])
+    bars = base.mark_rule(strokeWidth=1.5).transform_filter("isValid(datum.lower)").encode(**ends)
     points = base.mark_point(strokeWidth=1.5, filled=True, opacity=1).encode(
-        y=y, shape=shape, fillOpacity=inside, size=area, fill=color, stroke=color
-    )
-    drawings = [bars, points] if plot.x == "data" else [lines, bars, points]  # data sets have no order
+        x=x, y=y, shape=shape, fillOpacity=looks_of[1], strokeOpacity=looks_of[2], size=looks_of[3], fill=color,
+        stroke=color,
+    )  # fmt: skip
+    drawings = [lines, bars, points] if plot.x in ("level", "epsilon", "x") else [bars, points]  # others have no order
     layered = alt.layer(*drawings, data=data(rows)).properties(width=PANEL_WIDTH, height=PANEL_HEIGHT)
     facets = alt.Facet("panel:N", title=None, sort=panels, header=alt.Header(labelFontWeight="bold"))
     shown = layered.facet(facet=facets, columns=min(plot.columns, len(panels)))
-    return styled(described(shown.resolve_scale(y="independent"), title, words(table, plot, title)), scheme)
+    shown = shown.resolve_scale(x="independent", y="shared" if plot.shared_y else "independent")
+    return styled(described(shown, title, words(table, plot, title)), scheme)
 
 
 def words(table: pa.Table, plot: Plot, title: str) -> str:
@@ -98,16 +110,24 @@ def words(table: pa.Table, plot: Plot, title: str) -> str:
     return f"{title}. {plot.x_title} across; {plot.y_title or 'each quantity'} upward; for {mechanisms}."
 
 
-def _axes(plot: Plot) -> tuple[Any, Any]:
+def _axes(plot: Plot, places: list[Any]) -> tuple[Any, Any]:
     import altair as alt
 
+    if plot.x == "variant":
+        upward = alt.Y(
+            "place:N", title=None, sort=list(dict.fromkeys(places)), axis=alt.Axis(grid=True, labelLimit=300)
+        )
+        scale = alt.Scale(type=plot.y_scale, nice=False)
+        return alt.X("value:Q", title=plot.y_title, scale=scale, axis=alt.Axis(format=NUMBERS, tickCount=5)), upward
     steps = plot.x in ("level", "data")
     scale = alt.Undefined if steps else alt.Scale(type="log" if plot.log_x else "linear", zero=False)
     order = None if plot.x == "data" else "ascending"  # rows of a level may begin below the root
     turned = alt.Axis(labelAngle=0) if steps else alt.Axis(format=NUMBERS, tickCount=6)
+    if plot.x == "epsilon":
+        turned = alt.Axis(format="~g", values=sorted(set(places)))
     x = alt.X(f"place:{'O' if steps else 'Q'}", title=plot.x_title, axis=turned, scale=scale, sort=order)
-    upward = alt.Scale(zero=True) if plot.y_scale == "linear" else alt.Scale(type=plot.y_scale, nice=False)
-    y = alt.Y("value:Q", title=plot.y_title or None, scale=upward, axis=alt.Axis(format=NUMBERS, tickCount=5))
+    scale_y = alt.Scale(zero=True) if plot.y_scale == "linear" else alt.Scale(type=plot.y_scale, nice=False)
+    y = alt.Y("value:Q", title=plot.y_title or None, scale=scale_y, axis=alt.Axis(format=NUMBERS, tickCount=5))
     return x, y
 
 
@@ -119,14 +139,14 @@ def _points(table: pa.Table, plot: Plot) -> Iterator[dict[str, Any]]:
             continue
         shared = {
             "mechanism": row["mechanism"],
-            "place": row[plot.x],
+            "place": f"{row['mechanism']}, {row['variant']}" if plot.x == "variant" else row[plot.x],
             "panel": " · ".join(_named(name, row[name]) for name in plot.panels if row[name] is not None),
         }
         theirs = (*shared.values(), row["published"])
         if row["published"] is not None and theirs not in seen and _visible(row["published"], plot):
             seen.add(theirs)
             yield {**shared, "source": PUBLISHED, "value": row["published"], "lower": None, "upper": None}
-        if _visible(row["mean"], plot):
+        if row["mean"] is not None and _visible(row["mean"], plot):
             lower, upper = row["lower"], row["upper"]
             if lower is not None and lower <= 0:  # no quantity is below 0, which few runs do not show
                 lower = row["mean"] if plot.y_scale == "log" else 0.0
