@@ -13,17 +13,18 @@ import pyarrow as pa
 from tallytree.lab._internals import LIGHT, NUMBERS, Scheme, described, styled
 from tallytree.lab._internals import chart_data as data
 from tallytree.lab.reproduce.marks import colors, shapes
-from tallytree.lab.reproduce.measured import AS_RUN, AS_STATED
+from tallytree.lab.reproduce.measured import AS_STATED
 
 PUBLISHED = "published"
-SOURCES = {PUBLISHED: ([5, 4], 0.0, 1.0, 170), AS_STATED: ([1, 0], 1.0, 0.0, 60), AS_RUN: ([2, 2], 0.45, 0.0, 60)}
-"""How lines and points of each source look: the dashes, how opaque the points' insides and outlines are, their area.
+HOLLOW = ([5, 4], 0.0, 1.0, 170)
+"""How what was published looks: its dashes, how opaque the insides and the outlines of its points are, their area.
 
-Published points alone are hollow, and large, so that one of ours at the same place is seen within it. Ours are filled
-and have no outline; one reading is dark, the other light.
+Published points alone are hollow, and large, so that one of ours at the same place is seen within it.
 """
-OTHERS = (([1, 0], 1.0, 0.0, 60), ([2, 2], 0.45, 0.0, 60), ([8, 3], 0.7, 0.0, 110), ([1, 3], 0.3, 0.0, 110))
-"""Of what else was varied, in order."""
+FILLED = (([1, 0], 1.0, 0.0, 60), ([2, 2], 0.45, 0.0, 60), ([8, 3], 0.7, 0.0, 110), ([1, 3], 0.3, 0.0, 110))
+"""How ours look, variant by variant: filled, dark or light, and without an outline."""
+PLAIN = f"format(datum.value, abs(datum.value) < 1 ? '~g' : '{NUMBERS}')"
+"""Numbers of a vertical axis: 0.1 and not 100m."""
 PANEL_WIDTH, PANEL_HEIGHT = 250, 210
 
 
@@ -72,31 +73,40 @@ def drawn(table: pa.Table, plot: Plot, title: str, scheme: Scheme = LIGHT) -> An
     sources = list(dict.fromkeys(row["source"] for row in rows))
     panels = list(dict.fromkeys(row["panel"] for row in rows))
     lone = plot.x == "variant"  # the lines of the axis name the variants
-    others = repeat(SOURCES[AS_STATED]) if lone else iter(OTHERS)
-    looks = [SOURCES.get(source) or next(others) for source in sources]
+    ours = sorted((source for source in sources if source != PUBLISHED), key=lambda source: source != AS_STATED)
+    looks_of = dict(zip(ours, repeat(FILLED[0]) if lone else FILLED, strict=False))
+    looks = [HOLLOW if source == PUBLISHED else looks_of[source] for source in sources]
     by_source = [alt.Scale(type="ordinal", domain=sources, range=list(each)) for each in zip(*looks, strict=True)]
     color = alt.Color(
         "mechanism:N", title=None, scale=alt.Scale(domain=mechanisms, range=colors(mechanisms, scheme)), sort=None
     )
     shape = alt.Shape("mechanism:N", title=None, scale=alt.Scale(domain=mechanisms, range=shapes(mechanisms)))
-    hollow = f"datum.label == {json.dumps(PUBLISHED)} ? datum.label + ' (hollow)' : datum.label"
-    key = alt.Legend(symbolFillColor=scheme.muted, symbolStrokeColor=scheme.muted, labelExpr=hollow)
-    looks_of = [
-        channel("source:N", title=None, scale=scale, legend=None if lone else key)
-        for channel, scale in zip(
-            (alt.StrokeDash, alt.FillOpacity, alt.StrokeOpacity, alt.Size), by_source, strict=True
+    insides = {0.0: "hollow", 1.0: "filled"}
+    named = {source: f"{source} ({insides.get(look[1], 'light')})" for source, look in zip(sources, looks, strict=True)}
+    key = alt.Legend(
+        symbolType="stroke", symbolSize=400, symbolStrokeWidth=1.5, symbolStrokeColor=scheme.muted,
+        labelExpr=f"{json.dumps(named, ensure_ascii=False)}[datum.label]",
+    )  # fmt: skip
+    dash, inside, outline, area = (
+        channel("source:N", title=None, scale=scale, legend=shown)
+        for channel, scale, shown in zip(
+            (alt.StrokeDash, alt.FillOpacity, alt.StrokeOpacity, alt.Size),
+            by_source,
+            (key, None, None, None),
+            strict=True,
         )
-    ]
+    )
     x, y = _axes(plot, [row["place"] for row in rows])
     ends = {"x": "lower:Q", "x2": "upper:Q", "y": y} if lone else {"x": x, "y": "lower:Q", "y2": "upper:Q"}
     base = alt.Chart().encode(color=color, detail=["mechanism:N", "source:N"])
-    lines = base.mark_line(strokeWidth=1.5).encode(x=x, y=y, strokeDash=looks_of[0])
+    lines = base.mark_line(strokeWidth=1.5).encode(x=x, y=y, strokeDash=dash)
     bars = base.mark_rule(strokeWidth=1.5).transform_filter("isValid(datum.lower)").encode(**ends)
     points = base.mark_point(strokeWidth=1.5, filled=True, opacity=1).encode(
-        x=x, y=y, shape=shape, fillOpacity=looks_of[1], strokeOpacity=looks_of[2], size=looks_of[3], fill=color,
+        x=x, y=y, shape=shape, fillOpacity=inside, strokeOpacity=outline, size=area, fill=color,
         stroke=color,
     )  # fmt: skip
-    drawings = [lines, bars, points] if plot.x in ("level", "epsilon", "x") else [bars, points]  # others have no order
+    ordered = plot.x not in ("data", "variant")  # what has no order has no lines
+    drawings = [lines, bars, points] if ordered else [bars.encode(strokeDash=dash), points]
     layered = alt.layer(*drawings, data=data(rows)).properties(width=PANEL_WIDTH, height=PANEL_HEIGHT)
     facets = alt.Facet("panel:N", title=None, sort=panels, header=alt.Header(labelFontWeight="bold"))
     shown = layered.facet(facet=facets, columns=min(plot.columns, len(panels)))
@@ -122,12 +132,12 @@ def _axes(plot: Plot, places: list[Any]) -> tuple[Any, Any]:
     steps = plot.x in ("level", "data")
     scale = alt.Undefined if steps else alt.Scale(type="log" if plot.log_x else "linear", zero=False)
     order = None if plot.x == "data" else "ascending"  # rows of a level may begin below the root
-    turned = alt.Axis(labelAngle=0) if steps else alt.Axis(format=NUMBERS, tickCount=6)
+    turned = alt.Axis(labelAngle=0, labelOverlap=True) if steps else alt.Axis(format=NUMBERS, tickCount=6)
     if plot.x == "epsilon":
-        turned = alt.Axis(format="~g", values=sorted(set(places)))
+        turned = alt.Axis(format="~g", values=sorted(set(places)), labelFlush=False)
     x = alt.X(f"place:{'O' if steps else 'Q'}", title=plot.x_title, axis=turned, scale=scale, sort=order)
     scale_y = alt.Scale(zero=True) if plot.y_scale == "linear" else alt.Scale(type=plot.y_scale, nice=False)
-    y = alt.Y("value:Q", title=plot.y_title or None, scale=scale_y, axis=alt.Axis(format=NUMBERS, tickCount=5))
+    y = alt.Y("value:Q", title=plot.y_title or None, scale=scale_y, axis=alt.Axis(labelExpr=PLAIN, tickCount=5))
     return x, y
 
 

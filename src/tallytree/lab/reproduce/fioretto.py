@@ -59,7 +59,8 @@ READINGS = (
 )
 RELAXED = (
     "M_H^r is the exact real optimum of the paper's program, rounded. The published errors of M_H^r and M_c^r at the "
-    "root do not depend on ε, and rounding moves a cell by ½ at most: they are not of optima of that program."
+    "root do not depend on ε, and rounding moves a cell by ½ at most: they are not of optima of that program. Why is "
+    "not known."
 )
 
 
