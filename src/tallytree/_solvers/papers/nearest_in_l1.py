@@ -5,7 +5,8 @@ The optimum is not unique. Which one a solver returns depends on its method, so 
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from tallytree._solvers.papers.third_party import TimeLimit, check_magnitudes
 from tallytree._validate import require_packages
 
 Method = Literal["primal simplex", "dual simplex", "interior point"]
-METHODS = {
+METHODS: Mapping[Method, Mapping[str, str | int]] = {
     "dual simplex": {"solver": "simplex", "simplex_strategy": 1},
     "primal simplex": {"solver": "simplex", "simplex_strategy": 4},
     "interior point": {"solver": "ipm", "run_crossover": "off"},
@@ -89,7 +90,7 @@ def _solved(y: IntArray, total: int, method: Method, limit: TimeLimit) -> npt.ND
     program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     program.a_matrix_.start_, program.a_matrix_.index_ = rows.indptr, rows.indices
     program.a_matrix_.value_ = rows.data
-    solver = highspy.Highs()
+    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("time_limit", limit.left("HiGHS"))
     for option, value in METHODS[method].items():

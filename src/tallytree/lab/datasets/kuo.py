@@ -247,7 +247,8 @@ def _cells(place: Path, *, n_dimensions: int) -> npt.NDArray[np.int64]:
         )
     if not (np.isfinite(found).all() and (found >= 0).all() and (found == np.floor(found)).all()):
         raise ValueError(f"folder: {place.name} has a cell that is no whole number ≥ 0; copy it again")
-    return found.astype(np.int64)
+    cells: npt.NDArray[np.int64] = found.astype(np.int64)
+    return cells
 
 
 def _neighbourhood_paths() -> pa.Table:

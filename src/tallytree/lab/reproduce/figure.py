@@ -69,6 +69,8 @@ def drawn(table: pa.Table, plot: Plot, title: str, scheme: Scheme = LIGHT) -> An
     import altair as alt
 
     rows = list(_points(table, plot))
+    if plot.x == "variant" and len({row["mechanism"] for row in rows}) == 1:
+        rows = [{**row, "place": row["place"].partition(", ")[2]} for row in rows]
     mechanisms = list(dict.fromkeys(row["mechanism"] for row in rows))
     sources = list(dict.fromkeys(row["source"] for row in rows))
     panels = list(dict.fromkeys(row["panel"] for row in rows))
@@ -82,10 +84,14 @@ def drawn(table: pa.Table, plot: Plot, title: str, scheme: Scheme = LIGHT) -> An
     )
     shape = alt.Shape("mechanism:N", title=None, scale=alt.Scale(domain=mechanisms, range=shapes(mechanisms)))
     insides = {0.0: "hollow", 1.0: "filled"}
-    named = {source: f"{source} ({insides.get(look[1], 'light')})" for source, look in zip(sources, looks, strict=True)}
+    named = {
+        source: f"{'ours' if lone and source in ours else source} ({insides.get(look[1], 'light')})"
+        for source, look in zip(sources, looks, strict=True)
+    }
+    in_key = [source for source in sources if source == PUBLISHED or source == ours[0] or not lone]
     key = alt.Legend(
         symbolType="stroke", symbolSize=400, symbolStrokeWidth=1.5, symbolStrokeColor=scheme.muted,
-        labelExpr=f"{json.dumps(named, ensure_ascii=False)}[datum.label]",
+        values=in_key, labelExpr=f"{json.dumps(named, ensure_ascii=False)}[datum.label]",
     )  # fmt: skip
     dash, inside, outline, area = (
         channel("source:N", title=None, scale=scale, legend=shown)
@@ -127,7 +133,7 @@ def _axes(plot: Plot, places: list[Any]) -> tuple[Any, Any]:
         upward = alt.Y(
             "place:N", title=None, sort=list(dict.fromkeys(places)), axis=alt.Axis(grid=True, labelLimit=300)
         )
-        scale = alt.Scale(type=plot.y_scale, nice=False)
+        scale = alt.Scale(type=plot.y_scale, nice=False, padding=12)
         return alt.X("value:Q", title=plot.y_title, scale=scale, axis=alt.Axis(format=NUMBERS, tickCount=5)), upward
     steps = plot.x in ("level", "data")
     scale = alt.Undefined if steps else alt.Scale(type="log" if plot.log_x else "linear", zero=False)
