@@ -234,7 +234,7 @@ def test_a_page_of_many_figures_has_one_row_for_each_mechanism_published_or_not(
             {("d", "Hc", ERROR, None, None, None): 1.0},
             "Published: results of the authors' repository",
         ),
-        ("kuo-table4", {("d", "Hc", ERROR, None, None, None): 1.0}, "Published: Table 4 of the paper's poster"),
+        ("kuo-table4", {("d", "Hc", ERROR, None, None, None): 1.0}, "Published: Table 4 of the poster"),
     ],
 )
 def test_a_page_says_where_the_published_numbers_stand(name, figures, sentence):

@@ -244,13 +244,13 @@ def example(settings: Settings) -> Found:
     return Found(found, None, ["x is the cell, from 1 on. The noise at ε = 1,000 is 0 but for a chance below e⁻⁴⁹⁰."])
 
 
-POSTER = "tables of the paper's poster and talk"
+POSTER = "the poster; the talk has it too"
 EXPERIMENTS = (
     Experiment("kuo-example", "kuo", "the poster's worked example", "the poster's", example, 0.1, 1, POSTER),
-    Experiment("kuo-table3", "kuo", "errors of one node, by estimator", "all four", table_3, 240, 16,
-               "Table 3 of the paper's poster, printed there and in the talk", ("highspy",)),
+    Experiment("kuo-table3", "kuo", "errors of one node, by estimator", "all four", table_3, 120, 16,
+               "Table 3 of the poster; the talk has it too", ("highspy",)),
     Experiment("kuo-table4", "kuo", "bottom-up beside matching on three levels", "all four", table_4, 60, 6,
-               "Table 4 of the paper's poster, printed there and in the talk"),
+               "Table 4 of the poster; the talk has it too"),
     Experiment("kuo-figure-error-by-size", "kuo", "where the errors of Hc and Hg lie (Figure 1)", "all four",
                error_by_size, 40, 16),
     Experiment("kuo-figure-merging", "kuo", "weighted beside plain averages (talk)", "all four", merging, 60, 16),
