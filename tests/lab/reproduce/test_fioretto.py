@@ -31,7 +31,7 @@ NOISE = Noise("discrete_laplace", Fraction(2))
 
 @cache
 def found_by(name):
-    return experiment_named(f"fioretto-{name}").found(Settings()).measured
+    return experiment_named(f"fioretto-{name}").found(Settings(runs=1)).measured
 
 
 @pytest.fixture

@@ -136,13 +136,14 @@ def _axes(plot: Plot, places: list[Any]) -> tuple[Any, Any]:
         scale = alt.Scale(type=plot.y_scale, nice=False, padding=12)
         return alt.X("value:Q", title=plot.y_title, scale=scale, axis=alt.Axis(format=NUMBERS, tickCount=5)), upward
     steps = plot.x in ("level", "data")
-    scale = alt.Undefined if steps else alt.Scale(type="log" if plot.log_x else "linear", zero=False)
+    kind = "log" if plot.log_x else "linear"
+    scale = alt.Undefined if steps else alt.Scale(type=kind, zero=False, nice=False, padding=8)
     order = None if plot.x == "data" else "ascending"  # rows of a level may begin below the root
     turned = alt.Axis(labelAngle=0, labelOverlap=True) if steps else alt.Axis(format=NUMBERS, tickCount=6)
     if plot.x == "epsilon":
         turned = alt.Axis(format="~g", values=sorted(set(places)), labelFlush=False)
     x = alt.X(f"place:{'O' if steps else 'Q'}", title=plot.x_title, axis=turned, scale=scale, sort=order)
-    scale_y = alt.Scale(zero=True) if plot.y_scale == "linear" else alt.Scale(type=plot.y_scale, nice=False)
+    scale_y = alt.Scale(zero=True) if plot.y_scale == "linear" else alt.Scale(type=plot.y_scale, nice=False, padding=8)
     y = alt.Y("value:Q", title=plot.y_title or None, scale=scale_y, axis=alt.Axis(labelExpr=PLAIN, tickCount=5))
     return x, y
 
