@@ -179,7 +179,7 @@ def test_a_line_for_each_variant_has_published_beside_ours():
     drawing = drawn(tidy("name", ours, {ours[0].key: 3.0}), Plot("variant", "", ERROR), "t").to_dict()
     points = drawing["data"]["values"]
     assert [point["place"] for point in points if point["source"] == PUBLISHED] == [
-        f"Naive, reading {number}" for number in range(7)
+        f"reading {number}" for number in range(7)
     ]
     assert len(points) == 14
 
