@@ -38,7 +38,7 @@ def test_the_list_is_a_table(output, monkeypatch, width):
     assert [line.split()[0] for line in lines if line.startswith("fioretto-figure")] == [
         f"fioretto-figure{number}" for number in (7, 8, 9)
     ]
-    assert [line.split()[-2:] for line in lines if line.startswith("kuo-table")] == [["40", "16"], ["60", "6"]]
+    assert [line.split()[-2:] for line in lines if line.startswith("kuo-table")] == [["120", "16"], ["60", "6"]]
 
 
 def test_the_first_figures_and_the_files_are_shown(output, made_up, tmp_path):

@@ -11,7 +11,7 @@ import pytest
 
 import tallytree
 from tallytree._explore.writing import SCRIPTS, STYLES
-from tallytree.lab.reproduce.published import PAPERS
+from tallytree.lab.reproduce import EXPERIMENTS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -45,7 +45,8 @@ def test_the_wheel_holds_every_module_and_is_typed(wheel):
     expected |= {"tallytree/release/opendp_deployments_schema.yaml"}
     page = ("index.html", *STYLES, *SCRIPTS)
     expected |= {f"tallytree/_explore/{name}" for name in ("icon.svg", *(f"page/{each}" for each in page))}
-    expected |= {f"tallytree/lab/reproduce/published_figures/{paper}.csv" for paper in (*PAPERS, "fioretto_examples")}
+    named = [one.name for one in EXPERIMENTS if one.published_in]
+    expected |= {f"tallytree/lab/reproduce/published_figures/{name}.csv" for name in named}
     assert packed == expected
     assert {name.split("/")[0] for name in wheel.namelist()} == {
         "tallytree",

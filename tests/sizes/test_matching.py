@@ -84,6 +84,7 @@ def test_levels_that_repeat_the_one_above_are_not_measured():
         ({"estimator": {"all": "median"}}, "estimator: 'median' is not known"),
         ({"norm": 3}, "norm: 3 must be 1 or 2"),
         ({"norm": True}, "norm: True must be 1 or 2"),
+        ({"norm": {"all": 1, "state": 3}}, "norm: 3 must be 1 or 2"),
         ({"merge": "best"}, "merge: 'best' is not known"),
         ({"carry": "up"}, 'carry: \'up\' is not known; choose "unrounded" or "rounded"'),
     ],
@@ -91,6 +92,26 @@ def test_levels_that_repeat_the_one_above_are_not_measured():
 def test_an_unknown_option_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         tt.sizes.Matching(**options)
+
+
+def test_a_norm_of_each_level_is_used_at_that_level(towns):
+    """Levels that are not matched: each has the sizes that the norm gives alone."""
+    one, two = (release(towns, tt.sizes.Independent("sorted", norm), epsilon=1)[0] for norm in (1, 2))
+    mixed = release(towns, tt.sizes.Independent("sorted", {"all": 2, "state": 1, "county": 2}), epsilon=1)[0]
+
+    def columns(level):
+        return level.nodes.tolist(), level.sizes.tolist(), level.groups.tolist()
+
+    assert [columns(level) for level in mixed] == [columns(two[0]), columns(one[1]), columns(two[2])]
+    assert all(columns(a) != columns(b) for a, b in zip(one, two, strict=True))
+
+
+def test_norms_must_be_named_for_every_level_and_no_other(towns):
+    with pytest.raises(ValueError, match="norm: none is given for the level 'state'; name one for every level"):
+        tt.sizes.Matching(norm={"all": 1}).statistics(towns, invariants="groups")
+    norms = dict.fromkeys(["all", "state", "county", "town"], 2)
+    with pytest.raises(ValueError, match="norm: 'town' is not a level; the levels are all, state, county"):
+        tt.sizes.Matching(norm=norms).statistics(towns, invariants="groups")
 
 
 def test_estimators_must_be_named_for_every_level_and_no_other(towns):

@@ -60,6 +60,7 @@ from tallytree._run.planned_records import PlannedRecords
 from tallytree._run.release_keys import ReleaseKeys, make_secret
 from tallytree._run.signature import takes
 from tallytree._solvers.papers.cost_table import root_table
+from tallytree._solvers.papers.nearest_in_l1 import Method, nearest_in_l1
 from tallytree._solvers.papers.packages import PROJECTION_PACKAGES, SOLVER_PACKAGES
 from tallytree._solvers.trees import project, simplex
 from tallytree._terms import (
@@ -93,6 +94,7 @@ __all__ = [
     "Measurement",
     "Measurer",
     "Measures",
+    "Method",
     "Neighboring",
     "NeighboringName",
     "Noise",
@@ -129,6 +131,7 @@ __all__ = [
     "kept_values",
     "level_sensitivities",
     "make_secret",
+    "nearest_in_l1",
     "one_drawing_process",
     "options_of",
     "plan_counts",

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tallytree._measurements import Measures, Statistic
-from tallytree._solvers.sizes.isotonic import Norm
 from tallytree._terms import Invariants
 from tallytree.hierarchy import Hierarchy
 from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.level_estimates import (
     EstimatorOption,
     LevelEstimates,
+    NormOption,
     check_estimator,
-    checked_norm,
+    checked_norms,
     estimated_sizes,
 )
 from tallytree.sizes.mechanism import SizesMechanism
@@ -30,7 +30,8 @@ class Independent(SizesMechanism):
 
     Args:
         estimator: `"cumulative"`, `"sorted"` or `"naive"`, or a mapping from every level's name to one; see `Matching`.
-        norm: 1 or 2, of the isotonic regression of `"cumulative"` and `"sorted"`.
+        norm: 1 or 2, of the isotonic regression of `"cumulative"` and `"sorted"`: one for all levels, or a mapping from
+            every level's name to one.
 
     Raises:
         ValueError: an unknown estimator or norm.
@@ -38,12 +39,12 @@ class Independent(SizesMechanism):
     """
 
     estimator: EstimatorOption = "cumulative"
-    norm: Norm = 1
+    norm: NormOption = 1
 
     def __post_init__(self) -> None:
         """Check the options."""
         check_estimator(self.estimator)
-        object.__setattr__(self, "norm", checked_norm(self.norm))
+        object.__setattr__(self, "norm", checked_norms(self.norm))
 
     @property
     def caveat(self) -> str:

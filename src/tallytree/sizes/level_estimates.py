@@ -28,6 +28,18 @@ from tallytree.sizes.noisy import CELLS_AT_ONCE
 from tallytree.sizes.released_sizes import ReleasedSizes
 
 EstimatorOption = EstimatorName | Mapping[str, EstimatorName]
+NormOption = Norm | Mapping[str, Norm]
+
+
+def checked_norms(norm: object) -> NormOption:
+    """The option `norm` as 1 or 2, or as a mapping to these.
+
+    Raises:
+        ValueError: another value.
+    """
+    if isinstance(norm, Mapping):
+        return {level: checked_norm(each) for level, each in norm.items()}
+    return checked_norm(norm)
 
 
 def checked_norm(norm: object) -> Norm:
@@ -77,7 +89,7 @@ class LevelEstimates:
         hierarchy: the public tree.
         depths: the levels that are measured, root first.
         estimator: the name of an estimator, or a mapping from every level of the hierarchy to one.
-        norm: of the isotonic regression.
+        norm: of the isotonic regression, or a mapping from every level of the hierarchy to one.
 
     Raises:
         ValueError: a mapping without a level of the hierarchy, or with another one.
@@ -86,19 +98,20 @@ class LevelEstimates:
     hierarchy: Hierarchy
     depths: Sequence[int]
     estimator: EstimatorOption
-    norm: Norm
+    norm: NormOption
 
     def __post_init__(self) -> None:
-        """Check that a mapping names exactly the hierarchy's levels."""
-        if isinstance(self.estimator, str):
-            return
-        for level in self.hierarchy.levels:
-            if level not in self.estimator:
-                raise ValueError(f"estimator: none is given for the level {level!r}; name one for every level")
-        for level in self.estimator:
-            if level not in self.hierarchy.levels:
-                levels = ", ".join(self.hierarchy.levels)
-                raise ValueError(f"estimator: {level!r} is not a level; the levels are {levels}")
+        """Check that mappings name exactly the hierarchy's levels."""
+        for option, given in (("estimator", self.estimator), ("norm", self.norm)):
+            if not isinstance(given, Mapping):
+                continue
+            for level in self.hierarchy.levels:
+                if level not in given:
+                    raise ValueError(f"{option}: none is given for the level {level!r}; name one for every level")
+            for level in given:
+                if level not in self.hierarchy.levels:
+                    levels = ", ".join(self.hierarchy.levels)
+                    raise ValueError(f"{option}: {level!r} is not a level; the levels are {levels}")
 
     def statistics(self, invariants: Invariants) -> dict[str, Statistic]:
         """The levels to be measured, root first, and the statistic that is measured at each.
@@ -196,7 +209,7 @@ class LevelEstimates:
 
         def fit(taken: tuple[slice, Bounds, Measurement | FittedCells]) -> FittedLevel:
             nodes, bounds, found = taken
-            cells = found if isinstance(found, FittedCells) else estimator.fit(found, bounds, self.norm)
+            cells = found if isinstance(found, FittedCells) else estimator.fit(found, bounds, self._norm(depth))
             return FittedLevel(nodes, bounds, cells)
 
         yield from side_by_side(fit, self._measured(domain, depth, measurer, span))
@@ -209,7 +222,7 @@ class LevelEstimates:
 
         def estimate(taken: tuple[slice, Bounds, Measurement | FittedCells]) -> NodeRuns:
             nodes, bounds, found = taken
-            fit = found if isinstance(found, FittedCells) else estimator.fit(found, bounds, self.norm)
+            fit = found if isinstance(found, FittedCells) else estimator.fit(found, bounds, self._norm(depth))
             return estimator.estimate(fit, groups[nodes.start - span[0] : nodes.stop - span[0]], bounds)
 
         return joined(list(side_by_side(estimate, self._measured(domain, depth, measurer, span))))
@@ -234,7 +247,7 @@ class LevelEstimates:
             bounds = Bounds(None if groups is None else groups[nodes], domain.smallest, domain.largest)
             if estimator.fit_parts is not None and cells[chunk.start] > CELLS_AT_ONCE:
                 parts = self._measure_parts(depth, measurer, nodes.start, int(cells[chunk.start]))
-                yield nodes, bounds, estimator.fit_parts(parts, bounds, self.norm)
+                yield nodes, bounds, estimator.fit_parts(parts, bounds, self._norm(depth))
             else:
                 yield nodes, bounds, self._measure(depth, measurer, nodes)
 
@@ -254,6 +267,9 @@ class LevelEstimates:
 
     def _name(self, depth: int) -> EstimatorName:
         return self.estimator if isinstance(self.estimator, str) else self.estimator[self.hierarchy.levels[depth]]
+
+    def _norm(self, depth: int) -> Norm:
+        return self.norm[self.hierarchy.levels[depth]] if isinstance(self.norm, Mapping) else self.norm
 
 
 @dataclass(frozen=True, eq=False)

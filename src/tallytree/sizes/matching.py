@@ -10,7 +10,6 @@ from typing import get_args
 from tallytree._bands import Band, Cut
 from tallytree._compute.arrays import IntArray
 from tallytree._measurements import Statistic
-from tallytree._solvers.sizes.isotonic import Norm
 from tallytree._solvers.sizes.matching import Carry, Merge, NodeRuns, match_families
 from tallytree._terms import Invariants
 from tallytree._validate import text
@@ -20,8 +19,9 @@ from tallytree.sizes.in_bands import LeavesInBands, Measurers
 from tallytree.sizes.level_estimates import (
     EstimatorOption,
     LevelEstimates,
+    NormOption,
     check_estimator,
-    checked_norm,
+    checked_norms,
     leaves_of,
     runs_of,
 )
@@ -39,7 +39,8 @@ class Matching(LeavesInBands):
     Args:
         estimator: `"cumulative"` (accurate for small sizes; measures tail counts), `"sorted"` (accurate for large
             sizes) or `"naive"` (for comparison only): one for all levels, or a mapping from every level's name to one.
-        norm: 1 or 2, of the isotonic regression of `"cumulative"` and `"sorted"`.
+        norm: 1 or 2, of the isotonic regression of `"cumulative"` and `"sorted"`: one for all levels, or a mapping from
+            every level's name to one.
         merge: `"weighted"` by the inverse of the estimated variances, or plain `"average"`.
         carry: `"unrounded"` rounds merged sizes at the leaves only, `"rounded"` at every level, as the paper does.
 
@@ -49,14 +50,14 @@ class Matching(LeavesInBands):
     """
 
     estimator: EstimatorOption = "cumulative"
-    norm: Norm = 1
+    norm: NormOption = 1
     merge: Merge = "weighted"
     carry: Carry = "unrounded"
 
     def __post_init__(self) -> None:
         """Check the options."""
         check_estimator(self.estimator)
-        object.__setattr__(self, "norm", checked_norm(self.norm))
+        object.__setattr__(self, "norm", checked_norms(self.norm))
         if text(self.merge, "merge", '"weighted" or "average"') not in get_args(Merge):
             raise ValueError(f'merge: {self.merge!r} is not known; choose "weighted" or "average"')
         if text(self.carry, "carry", '"unrounded" or "rounded"') not in get_args(Carry):

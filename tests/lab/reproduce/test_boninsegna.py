@@ -69,7 +69,7 @@ def test_the_second_part_counts_the_leaves_below_a_node():
 
 def test_table_1_is_that_of_the_paper_but_for_its_misprint():
     found = table_1(Settings()).measured
-    figures = published("boninsegna")
+    figures = published("inftda-table1")
     wrong = [one for one in found if one.values[0] != figures[one.key]]
     assert len(found) == 12
     assert [(one.data, one.quantity, one.values) for one in wrong] == [("random_dense", "O/D pairs", [94_612])]
@@ -107,7 +107,7 @@ def test_half_of_the_budget_gives_the_published_errors_and_all_of_it_does_not(na
     """Ratios of 8 or 16 levels with a spread of 10 % each: their median is within 5 %, and that of the other is 0.7."""
     quantities = {LARGEST: QUANTITIES[LARGEST]}
     found = _both_readings(name, synthetic(name), [1.0], 10, 1, quantities)
-    figures = published("boninsegna")
+    figures = published("inftda-figure4")
 
     def median(mechanism, variant):
         return np.median(ratios((m for m in found if (m.mechanism, m.variant) == (mechanism, variant)), figures))

@@ -11,17 +11,19 @@ from hypothesis import strategies as st
 from tallytree.evaluate.metrics import earth_movers_distance
 from tallytree.hierarchy import Hierarchy
 from tallytree.lab.compare.level_metrics import LevelResult
-from tallytree.lab.reproduce import Settings
+from tallytree.lab.reproduce import Settings, kuo
+from tallytree.lab.reproduce.catalogue import experiment_named
 from tallytree.lab.reproduce.kuo import _decades, _within, table_4
 from tallytree.lab.reproduce.kuo_as_run import (
     OneNoiseForAll,
-    clipped_naive_error,
     errors_with_one_noise,
     geometric_noise,
     nodes_of_rows,
 )
-from tallytree.lab.reproduce.kuo_data import Groups, two_levels
+from tallytree.lab.reproduce.kuo_data import Groups, at_root, taxi, two_levels, west_coast_or_taxi
+from tallytree.lab.reproduce.kuo_naive import clipped_error, norm_1_error, true_and_noisy
 from tallytree.lab.reproduce.measured import AS_RUN
+from tallytree.lab.reproduce.published import published
 from tallytree.sizes import BottomUp, Matching
 
 ROWS = pa.table(
@@ -125,7 +127,55 @@ def test_the_clipped_histogram_is_wrong_by_its_positive_noise():
     noise[0] = 0
     positive = np.maximum(noise, 0)
     positive[1] = noise[1]
-    assert clipped_naive_error(groups, 1.0, seed=9) == np.abs(positive[::-1].cumsum()[:-1]).sum()
+    assert clipped_error(groups, 1.0, seed=9) == np.abs(positive[::-1].cumsum()[:-1]).sum()
+
+
+@pytest.mark.needs("highspy")
+def test_the_norm_1_program_keeps_the_number_of_groups_and_has_no_error_without_noise():
+    rows = pa.table({"root": ["all"] * 2, "size": [1, 70], "groups": [1_000, 5]})
+    groups = Groups(rows, Hierarchy.from_table(pa.table({"root": ["all"]}), levels=["root"]), 50)
+    true, noisy = true_and_noisy(groups, 1.0, seed=9)
+    assert (true[50], true.sum(), noisy[0]) == (5, 1_005, 0)  # sizes above K count as K
+    assert norm_1_error(groups, 1_000.0, 9, "dual simplex") == 0
+    assert norm_1_error(groups, 1.0, 9, "dual simplex") > 0
+
+
+def test_the_example_of_the_poster_comes_out_cell_by_cell():
+    figures = published("kuo-example")
+    measured = experiment_named("kuo-example").found(Settings()).measured
+    assert len(measured) == len(figures) == 22
+    assert [list(one.values) for one in measured] == [[figures[one.key]] for one in measured]
+
+
+def test_the_authors_files_are_used_where_the_folder_has_them(tmp_path):
+    cells = np.zeros((28, 4), dtype=np.int64)
+    cells[[0, 20], [0, 3]] = 5, 2
+    np.save(tmp_path / "taxi_level3.npy", cells)
+    np.save(tmp_path / "Hawaiian_nation_H.npy", np.array([9.0, 1.0]))
+    settings = Settings(data=tmp_path)
+    found = taxi(settings)
+    assert "The authors' own data: `taxi_level3.npy`" in found.note
+    assert found.data.rows["groups"].to_pylist() == [5, 2]
+    assert "`Hawaiian_nation_H.npy`" in at_root("hawaiian", settings).note
+    assert "Generated data" in taxi(Settings()).note
+
+
+def test_the_west_coast_has_three_states():
+    found = west_coast_or_taxi("hawaiian", Settings())
+    assert [found.data.hierarchy.size(depth) for depth in range(3)] == [1, 3, 133]
+    assert "west_coast" in found.note
+
+
+def test_mixes_have_norm_1_for_hc_and_norm_2_for_hg(monkeypatch):
+    seen = {}
+    monkeypatch.setattr(kuo, "_compared", lambda name, data, mechanisms, *_: seen.update(mechanisms) or [])
+    kuo.mixes(Settings())
+    for name, mechanism in seen.items():
+        estimator, norm = mechanism.estimator, mechanism.norm
+        levels = {"every": estimator} if isinstance(estimator, str) else estimator
+        norms = {"every": norm} if isinstance(norm, int) else norm
+        assert norms == {level: {"cumulative": 1, "sorted": 2}[form] for level, form in levels.items()}, name
+    assert len(seen) == 4
 
 
 @pytest.mark.slow

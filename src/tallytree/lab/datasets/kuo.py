@@ -1,8 +1,11 @@
-"""Data sets like those of Kuo et al. (2018), section 6.1, drawn from published totals."""
+"""Data sets like those of Kuo et al. (2018), section 6.1, drawn from published totals, and a reader of theirs."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +40,7 @@ _NEIGHBOURHOODS = (
     (13361, 1018729, 0.73), (13294, 459953, 0.97), (9420, 20474, 0.8), (12975, 128802, 1.13),
 )  # fmt: skip
 _IN_LOWER_HALF = 18
+TAXI_ARRAY, HAWAIIAN_ARRAY = "taxi_level3.npy", "Hawaiian_nation_H.npy"
 _OCCASIONAL_TAXIS = 0.02
 
 # Households of 1, 2, … 6 members and of 7 or more, in per cent: those of the Census, less large ones, as the paper's
@@ -169,12 +173,87 @@ def taxi(*, seed: int = 2013) -> GroupSizes:
         root, Manhattan, has no column.
     """
     rng = np.random.default_rng(seed)
-    names = [f"{'lower' if i < _IN_LOWER_HALF else 'upper'}-{i:02}" for i in range(len(_NEIGHBOURHOODS))]
-    leaves = pa.table({"half": [name.partition("-")[0] for name in names], "neighbourhood": names})
     sizes = [_pickups_of_taxis(rng, *each) for each in _NEIGHBOURHOODS]
     leaf = np.repeat(np.arange(len(sizes)), [len(each) for each in sizes])
     size = np.concatenate(sizes)
-    return count_rows(leaves, leaf, size, np.ones(len(size), dtype=np.int64), largest=TAXI_MAX_SIZE)
+    ones = np.ones(len(size), dtype=np.int64)
+    return count_rows(_neighbourhood_paths(), leaf, size, ones, largest=TAXI_MAX_SIZE)
+
+
+class Coco(NamedTuple):
+    """The data that the authors of the paper published.
+
+    Attributes:
+        taxi: taxis of Manhattan in 2013, for levels half, neighbourhood; rows as in `taxi`.
+        hawaiian: native Hawaiians by census block in 2010, of the nation alone; level nation.
+    """
+
+    taxi: GroupSizes
+    hawaiian: GroupSizes
+
+
+def read_coco(folder: str | os.PathLike[str]) -> Coco:
+    """Read the authors' own data: the folder `data` of github.com/yzk5145/coco (at be89e04).
+
+    `taxi_level3.npy` has one row per neighbourhood, the first 18 of the lower half, and one column per number of
+    pickups from 1 on. `Hawaiian_nation_H.npy` has one cell per number of people in a block from 0 on. Cells are
+    numbers of groups. The two other files are sums of the first.
+
+    Args:
+        folder: has both files.
+
+    Returns:
+        Both data sets, with the paper's numbers of groups, members and sizes (360,872 / 130,962,398 / 3,128 and
+        11,155,486 / 540,383 / 224). Neighbourhoods have no names there; they are called lower-00 … upper-27.
+
+    Raises:
+        FileNotFoundError: one of the files is not in the folder.
+        ValueError: a file is no array of numbers of groups in that shape.
+    """
+    taxis = _cells(Path(folder) / TAXI_ARRAY, n_dimensions=2)
+    blocks = _cells(Path(folder) / HAWAIIAN_ARRAY, n_dimensions=1)
+    if len(taxis) != len(_NEIGHBOURHOODS):
+        raise ValueError(
+            f"folder: {TAXI_ARRAY} has {len(taxis)} rows, where the authors' has {len(_NEIGHBOURHOODS)} neighbourhoods"
+        )
+    row, column = np.nonzero(taxis)
+    (size,) = np.nonzero(blocks)
+    nation = pa.table({"nation": ["United States"]})
+    return Coco(
+        count_rows(_neighbourhood_paths(), row, column + 1, taxis[row, column], largest=taxis.shape[1]),
+        count_rows(nation, np.zeros_like(size), size, blocks[size], largest=len(blocks) - 1),
+    )
+
+
+def _cells(place: Path, *, n_dimensions: int) -> npt.NDArray[np.int64]:
+    """Numbers of groups from a NumPy file, int64.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: another kind of file or shape, or a cell that is negative, not whole or not finite.
+    """
+    if not place.is_file():
+        raise FileNotFoundError(
+            f"folder: {str(place)!r} does not exist; give the folder data of a copy of github.com/yzk5145/coco"
+        )
+    try:
+        found = np.load(place, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"folder: {place.name} is no NumPy array of numbers; copy it again") from error
+    if found.ndim != n_dimensions or found.dtype.kind not in "iuf" or found.size == 0:
+        raise ValueError(
+            f"folder: {place.name} has shape {found.shape} and type {found.dtype}; {n_dimensions} dimensions of "
+            "numbers are expected"
+        )
+    if not (np.isfinite(found).all() and (found >= 0).all() and (found == np.floor(found)).all()):
+        raise ValueError(f"folder: {place.name} has a cell that is no whole number ≥ 0; copy it again")
+    cells: npt.NDArray[np.int64] = found.astype(np.int64)
+    return cells
+
+
+def _neighbourhood_paths() -> pa.Table:
+    names = [f"{'lower' if i < _IN_LOWER_HALF else 'upper'}-{i:02}" for i in range(len(_NEIGHBOURHOODS))]
+    return pa.table({"half": [name.partition("-")[0] for name in names], "neighbourhood": names})
 
 
 def _pickups_of_taxis(rng: np.random.Generator, taxis: int, pickups: int, variation: float) -> npt.NDArray[np.int64]:

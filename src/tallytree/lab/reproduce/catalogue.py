@@ -5,13 +5,14 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from tallytree._validate import text
-from tallytree.lab.reproduce import boninsegna, errata, fioretto, fioretto_examples, kuo
+from tallytree.lab.reproduce import boninsegna, errata, fioretto, fioretto_budget, fioretto_examples, kuo
 from tallytree.lab.reproduce.experiment import Experiment
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     *kuo.EXPERIMENTS,
     *fioretto_examples.EXPERIMENTS,
     *fioretto.EXPERIMENTS,
+    *fioretto_budget.EXPERIMENTS,
     *boninsegna.EXPERIMENTS,
     *errata.EXPERIMENTS,
 )

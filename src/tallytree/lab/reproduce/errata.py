@@ -30,8 +30,11 @@ DELTA, NOISE, SHARE, TOTAL = (
     "total mass",
 )
 CHAIN, TUPLES, SCALE = "M_c^ch, 2 regions", "distinct tuples above the leaves, m = {}", "SH, scale √2/ε"
-ONE_NOISE, FIRST_CELL = "Kuo's code, difference of two regions", "Kuo's code, first cell, ε = 1/3"
+ONE_NOISE, FIRST_CELL = "Kuo's code, difference of two regions", "Kuo's code, first cell of Hc, ε = 1/3"
+SMALLEST = "Kuo's code, smallest size of Hg, ε = 1/3"
 EXCHANGED, GEOMETRIC = "InfTDA_py, tuples may repeat, m = 10", "geometric mechanism with Δ = 2, ε = 1"
+REACH = 150
+"""Noise of scale 3 is larger with a chance below e⁻⁵⁰."""
 GRID = 200_001
 """Points of the numerical integration of the loss of Laplace noise."""
 
@@ -39,7 +42,16 @@ GRID = 200_001
 def errata(settings: Settings) -> Found:
     """All counterexamples."""
     found, notes = [], []
-    for part in (chain, distinct_tuples, stability_scale, one_noise, first_cell, exchanged_cases, geometric_mass):
+    for part in (
+        chain,
+        distinct_tuples,
+        stability_scale,
+        one_noise,
+        first_cell,
+        smallest_size,
+        exchanged_cases,
+        geometric_mass,
+    ):
         found += list(part())
         notes.append(" ".join((part.__doc__ or "").split()))
     return Found(found, None, notes)
@@ -119,9 +131,9 @@ def delta_of_two_cells(scale: float, epsilon: float) -> float:
 def one_noise() -> Iterator[MeasuredRows]:
     """The published code of Kuo et al. 2018 draws the noise of every region from one seed.
 
-    So all regions have the same noise, and the difference of two noisy regions is exact, whatever ε is: no ε holds.
-    Here two regions are measured as that code does, and the noise in their difference is 0. tallytree draws a cell's
-    noise from an address that no other cell has.
+    So all regions with the same true smallest size have the same noise, cell by cell, and the difference of two of them
+    is exact, whatever ε is: no ε holds. Here two regions are measured as that code does, and the noise in their
+    difference is 0. tallytree draws a cell's noise from an address that no other cell has.
     """
     rows = pa.table({"region": ["A", "A", "B"], "size": [1, 3, 2], "groups": [4, 1, 2]})
     groups = Groups(rows, Hierarchy.from_table(pa.table({"region": ["A", "B"]}), levels=["region"]), 1_000)
@@ -136,12 +148,28 @@ def one_noise() -> Iterator[MeasuredRows]:
 def first_cell() -> Iterator[MeasuredRows]:
     """The published code of Kuo et al. 2018 adds noise from the true smallest size on (`algs.py`, lines 71 to 85).
 
-    Of groups of sizes 1 and 2 the first cell is always 0. One person less, sizes 0 and 2, and it gets noise: it is not
-    0 with the probability shown, though that is impossible before. So no ε holds. tallytree's first size is public
-    (`min_group_size`).
+    Of groups of sizes 1 and 2 the first cell is always 0. One person less, sizes 0 and 2, and it is 1 with noise: it is
+    not 0 with the probability shown, 1 − tanh(1/6)·e^(−1/3), though that is impossible before. So no ε holds.
+    tallytree's first size is public (`min_group_size`).
     """
-    zero = np.expm1(1 / 3) / (np.exp(1 / 3) + 1)  # (1 − q)/(1 + q) with q = exp(−1/3)
-    yield MeasuredRows(FIRST_CELL, EXACT, SHARE, [100 * (1 - float(zero))], epsilon=1 / 3)
+    back_to_zero = math.tanh(1 / 6) * math.exp(-1 / 3)  # the noise is −1: (1 − q)/(1 + q)·q with q = exp(−1/3)
+    yield MeasuredRows(FIRST_CELL, EXACT, SHARE, [100 * (1 - back_to_zero)], epsilon=1 / 3)
+
+
+def smallest_size() -> Iterator[MeasuredRows]:
+    """The published code of Kuo et al. 2018 clips Hg at the true smallest size (`algs.py`, line 17; `PAV.py`, line 26).
+
+    Of groups of sizes 1 and 2 none is released below 1. One person less, sizes 0 and 2, and the smallest is released as
+    0 with the probability shown, though that is impossible before. So no ε holds for Hg either. tallytree clips at the
+    public `min_group_size`.
+    """
+    reach = np.arange(-REACH, REACH + 1)
+    chance = math.tanh(1 / 6) * np.exp(-np.abs(reach) / 3)
+    first, second = np.meshgrid(reach, 2 + reach, indexing="ij")
+    # Isotonic regression of two numbers is their mean where they are out of order; then it is clipped at 0 and rounded.
+    fitted = np.minimum(first, (first + second) / 2)
+    share = float((np.outer(chance, chance) * (np.rint(np.maximum(fitted, 0)) == 0)).sum())
+    yield MeasuredRows(SMALLEST, EXACT, SHARE, [100 * share], epsilon=1 / 3)
 
 
 def exchanged_cases() -> Iterator[MeasuredRows]:
@@ -187,6 +215,13 @@ def _same(what: str, counted: int, planned: int) -> None:
 
 EXPERIMENTS = (
     Experiment(
-        "errata", "errata", "what is wrong in the papers' privacy, with counterexamples", "none", errata, 0.1, 1
+        "errata",
+        "errata",
+        "what is wrong in the papers' privacy, with counterexamples",
+        "none",
+        errata,
+        0.1,
+        1,
+        "what is claimed, in the papers or by their code's intent",
     ),
 )

@@ -59,7 +59,8 @@ class Experiment:
         measure: runs it.
         minutes: how long its full size takes on two cores, roughly.
         gibibytes: the most memory that its full size takes, roughly.
-        needs: modules of the extra `papers` that it needs in any size.
+        published_in: where the published figures stand; empty where the paper has none as numbers.
+        needs: modules of the extra `papers` that its full size needs; the small one needs none.
         headings: what the published figure and ours are called.
     """
 
@@ -70,6 +71,7 @@ class Experiment:
     measure: Callable[[Settings], Found]
     minutes: float
     gibibytes: float
+    published_in: str = ""
     needs: tuple[str, ...] = ()
     headings: tuple[str, str] = ("published", "ours")
 

@@ -87,9 +87,19 @@ def _pairs(table: pa.Table) -> list[tuple[str, int]]:
 
 INPUT = "the paper's example"
 EXPERIMENTS = (
-    Experiment("fioretto-table2", "fioretto", "the data set of the example", INPUT, table_2, 0.1, 1),
-    Experiment("fioretto-table3", "fioretto", "the groups of the example", INPUT, table_3, 0.1, 1),
-    Experiment("fioretto-table4", "fioretto", "groups by size and region", INPUT, table_4, 0.1, 1),
-    Experiment("fioretto-table5", "fioretto", "the cost tables of M_H^dp", INPUT, table_5, 0.1, 1),
-    Experiment("fioretto-table6", "fioretto", "the cost tables of M_c^ch", INPUT, table_6, 0.1, 1),
+    Experiment(
+        "fioretto-table2", "fioretto", "the data set of the example", INPUT, table_2, 0.1, 1, "Table 2 of the paper"
+    ),
+    Experiment(
+        "fioretto-table3", "fioretto", "the groups of the example", INPUT, table_3, 0.1, 1, "Table 3 of the paper"
+    ),
+    Experiment(
+        "fioretto-table4", "fioretto", "groups by size and region", INPUT, table_4, 0.1, 1, "Table 4 of the paper"
+    ),
+    Experiment(
+        "fioretto-table5", "fioretto", "the cost tables of M_H^dp", INPUT, table_5, 0.1, 1, "Table 5 of the paper"
+    ),
+    Experiment(
+        "fioretto-table6", "fioretto", "the cost tables of M_c^ch", INPUT, table_6, 0.1, 1, "Table 6 of the paper"
+    ),
 )

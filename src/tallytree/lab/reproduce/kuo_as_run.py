@@ -117,23 +117,3 @@ def errors_with_one_noise(groups: Groups, mechanism: SizesMechanism, epsilon: fl
         ]
         found.append(float(earth_movers_distance(*tables).sum() / hierarchy.size(depth)))
     return found
-
-
-def clipped_naive_error(groups: Groups, epsilon: float, seed: int) -> float:
-    """The earth mover's distance of a noisy histogram in which numbers below 0 are replaced by 0, and nothing else.
-
-    The naive estimator of the paper is the nearest histogram with the right number of groups, for which all cells are
-    shifted too. The groups that are too many here count as groups of size 0 of the truth.
-
-    Args:
-        groups: the data; only the root is measured.
-        epsilon: the noise has scale 2/ε, as the histogram's sensitivity is 2.
-        seed: of the noise.
-    """
-    rows = groups.rows
-    true = np.bincount(rows["size"].to_numpy(), rows["groups"].to_numpy(), minlength=groups.largest + 1)
-    noisy = true + geometric_noise(groups.largest + 1, 2 / epsilon, seed)
-    if true[0] == 0:
-        noisy[0] = 0  # the published code measures from the smallest size on
-    difference = np.maximum(noisy, 0) - true
-    return float(np.abs(difference[::-1].cumsum()[:-1]).sum())

@@ -21,8 +21,11 @@ from tallytree.lab.reproduce.real_data import Chosen, chosen
 
 MAX_GROUP_SIZE = 100_000
 """K, ten times the largest size of the census data (section 6.1)."""
+SMALL_K = 20_000
+"""Four times the largest size of the taxis; K of the small size's census data."""
 TAXI_FILE = "taxi_2013_manhattan.parquet"
 HAWAIIAN_FILE = "hawaiian_2010_blocks_nation.parquet"
+AUTHORS = "The authors' own data: `{}` of github.com/yzk5145/coco, folder `data`."
 GENERATORS: dict[str, Callable[[], GroupSizes]] = {
     "synthetic": kuo.housing, "white": kuo.white, "hawaiian": kuo.hawaiian,
 }  # fmt: skip
@@ -73,11 +76,15 @@ def two_levels(data: Groups) -> Groups:
 
 def taxi(settings: Settings) -> Chosen[Groups]:
     """Taxis of Manhattan: the island, its halves, their neighbourhoods."""
+    if settings.data is not None and (settings.data / kuo.TAXI_ARRAY).is_file():
+        return Chosen(on_levels(kuo.read_coco(settings.data).taxi), AUTHORS.format(kuo.TAXI_ARRAY))
     return chosen(settings.data, TAXI_FILE, _read_taxi, lambda: on_levels(kuo.taxi()), "tallytree.datasets.kuo.taxi")
 
 
 def hawaiian_root(settings: Settings) -> Chosen[Groups]:
     """Native Hawaiians by census block, of the whole nation."""
+    if settings.data is not None and (settings.data / kuo.HAWAIIAN_ARRAY).is_file():
+        return Chosen(on_levels(kuo.read_coco(settings.data).hawaiian), AUTHORS.format(kuo.HAWAIIAN_ARRAY))
     by = "tallytree.datasets.kuo.hawaiian"
     return chosen(settings.data, HAWAIIAN_FILE, _read_root, lambda: on_levels(kuo.hawaiian()), by)
 
@@ -97,6 +104,22 @@ def at_root(name: str, settings: Settings) -> Chosen[Groups]:
 def at_levels(name: str, settings: Settings) -> Chosen[Groups]:
     """A data set of the paper on its three levels."""
     return taxi(settings) if name == "taxi" else census(name)
+
+
+def at_levels_or_west_coast(name: str, settings: Settings) -> Chosen[Groups]:
+    """A data set of the paper on its levels; in the small size the West Coast of a census, which has a tenth of it."""
+    return at_levels(name, settings) if settings.full else west_coast_or_taxi(name, settings)
+
+
+def west_coast_or_taxi(name: str, settings: Settings) -> Chosen[Groups]:
+    """The three levels of the paper's figures: West Coast, states and counties; or those of the taxis."""
+    if name == "taxi":
+        return taxi(settings)
+    generator = GENERATORS[name]
+    by = f"tallytree.datasets.kuo.west_coast(tallytree.datasets.kuo.{generator.__name__}())"
+    largest = MAX_GROUP_SIZE if settings.full else SMALL_K
+    found = chosen(None, "", _read_root, lambda: on_levels(kuo.west_coast(generator()), largest), by)
+    return found if settings.full else Chosen(found.data, f"{found.note} K = {largest:,}, where the paper has 100,000.")
 
 
 def names(settings: Settings, small: Sequence[str]) -> Sequence[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ CONFIDENCE = 0.95
 """Of the intervals of means."""
 AS_STATED, AS_RUN = "as stated", "as run"
 """What the paper states, and what its authors' code or published figures show that was run instead."""
+NOT_RUN = "not run"
+"""Of a published figure that nothing was measured for."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class MeasuredRows:
 
     @property
     def key(self) -> Key:
-        """Under which the published figure is found."""
+        """Under which the published figure is found, among those of the experiment."""
         return (self.data, self.mechanism, self.quantity, self.epsilon, self.level, self.x)
 
 
@@ -65,6 +67,7 @@ SCHEMA = pa.schema(
         ("lower", pa.float64()),
         ("upper", pa.float64()),
         ("published", pa.float64()),
+        ("published_in", pa.string()),
         ("ratio", pa.float64()),
         ("ratio_lower", pa.float64()),
         ("ratio_upper", pa.float64()),
@@ -72,15 +75,41 @@ SCHEMA = pa.schema(
 )
 
 
-def tidy(experiment: str, measured: Iterable[MeasuredRows], published: Mapping[Key, float]) -> pa.Table:
+def tidy(
+    experiment: str, measured: Sequence[MeasuredRows], published: Mapping[Key, float], published_in: str = ""
+) -> pa.Table:
     """One row for each figure, in order: its mean over the runs beside what was published.
 
     Columns: those of `MeasuredRows`; `runs`; `mean`; `standard_error`, and `lower` and `upper`, the ends of Student's
-    interval of the mean at confidence 0.95 (null for one run); `published`; `ratio`, which is mean / published, and
-    `ratio_lower`, `ratio_upper`, the interval divided in the same way (null where nothing, or 0, was published).
+    interval of the mean at confidence 0.95 (null for one run); `published`, and where; `ratio`, which is mean /
+    published, and `ratio_lower`, `ratio_upper`, the interval divided in the same way (null where nothing, or 0, was
+    published). Published figures of the same data, quantities and ε that nothing was measured for come last, as rows of
+    the variant `NOT_RUN` with 0 runs.
+
+    Args:
+        experiment: its name.
+        measured: what was measured.
+        published: of this experiment.
+        published_in: where the published figures stand.
     """
-    rows = [{"experiment": experiment, **_summarised(one, published.get(one.key))} for one in measured]
+    rows = [_summarised(one, published.get(one.key)) for one in measured]
+    keys = {one.key for one in measured}
+    about = {(one.data, one.quantity, one.epsilon) for one in measured}
+    rows += [
+        {**_about(MeasuredRows(*key[:3], (), NOT_RUN, *key[3:])), "runs": 0, "published": value}
+        for key, value in published.items()
+        if key not in keys and (key[0], key[2], key[3]) in about
+    ]
+    for row in rows:
+        row["experiment"], row["published_in"] = experiment, None if row["published"] is None else published_in
     return pa.Table.from_pylist(rows, SCHEMA)
+
+
+def _about(one: MeasuredRows) -> dict[str, Any]:
+    return {
+        "data": one.data, "mechanism": one.mechanism, "variant": one.variant, "epsilon": one.epsilon,
+        "level": one.level, "x": one.x, "quantity": one.quantity,
+    }  # fmt: skip
 
 
 def _summarised(one: MeasuredRows, published: float | None) -> dict[str, Any]:
@@ -93,8 +122,7 @@ def _summarised(one: MeasuredRows, published: float | None) -> dict[str, Any]:
     lower, upper = (None, None) if half is None else (mean - half, mean + half)
     over = [None if not published or each is None else each / published for each in (mean, lower, upper)]
     return {
-        "data": one.data, "mechanism": one.mechanism, "variant": one.variant, "epsilon": one.epsilon,
-        "level": one.level, "x": one.x, "quantity": one.quantity, "runs": runs, "mean": mean,
+        **_about(one), "runs": runs, "mean": mean,
         "standard_error": error, "lower": lower, "upper": upper, "published": published,
         "ratio": over[0], "ratio_lower": over[1], "ratio_upper": over[2],
     }  # fmt: skip

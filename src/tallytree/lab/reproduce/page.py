@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import groupby
+from statistics import median
 from typing import Any
 
 import pyarrow as pa
 
 from tallytree.lab.reproduce.experiment import Experiment, Found, Settings
 from tallytree.lab.reproduce.figure import words
+from tallytree.lab.reproduce.measured import NOT_RUN
 from tallytree.lab.reproduce.published import PAPERS
 
 MOST_ROWS = 120
@@ -28,8 +30,7 @@ def page(experiment: Experiment, settings: Settings, found: Found, table: pa.Tab
     if found.plot is not None:
         lines += [f"![{words(table, found.plot, experiment.shows)}]({name}.svg)", ""]
     rows = table.to_pylist()
-    wanted = "beside" if any(row["published"] is not None for row in rows) else "without"
-    lines += [_about(wanted, rows), ""]
+    lines += [_about(experiment, rows), ""]
     lines += _table(rows, experiment.headings) if len(rows) <= MOST_ROWS else _summary(rows)
     return "\n".join([*lines, "", f"All figures: [{name}.csv]({name}.csv).", ""])
 
@@ -43,16 +44,18 @@ def command(name: str, settings: Settings) -> str:
     return " ".join(["tallytree reproduce", name, *options])
 
 
-def _about(published: str, rows: Sequence[dict[str, Any]]) -> str:
+def _about(experiment: Experiment, rows: Sequence[dict[str, Any]]) -> str:
+    """Where the published figures stand, and what the intervals are of."""
     runs = max(row["runs"] for row in rows)
-    if published == "without":
-        return f"The paper shows this as a picture or a formula, without numbers. Means of {runs} runs, 95 % intervals."
+    beside = any(row["published"] is not None for row in rows)
+    if not experiment.published_in:
+        origin = "The paper shows this as a picture or a formula, without numbers."
+    else:
+        origin = f"Published: {experiment.published_in}." if beside else "Nothing is published for these data."
     if runs == 1:
-        return "One run, or exact: no interval."
-    return (
-        f"Means of up to {runs} runs. The interval is that of our mean, at 95 %, divided by the published figure, "
-        "which has an error of its own."
-    )
+        return f"{origin} One run, or exact: no interval."
+    means = f"{origin} Means of up to {runs} runs. The interval is that of our mean, at 95 %"
+    return f"{means}, divided by the published figure, which has an error of its own." if beside else f"{means}."
 
 
 def cells_of(
@@ -72,7 +75,7 @@ def cells_of(
     for row in rows:
         texts = [row[name] if isinstance(row[name], str) else shown(row[name]) for name in given]
         texts += [shown(row["published"])] if beside else []
-        texts += [shown(row["mean"])]
+        texts += [shown(row["mean"]) or NOT_RUN]
         if beside:
             texts += [_ratio(row["ratio"]), _interval(row["ratio_lower"], row["ratio_upper"], _ratio)]
         else:
@@ -88,19 +91,21 @@ def _table(rows: Sequence[dict[str, Any]], names: tuple[str, str]) -> list[str]:
 
 
 def _summary(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """One row for the levels of a mechanism: the middle ratio, the least and the greatest."""
-    lines = ["| data | mechanism | variant | epsilon | quantity | figures | ratio, median | least | greatest |"]
-    lines.append(f"|{' --- |' * 9}")
+    """One row for the levels of a mechanism: the least and the greatest figure, and their ratios to the published."""
+    abouts = "data | mechanism | variant | epsilon | quantity | figures"
+    lines = [f"| {abouts} | ours, least | greatest | ratio, median | least | greatest |", f"|{' --- |' * 11}"]
 
     def about(row: dict[str, Any]) -> tuple[Any, ...]:
         return row["data"], row["mechanism"], row["variant"], row["epsilon"] or 0.0, row["quantity"]
 
-    for key, members in groupby(sorted(rows, key=about), about):
-        ratios = sorted(row["ratio"] for row in members if row["ratio"] is not None)
-        if ratios:
-            middle = (ratios[(len(ratios) - 1) // 2] + ratios[len(ratios) // 2]) / 2
-            cells = [*key[:3], f"{key[3]:g}", key[4], str(len(ratios)), *map(_ratio, (middle, ratios[0], ratios[-1]))]
-            lines.append(f"| {' | '.join(cells)} |")
+    measured = (row for row in rows if row["mean"] is not None)
+    for key, members in groupby(sorted(measured, key=about), about):
+        of_key = list(members)
+        ours = [row["mean"] for row in of_key]
+        cells = [*key[:3], f"{key[3]:g}" if key[3] else "", key[4], str(len(ours)), shown(min(ours)), shown(max(ours))]
+        ratios = [row["ratio"] for row in of_key if row["ratio"] is not None]
+        cells += map(_ratio, (median(ratios), min(ratios), max(ratios))) if ratios else [""] * 3
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""What the papers published, as numbers: files in `published_figures/` whose names begin with the paper's."""
+"""What the papers published, as numbers: a file in `published_figures/` for each experiment that has any."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ PAPERS = {
     "with a TopDown approach. 2025",
     "errata": "Kuo et al. 2018, Fioretto et al. 2021, Boninsegna and Silvestri 2025, and their code",
 }
-"""The titles, by what their files are called."""
+"""The titles, by what the names of their experiments begin with or mean."""
 KEYS = ("data", "mechanism", "epsilon", "level", "x")
 """Columns that say what a figure is of; a file may lack some. Each other column is a quantity."""
 
 
 @cache
-def published(paper: str) -> dict[Key, float]:
-    """Every published figure of a paper; empty cells are none.
+def published(experiment: str) -> dict[Key, float]:
+    """Every published figure of an experiment; empty cells are none. A paper's pictures without numbers have no file.
 
     Args:
-        paper: a key of `PAPERS`.
+        experiment: its name.
     """
     found: dict[Key, float] = {}
-    for place in sorted(FOLDER.glob(f"{paper}*.csv")):
+    place = FOLDER / f"{experiment}.csv"
+    if place.is_file():
         for row in csv.DictReader(place.read_text(encoding="utf-8").splitlines()):
             epsilon, level, x = (row.get(name) or None for name in ("epsilon", "level", "x"))
             for quantity, value in row.items():

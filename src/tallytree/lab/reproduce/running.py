@@ -59,15 +59,16 @@ def reproduce(
     Raises:
         ValueError: an unknown name, no runs, or a folder of data that is none.
         TypeError: a value of the wrong kind.
-        ModuleNotFoundError: the extra `report`, or one that the experiment needs, is not installed.
+        ModuleNotFoundError: the extra `report`, or one that the full size needs, is not installed.
     """
     experiment = experiment_named(name)
     require_charts("reproduce", "the figure")
-    require_packages("reproduce", name, experiment.needs, "papers")
     settings = _checked(full, runs, seed, data)
+    if settings.full:
+        require_packages("reproduce", f"{name} --full", experiment.needs, "papers")
     folder = Path(out)
     found = experiment.found(settings)
-    table = tidy(name, found.measured, published(experiment.paper))
+    table = tidy(name, found.measured, published(name), experiment.published_in)
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{name}.csv"]
     write_whole(files[0], lambda place: pyarrow.csv.write_csv(table, place))
