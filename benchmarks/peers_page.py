@@ -271,9 +271,9 @@ def page(results: Mapping[str, Any]) -> str:
     rows = {(row["task"], row["program"]): row for row in results["rows"]}
     lines = [
         f"Measured on {results['date']} on a shared machine ({results['machine']}, load {results['load']}), by",
-        "`benchmarks/peers_page.py`, which made this part. Each program ran in a process of its own, as its documentation",
-        "recommends. The least of several times is shown. Memory is the peak of the process, with the program's imports",
-        "and its input. Errors are means; brackets have the standard error and the number of runs.",
+        "`benchmarks/peers_page.py`, which made this part. Each program ran in a process of its own, as its",
+        "documentation recommends. The least of several times is shown. Memory is the peak of the process, with the",
+        "program's imports and its input. Errors are means; brackets have the standard error and the number of runs.",
         "",
         "### Where a peer is better",
         "",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+
 import tallytree as tt
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "algorithms.md"
@@ -50,7 +51,9 @@ def test_the_page_has_the_algorithms_of_the_papers():
 
 @pytest.mark.parametrize(("call", "more", "scale"), marked(SIZES))
 def test_a_line_on_group_sizes_is_what_it_says(call, more, scale):
-    groups = pa.concat_tables([TREE.append_column("size", [[s] * 3]).append_column("groups", [[4] * 3]) for s in (1, 2)])
+    groups = pa.concat_tables(
+        [TREE.append_column("size", [[s] * 3]).append_column("groups", [[4] * 3]) for s in (1, 2)]
+    )
     budget = tt.Budget(epsilon=EPSILON)
     options = {"neighboring": "add_remove", "size": "size", "groups": "groups", "max_group_size": 3}
     statement = released(tt.release_group_sizes, groups, budget, call, more, **options)
