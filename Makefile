@@ -37,7 +37,7 @@ test-all: $(VENV)/.dev
 mutants: $(VENV)/.dev
 	$(BIN)/python tests/mutants/run.py $(ONLY)
 
-# Every fault where `make test-all` tries a sample; prints how many there were (docs/explanation/reliability.md).
+# Every fault where `make test-all` tries a sample; prints how many there were (docs/how-to/runs.md).
 faults: $(VENV)/.dev
 	TALLYTREE_FAULTS=all TALLYTREE_TEST_INSTALLED=1 $(BIN)/python -m pytest -s tests/faults
 

@@ -29,7 +29,9 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "peers_results.json"
-PAGE = HERE.parent / "docs" / "reference" / "peers.md"
+PAGE = HERE.parent / "docs" / "explanation" / "comparison.md"
+BEGIN, END = "<!-- made by benchmarks/peers_page.py -->\n", "<!-- end of what is made -->"
+"""Between these lines, the page is what this program makes."""
 TIMEOUT = 900
 SHORT = 2.0
 """Seconds; what takes longer is run once."""
@@ -265,33 +267,29 @@ def processor() -> str:
 
 
 def page(results: Mapping[str, Any]) -> str:
-    """The page in Markdown, from the results alone."""
+    """The page in Markdown, its part side by side from the results alone."""
     rows = {(row["task"], row["program"]): row for row in results["rows"]}
     lines = [
-        "# Peers, side by side",
+        f"Measured on {results['date']} on a shared machine ({results['machine']}, load {results['load']}), by",
+        "`benchmarks/peers_page.py`, which made this part. Each program ran in a process of its own, as its",
+        "documentation recommends. The least of several times is shown. Memory is the peak of the process, with the",
+        "program's imports and its input. Errors are means; brackets have the standard error and the number of runs.",
         "",
-        "This page is made by `benchmarks/peers_page.py`; do not edit it.",
-        f"It was measured on {results['date']} on a shared machine ({results['machine']}, load {results['load']}).",
-        "Each program ran in a process of its own, as its documentation recommends. The least of several times is",
-        "shown. Memory is the peak of the process, with the program's imports and its input. Errors are means; where",
-        "results are noisy, brackets have the standard error and the number of runs.",
-        "",
-        "## Where a peer is better",
+        "### Where a peer is better",
         "",
         *[line for task in TASKS for sentence in better(task, rows) for line in wrapped(sentence, "* ")],
         "",
-        "What these programs can do that tallytree cannot is on [another page](../explanation/comparison.md).",
-        "",
     ]
     for task in TASKS:
-        lines += [f"## {task.title}", "", *wrapped(task.about), ""]
+        lines += [f"### {task.title}", "", *wrapped(task.about), ""]
         lines += [
             f"| program | seconds | peak memory, MiB | {task.error} | output |",
             "| --- | --- | --- | --- | --- |",
         ]
         lines += [line(program, rows[task.title, program.name]) for program in task.programs]
         lines.append("")
-    return "\n".join(lines)
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    return before + BEGIN + "\n" + "\n".join(lines) + "\n" + END + rest.partition(END)[2]
 
 
 def better(task: Task, rows: Mapping[tuple[str, str], Mapping[str, Any]]) -> list[str]:

@@ -41,7 +41,7 @@ ELSEWHERE = {
     "reference/datasets.md": "tests/lab/compare/test_documentation.py",
 }
 """Pages whose blocks other tests run."""
-OWN_PROCESS = "how-to/spark.md"
+OWN_PROCESS = "how-to/large-data.md"
 """Its Python is run by a process of its own: a Spark session lasts as long as its process."""
 PAGES = sorted(
     name

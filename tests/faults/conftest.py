@@ -179,7 +179,7 @@ def faults(warm_process, monkeypatch):
 
 @pytest.fixture
 def seen(request):
-    """How often each outcome was seen; said at the end, for docs/explanation/reliability.md."""
+    """How often each outcome was seen; said at the end, for docs/how-to/runs.md."""
     found = Counter()
     yield found
     print(f"{request.node.name}: {sum(found.values())} faults")  # noqa: T201

@@ -56,7 +56,7 @@ def test_a_release_is_the_local_engines_byte_for_byte_at_any_number_of_partition
     spark.conf.set("spark.sql.shuffle.partitions", "2")
 
 
-# Before the tests in which tasks are tried again, whose shuffle files stay: see docs/how-to/spark.md.
+# Before the tests in which tasks are tried again, whose shuffle files stay: see docs/how-to/large-data.md.
 @pytest.mark.slow
 def test_nothing_is_left_and_neither_the_key_nor_a_record_is_seen(
     spark: Any, spark_folder: Path, areas: Any, monkeypatch: Any
@@ -64,7 +64,7 @@ def test_nothing_is_left_and_neither_the_key_nor_a_record_is_seen(
     from tallytree._private.tabulate.spark_session import SparkSQLSession
 
     key = bytes(range(50, 82))
-    before = set(files_with_rows(spark_folder))  # of tests whose tasks were tried again: see docs/how-to/spark.md
+    before = set(files_with_rows(spark_folder))  # of tests whose tasks were tried again: see docs/how-to/large-data.md
     drop, seen = SparkSQLSession.drop, []
 
     def look_and_drop(self: Any, name: str) -> None:

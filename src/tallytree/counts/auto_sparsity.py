@@ -22,7 +22,7 @@ from tallytree.counts.measured_level import LeftOut, MeasuredLevel, first_childr
 MAX_SHARE = 0.1
 """Nothing is dropped where more of the leaves are estimated to be not 0; chosen on generated data.
 
-`docs/explanation/counts.md` has the figures.
+`docs/methods/counts.md` has the figures.
 """
 
 SAMPLE = 2**14

@@ -22,7 +22,7 @@
    the mean of the logarithms. Where numbers of groups are private too, `ASSUMED_GROUPS` are taken for each leaf.
 
 The constants and guesses were chosen on `taxi`, `hawaiian`, `white` and `housing`. The errors
-on these, and on other data are in docs/explanation/group-sizes.md.
+on these, and on other data are in docs/methods/group-sizes.md.
 """
 
 from __future__ import annotations

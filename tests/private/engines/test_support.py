@@ -5,7 +5,7 @@ from pathlib import Path
 from tallytree._private.engines import ENGINES
 from tallytree._private.engines.support import support_table
 
-PAGE = Path(__file__).parents[3] / "docs/how-to/spark.md"
+PAGE = Path(__file__).parents[3] / "docs/how-to/large-data.md"
 BEGIN, END = "<!-- support -->\n", "<!-- end of support -->"
 
 

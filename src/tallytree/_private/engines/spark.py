@@ -48,7 +48,7 @@ class Spark:
     Records may be a Spark data frame, the name of a table of the catalog, a Parquet file, folder or glob that every
     executor can read at the same path, or what `Local` takes; CSV files and tables in memory go through the driver.
     What is read, shuffled and kept lies on executors, where Spark keeps it, until the tabulation ends:
-    docs/how-to/spark.md.
+    docs/how-to/large-data.md.
 
     Attributes:
         session: the Spark session; by default the active one, or one that is made from the next two.

@@ -1,0 +1,70 @@
+"""Each line of the page "Published algorithms, and the exact call" is released, and is what the line says."""
+
+import dataclasses
+import re
+import warnings
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import tallytree as tt
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "algorithms.md"
+ROW = re.compile(r"^\| (.+?) \| `(tt\.\w+\.\w+\(.*?\))` \| (?:`(.*?)` )?\| (\S+) \|$", re.MULTILINE)
+SIZES, COUNTS = ([row[1:] for row in ROW.findall(part)] for part in PAGE.read_text(encoding="utf-8").split("## Counts"))
+TREE = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "z"]})
+EPSILON, NODES = 0.5, {"all": 1, "state": 2, "county": 3}
+SCALES = {
+    "L/ε": lambda levels, _: levels / EPSILON,
+    "2L/ε": lambda levels, _: 2 * levels / EPSILON,
+    "1/ε": lambda _levels, _: 1 / EPSILON,
+    "L·n/ε": lambda levels, nodes: levels * nodes / EPSILON,
+}
+
+
+def marked(rows):
+    solvers = 'solver="relaxed"', "cvxpy-"
+    return [
+        pytest.param(*row, marks=pytest.mark.needs("cvxpy") if any(name in row[0] for name in solvers) else ())
+        for row in rows
+    ]
+
+
+def released(function, records, budget, call, more, **options):
+    mechanism = eval(call, {"tt": tt})  # noqa: S307 (the page's own code)
+    tree = tt.Hierarchy.from_table(TREE, levels=["state", "county"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some lines are for comparison only, and warn
+        given = eval(f"dict({more})")  # noqa: S307 (the page's own arguments)
+        statement = function(records, tree, budget, mechanism=mechanism, seed=1, **given, **options).statement
+    assert statement["mechanism"]["name"] == type(mechanism).__name__
+    for field in dataclasses.fields(mechanism):
+        assert statement["mechanism"]["options"][field.name] == getattr(mechanism, field.name)
+    return statement
+
+
+def test_the_page_has_the_algorithms_of_the_papers():
+    assert len(SIZES) == 15
+    assert len(COUNTS) == 7
+
+
+@pytest.mark.parametrize(("call", "more", "scale"), marked(SIZES))
+def test_a_line_on_group_sizes_is_what_it_says(call, more, scale):
+    groups = pa.concat_tables(
+        [TREE.append_column("size", [[s] * 3]).append_column("groups", [[4] * 3]) for s in (1, 2)]
+    )
+    budget = tt.Budget(epsilon=EPSILON)
+    options = {"neighboring": "add_remove", "size": "size", "groups": "groups", "max_group_size": 3}
+    statement = released(tt.release_group_sizes, groups, budget, call, more, **options)
+    measured = [level for level in statement["levels"] if level["measured"]]
+    expected = [SCALES[scale](len(measured), NODES[level["level"]]) for level in measured]
+    assert [level["noise"]["scale"] for level in measured] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(("call", "more", "accounting"), marked(COUNTS))
+def test_a_line_on_counts_is_what_it_says(call, more, accounting):
+    budget = tt.Budget(epsilon=EPSILON, delta=1e-6)
+    counted = TREE.append_column("n", [[90, 100, 110]])
+    statement = released(tt.release_counts, counted, budget, call, more, neighboring="change_one", count="n")
+    assert statement["accounting"] == accounting
