@@ -30,7 +30,10 @@ nb_merge_streams = True
 nb_mime_priority_overrides = [("html", "image/svg+xml", 0), ("html", "text/html", 10), ("html", "text/plain", 20)]
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # signatures have them
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+python_display_short_literal_types = True
+maximum_signature_line_length = 72  # longer ones have a line for each argument
 autodoc_preserve_defaults = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False

@@ -1,16 +1,19 @@
-"""Takes the pictures of reports and of the explorer in the gallery: `python docs/pictures/pages.py`.
+"""Takes the pictures of reports and of the explorer in the gallery: `python docs/pictures/pages.py [NAME …]`.
 
-In Debian's Chromium. Releases of made-up people, with fixed noise, so that the pictures are the same each time.
+In Debian's Chromium. Releases of made-up people, with fixed noise, so that the pictures are the same each time; but
+that of the first tutorial, README and home page (`first`), whose noise is fresh. Names of pictures choose some of them.
 """
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 from tallytree.datasets.commutes import commutes
 from tallytree.datasets.households import households
 
@@ -24,6 +27,8 @@ TOWNS = tt.Hierarchy.from_table(DATA.municipalities, levels=LEVELS)
 SIDES = {side: [f"{side}_{level}" for level in LEVELS] for side in ("origin", "destination")}
 PEOPLE = DATA.commutes.select(SIDES["origin"]).rename_columns(LEVELS)
 PUBLISHER = {"publisher": "Office of Meridia", "contact": "data@office.example", "status": "final", "period": "2025"}
+NARROW = (390, 640)
+Scheme = Literal["light", "dark"]
 AGES = [f"{age}-{age + 9}" for age in range(0, 80, 10)] + ["80+"]
 
 
@@ -33,6 +38,9 @@ def releases() -> Iterator[tuple[str, tt.Release, str, list[str]]]:
     words = {"title": "Commuters by home", "words": {"record": "commuter"}} | PUBLISHER
     counts = tt.release_counts(PEOPLE, TOWNS, budget, neighboring="add_remove", seed=1, **words)
     yield "counts", counts, "#at=0.0&by=3", ["municipality"]
+    words = {"title": "Commutes by home", "words": {"record": "commute", "person": "commuter"}}
+    first = tt.release_counts(PEOPLE, TOWNS, budget, neighboring="add_remove", **words)
+    yield "first", first, "#at=0.0&by=3", ["municipality"]
     flows = tt.release_flows(
         DATA.commutes,
         origins=TOWNS,
@@ -71,6 +79,16 @@ def _address(folder: Path) -> str:
     return (folder / "report.html").as_uri()
 
 
+def _take(browser: Browser, address: str, name: str, size: tuple[int, int], scheme: Scheme = "light") -> None:
+    scale = 2 if size == NARROW else 1
+    viewport: Any = {"width": size[0], "height": size[1]}
+    page = browser.new_page(viewport=viewport, color_scheme=scheme, device_scale_factor=scale)
+    page.goto(address)
+    page.wait_for_selector("main h1, h1")
+    page.screenshot(path=Path(__file__).with_name(f"{name}.png"))
+    page.close()
+
+
 def main() -> None:
     """Take the pictures."""
     with TemporaryDirectory() as place, sync_playwright() as started:
@@ -78,15 +96,17 @@ def main() -> None:
         shapes = Path(place) / "municipalities.geojson"
         shapes.write_text(json.dumps(DATA.boundaries), encoding="utf-8")
         for name, release, view, levels in releases():
+            if sys.argv[1:] and name not in sys.argv[1:]:
+                continue
             folder, out = release.save(Path(place) / name), Path(place) / f"{name}-page"
             write_static(folder, out, [f"{level}={shapes}" for level in levels], None)
             write_report(release, folder / "report.html")
-            for kind, address in (("explorer", (out / "index.html").as_uri() + view), ("report", _address(folder))):
-                page = browser.new_page(viewport={"width": 1120, "height": 840 if kind == "explorer" else 620})
-                page.goto(address)
-                page.wait_for_selector("main h1, h1")
-                page.screenshot(path=Path(__file__).with_name(f"{kind}-{name}.png"))
-                page.close()
+            _take(browser, (out / "index.html").as_uri() + view, f"explorer-{name}", (1120, 840))
+            _take(browser, _address(folder), f"report-{name}", (1120, 620))
+            if name == "first":
+                _take(browser, _address(folder), "report-first-dark", (1120, 620), "dark")
+                _take(browser, _address(folder), "report-first-narrow", NARROW)
+                _take(browser, _address(folder), "report-first-narrow-dark", NARROW, "dark")
         browser.close()
 
 

@@ -1,13 +1,16 @@
 """The commands and the code of every documentation page, run in order, each page in a folder of its own.
 
 A block of `sh`, `console` or `python` is run. A block of `yaml` whose first line is `# NAME.yaml` is written to that
-file. What only shows something, such as output or a line for another program, is a block of `text`.
+file. A block of `output` has what the block before it prints, and is compared with that (`helpers/pages.py` says how,
+and how the test writes it). What only shows something, such as a line for another program, is a block of `text`.
 """
 
+import io
 import json
 import re
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,9 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from helpers.pages import SCREEN, Block, as_shown, blocks, check, differs
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LANGUAGES = {"console", "sh", "python", "yaml", "text", "json", "dockerfile"}
+LANGUAGES = {"console", "sh", "python", "yaml", "text", "json", "dockerfile", "output", "output shape"}
 SPEC = """\
 statistic: counts
 records: people.parquet
@@ -47,8 +51,7 @@ PAGES = sorted(
     name
     for page in DOCS.rglob("*.md")
     if (name := page.relative_to(DOCS).as_posix()) not in ELSEWHERE and not name.startswith("gallery/")
-    for found in [BLOCK.findall(page.read_text(encoding="utf-8"))]
-    if {kind for kind, _ in found} & {"console", "sh", "python", "yaml"}
+    if {block.kind for block in blocks(page.read_text(encoding="utf-8"))} & {"console", "sh", "python", "yaml"}
 )
 
 
@@ -94,21 +97,32 @@ def test_the_blocks_of_a_page_run(workbench, with_program, page, monkeypatch):
     monkeypatch.chdir(workbench)
 
     def run(*command):
-        done = subprocess.run(command, env=with_program, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, (command, done.stdout, done.stderr)
+        printed = subprocess.PIPE, subprocess.STDOUT  # as on a screen
+        done = subprocess.run(
+            command, env=with_program | SCREEN, stdout=printed[0], stderr=printed[1], text=True, check=False
+        )
+        assert done.returncode == 0, (command, done.stdout)
+        return done.stdout
 
-    names, blocks = {}, BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
+    names, found = {}, []
+    all_blocks = blocks((DOCS / page).read_text(encoding="utf-8"))
     if page == OWN_PROCESS:
-        run(sys.executable, "-c", "".join(text for kind, text in blocks if kind == "python"))
-    for kind, text in blocks:
-        if kind == "python" and page != OWN_PROCESS:
-            exec(compile(text, page, "exec"), names)  # noqa: S102 (the page's own code)
-        elif kind == "yaml":
-            assert yaml.safe_load(text) is not None
-            if named := re.match(r"# (\S+\.yaml)\n", text):
-                (workbench / named[1]).write_text(text, encoding="utf-8")
-        for program in [text] if kind == "sh" else commands(text) if kind == "console" else []:
-            run("bash", "-euc", program)
+        run(sys.executable, "-c", "".join(block.text for block in all_blocks if block.kind == "python"))
+    for block in all_blocks:
+        printed = ""
+        if block.kind == "python" and page != OWN_PROCESS:
+            with redirect_stdout(io.StringIO()) as screen:
+                exec(compile(block.text, page, "exec"), names)  # noqa: S102 (the page's own code)
+            printed = screen.getvalue()
+        elif block.kind == "yaml":
+            assert yaml.safe_load(block.text) is not None
+            if named := re.match(r"# (\S+\.yaml)\n", block.text):
+                (workbench / named[1]).write_text(block.text, encoding="utf-8")
+        programs = [block.text] if block.kind == "sh" else commands(block.text) if block.kind == "console" else []
+        printed += "".join(run("bash", "-euc", program) for program in programs)
+        if block.output is not None:
+            found.append((block, printed))
+    check(DOCS / page, found)
 
 
 def test_blocks_name_their_language():
@@ -119,6 +133,43 @@ def test_blocks_name_their_language():
                 inside = not inside
                 if inside and not line.startswith("```{"):
                     assert line.removeprefix("```") in LANGUAGES, f"{page.name}:{number}: {line!r}"
+
+
+@pytest.mark.parametrize(
+    ("shown", "alike", "printed", "wrong"),
+    [
+        ("a 1\n", False, "\na 1  \n", False),
+        ("a 1\n", False, "a 2\n", True),
+        ("a 1\n", True, "a  -2,300.5\n", False),
+        ("a 1\n", True, "b 2\n", True),
+        ("a 1\n", True, "a 2 3\n", True),
+        ("─ 1\n", True, "─── 20\n", False),
+        ("a\n…\nd\n", False, "a\nb\nc\nd\n", False),
+        ("a\n…\nd\n", False, "a\nb\nc\n", True),
+    ],
+)
+def test_an_output_is_compared(shown, alike, printed, wrong):
+    assert differs(Block("python", "", shown, alike), printed) == wrong
+
+
+def test_what_a_cut_output_shows_was_printed():
+    with pytest.raises(AssertionError):
+        as_shown("a\n…\nd\n", "a\n")
+
+
+def test_an_output_stands_below_the_block_that_prints_it():
+    (block,) = blocks("```python\nprint(1)\n```\n\n```output\n1\n```\n")
+    assert (block.text, block.output) == ("print(1)\n", "1\n")
+    with pytest.raises(AssertionError, match="follows the block that prints it"):
+        blocks("```python\nprint(1)\n```\nAnd then\n```output\n1\n```\n")
+
+
+def test_outputs_are_compared_on_every_page_that_has_some():
+    for page in DOCS.rglob("*.md"):
+        name, found = page.relative_to(DOCS).as_posix(), blocks(page.read_text(encoding="utf-8"))
+        kinds = {block.kind for block in found if block.output is not None}
+        assert kinds <= {"console", "sh"} | ({"python"} if name != OWN_PROCESS else set()), name
+        assert not kinds or name in PAGES, f"{name}: the test that runs its blocks does not compare outputs"
 
 
 def test_pages_that_others_run_exist_and_so_do_their_tests():

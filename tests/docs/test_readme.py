@@ -1,4 +1,7 @@
-"""Does the README's word hold? A copy of the repository is tried as a newcomer would, command by command."""
+"""Does the README's word hold? A copy of the repository is tried as a newcomer would, command by command.
+
+What a block prints is compared with the `output` below it (`helpers/pages.py`).
+"""
 
 import os
 import re
@@ -8,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from helpers.pages import blocks, check
+
 REPOSITORY = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DROPPED = ("VIRTUAL_ENV", "PYTHONPATH", "TALLYTREE_REPORT")  # what a newcomer does not have
 NOT_RUN_HERE = "make test"  # it is what runs this
 
 
-def blocks():
-    return BLOCK.findall((REPOSITORY / "README.md").read_text(encoding="utf-8"))
+def in_readme():
+    return blocks((REPOSITORY / "README.md").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -45,37 +49,21 @@ def run(command, folder, **more):
     return result.stdout
 
 
-def with_python_joined(found):
-    """The blocks, where Python blocks that follow each other are one program, as a reader would run them."""
-    joined = []
-    for kind, text in found:
-        if kind == "python" and joined and joined[-1][0] == "python":
-            text = joined.pop()[1] + text
-        joined.append((kind, text))
-    return joined
-
-
 @pytest.mark.slow
 def test_every_command_and_code_block_works_in_a_fresh_clone(clone):
-    kinds = [kind for kind, _ in blocks()]
-    assert kinds == ["sh", "sh", "python", "python", "python", "yaml", "sh", "sh", "sh"]
-    for kind, text in with_python_joined(blocks()):
-        if kind == "yaml":
-            name = re.match(r"# (\S+\.yaml)\n", text)
-            (clone / name[1]).write_text(text, encoding="utf-8")
-        elif kind == "python":
-            printed = run([".venv/bin/python", "-W", "error", "-c", text], clone)
-            assert "epsilon = 1 " in printed
-            assert "groups" in printed
-        elif text.strip() != NOT_RUN_HERE:
+    found = []
+    assert [block.kind for block in in_readme()] == ["sh", "sh", "python", "sh"]
+    for block in in_readme():
+        if block.kind == "python":
+            found.append((block, run([".venv/bin/python", "-W", "error", "-c", block.text], clone)))
+        elif block.text.strip() != NOT_RUN_HERE:
             activate = ". .venv/bin/activate\n" if (clone / ".venv").exists() else ""
-            run(["bash", "-euc", activate + text], clone)
+            run(["bash", "-euc", activate + block.text], clone)
+    assert [block for block, _ in found if block.output] == [block for block, _ in found]
+    check(REPOSITORY / "README.md", found)
     assert (clone / "tallytree-demo" / "households-release" / "release.json").is_file()
     assert (clone / "tallytree-demo" / "households-release" / "report.html").is_file()
-    for release in ("households", "people", "commutes"):
-        assert (clone / "out" / release / "release.json").is_file()
-    assert (clone / "out" / "2026-11-22" / "release.json").is_file()
-    assert (clone / "out" / "households" / "tables" / "state.csv").is_file()
+    assert list(clone.glob("dist/tallytree-*.whl"))
 
 
 def test_every_link_leads_somewhere():
