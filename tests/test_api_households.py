@@ -382,6 +382,14 @@ def test_what_cannot_be_used_is_refused(option, error, said):
         release(**option)
 
 
+def test_a_mechanism_from_outside_is_refused():
+    class Other(tt.tables.LeastSquares):
+        """As one that a stranger writes."""
+
+    with pytest.raises(ValueError, match="mechanism: Other is from outside, and no such mechanism releases persons"):
+        release(mechanism=Other())
+
+
 def test_other_hierarchies_are_refused():
     ordered = tt.Product({"area": AREAS, "sex": tt.Hierarchy.from_values("sex", ["f"])}, order=["area", "area", "sex"])
     with pytest.raises(ValueError, match="hierarchy: the Product has an order"):

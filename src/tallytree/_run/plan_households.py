@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from tallytree._accounting import NoisePlan, Plan, plan_noise
 from tallytree._accounting.scales import next_float, representable
 from tallytree._accounting.sensitivity import sensitivity
+from tallytree._foreign import is_foreign
 from tallytree._run.arguments import TablesArguments
 from tallytree._run.households_arguments import HouseholdsArguments
 from tallytree._run.plan_tables import plan_tables
@@ -38,6 +39,11 @@ def plan_households(arguments: HouseholdsArguments) -> PlannedHouseholds:
     """Plan a release of persons and households; see `tallytree.release_households`."""
     given = _checked(arguments.hierarchy)
     _check_columns(arguments, given)
+    if is_foreign(arguments.mechanism):
+        raise ValueError(
+            f"mechanism: {type(arguments.mechanism).__name__} is from outside, and no such mechanism releases persons "
+            "and households; leave it out, or give one of tallytree.tables"
+        )
     product = given.with_attribute(IN_HOUSEHOLD, IN_OR_OUTSIDE)
     side = product.attributes[0]
     areas = side.hierarchy
