@@ -149,7 +149,7 @@ def test_outliers_end_at_the_largest_size():
     assert small.n_groups == fioretto.CENSUS_GROUPS
     assert len(histogram(small)) <= 21
     assert fioretto.census_like(n_sizes=10).rows["size"].to_numpy().max() == 10
-    with pytest.raises(ValueError, match="tail_ratio: 1.0 is not between 0 and 1"):
+    with pytest.raises(ValueError, match=r"tail_ratio: 1\.0 is not between 0 and 1"):
         fioretto.census_like(tail_ratio=1.0)
     with pytest.raises(ValueError, match="n_sizes: 9 is below the smallest outlier; give at least 10"):
         fioretto.census_like(n_sizes=9)
