@@ -56,9 +56,7 @@ def main() -> None:
     given = parser.parse_args()
     print("| data | level | TopDown | default | ratio |\n| --- | --- | --- | --- | --- |")
     for name in [*real_sets.COUNTS, *real_sets.FLOWS]:
-        chain, ours = (
-            errors(name, each, given.epsilon, given.runs) for each in (tt.counts.TopDown(), None)
-        )
+        chain, ours = (errors(name, each, given.epsilon, given.runs) for each in (tt.counts.TopDown(), None))
         for level, error in chain.items():
             print(f"| {name} | {level} | {error:.2f} | {ours[level]:.2f} | {ours[level] / error:.2f} |", flush=True)
 

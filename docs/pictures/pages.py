@@ -27,7 +27,7 @@ TOWNS = tt.Hierarchy.from_table(DATA.municipalities, levels=LEVELS)
 SIDES = {side: [f"{side}_{level}" for level in LEVELS] for side in ("origin", "destination")}
 PEOPLE = DATA.commutes.select(SIDES["origin"]).rename_columns(LEVELS)
 PUBLISHER = {"publisher": "Office of Meridia", "contact": "data@office.example", "status": "final", "period": "2025"}
-NARROW = (390, 640)
+NARROW = (390, 628)
 Scheme = Literal["light", "dark"]
 AGES = [f"{age}-{age + 9}" for age in range(0, 80, 10)] + ["80+"]
 
@@ -102,9 +102,9 @@ def main() -> None:
             write_static(folder, out, [f"{level}={shapes}" for level in levels], None)
             write_report(release, folder / "report.html")
             _take(browser, (out / "index.html").as_uri() + view, f"explorer-{name}", (1120, 840))
-            _take(browser, _address(folder), f"report-{name}", (1120, 620))
+            _take(browser, _address(folder), f"report-{name}", (1120, 590))
             if name == "first":
-                _take(browser, _address(folder), "report-first-dark", (1120, 620), "dark")
+                _take(browser, _address(folder), "report-first-dark", (1120, 590), "dark")
                 _take(browser, _address(folder), "report-first-narrow", NARROW)
                 _take(browser, _address(folder), "report-first-narrow-dark", NARROW, "dark")
         browser.close()

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from helpers.pages import SCREEN, Block, as_shown, blocks, check, differs
+from helpers.pages import SCREEN, Block, as_shown, blocks, check, compared
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 LANGUAGES = {"console", "sh", "python", "yaml", "text", "json", "dockerfile", "output", "output shape"}
@@ -143,13 +143,15 @@ def test_blocks_name_their_language():
         ("a 1\n", True, "a  -2,300.5\n", False),
         ("a 1\n", True, "b 2\n", True),
         ("a 1\n", True, "a 2 3\n", True),
+        ("run 1b873d93\n", True, "run 00000abc\n", False),
         ("─ 1\n", True, "─── 20\n", False),
         ("a\n…\nd\n", False, "a\nb\nc\nd\n", False),
         ("a\n…\nd\n", False, "a\nb\nc\n", True),
     ],
 )
 def test_an_output_is_compared(shown, alike, printed, wrong):
-    assert differs(Block("python", "", shown, alike), printed) == wrong
+    wanted, there = compared(Block("python", "", shown, alike), printed)
+    assert (wanted != there) == wrong
 
 
 def test_what_a_cut_output_shows_was_printed():

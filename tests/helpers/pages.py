@@ -5,8 +5,9 @@ A block of `output` after a block that is run shows what that block prints on th
     ```output           exactly
     ```output shape     the same words and marks, other numbers: the noise is fresh
 
-To be of the same *shape*, every number is taken as `#`, and blanks, lines of tables and bars as one of them each. A
-line `…` stands for all lines between those above it and those below it. Spaces at the ends of lines do not count.
+To be of the same *shape*, every number and every digest is taken as `#`, and several blanks, or parts of a line or of
+a bar, as one. A line `…` stands for all lines between those above it and those below it. Spaces at the ends of lines
+do not count.
 
 Nobody types outputs: write the block empty, or with its line `…` between as many lines as are to be shown above and
 below, and let the page's test fill it in:
@@ -24,6 +25,7 @@ REFRESH = os.environ.get("TALLYTREE_REFRESH") == "1"
 SCREEN = {"COLUMNS": "96", "NO_COLOR": "1", "TERM": "dumb"}
 """Of the programs that pages run: outputs are as wide as these columns."""
 _NUMBER = re.compile(r"[-−+]?\d(?:[\d,]*\d)?(?:\.\d+)?(?:e[-+]?\d+)?")
+_DIGEST = re.compile(r"\b[0-9a-f]{8}(?:[0-9a-f]{56})?\b")
 _ALIKE = re.compile(r"([ ─━═█▇░-])\1+")
 
 
@@ -65,18 +67,13 @@ def blocks(page):
     return found
 
 
-def shape(text):
-    """The text with `#` for every number, and one of the same for several blanks, lines or parts of bars."""
-    return [_ALIKE.sub(r"\1", _NUMBER.sub("#", line)).strip() for line in lines(text)]
-
-
 def lines(text):
     """Its lines without spaces at their ends, and without empty lines at both ends of the text."""
     return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n").splitlines()
 
 
 def as_shown(shown, printed):
-    """What was printed, cut as what is shown: without the lines that a line `…` stands for."""
+    """The lines that were printed, cut as what is shown: without those that a line `…` stands for."""
     wanted, there = lines(shown), lines(printed)
     if "…" not in wanted:
         return there
@@ -86,10 +83,14 @@ def as_shown(shown, printed):
     return [*there[:above], "…", *there[len(there) - below :]]
 
 
-def differs(block, printed):
-    """Whether a block printed something else than its output says."""
-    there = "\n".join(as_shown(block.output, printed))
-    return shape(there) != shape(block.output) if block.alike else lines(there) != lines(block.output)
+def compared(block, printed):
+    """The lines of a block's output, and of what it printed, in the form in which they must be equal."""
+    both = lines(block.output), as_shown(block.output, printed)
+    return tuple([_shape(line) for line in each] if block.alike else each for each in both)
+
+
+def _shape(line):
+    return _ALIKE.sub(r"\1", _NUMBER.sub("#", _DIGEST.sub("#", line))).strip()
 
 
 def check(path, found):
@@ -97,16 +98,15 @@ def check(path, found):
 
     Args:
         path: of the page.
-        found: pairs of a block with an output and of what it printed.
+        found: pairs of a block with an output and of what it printed, in the order of the page.
     """
-    wrong = [(block, printed) for block, printed in found if differs(block, printed)]
+    page = Path(path).read_text(encoding="utf-8")
+    for block, printed in reversed(found):
+        shown, there = compared(block, printed)
+        if shown != there and REFRESH:
+            assert page[block.begin : block.end] == block.output, f"{path} was changed while its blocks ran"
+            page = page[: block.begin] + "\n".join(as_shown(block.output, printed)) + "\n" + page[block.end :]
+        else:
+            assert there == shown, f"{path}: {block.text}"
     if REFRESH:
-        page = Path(path).read_text(encoding="utf-8")
-        for block, printed in reversed(wrong):
-            text = "\n".join(as_shown(block.output, printed)) + "\n"
-            page = page[: block.begin] + text + page[block.end :]
         Path(path).write_text(page, encoding="utf-8")
-        return
-    for block, printed in wrong:
-        shown, there = (shape if block.alike else lines)(block.output), as_shown(block.output, printed)
-        assert (shape("\n".join(there)) if block.alike else there) == shown, f"{path}: {block.text}"
